@@ -77,6 +77,7 @@ class Status:
 
     secret: str
     renewed_by: str
+    """"": nobody, for the Secret does not exist or is empty."""
     certificates: tuple[Certificate, ...]
     callers: tuple[Caller, ...]
     conversion: str
@@ -89,7 +90,8 @@ def look(found: Found, now: datetime) -> Status:
     renewed_by = _renewed_by(found.secret or {}, material)
     ours = renewed_by == _MANAGER
     described = tuple(_described(material, now, ours=ours))
-    callers = tuple(_callers(found, material, ours=ours))
+    writer = {_MANAGER: _MANAGER, "": "not known"}.get(renewed_by, _SOMEBODY_ELSE)
+    callers = tuple(_callers(found, material, writer))
     conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
     problems = [*_missing(found), *_of_certificates(found, described, now)]
     problems += [f"{each.kind} {each.name}, {each.webhook}: {each.problem}" for each in callers if each.problem]
@@ -107,6 +109,8 @@ def _renewed_by(secret: JSON, material: Material) -> str:
     annotations = (secret.get("metadata") or {}).get("annotations") or {}
     if made := annotations.get(CERT_MANAGER):
         return f"cert-manager, Certificate {made}"
+    if not material.certificate:
+        return ""
     return _MANAGER if material.authority_key else _SOMEBODY_ELSE
 
 
@@ -140,9 +144,9 @@ def _key(of: x509.Certificate) -> str:
     return type(key).__name__.removesuffix("PublicKey").strip("_")
 
 
-def _callers(found: Found, material: Material, *, ours: bool) -> Iterator[Caller]:
+def _callers(found: Found, material: Material, usual_writer: str) -> Iterator[Caller]:
     for (kind, name), configuration in found.configurations.items():
-        writer = injector(configuration or {}) or (_MANAGER if ours else _SOMEBODY_ELSE)
+        writer = injector(configuration or {}) or usual_writer
         for hook in (configuration or {}).get("webhooks") or []:
             yield _caller(kind, name, str(hook.get("name", "")), hook, writer, material)
     conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
@@ -184,7 +188,10 @@ def _host(client: JSON) -> str:
 
 def _missing(found: Found) -> Iterator[str]:
     if found.secret is None:
-        yield f"Secret {found.secret_name} does not exist: apply manifests/install.yaml, or name another with --secret"
+        yield (
+            f"Secret {found.secret_name} does not exist: apply manifests/install.yaml, and the manager fills it; or"
+            " name another with -n and --secret"
+        )
     for (kind, name), configuration in found.configurations.items():
         if configuration is None:
             yield f"{kind} {name} does not exist: apply manifests/install.yaml"

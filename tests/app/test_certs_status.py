@@ -20,13 +20,14 @@ from app.certificates.run import write
 from app.cli import main
 from certs.manager import _data, new_key, service_hosts
 from certs.pki import Fresh, Material, Renewal, renew
-from manifests import crd, install_objects
+from manifests import crd, install_objects, policy_objects
 from tests.support.bad_certificates import BAD, curve, key_pem
 from tests.support.tls import DAY, NOW, fresh, material
 
 HOSTS = service_hosts("jobset-webhook-service", "jobset-system")
 GOOD, OTHER = material(hosts=HOSTS), material(hosts=HOSTS)
 SECRET = "jobset-system/jobset-webhook-server-cert"
+POLICY_WEBHOOKS = {"mjobsetpolicy.kb.io", "vjobsetpolicy.kb.io", "vjobsetpolicyexception.kb.io"}
 CRD = "jobsets.jobset.x-k8s.io"
 
 
@@ -194,8 +195,32 @@ def test_what_is_missing_is_named():
         "ValidatingWebhookConfiguration jobset-validating-webhook-configuration does not exist",
         f"CustomResourceDefinition {CRD} does not exist",
     ]
+    assert (look(nothing, NOW).renewed_by, look(nothing, NOW).callers) == ("", ())
     [problem] = problems(edited(lambda body: body.update(webhooks=[])))
     assert problem.endswith("lists no webhook: see `jobset webhooks status`")
+
+
+def test_nobody_renews_a_secret_that_does_not_exist_or_is_empty():
+    for secret in (None, {"metadata": {}}):
+        status = look(replace(found(), secret=secret), NOW)
+        assert status.renewed_by == ""
+        assert {each.bundle_written_by for each in status.callers} == {"not known"}
+        assert written(status, "table").startswith(f"Secret {SECRET}: no certificate\n")
+        assert "somebody else" not in written(status, "table")
+
+
+def test_webhooks_of_policies_are_callers_where_they_are_installed(command: Any, connected: Any):
+    def shown(*more: dict[str, Any]) -> tuple[int, set[str], list[str]]:
+        connected({"kind": "Secret", "metadata": {"name": "jobset-webhook-server-cert"}}, *install_objects(), *more)
+        code, out, _ = command("certs", "status", "-o", "json")
+        body = json.loads(out)
+        return code, {each["webhook"] for each in body["callers"]}, body["problems"]
+
+    code, without, problems = shown()
+    assert (code, without & POLICY_WEBHOOKS, "policy" in str(problems)) == (1, set(), False)
+    code, with_them, problems = shown(*policy_objects())
+    assert (code, with_them - without) == (1, POLICY_WEBHOOKS)
+    assert any("jobset-policy-validating-webhook-configuration" in problem for problem in problems)
 
 
 @pytest.mark.parametrize("data", [None, {}, {"tls.crt": "no base64!"}, {"tls.crt": encoded(b"no PEM")}])

@@ -13,8 +13,9 @@ this looks like a fault of the JobSet: the controller would get the same answer.
 
 A set that differs only in its name from one of the last seconds is not sent again (`cluster_memory`).
 
-Existing claims are always read (docs/reference/validation.md#volume-claims); if that fails, the JobSet is refused,
-unless it fails because of the bounds on requests about one review, or many (`cluster_questions`).
+Existing claims are always read (docs/reference/validation.md#volume-claims). If the API server is slow or away, or the
+bounds on requests are reached (`cluster_questions`), that is a warning: the Go JobSet reads claims from a cache, so
+neither makes a JobSet invalid there. If it fails for another reason, such as a missing right, the JobSet is refused.
 
 The author of the JobSet may have fewer rights than the manager, and the review may not come from the API server. So
 findings name the author's own objects and fields, and never a value of an object of the cluster.
@@ -46,7 +47,7 @@ from webhooks.jobset.cluster_needs import Need, Needs, classes_of, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.cluster_questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
 from webhooks.jobset.cluster_quota import Quotas, requests_anything
-from webhooks.jobset.cluster_verdict import warning, why
+from webhooks.jobset.cluster_verdict import busy_or_away, warning, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.places import at_existing_places
 from webhooks.jobset.resources import is_amount
@@ -235,19 +236,16 @@ class ClusterChecks:
         claims = claims_of(request.js)
         asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims[: self._per_review // 2]]
         given = await answers(asks, request.deadline)
-        failures = [answer for answer in given if isinstance(answer, NotAskedError | BusyError)]
+        failures = [answer for answer in given if isinstance(answer, Exception) and _passes(answer)]
         found = self._unanswered(failures, len(claims), len(claims) - len(given), _CLAIMS)
         missing: list[Claim] = []
         for claim, answer in zip(claims, given, strict=False):
             if isinstance(answer, NotFound):
                 missing.append(claim)
-            elif isinstance(answer, NotAskedError | BusyError):
-                continue
-            elif isinstance(answer, Exception):
-                late = "context deadline exceeded: " if isinstance(answer, TimeoutError) else ""
-                found.append(UNCHECKED.at(claim.path, claim=claim.name, why=late + why(answer, self._budget)))
-            else:
+            elif not isinstance(answer, Exception):
                 found += answer
+            elif not _passes(answer):
+                found.append(UNCHECKED.at(claim.path, claim=claim.name, why=why(answer, self._budget)))
         return found, missing
 
     async def _claim(self, request: Request, claim: Claim) -> list[FieldError]:
@@ -263,6 +261,11 @@ def _read(raw: JSON, gates: FeatureGates) -> Subject | None:
         return subject(raw, gates)
     except Unreadable:
         return None
+
+
+def _passes(error: Exception) -> bool:
+    """Whether a question may have an answer a moment later."""
+    return isinstance(error, NotAskedError | BusyError) or busy_or_away(error)
 
 
 def _service_has_its_name(js: JobSet) -> bool:

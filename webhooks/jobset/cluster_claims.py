@@ -39,7 +39,7 @@ UNCHECKED = Rule(
     id="claim-unchecked",
     type=ErrorType.INTERNAL,
     message="failed to check for existing PVC {claim}: {why}",
-    fix="apply the JobSet again once the API server answers",
+    fix="grant the right to get persistentvolumeclaims, then apply the JobSet again",
     source="docs/reference/validation.md#volume-claims",
     layer=Layer.CLUSTER,
 )

@@ -39,9 +39,16 @@ class Verdict(Enum):
     UNKNOWN = "no verdict on the object"
 
 
+def busy_or_away(error: object) -> bool:
+    """Whether there is no answer because of the moment: the API server is overloaded, slow, starting or away."""
+    if isinstance(error, ApiError):
+        return error.code in {401, 408, 429} or error.code >= 500
+    return isinstance(error, TimeoutError | TransportError)
+
+
 def verdict(error: ApiError, resource: Resource) -> Verdict:
     """What an error of a dry-run create means. A 400 of the decoder is looked at elsewhere (`cluster_decode`)."""
-    if error.code in {401, 408, 429} or error.code >= 500:
+    if busy_or_away(error):
         return Verdict.UNKNOWN
     if isinstance(error, AlreadyExists):
         return Verdict.EXISTS

@@ -17,6 +17,7 @@ import msgspec
 from kube.client import PAGE, Client, ListMeta
 from kube.decode import decode
 from kube.errors import KubeError, TransportError, UnreadableAnswerError, from_status, parse_status
+from kube.interruptions import Interruptions
 from kube.options import JSON_FORM, METADATA, METADATA_LIST
 from kube.resources import Resource
 from kube.store import Dropped, Unreadable, UnreadableMeta
@@ -82,13 +83,15 @@ async def watch(
 ) -> None:
     """Run the machine for ever, giving every event to `sink`. Ends only by cancellation or an error of `sink`."""
     state = start(streaming=target.streaming)
+    interruptions = Interruptions(str(target.resource), log, asyncio.get_running_loop().time)
     while True:
         await asyncio.sleep(delay(state, jitter()))
         async with aclosing(_perform(client, target, state, jitter())) as inputs:
             async for item in inputs:
+                if not isinstance(item, Failed | Ended):
+                    interruptions.over()
                 if isinstance(item, Failed):
-                    level = logging.WARNING if state.failures else logging.INFO
-                    log.log(level, "%s of %s interrupted: %s", state.phase.value, target.resource, item.error)
+                    interruptions.failed(item.error)
                     if on_error is not None:
                         on_error(item.error)
                 state, events = step(state, item)

@@ -325,6 +325,10 @@ class CertificateHooks:
         """The CA that the manager signs with is good until then, Unix time in seconds."""
         self._families.expiry.labels(f"{self._name}-ca").set(not_after)
 
+    def registered(self, configuration: str, webhooks: int) -> None:
+        """A webhook configuration lists so many webhooks."""
+        self._families.webhooks.labels(configuration).set(webhooks)
+
 
 class _CertificateFamilies:
     """The metrics of all certificates."""
@@ -334,6 +338,12 @@ class _CertificateFamilies:
             "jobset_certificate_expiry_seconds",
             "Unix time at which a certificate in use ends",
             ("name",),
+            registry=registry,
+        )
+        self.webhooks = Gauge(
+            "jobset_webhooks_registered",
+            "Webhooks that a webhook configuration lists: by none, the API server calls none",
+            ("configuration",),
             registry=registry,
         )
         self.reads = Counter(

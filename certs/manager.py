@@ -111,6 +111,7 @@ class CertManager:
         self._changed = asyncio.Event()
         self._served_authorities = b""
         self._more: set[tuple[Resource, str]] = set()
+        self._registered: dict[str, int] = {}
 
     async def run(self) -> None:
         """Check at the start, every 12 h and whenever the Secret or a webhook configuration changes."""
@@ -213,9 +214,10 @@ class CertManager:
             try:
                 config = await self._client.get(resource, name)
             except NotFound:
-                log.warning("%s %s does not exist: nothing will call this webhook", resource.kind, name)
+                self._note(resource, name, 0, "does not exist", "apply manifests/install.yaml, or manifests/policy")
                 return
             webhooks = config.get("webhooks") or []
+            self._note(resource, name, len(webhooks), "lists no webhook", "`jobset webhooks on` puts them back")
             if injector(config):
                 self._demand_trust(resource, config, authority)
                 return
@@ -228,6 +230,19 @@ class CertManager:
                 continue
             log.info("stored the CA in %s", name)
             return
+
+    def _note(self, resource: Resource, name: str, webhooks: int, fault: str, remedy: str) -> None:
+        """Say once that nothing is called by a configuration, and once that it is again."""
+        before = self._registered.get(name)
+        if webhooks == before:
+            return
+        self._registered[name] = webhooks
+        self._live.observer.registered(name, webhooks)
+        if not webhooks:
+            text = "%s %s %s: the API server calls no webhook by it, nothing is checked or defaulted there; %s"
+            log.warning(text, resource.kind, name, fault, remedy)
+        elif before == 0:
+            log.info("%s %s lists %d webhooks again", resource.kind, name, webhooks)
 
     async def _check_trusted(self, authority: x509.Certificate) -> None:
         """Raises `NotTrustedError` if a configuration has lost the CA since it was stored there."""

@@ -24,13 +24,18 @@ class CertificateSource(Protocol):
 
 
 class Observer(Protocol):
-    """Hears what becomes of certificates and of a CA of our own. `not_after` is Unix time in seconds."""
+    """Hears what becomes of certificates and of a CA of our own. `not_after` is Unix time in seconds.
+
+    `registered`: how many webhooks a configuration lists; 0 also if it does not exist.
+    """
 
     def loaded(self, not_after: float) -> None: ...
 
     def failed(self) -> None: ...
 
     def authority(self, not_after: float) -> None: ...
+
+    def registered(self, configuration: str, webhooks: int) -> None: ...
 
 
 class Unobserved:
@@ -41,6 +46,8 @@ class Unobserved:
     def failed(self) -> None: ...
 
     def authority(self, not_after: float) -> None: ...
+
+    def registered(self, configuration: str, webhooks: int) -> None: ...
 
 
 @dataclass(slots=True)

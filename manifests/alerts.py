@@ -88,6 +88,13 @@ ALERTS = (
         "warning",
         "The JobSet manager cannot read, renew or publish a certificate. The log has the reason.",
     ),
+    Alert(
+        "JobSetWebhooksOff",
+        f"min by (configuration) (jobset_webhooks_registered{{{_OURS}}}) == 0",
+        "5m",
+        "warning",
+        "The API server calls no webhook by {{ $labels.configuration }}: JobSets are not checked. See jobset webhooks.",
+    ),
 )
 
 

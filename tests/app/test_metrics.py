@@ -310,6 +310,7 @@ def test_webhooks_requests_leadership_and_certificates() -> None:
     metrics.certificate("webhook").loaded(1_900_000_000.0)
     metrics.certificate("webhook").failed()
     metrics.certificate("webhook").authority(2_000_000_000.0)
+    metrics.certificate("webhook").registered("validating", 0)
     found = scrape(metrics)
     assert found['controller_runtime_webhook_requests_in_flight{webhook="/mutate"}'] == 0
     assert found['controller_runtime_webhook_requests_total{code="200",webhook="/mutate"}'] == 1
@@ -323,6 +324,7 @@ def test_webhooks_requests_leadership_and_certificates() -> None:
     assert scrape(metrics)['leader_election_master_status{name="lease"}'] == 0
     assert found['jobset_certificate_expiry_seconds{name="webhook"}'] == 1_900_000_000
     assert found['jobset_certificate_expiry_seconds{name="webhook-ca"}'] == 2_000_000_000
+    assert found['jobset_webhooks_registered{configuration="validating"}'] == 0
     assert found["certwatcher_read_certificate_total"] == 2
     assert found["certwatcher_read_certificate_errors_total"] == 1
 
@@ -339,6 +341,7 @@ async def test_the_page_describes_every_metric_with_its_type_and_labels_and_no_o
     metrics.webhooks.decided(PolicyId("limits", "1"), "maxJobs", "Deny")
     metrics.webhooks.exception("limits", "Expired")
     metrics.certificate("webhook").loaded(0)
+    metrics.certificate("webhook").registered("validating", 2)
     metrics.leader("lease", False)
     for state in ("Completed", "Failed"):
         metrics.outcomes.finished("a", "x", state)

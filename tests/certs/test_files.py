@@ -89,6 +89,9 @@ class Notices(Unobserved):
     def authority(self, not_after: float) -> None:
         self.events.append(f"CA until {not_after:.0f}")
 
+    def registered(self, configuration: str, webhooks: int) -> None:
+        self.events.append(f"{configuration} lists {webhooks}")
+
 
 async def test_expiry_is_reported_once_and_failures_each_time(tmp_path: Path):
     heard = Notices()

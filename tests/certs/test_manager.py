@@ -257,7 +257,7 @@ async def test_failures_are_counted_and_expiry_is_reported():
         await until(lambda: heard.events[:2] == ["failed", "failed"])
         api.put("secrets", SECRET, "ns")
         await asyncio.wait_for(certs.ready.wait(), 10)
-    expiry, authority = [event for event in heard.events if event != "failed"]
+    expiry, authority = [event for event in heard.events if event != "failed" and "lists" not in str(event)]
     assert expiry == (NOW + 365 * DAY).timestamp()
     assert authority == f"CA until {(NOW + 3650 * DAY).timestamp():.0f}"
 

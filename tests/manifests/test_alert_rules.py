@@ -26,6 +26,7 @@ LEADER = "leader_election_master_status"
 DEPTH, WORKED = "workqueue_depth", "workqueue_work_duration_seconds_count"
 RECONCILES, ERRORS = "controller_runtime_reconcile_total", "controller_runtime_reconcile_errors_total"
 PANICS = "controller_runtime_reconcile_panics_total"
+WEBHOOKS = "jobset_webhooks_registered"
 REQUESTS = "controller_runtime_webhook_requests_total"
 EXPIRY, CERTIFICATE_ERRORS = "jobset_certificate_expiry_seconds", "certwatcher_read_certificate_errors_total"
 
@@ -211,6 +212,20 @@ CASES = [
         "one file was read while it was written",
         {of(CERTIFICATE_ERRORS, pod="a"): "0x5 1x40"},
         silent=("7m", "16m", "30m"),
+    ),
+    Case(
+        "JobSetWebhooksOff",
+        "an administrator has switched them off, and on again",
+        {of(WEBHOOKS, configuration="v", pod=pod): "2x2 0x20 2x20" for pod in "ab"}
+        | {of(WEBHOOKS, configuration="m", pod="a"): "3x40"},
+        {"9m": [{"configuration": "v"}]},
+        silent=("2m", "7m", "25m"),
+    ),
+    Case(
+        "JobSetWebhooksOff",
+        "an installation was applied again, in two steps",
+        {of(WEBHOOKS, configuration="v", pod="a"): "2x5 0x2 2x20"},
+        silent=("7m", "12m"),
     ),
 ]
 

@@ -6,11 +6,13 @@
 set -euo pipefail
 crd=jobsets.jobset.x-k8s.io
 if [ -n "$("$@" get crd "$crd" --ignore-not-found -o name)" ]; then
-    columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,STATE:.status.terminalState
-    sets=$("$@" get "$crd" --all-namespaces --no-headers -o custom-columns="$columns")
+    columns=NAMESPACE:.metadata.namespace,NAME:.metadata.name,ENDED:.status.terminalState
+    table=$("$@" get "$crd" --all-namespaces -o custom-columns="$columns" | sed 's/<none>$/no/')
+    sets=$(tail -n +2 <<< "$table")
     if [ -n "$sets" ] && [ "${YES:-}" != 1 ]; then
         echo "$(wc -l <<< "$sets") JobSets would be deleted, with their Jobs and pods:"
-        head -n 20 <<< "$sets"
+        head -n 21 <<< "$table"
+        if [ "$(wc -l <<< "$sets")" -gt 20 ]; then echo "..."; fi
         if ! [ -t 0 ]; then
             echo "nothing was deleted: delete them with \`make uninstall YES=1\`" >&2
             exit 1

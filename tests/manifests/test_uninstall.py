@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "hack" / "uninstall.sh"
-SETS = [f"team-a   train-{number:02}   <none>" for number in range(25)]
+SETS = [f"team-a      train-{number:02}   {'Completed' if number == 0 else '<none>'}" for number in range(25)]
+HEADINGS = "NAMESPACE   NAME       ENDED"
 
 
 class Kubectl:
@@ -19,7 +20,7 @@ class Kubectl:
         self._notes.touch()
         answers = f"""
             "get crd"*) printf '%s' '{"customresourcedefinition/jobsets" if crd else ""}' ;;
-            "get jobsets"*) printf '%s\\n' {" ".join(f"'{line}'" for line in sets)} | sed '/^$/d' ;;
+            "get jobsets"*) printf '%s\\n' {" ".join(f"'{line}'" for line in [HEADINGS, *sets])} ;;
         """
         self.command = folder / "kubectl"
         self.command.write_text(f'#!/bin/sh\necho "$*" >> {self._notes}\ncase "$*" in {answers} esac\n')
@@ -46,7 +47,10 @@ def test_where_nobody_can_answer_nothing_is_deleted(tmp_path: Path):
     kubectl = Kubectl(tmp_path, sets=SETS)
     done = uninstall(kubectl)
     assert (done.returncode, kubectl.deleted) == (1, False)
-    assert done.stdout.splitlines() == ["25 JobSets would be deleted, with their Jobs and pods:", *SETS[:20]]
+    first, headings, *rows, rest = done.stdout.splitlines()
+    assert (first, headings) == ("25 JobSets would be deleted, with their Jobs and pods:", HEADINGS)
+    assert rows == [line.replace("<none>", "no") for line in SETS[:20]]
+    assert rest == "..."
     assert done.stderr == "nothing was deleted: delete them with `make uninstall YES=1`\n"
 
 

@@ -1,0 +1,50 @@
+"""`make install` and `make uninstall` end with one message where no cluster answers: hack/reachable.sh."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def reached(folder: Path, answer: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    kubectl = folder / "kubectl"
+    kubectl.write_text(f"#!/bin/sh\n{answer}\n")
+    kubectl.chmod(0o755)
+    env = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"} | variables
+    command = [ROOT / "hack" / "reachable.sh", "install", kubectl, "--context=x"]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+
+
+@pytest.mark.parametrize(
+    ("variables", "tried"),
+    [
+        ({}, "KUBECONFIG is not set, so the cluster of ~/.kube/config was tried: it does not answer"),
+        ({"KUBECONFIG": "/k"}, "the cluster of KUBECONFIG=/k does not answer"),
+    ],
+)
+def test_one_message_says_what_was_tried_why_it_failed_and_what_to_do(
+    tmp_path: Path, variables: dict[str, str], tried: str
+):
+    done = reached(tmp_path, "echo E1234 retrying >&2; echo connection refused >&2; exit 1", **variables)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"make install: {tried}, and nothing was changed: connection refused\n"
+        "Name the file of a cluster that runs: make install KUBECONFIG=/path/to/kubeconfig (a local one: .venv/bin/jobset"
+        " cluster up)\n"
+    )
+
+
+def test_nothing_is_said_of_a_cluster_that_answers_and_nobody_is_asked(tmp_path: Path):
+    done = reached(tmp_path, f'echo "$*" > {tmp_path}/asked; read -r name && exit 1; echo {{}}')
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "asked").read_text().startswith("--context=x get --raw /version")
+
+
+def test_both_targets_ask_first():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("install", "uninstall"):
+        recipe = makefile.partition(f"\n{target}: ")[2].splitlines()[1]
+        assert recipe == f"\t@hack/reachable.sh {target} $(KUBECTL) $(KUBECONFIG_FLAG)"

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from devcluster.cluster import Cluster, statuses
+from app import local
+from devcluster.assets import Sources
+from devcluster.cluster import Cluster, running, statuses
 from devcluster.components import Component, Plan
 from devcluster.kept import FIRST_PAUSE, LONG_RUN, LONGEST_PAUSE, KeptProcesses
 from devcluster.spec import ClusterSpec, Layout
 from devcluster.supervisor import write_status
-from tests.devcluster.test_lifecycle import cli
+from tests.devcluster.test_lifecycle import alive, cli
 from tests.support.cluster import wait_for
 
 
@@ -153,3 +157,19 @@ def test_the_supervisor_runs_what_is_kept_until_it_stops(cluster: Cluster, layou
         supervisor.terminate()
     assert supervisor.returncode == 0
     assert json.loads(layout.status.read_text())["phase"] == "stopped"
+
+
+@pytest.mark.integration
+def test_a_manager_that_is_killed_is_started_again_and_reconciles(tmp_path: Path, binaries: Path):
+    spec = ClusterSpec(name="kept", profile="api", audit=False)
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path) as cluster:
+        log = local.keep(cluster)
+        os.kill(cluster.kept(local.KEPT)["process"], signal.SIGKILL)
+        wait_for(lambda: cluster.kept(local.KEPT)["starts"] == 2, what="the second start")
+        wait_for(lambda: log.read_text().count("webhooks serve on port") == 2, timeout=60, what="it serves again")
+        assert "manager was killed by signal 9; it is started again after 1 s" in log.read_text()
+        (status,) = statuses(state_root=tmp_path)
+        assert status["phase"] == "ready"
+        assert status["message"].startswith("manager runs again (starts: 2): it was killed by signal 9.")
+        pid = cluster.kept(local.KEPT)["process"]
+    assert not alive(pid)

@@ -14,7 +14,7 @@ def test_half_of_the_processes_prefer_the_full_cluster_and_half_an_api_server():
     assert next_group([FULL, APART], 1) == APART
 
 
-def test_a_process_whose_folder_is_done_takes_what_needs_no_cluster_and_then_anything():
+def test_when_its_folder_is_done_a_process_takes_what_needs_no_cluster_then_anything():
     assert next_group([ALONE, PURE, LATER], 0) == PURE
     assert next_group([FULL], 1) == FULL
 

@@ -68,16 +68,17 @@ class Set:
         self.departed: dict[str, Job] = {}
 
     def change(self, what: str, number: int, to: dict | None) -> None:
+        if what in {"restart", "record", "job restart"}:
+            self._change_status(what, number)
+            return
         uid = [*self.all][number]
-        job = self.jobs.pop(uid, None)  # what changes comes last, as in the index by owner
+        job = self.jobs.pop(uid, None)  # what changes comes last, as in the index by owner, and is another object
         if what == "add":
-            self.jobs[uid] = job or self.all[uid]
+            self.jobs[uid] = replace(job or self.all[uid])
         elif what == "depart" and job is not None:
             self.departed[uid] = with_status(job, conditions=(condition("Complete"),))
         elif job is not None and what != "remove":
             self.jobs[uid] = self._changed(job, what, to or {})
-        if what in {"restart", "record", "job restart"}:
-            self._change_status(what, number)
 
     @staticmethod
     def _changed(job: Job, what: str, to: dict) -> Job:
@@ -87,9 +88,7 @@ class Set:
             return with_labels(job, **to)
         if what == "suspend":
             return replace(job, spec=replace(job.spec, suspend=not job.spec.suspend))
-        if what == "delete":
-            return replace(job, metadata=replace(job.metadata, deletion_timestamp=bench.NOW))
-        return job
+        return replace(job, metadata=replace(job.metadata, deletion_timestamp=bench.NOW))
 
     def _change_status(self, what: str, number: int) -> None:
         status = self.js.status

@@ -76,7 +76,8 @@ async def test_a_policy_that_conflicts_with_another_one_is_stored_with_warnings(
     short = manifest("short", ttl={"max": 3})
     response = await answered(sets, short, sets)
     assert response["allowed"]
-    assert response["warnings"] == ["spec.defaults.ttlSecondsAfterFinished: rule ttl of policy short refuses it"]
+    said = "rule ttl of policy short refuses it; it is not set where both match; change one of them"
+    assert response["warnings"] == [f"spec.defaults.ttlSecondsAfterFinished: {said}"]
     assert "warnings" not in await answered(sets, manifest("long", ttl={"max": 9}), sets)
 
 

@@ -15,12 +15,13 @@ from api.jobset import JobSet
 from api.jobset_policy.audit import Audit, as_written
 from api.jobset_policy.exception_types import JobSetPolicyException
 from api.jobset_policy.judged import Judged, Namespace
+from api.meta import ObjectMeta
 from api.packed import unpacked
 from controllers.policy.controller import PolicySource
 from controllers.resources import JOBSET_POLICIES
 from kube import clock
 from kube.client import Client
-from kube.errors import KubeError, NotFound, raised_at
+from kube.errors import Conflict, KubeError, NotFound, raised_at
 from kube.store import Key, Store
 
 log = logging.getLogger(__name__)
@@ -95,7 +96,7 @@ class PolicyAudits:
             await asyncio.to_thread(_judge, audit, subjects, at)
             await asyncio.sleep(PAUSE * (seconds() - begun))
         for policy in audit.policies:
-            await self._write(audit, policy.metadata.name, clock.rfc3339(at))
+            await self._write(audit, policy.metadata, clock.rfc3339(at))
         if self._reports is not None:
             await self._reports.write(audit)
 
@@ -120,14 +121,14 @@ class PolicyAudits:
             log.warning("JobSets of namespace %s are not audited: it cannot be read: %s", name, error)
             return None
 
-    async def _write(self, audit: Audit, policy: str, at: str) -> None:
-        body = {"status": {"audit": as_written(audit.of(policy, at))}}
+    async def _write(self, audit: Audit, policy: ObjectMeta, at: str) -> None:
+        body = {"metadata": {"uid": policy.uid}, "status": {"audit": as_written(audit.of(policy.name, at))}}
         try:
-            await self._client.patch(JOBSET_POLICIES, policy, body, subresource="status")
-        except NotFound:
-            return  # gone meanwhile, or a CRD without status
+            await self._client.patch(JOBSET_POLICIES, policy.name, body, subresource="status")
+        except (Conflict, NotFound):
+            return  # gone meanwhile, maybe with another policy in its place; or a CRD without status
         except KubeError as error:
-            log.warning("the audit of policy %s is not written: %s", policy, error)
+            log.warning("the audit of policy %s is not written: %s", policy.name, error)
 
 
 def _judge(audit: Audit, subjects: Iterable[_Subject], at: datetime) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from api.jobset import JobSet
 from api.jobset_policy.audit import Audit
@@ -41,9 +42,12 @@ class Played:
         self.set(*policies)
 
     def set(self, *policies: JobSetPolicy) -> None:
-        self.in_force = policies
-        for each in policies:
-            self.api.put("jobsetpolicies", each.metadata.name, "", metadata={"namespace": ""}, spec={})
+        self.in_force = [self._stored(each) for each in policies]
+
+    def _stored(self, own: JobSetPolicy) -> JobSetPolicy:
+        """The policy with the UID that the API server gives it."""
+        body = self.api.put("jobsetpolicies", own.metadata.name, "", metadata={"namespace": ""}, spec={})
+        return replace(own, metadata=replace(own.metadata, uid=body["metadata"]["uid"]))
 
     def add(self, count: int, namespace: str = "team-a", **metadata: Any) -> None:
         for number in range(count):
@@ -116,6 +120,15 @@ async def test_a_later_audit_leaves_nothing_of_an_earlier_one():
     played.set(policy(maxJobs={"max": 100}))
     await played.audits().audit()
     assert (played.audited()["violations"], played.audited()["first"]) == (0, [])
+
+
+async def test_a_policy_that_was_created_again_does_not_get_the_result_of_the_one_before():
+    played = Played(policy(maxJobs={"max": 1}))
+    played.add(1)
+    played.api.drop("jobsetpolicies", "limits", "")
+    played.api.put("jobsetpolicies", "limits", "", metadata={"namespace": ""}, spec={})
+    await played.audits().audit()
+    assert (played.writes, played.audited()) == (["limits/status"], {})
 
 
 async def test_what_goes_or_cannot_be_read_is_left_out():

@@ -1,16 +1,28 @@
 """Commands on the pages can be copied: their targets, files and tests exist. A target takes as long on every page."""
 
+import contextlib
+import io
 import re
+import shlex
 from collections import defaultdict
+from itertools import takewhile
 
+from app import cli
 from tests.support.pages import ROOT, texts
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
 TARGET = re.compile(r"^([\w-]+):")
-LINES = [line for path in texts() if path.suffix == ".md" for line in path.read_text(encoding="utf-8").splitlines()]
+PAGES = [path.read_text(encoding="utf-8") for path in texts() if path.suffix == ".md"]
+LINES = [line for page in PAGES for line in page.splitlines()]
 MAKE = re.compile(r"(?:^|`)make ([a-z][\w-]*(?: [a-z][\w-]*)*)")
 PYTEST = re.compile(r"(?:^|`)\S*/pytest ([^`\n]+)")
 TEST = re.compile(r"\btest_\w+")
+JOBSET = re.compile(r"(?:\.venv/bin/|kubectl )?jobset (.+)")
+INLINE = re.compile(r"`(?:\.venv/bin/|kubectl )?jobset ([^`\n]+)`")
+PARSER = cli._parser(local=True)
+BLOCK = re.compile(r"^```(?:bash|sh|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ENDS = {"|", ">", "<", "&&", ";"}
+"""Words of a shell after which something else begins."""
 DURATION = re.compile(r"\d[\d.]* (?:seconds|minutes)|half an hour")
 
 
@@ -52,3 +64,32 @@ def test_a_target_takes_the_same_time_on_every_page():
         found[target] |= set(DURATION.findall(line))
     times = [found[target] for target in ("test", "test-unit", "test-all")]
     assert [len(durations) for durations in times] == [1, 1, 1], times
+
+
+def _misunderstood(command: str) -> str:
+    """What the command line says about a command that cannot be copied, "" if nothing."""
+    words = takewhile(lambda word: word not in ENDS, shlex.split(command, comments=True))
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            PARSER.parse_args([cli._double_dash(word) for word in words])
+    except SystemExit as ended:
+        return said.getvalue().splitlines()[-1] if ended.code else ""
+    return ""
+
+
+def test_every_jobset_command_of_a_page_is_understood():
+    blocks = [block.replace("\\\n", " ") for page in PAGES for block in BLOCK.findall(page)]
+    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
+    commands = {found.group(1) for line in lines if (found := JOBSET.fullmatch(line)) and "..." not in line}
+    assert {command: said for command in commands if (said := _misunderstood(command))} == {}
+    assert len(commands) > 25
+
+
+def test_words_and_flags_of_a_jobset_command_in_a_sentence_exist():
+    """There it stands without what it needs. `[...]` and `a|b` are choices, and what has a colon is no command."""
+    named = {found for page in PAGES for found in INLINE.findall(page)}
+    commands = {command for command in named if not re.search(r"[\[|:]|\.\.\.|^COMMAND", command)}
+    wrong = {command: said for command in commands if (said := _misunderstood(command))}
+    assert {command: said for command, said in wrong.items() if not re.search("required|expected", said)} == {}
+    assert len(commands) > 60

@@ -208,9 +208,10 @@ def _show(known: dict[str, str], event: dict[str, Any]) -> None:
 class Instance:
     """One life of the controller, from its start to its kill."""
 
-    def __init__(self, world: PlayedCluster, transport: KillableTransport) -> None:
+    def __init__(self, world: PlayedCluster, transport: KillableTransport, *, timers: bool) -> None:
         self._world = world
         self._transport = transport
+        self._timers = timers
         self._queue: WorkQueue[Request] = WorkQueue()
         self._runs = False
         self._memories = Memories()
@@ -244,8 +245,8 @@ class Instance:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + REST_SECONDS
         while not self._transport.killed.is_set():
-            snapshot = await self._snapshot_at_rest() if self._idle() else None
-            if snapshot is not None:
+            snapshot = await self._snapshot_at_rest() if self._idle(self._timers) else None
+            if snapshot is not None and (self._idle() or self._world.move(snapshot)):
                 return snapshot
             assert loop.time() < deadline, f"no rest in {REST_SECONDS:g} s: {len(self._queue)} keys wait"
             await asyncio.sleep(PAUSE)
@@ -274,13 +275,15 @@ class Instance:
         """The world, unless the controller moved meanwhile or its watches have still to show some of it."""
         writes = self._transport.sent
         snapshot = await self._world.look()
-        still = self._idle() and self._transport.sent == writes
+        still = self._idle(self._timers) and self._transport.sent == writes
         return snapshot if still and snapshot.shown_by(self._transport.watched) else None
 
-    def _idle(self) -> bool:
+    def _idle(self, timers: bool = False) -> bool:
+        """Whether it has nothing to do; with `timers` keys may wait for their time."""
         followed = [memory.followed for memory in self._memories._records.values() if memory.followed is not None]
         listing = any(not of.over and not of.pods.synced for of in followed)
-        return self._runs and not listing and not len(self._queue) and not self._queue.unfinished_seconds()
+        keys = self._queue.depth() if timers else len(self._queue)
+        return self._runs and not listing and not keys and not self._queue.unfinished_seconds()
 
 
 @contextlib.asynccontextmanager
@@ -288,7 +291,7 @@ async def _running_controller(
     world: PlayedCluster, transport: KillableTransport, path: Path, record: Record
 ) -> AsyncIterator[Instance]:
     """A controller for the length of the block. What it has sent at the end arrives; nothing else of it does."""
-    instance = Instance(world, transport)
+    instance = Instance(world, transport, timers=path.timers)
     async with asyncio.TaskGroup() as tasks:
         life = tasks.create_task(instance.run(path, record.outcomes))
         yield instance

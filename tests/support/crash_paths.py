@@ -17,9 +17,6 @@ FIRST, SECOND = "js-workers-0", "js-workers-1"
 TPU, GPU = ({"nodeSelector": {"pool": pool}} for pool in ("tpu", "gpu"))
 
 
-# What a step does
-
-
 def complete(*names: str) -> Step:
     """The pods of these Jobs succeed, of all at once."""
 
@@ -97,13 +94,19 @@ async def start_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
     await _start_pod(world, seen.one(JOBS, FIRST), nodeName="gone")
 
 
-async def _start_pod(world: PlayedCluster, job: dict[str, Any], **spec: str) -> None:
+async def replace_by_pending(world: PlayedCluster, seen: Snapshot) -> None:
+    """The pod of the first Job is gone, and the one in its place pends."""
+    await _start_pod(world, seen.one(JOBS, FIRST), phase="Pending")
+    await world.patch(JOBS, FIRST, {"status": {"ready": 0}}, "status")
+
+
+async def _start_pod(world: PlayedCluster, job: dict[str, Any], phase: str = "Running", **spec: str) -> None:
     meta = job["metadata"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
     labels = {**meta["labels"], JOB_UID: meta["uid"]}
     pod = {"name": meta["name"], "labels": labels, "ownerReferences": [owner]}
     await world.create(PODS, {"metadata": pod, "spec": {**job["spec"]["template"]["spec"], **spec}})
-    await world.patch(PODS, meta["name"], {"status": {"phase": "Running"}}, "status")
+    await world.patch(PODS, meta["name"], {"status": {"phase": phase}}, "status")
 
 
 def report(job: str, attempt: int) -> Step:
@@ -147,6 +150,7 @@ def claim(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": size}
 
 
+NODES = {"nodeFailure": {"afterSeconds": 1}, "avoidNodes": {"forSeconds": 8}}
 STEPS = [{"afterRestarts": 1, "action": action} for action in ("RestartJobSet", "FailJobSet")]
 ORDER = {"startupPolicyOrder": "InOrder"}
 STAGES = (workers("first", 1), workers("workers"))
@@ -186,7 +190,6 @@ CUBES = {
     "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {"disruptionMode": {"all": {}}}}],
 }
 """A composite over a PodGroup for each Job."""
-
 PATHS = (
     Path("create", "2 Jobs, 2 ready, 2 pods", manifest(workers(), network=DNS)),
     Path("create-suspended", "2 Jobs, 0 ready, 0 pods", manifest(workers(), network=DNS, suspend=True)),
@@ -329,9 +332,18 @@ PATHS = (
     Path(
         "node-gone",
         RESTARTED,
-        manifest(workers(), failurePolicy={**restarting(), "nodeFailure": {"afterSeconds": 1}}),
+        manifest(workers(), failurePolicy={**restarting(), **NODES}),
         (start_on_no_node,),
-        frozenset({"JobSetNodeFailure"}),
+        frozenset({"JobSetNodeFailure", "JobSetAvoidNodes"}),
+        timers=True,
+    ),
+    Path(
+        "start-timeout",
+        RESTARTED,
+        manifest(workers(), failurePolicy={**restarting(), "startTimeoutSeconds": 1}),
+        (replace_by_pending,),
+        frozenset({"JobSetStartTimeout"}),
+        timers=True,
     ),
     Path(
         "escalation",

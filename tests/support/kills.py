@@ -22,7 +22,7 @@ class Path:
 
     `ends` is the `summary` of what it comes to, so that a path that leads nowhere is noticed. The rest are settings of
     the controller: the feature gates that are on, whether a suspended set gets its Jobs, and how many Jobs make a set
-    large.
+    large. `timers`: it looks at starting Jobs from time to time, and what the cluster does does not wait for that.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Path:
     steps: tuple[Step, ...] = ()
     gates: frozenset[str] = frozenset()
     create_suspended: bool = True
+    timers: bool = False
     large: int = DEFAULT_LIMITS.batch_deletion_from
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -24,7 +23,10 @@ from tests.support.policies import manifest
 from tests.support.reviews import review
 from webhooks.jobset.handlers import VALIDATE_PATH
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning"),
+]
 
 POLICIES = "/apis/policy.jobset.x-k8s.io/v1alpha1/jobsetpolicies"
 AT_ONCE = 4
@@ -95,9 +97,7 @@ def replicas(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iter
         for number in range(2):
             folder = tmp_path_factory.mktemp(f"in-flight-{number}")
             managers.append(local.start(cluster, folder, webhook_port=local.free_port(), sections=sections))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", urllib3.exceptions.InsecureRequestWarning)
-            yield [Replica(each, _pool(each.webhook_port)) for each in managers]
+        yield [Replica(each, _pool(each.webhook_port)) for each in managers]
     finally:
         for each in managers:
             local.stop(each)

@@ -27,6 +27,11 @@ from devcluster.spec import Layout
 T = TypeVar("T")
 
 MERGE = "application/merge-patch+json"
+
+BUSY = urllib3.Retry(
+    None, connect=False, read=False, redirect=False, other=False, status=5, allowed_methods=None, raise_on_status=False
+)
+"""Like all clients, ask again where the API server says when: it does while it changes the storage of a CRD."""
 # What a test may leave behind in a namespace, owners first.
 COLLECTIONS = (
     "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets",
@@ -100,7 +105,7 @@ def _send(
     headers = {"Content-Type": content, "Accept": "application/json"}
     if user:
         headers |= {"Impersonate-User": user, "Impersonate-Group": "system:masters"}
-    return pool.request(method, path, body=body, headers=headers, retries=False, timeout=rest.TIMEOUT_SECONDS)
+    return pool.request(method, path, body=body, headers=headers, retries=BUSY, timeout=rest.TIMEOUT_SECONDS)
 
 
 @functools.cache

@@ -50,7 +50,7 @@ class Replica:
         """The code of the answer about a JobSet of nine Jobs; 200 if it is admitted."""
         sent = review(stored(jobset(rjob(replicas=9), namespace=namespace, suspend=True)))
         sent["request"]["namespace"] = namespace
-        answer = self.pool.request("POST", VALIDATE_PATH, body=json.dumps(sent), timeout=10, retries=False)
+        answer = self.pool.request("POST", VALIDATE_PATH, json=sent, timeout=10, retries=False)
         response = answer.json()["response"]
         return 200 if response["allowed"] else int(response["status"]["code"])
 

@@ -64,8 +64,8 @@ test-e2e: binaries ## Run the tests on the full control plane
 	@$(PYTEST) -m e2e
 
 .PHONY: test-all
-test-all: binaries ## Run everything, the slow tests too (half an hour on 2 cores)
-	@echo "all tests, the slow ones too: about half an hour on 2 cores, in $(WORKERS) processes"
+test-all: binaries ## Run everything, the slow tests too (90 minutes on 2 cores)
+	@echo "all tests, the slow ones too: about 90 minutes on 2 cores, in $(WORKERS) processes"
 	@$(PYTEST)
 
 .PHONY: test-frameworks

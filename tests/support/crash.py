@@ -275,6 +275,8 @@ class Instance:
         """The world, unless the controller moved meanwhile or its watches have still to show some of it."""
         writes = self._transport.sent
         snapshot = await self._world.look()
+        # A look that finds nothing new has not waited, so what has just been read may not be in the queue yet.
+        await asyncio.sleep(PAUSE)
         still = self._idle(self._timers) and self._transport.sent == writes
         return snapshot if still and snapshot.shown_by(self._transport.watched) else None
 

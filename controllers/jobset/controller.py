@@ -16,12 +16,12 @@ from api.packed import unpacked
 from api.pod import Pod
 from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
-from controllers.gang.stalled import StalledGangs
+from controllers.gang.stalled import NO_EVENTS, StalledGangs
 from controllers.indexes import BY_OWNER
 from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
-from controllers.jobset.memory import NO_EVENTS, Memories, Memory
+from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.pending_pods import look_at_pending_pods
 from controllers.jobset.unscheduled_pods import UnscheduledPods

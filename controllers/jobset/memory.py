@@ -9,16 +9,13 @@ from dataclasses import dataclass, field
 from api.batch import Job
 from api.jobset_status import JobSetStatus
 from api.meta import Owner
-from controllers.gang.stalled import Reports
+from controllers.gang.stalled import NO_EVENTS, Reports
 from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import Followed
 from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import Event
 from controllers.planning.sorted_jobs import SortedJobs
 from kube.controller import Request
-
-NO_EVENTS: frozenset[Event] = frozenset()
-"""The one that all JobSets share: each that `frozenset()` makes takes 216 bytes."""
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from api import keys
 from api.jobset import JobSet
 from api.pod import DetailedPod
-from controllers.gang.stalled import Reports
+from controllers.gang.stalled import NO_EVENTS, Reports
 from controllers.planning.actions import Event
 from controllers.planning.observed import Observed
 from kube.client import Client
@@ -62,7 +62,7 @@ class UnscheduledPods:
         else:
             if event is not None and event not in reports.events:
                 self._record(js, event)
-            reports.events = frozenset([event] if event else [])
+            reports.events = frozenset([event]) if event else NO_EVENTS
         reports.wait = min(2 * reports.wait, LONGEST)
         reports.next_look = clock() + reports.wait
         return reports.wait

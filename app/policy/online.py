@@ -74,7 +74,7 @@ def _started(gates: FeatureGates) -> Iterator[tuple[Path, Path]]:
 
 
 def _lease() -> JSON:
-    """The manager's lease, held for a day by nobody: without it the manager leaves stored JobSets alone."""
+    """The manager's lease, held for a day by no process: without it the manager leaves stored JobSets alone."""
     spec = {"holderIdentity": probes.NAME, "leaseDurationSeconds": 86400}
     metadata = {"name": LeaderElectionSettings().resource_name, "namespace": NAMESPACE}
     return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}

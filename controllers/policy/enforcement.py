@@ -43,7 +43,7 @@ KINDS = (
 )
 """Policies before their bindings: a binding alone does nothing."""
 LOOK_EVERY = 0.5
-"""Seconds between two looks whether policies or exceptions have changed. A look asks nobody."""
+"""Seconds between two looks whether policies or exceptions have changed. A look sends no request."""
 AGAIN = 60.0
 """Seconds after which everything is applied again, whatever somebody else has made of it."""
 RETRY = 5.0

@@ -122,7 +122,7 @@ class _Resource:
         return f"{quantities}.map(q, q.isInteger() ? q.asInteger() : int(q.asApproximateFloat()) + 1)"
 
     def _sum(self, holders: str, stated: str) -> str:
-        """What all these request; nobody lowers it by a negative number."""
+        """What all these request; a negative number does not lower it."""
         quantities = f"{holders}.map(c, quantity(string({stated}.orValue(dyn(0)))))"
         positive = f"{quantities}.filter(q, q.isGreaterThan(quantity('0')))"
         return f"{self._whole(positive)}.sum()"

@@ -191,7 +191,7 @@ class _Wire:
     def close(self) -> None:
         """Close the stream, with its connection: what is left of it is not read.
 
-        The connection is cut off: nobody waits for one that says goodbye in the background, so `asyncio.run` would end
+        The connection is aborted: one that closes in the background is not waited for, and `asyncio.run` would end
         before it is closed, with a ResourceWarning.
         """
         if self._stream is not None:

@@ -1,4 +1,4 @@
-"""What all models share: names of the API, unknown fields that are kept, and nothing written that nobody set."""
+"""What all models share: names of the API, unknown fields that are kept, and only fields that were set are written."""
 
 import datetime as dt
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class Model(BaseModel):
 
     @model_serializer(mode="wrap")
     def _what_is_set(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Without None, and without lists and objects that are empty because nobody has set them."""
+        """Without None, and without empty lists and objects that were not set."""
         written: dict[str, Any] = handler(self)
         for name, inner in list(written.items()):
             field = _known(type(self)).get(name)

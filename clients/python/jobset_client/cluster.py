@@ -22,7 +22,7 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 
 def in_pod(kubeconfig: str | None, context: str | None) -> bool:
-    """Whether to use the service account of this pod: nobody names a kubeconfig, and there is none."""
+    """Whether to use the service account of this pod: no kubeconfig is named, and there is none."""
     if kubeconfig or context or os.environ.get("KUBECONFIG") or "KUBERNETES_SERVICE_HOST" not in os.environ:
         return False
     return not Path("~/.kube/config").expanduser().exists()

@@ -20,6 +20,9 @@ OF_WORKERS = dict.fromkeys(("hamt", "hamt_bitmap_node", "JobRequest"), 2 * WORKE
 TOGETHER = 5 * len(KINDS)
 """Sets that live at the same time."""
 
+FIRST = 2
+"""Generations after which all that lasts is there."""
+
 ENDS = [
     *(("completes", "deleted", 0), ("fails", "deleted", 0), ("restarts", "Completed", 1), ("large", "Completed", 1)),
     *(("kept", "Completed", 0), ("exclusive", "Completed", 0)),
@@ -40,7 +43,7 @@ def live(lives: int) -> None:
     async def story() -> None:
         crowd = Crowd()
         async with crowd.watched():
-            for _ in range(4):
+            for _ in range(FIRST):
                 await crowd.generation(TOGETHER)
             await crowd.rest()
             assert crowd.left() == {}, "the model keeps something"
@@ -56,7 +59,7 @@ def live(lives: int) -> None:
             more = {
                 kind: (before[kind], n) for kind, n in after.items() if n - before[kind] > OF_WORKERS.get(kind, NOISE)
             }
-            assert more == {}, f"more than after {4 * TOGETHER} lives"
+            assert more == {}, f"more than after {FIRST * TOGETHER} lives"
 
     virtual.run(story)
 

@@ -1,4 +1,6 @@
-"""P14: a node falls silent under a JobSet of 300 pods: until all run again, created again and in place.
+"""P14: a node falls silent under a JobSet of 300 pods: until all run again.
+
+In three forms: 300 Jobs of one pod that are created again, 30 Jobs of ten pods that are, and 300 Jobs in place.
 
 The time runs from the taint of kube-controller-manager. How long that takes to come is left out: 40 to 50 s with its
 defaults (--node-monitor-grace-period).
@@ -23,6 +25,9 @@ from bench.sets import GROUP, attempt, checked, jobset, restarting_in_place, say
 from devcluster.node_faults import come_back, fall_silent
 
 JOBS = 300
+PODS = 10
+"""Of each Job, in the second form: a tenth of the Jobs have them."""
+
 AFTER_SECONDS = 10
 """How long the JobSets leave a node with its taint. The Job controller replaces no failed pod sooner."""
 
@@ -30,32 +35,33 @@ GATES = {"JobSetNodeFailure": True, "InPlaceRestart": True}
 
 
 def run(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[Result]:
-    """Both, one after the other."""
-    again, in_place = manifests(size.of(JOBS))
-    pods = created(scene, again)[1]
-    yield "P14 recreate", _recreated(scene, pods)
-    _drop(scene)
+    """One after the other."""
+    for name, manifest in (
+        ("P14 recreate", jobset(size.of(JOBS))),
+        ("P14 recreate 10", jobset(size.of(JOBS // PODS), PODS)),
+    ):
+        phase, pods = created(scene, watching_nodes(manifest))
+        yield name, _recreated(scene, pods, phase["jobs"])
+        _drop(scene)
+    in_place = restarting_in_place(watching_nodes(jobset(size.of(JOBS))))
     with agents(scene) as lifted:
         pods = created(scene, in_place)[1]
         wait(lambda: len(lifted.moments(0)) == len(pods), STALL_SECONDS, "all agents to begin")
         yield "P14 in place", _in_place(scene, pods, lifted)
 
 
-def manifests(jobs: int) -> tuple[JSON, JSON]:
-    """The JobSet that is created again, and the one that restarts in place."""
-    lost = {"afterSeconds": AFTER_SECONDS, "forceDeletePods": True}
-    again, in_place = jobset(jobs), jobset(jobs)
-    again["spec"]["failurePolicy"]["nodeFailure"] = lost
-    in_place["spec"]["failurePolicy"]["nodeFailure"] = lost
-    return again, restarting_in_place(in_place)
+def watching_nodes(manifest: JSON) -> JSON:
+    """The JobSet, which does not wait for a lost node."""
+    manifest["spec"]["failurePolicy"]["nodeFailure"] = {"afterSeconds": AFTER_SECONDS, "forceDeletePods": True}
+    return manifest
 
 
-def _recreated(scene: Scene, pods: list[JSON]) -> JSON:
+def _recreated(scene: Scene, pods: list[JSON], jobs: int) -> JSON:
     count = len(pods)
     with counted(scene) as phase, running(scene, attempt(1)) as events, _silent(scene, pods) as tainted:
         moments = [moment for moment, _ in reaching(events, "ADDED", count)]
         phase.update(figures(moments, tainted))
-        phase["reported_seconds"] = settled(lambda: says(scene, restarts=1, ready=count)) - tainted
+        phase["reported_seconds"] = settled(lambda: says(scene, restarts=1, ready=jobs)) - tainted
         checked(scene, count, restarts=1)
     return phase
 

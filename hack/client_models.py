@@ -3,7 +3,6 @@
 The schema is the CRD's. It has no names of types: those come from the records in `api/` at the same place.
 """
 
-import argparse
 import inspect
 import re
 import sys
@@ -19,6 +18,7 @@ from api import keys
 from api.jobset import JobSet
 from api.meta import ObjectMeta
 from app.editor_schema import FILLED_IN
+from hack import generated
 from manifests.definition import crd
 
 FILE = Path(__file__).parents[1] / "clients/python/jobset_client/models.py"
@@ -128,18 +128,5 @@ def _doc(text: str) -> list[str]:
     return [f'    """{wrapped[0]}', *(f"    {line}" for line in wrapped[1:]), '    """']
 
 
-def main() -> int:
-    """Entry point; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m hack.client_models", description=f"Generate {FILE.name}.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the models are not current")
-    if parser.parse_args().check:
-        if FILE.read_text(encoding="utf-8") != models():
-            sys.stdout.write(f"{FILE.name} is not current; run `make manifests` and commit the result.\n")
-            return 1
-        return 0
-    FILE.write_text(models(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated.main(FILE, models(), "manifests"))

@@ -4,7 +4,6 @@ The page is made from the metadata of what is installed here. It has no versions
 dependencies and their licences only.
 """
 
-import argparse
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -13,6 +12,8 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from hack import generated
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "licences.md"
@@ -86,18 +87,5 @@ def page() -> str:
     return _PAGE.format(run_time=table(run_time()), development=table(development))
 
 
-def main() -> int:
-    """Entry point; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m hack.licences", description=f"Generate {PAGE.name}.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is not current")
-    if parser.parse_args().check:
-        if PAGE.read_text(encoding="utf-8") != page():
-            sys.stdout.write(f"{PAGE.relative_to(ROOT)} is not current; run `make docs` and commit the result.\n")
-            return 1
-        return 0
-    PAGE.write_text(page(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated.main(PAGE, page(), "docs"))

@@ -80,11 +80,16 @@ class FeatureGates:
 
 
 def parse_feature_gates(text: str) -> dict[str, bool]:
-    """Read `A=true,B=false`; an empty text is no setting."""
+    """Read `A=true,B=false`; an empty text is no setting. Raises `FeatureGateError` with all that is malformed."""
     settings: dict[str, bool] = {}
+    malformed: list[str] = []
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = item.partition("=")
-        if not equals or value.lower() not in {"true", "false"}:
-            raise FeatureGateError(f"{item!r} is no feature gate setting: write NAME=true or NAME=false")
-        settings[name] = value.lower() == "true"
+        if equals and value.lower() in {"true", "false"}:
+            settings[name] = value.lower() == "true"
+        else:
+            malformed.append(repr(item))
+    if malformed:
+        what = "is no feature gate setting" if len(malformed) == 1 else "are no feature gate settings"
+        raise FeatureGateError(f"{', '.join(malformed)} {what}: write NAME=true or NAME=false")
     return settings

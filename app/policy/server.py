@@ -317,5 +317,5 @@ async def _until(reached: Callable[[], Awaitable[bool]], what: str) -> None:
     deadline = loop.time() + IN_FORCE_TIMEOUT
     while not await reached():
         if loop.time() > deadline:
-            raise CheckError(f"the local API server: waited {IN_FORCE_TIMEOUT:g} s in vain for {what}")
+            raise CheckError(f"the local API server: not within {IN_FORCE_TIMEOUT:g} s: {what}")
         await asyncio.sleep(PAUSE)

@@ -72,3 +72,8 @@ def test_gate_lists_are_read():
 def test_what_is_no_gate_list_is_refused(text):
     with pytest.raises(FeatureGateError, match="write NAME=true or NAME=false"):
         parse_feature_gates(text)
+
+
+def test_all_malformed_feature_gates_are_named_at_once():
+    with pytest.raises(FeatureGateError, match="^'RestartJob', 'a=1' are no feature gate settings: write NAME=true or"):
+        parse_feature_gates("RestartJob,InPlaceRestart=true,a=1")

@@ -53,7 +53,14 @@ rights: $(READY) ## Compare what the manager asked for in the last run of all te
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the tests that need no control plane (2 minutes on 2 cores)
-	@$(PYTEST) --numprocesses=$$(($(PROCESSORS) + 1)) -m "not slow and not integration and not e2e" --ignore=tests/devcluster
+	@$(PYTEST) --numprocesses=$$(($(PROCESSORS) + 1)) -m "not slow and not integration and not e2e" --ignore=tests/devcluster $(TEST_FLAGS)
+
+.PHONY: coverage
+coverage: $(READY) ## Run the same with branch coverage, line by line in build/coverage/index.html (4 minutes on 2 cores)
+	@$(MAKE) --no-print-directory test-unit TEST_FLAGS="--cov --cov-report=html:build/coverage"
+	@for package in api controllers webhooks; do \
+		echo "branch coverage of $$package/: $$($(BIN)/coverage report --format=total --include="$$package/*") %"; done
+	@echo "branch coverage of all: $$($(BIN)/coverage report --format=total) %"
 
 .PHONY: test-integration
 test-integration: binaries ## Run the tests against a real API server
@@ -141,12 +148,9 @@ check-docs: $(READY) ## Fail if a generated page differs from what would be gene
 	$(BIN)/python -m hack.licences --check
 
 .PHONY: ci
-ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check, and all tests but the slow ones with their branch coverage
-	@$(MAKE) --no-print-directory test TEST_FLAGS="--cov --cov-report=html:build/coverage"
+ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check, and all tests but the slow ones
+	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory rights
-	@for package in api controllers webhooks; do \
-		echo "branch coverage of $$package/: $$($(BIN)/coverage report --format=total --include="$$package/*") %"; done
-	@echo "branch coverage of all, by tests that need no control plane: $$($(BIN)/coverage report --format=total) %, line by line in build/coverage/index.html"
 
 .PHONY: install
 install: $(READY) ## Install into the cluster of KUBECONFIG

@@ -71,17 +71,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test in tests/integration and tests/e2e the marker of its folder, and bring all into their order.
-
-    Tests that need a control plane are not traced for coverage: it costs time that they are short of, and the others reach
-    the lines.
-    """
+    """Give every test in tests/integration and tests/e2e the marker of its folder, and bring all into their order."""
     for item in items:
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in KINDS:
             item.add_marker(getattr(pytest.mark, folder))
-        if any(item.get_closest_marker(kind) for kind in KINDS):
-            item.add_marker(pytest.mark.no_cover)
     items.sort(key=lambda item: distribution.rank(item.nodeid))
 
 

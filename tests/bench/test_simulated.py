@@ -293,6 +293,7 @@ def test_the_manager_restarts_a_fleet_under_it():
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)  # three managers start, and each has to come to rest
 def test_jobsets_at_rest_fail_one_after_the_other():
     """The real manager as a process: each failure is counted, and the figures are there."""

@@ -159,6 +159,7 @@ def test_the_supervisor_runs_what_is_kept_until_it_stops(cluster: Cluster, layou
     assert json.loads(layout.status.read_text())["phase"] == "stopped"
 
 
+@pytest.mark.slow
 @pytest.mark.integration
 def test_a_manager_that_is_killed_is_started_again_and_reconciles(tmp_path: Path, binaries: Path):
     spec = ClusterSpec(name="kept", profile="api", audit=False)

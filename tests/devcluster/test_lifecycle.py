@@ -362,6 +362,7 @@ def test_nothing_there_is_not_a_failure(tmp_path):
     assert json.loads(cli("status", *where, "-o", "json").stdout) == []
 
 
+@pytest.mark.slow
 def test_a_full_cluster_takes_less_than_ten_seconds_of_processor_time_to_start(tmp_path, binaries):
     """It is ready within ten seconds on a machine that does nothing else (measured: 4 s, 3 of the processor)."""
     spec = ClusterSpec(name="timed", nodes=FakeNodes(count=20))

@@ -13,6 +13,9 @@ from app.demo import ACCELERATOR, Demo
 from app.stories import STORIES, TENANT, VOLUMES
 from tests.support.cluster import kubectl, more_capacity
 
+FIRST = next(iter(STORIES))
+"""The story of `make demo`."""
+
 
 @pytest.fixture
 def stage(full_cluster, manager) -> Iterator[None]:
@@ -24,11 +27,19 @@ def stage(full_cluster, manager) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("stage")
-@pytest.mark.parametrize("name", [name for name, story in STORIES.items() if not story.policies])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == FIRST else pytest.param(name, marks=pytest.mark.slow)
+        for name, story in STORIES.items()
+        if not story.policies
+    ],
+)
 def test_every_story_is_played_to_its_end(full_cluster, name):
     play(full_cluster, name)
 
 
+@pytest.mark.slow
 @pytest.mark.manager(featureGates={"JobSetPolicies": True})
 @pytest.mark.usefixtures("stage", "served_policies")
 @pytest.mark.parametrize("name", [name for name, story in STORIES.items() if story.policies])

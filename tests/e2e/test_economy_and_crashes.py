@@ -35,7 +35,7 @@ def of_attempt(sets, number: int) -> list[dict]:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("number", [BIG, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [60, pytest.param(300, marks=pytest.mark.slow)])
 def test_jobs_are_created_with_one_call_each_and_deleted_thirty_at_a_time(sets, manager, number):
     start = audit.size(sets.cluster.audit_log)
     sets.apply(manifest(group(replicas=number), failurePolicy={"maxRestarts": 1}))

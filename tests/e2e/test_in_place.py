@@ -240,6 +240,7 @@ def test_two_at_once_are_one_restart_and_one_too_many_fails_the_set(sets, kubele
     kubelet.until(lambda: not sets.pods() and not kubelet.containers, "the end of all pods")
 
 
+@pytest.mark.slow
 def test_a_lost_pod_is_replaced_and_the_others_stay(sets, kubelet):
     sets.apply(jobset(max_restarts=3))
     first = running(kubelet, attempt=0)

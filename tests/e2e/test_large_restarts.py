@@ -96,6 +96,7 @@ def test_one_call_deletes_and_no_job_meets_its_old_pods(sets: Sets, manager):
     assert {key for key in calls if key[2] >= 400} == set(), "nothing refused, nothing in conflict"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_manager_killed_while_old_pods_are_left_keeps_the_promise(sets: Sets, manager):
     restarts = Restarts(sets, grace=600)

@@ -238,6 +238,9 @@ def test_a_namespace_that_is_not_in_the_cache_is_asked_for(cluster: Cluster, por
 
 def test_the_manager_asks_for_nothing_that_its_roles_do_not_grant(cluster: Cluster):
     """But once, in one request, for what a manager with the rights of policy-in-api-server may have left behind."""
-    asked = [call for call in audit.calls(cluster.audit_log, about=USER) if call.user == USER]
-    refused = [(call.verb, call.resource) for call in asked if not call.permitted]
-    assert refused == [("list", "validatingadmissionpolicies")]
+
+    def refused() -> list[tuple[str, str]]:
+        asked = [call for call in audit.calls(cluster.audit_log, about=USER) if call.user == USER]
+        return [(call.verb, call.resource) for call in asked if not call.permitted]
+
+    assert wait_for(refused, what="that request") == [("list", "validatingadmissionpolicies")]

@@ -271,21 +271,28 @@ def wait_for(
     probe: Callable[[], T], *, timeout: float = 30, what: str = "", last: Callable[[], object] | None = None
 ) -> T:
     """Call `probe` until it gives something true, and return that. Times out with what it gave last, or with `last`."""
-    deadline = time.monotonic() + timeout
+    begun = time.monotonic()
     while not (found := probe()):
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begun
+        if waited > timeout:
             raise AssertionError(f"not within {timeout} s: {what or probe}; last: {last() if last else found!r}")
-        time.sleep(0.05)
+        time.sleep(pause(waited))
     return found
+
+
+def pause(waited: float) -> float:
+    """Seconds until the next look: what takes long is looked at less often, since each look costs the API server time."""
+    return min(max(0.05, waited / 10), 0.25)
 
 
 async def eventually(probe: Callable[[], Awaitable[T]], *, timeout: float = 30, what: str = "") -> T:
     """`wait_for` for asynchronous probes."""
     found: object = None
+    begun = time.monotonic()
     try:
         async with asyncio.timeout(timeout):
             while not (found := await probe()):  # noqa: ASYNC110 - the state lives in another process
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(pause(time.monotonic() - begun))
     except TimeoutError:
         raise AssertionError(f"not within {timeout} s: {what or probe}; last: {found!r}") from None
     return found

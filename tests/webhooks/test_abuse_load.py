@@ -83,7 +83,11 @@ def large_body() -> bytes:
     return encode(review(jobset(*(rjob(f"r{i}", pod={"containers": [{"name": "m"}]}) for i in range(48_000)))))
 
 
-@pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH], ids=["mutate", "validate"])
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(MUTATE_PATH, marks=pytest.mark.slow), VALIDATE_PATH],
+    ids=["mutate", "validate"],
+)
 async def test_small_reviews_are_answered_while_large_ones_are_worked_on(
     process: Running, client: Client, large_body: bytes, path: str
 ):

@@ -95,6 +95,7 @@ def bind(superslice_namespace: GangNamespace, jobs: int, timeout: float) -> None
     check_placed(superslice_namespace, jobs, "superslice-1")
 
 
+@pytest.mark.slow
 def test_all_pods_go_to_the_superslice_that_is_free(superslice_namespace):
     bind(superslice_namespace, jobs=JOBS, timeout=60)
 

@@ -67,6 +67,7 @@ def wait_held(gang_namespace: GangNamespace, reason: str, *flags: str, name: str
     assert gang_namespace.jobs(name) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [NONE_ON], indirect=True)
 def test_sets_wait_for_the_api_and_start_when_it_is_served(late):
     gang_namespace, manager = late

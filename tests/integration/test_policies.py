@@ -236,6 +236,7 @@ def test_a_namespace_that_is_not_in_the_cache_is_asked_for(cluster: Cluster, por
     assert answer["response"]["status"]["message"] == "internal error (NotFound) in rule match of policy limits"
 
 
+@pytest.mark.usefixtures("stored")
 def test_the_manager_asks_for_nothing_that_its_roles_do_not_grant(cluster: Cluster):
     """But once, in one request, for what a manager with the rights of policy-in-api-server may have left behind."""
 

@@ -75,6 +75,6 @@ def test_nothing_of_a_set_is_left_in_the_manager():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(5400)
 def test_memory_is_flat_over_100000_lives():
     live(100_000)

@@ -8,7 +8,7 @@ from collections import defaultdict
 from itertools import takewhile
 
 from app import cli
-from tests.support.pages import ROOT, texts
+from tests.support.pages import ENDS, ROOT, commands, texts
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
 TARGET = re.compile(r"^([\w-]+):")
@@ -20,9 +20,6 @@ TEST = re.compile(r"\btest_\w+")
 JOBSET = re.compile(r"(?:\.venv/bin/|kubectl )?jobset (.+)")
 INLINE = re.compile(r"`(?:\.venv/bin/|kubectl )?jobset ([^`\n]+)`")
 PARSER = cli._parser(local=True)
-BLOCK = re.compile(r"^```(?:bash|sh|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-ENDS = {"|", ">", "<", "&&", ";"}
-"""Words of a shell after which something else begins."""
 DURATION = re.compile(r"\d[\d.]* (?:seconds|minutes)|half an hour")
 
 
@@ -35,10 +32,10 @@ def test_every_target_of_make_exists():
 
 def test_every_pytest_command_finds_its_files_and_tests():
     """`FILE` and `<name>` stand for files that the reader chooses."""
-    commands = [command.split() for line in LINES for command in PYTEST.findall(line)]
-    paths = {word for words in commands for word in words if word.startswith("tests/") and "<" not in word}
+    called = [command.split() for line in LINES for command in PYTEST.findall(line)]
+    paths = {word for words in called for word in words if word.startswith("tests/") and "<" not in word}
     assert {path for path in paths if not (ROOT / path).exists()} == set()
-    selected = [(words[0], words[2]) for words in commands if words[1:2] == ["-k"]]
+    selected = [(words[0], words[2]) for words in called if words[1:2] == ["-k"]]
     names = {path: " ".join(TEST.findall((ROOT / path).read_text(encoding="utf-8"))) for path, _ in selected}
     assert [word for path, word in selected if word not in names[path]] == []
     assert (len(paths) > 10, len(selected) > 0) == (True, True)
@@ -79,17 +76,15 @@ def _misunderstood(command: str) -> str:
 
 
 def test_every_jobset_command_of_a_page_is_understood():
-    blocks = [block.replace("\\\n", " ") for page in PAGES for block in BLOCK.findall(page)]
-    lines = [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
-    commands = {found.group(1) for line in lines if (found := JOBSET.fullmatch(line)) and "..." not in line}
-    assert {command: said for command in commands if (said := _misunderstood(command))} == {}
-    assert len(commands) > 25
+    named = {found.group(1) for line in commands() if (found := JOBSET.fullmatch(line)) and "..." not in line}
+    assert {command: said for command in named if (said := _misunderstood(command))} == {}
+    assert len(named) > 25
 
 
 def test_words_and_flags_of_a_jobset_command_in_a_sentence_exist():
     """There it stands without what it needs. `[...]` and `a|b` are choices, and what has a colon is no command."""
     named = {found for page in PAGES for found in INLINE.findall(page)}
-    commands = {command for command in named if not re.search(r"[\[|:]|\.\.\.|^COMMAND", command)}
-    wrong = {command: said for command in commands if (said := _misunderstood(command))}
+    whole = {command for command in named if not re.search(r"[\[|:]|\.\.\.|^COMMAND", command)}
+    wrong = {command: said for command in whole if (said := _misunderstood(command))}
     assert {command: said for command, said in wrong.items() if not re.search("required|expected", said)} == {}
-    assert len(commands) > 60
+    assert len(whole) > 60

@@ -10,6 +10,9 @@ ROOT = Path(__file__).parents[2]
 SUFFIXES = {".py", ".md", ".yaml", ".toml", ".sh"}
 GENERATED = {"build", "dist", "__pycache__"}
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"^```(?:bash|sh|console)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ENDS = {"|", ">", "<", "&&", ";"}
+"""Words of a shell after which something else begins."""
 YAML = re.compile(r"^```yaml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -20,6 +23,13 @@ def texts() -> list[Path]:
         names[:] = [name for name in names if not name.startswith(".") and name not in GENERATED]
         found += [Path(folder, file) for file in files if Path(file).suffix in SUFFIXES or file == "Makefile"]
     return found
+
+
+def commands() -> list[str]:
+    """The lines that a reader may copy into a shell, those that go on in the next one as one."""
+    pages = [path.read_text(encoding="utf-8") for path in texts() if path.suffix == ".md"]
+    blocks = [block.replace("\\\n", " ") for page in pages for block in SHELL.findall(page)]
+    return [line.strip().removeprefix("$ ") for block in blocks for line in block.splitlines()]
 
 
 def yaml_blocks(page: Path) -> list[str]:

@@ -71,15 +71,20 @@ class Informer(Generic[T]):
             handler(ChangeKind.ADDED, None, obj)
 
     def enqueue(self, queue: WorkQueue[K], keys: Callable[[T], Iterable[K]]) -> None:
-        """Add the keys that an object, before and after its change, maps to; initial objects at low priority."""
+        """Add the keys that an object, before and after its change, maps to.
+
+        At low priority those of the first list, and those that are here already: a process that takes over has all of them.
+        """
+        here = True
 
         def handle(_: ChangeKind, old: T | None, new: T | None) -> None:
-            priority = 0 if self.synced else LOW_PRIORITY
+            priority = LOW_PRIORITY if here or not self.synced else 0
             for obj in (old, new):
                 for key in () if obj is None else keys(obj):
                     queue.add(key, priority)
 
         self.on_event(handle)
+        here = False
 
     async def run(self) -> None:
         """Watch until cancelled."""

@@ -95,6 +95,10 @@ bench-plan: $(READY) ## Time one plan of the reconcile loop for up to 20,000 Job
 bench-many: $(READY) ## Measure what one more JobSet costs, for up to 20,000 of them (ARGS="--sets 0,2000")
 	@$(BIN)/python -m bench.simulated.many $(ARGS)
 
+.PHONY: bench-in-place
+bench-in-place: $(READY) ## Restart a JobSet in place under the simulated API server, up to 20,000 pods (ARGS="--pods 1000,5000")
+	@$(BIN)/python -m bench.simulated.in_place $(ARGS)
+
 .PHONY: bench-placement
 bench-placement: binaries ## Place and restart 40 Jobs on 60 racks, beside plain pods (ARGS="-o json")
 	@$(BIN)/python -m bench.placement $(ARGS)

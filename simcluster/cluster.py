@@ -97,6 +97,17 @@ class Cluster(ApiServer):
         doomed = {**job.body(), "status": job_status.doomed(job.body(), self.timestamp(), *why)}
         self._set_status(job, job_status.ended(doomed, self.timestamp(), "Failed", *why))
 
+    def count_ready(self, key: Key) -> None:
+        """The Job controller writes how many pods of a Job are ready, if that has changed."""
+        job = self.storage.get("jobs", key)
+        if job is None or job_status.finished(job.body()):
+            return
+        pods = (self.storage.get(plural, pod) for plural, pod in self.storage.owned(job.uid))
+        ready = sum(isinstance(pod, Pod) and pod.ready for pod in pods)
+        status = job.body()["status"]
+        if status.get("ready") != ready:
+            self._set_status(job, {**status, "ready": ready})
+
     def _collect(self, owner: str) -> None:
         for plural, key in self.storage.owned(owner):
             item = self.storage.get(plural, key)

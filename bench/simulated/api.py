@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Callable
 
 from controllers.resources import JOBSETS
 from simcluster.api_server import ApiServer, RefusedError
@@ -20,6 +21,8 @@ class Api(Rest):
     def __init__(self, server: ApiServer) -> None:
         super().__init__(server, lambda version, plural: SERVED.get((version, plural)))
         self.calls: Counter[tuple[str, str, int]] = Counter()
+        self.sent: Counter[str] = Counter()
+        """Bytes of the events that its watches were sent, by resource."""
         self.first_write: float | None = None
         """When the manager first wrote an object, in seconds of the machine's monotonic clock."""
         self.failures: dict[str, float] = {}
@@ -32,11 +35,25 @@ class Api(Rest):
         verb, what, answer = self.answer(request) if PATH.match(request.path) else _server_answer(request)
         if "user-agent" in request.headers:  # the benchmark itself does not name itself
             self.calls[verb, what, answer.status if isinstance(answer, Answer) else 200] += 1
+            if isinstance(answer, Stream):
+                answer = self._weighed(answer, what)
             if request.method != "GET" and self.first_write is None:
                 self.first_write = time.monotonic()
             if what == STATUS and (failed := self.failures.pop(request.path.split("/")[-2], None)) is not None:
                 self.delays.append(time.monotonic() - failed)
         return answer
+
+    def _weighed(self, stream: Stream, what: str) -> Stream:
+        """The same stream, whose bytes are counted."""
+
+        def begin(write: Callable[[bytes], None]) -> Callable[[], None]:
+            def weigh(line: bytes) -> None:
+                self.sent[what] += len(line)
+                write(line)
+
+            return stream.begin(weigh)
+
+        return Stream(begin)
 
 
 def _server_answer(request: Request) -> tuple[str, str, Answer]:

@@ -1,7 +1,7 @@
 """What is there when the manager starts: nodes, and JobSets that run with all their Jobs and pods."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -9,11 +9,12 @@ from api import keys
 from api.children import build_job, build_service
 from api.jobset import JobSet
 from api.layout import layout_of
+from bench.sets import restarting_in_place
 from controllers.resources import JOBSETS
 from kube.resources import JOBS, NODES, PRIORITY_CLASSES, SERVICES
 from simcluster.cluster import TOPOLOGY, Cluster, Topology
 from simcluster.patches import JSON
-from simcluster.pods import managed
+from simcluster.pods import Pod, managed
 from simcluster.resources import NAMESPACES
 from simcluster.storage import Plain
 
@@ -36,11 +37,18 @@ class Fleet:
     """Whether each Job has a domain alone."""
     heartbeats: int = 0
     """Nodes that report each second, as kubelets do every 5 minutes. With any, JobSets watch nodes."""
+    in_place: bool = False
+    """Whether JobSets restart in place; their pods have agents."""
 
     def __post_init__(self) -> None:
         if self.exclusive and self.jobsets * self.jobs > self.domains:
             wanted = self.jobsets * self.jobs
             raise ValueError(f"{wanted} exclusive Jobs cannot run in {self.domains} domains: each has one alone")
+
+
+def set_name(number: int) -> str:
+    """The name of a JobSet of a fleet."""
+    return f"train-{number:02}"
 
 
 def jobset(name: str, jobs: int, pods: int, *, exclusive: bool, watches_nodes: bool = False) -> JSON:
@@ -81,10 +89,9 @@ def fill(cluster: Cluster, fleet: Fleet) -> None:
         cluster.create(PRIORITY_CLASSES.plural, "", {"metadata": {"name": name}, "value": value})
     _add_nodes(cluster, Topology(fleet.domains, fleet.nodes))
     for number in range(fleet.jobsets):
-        name, watches_nodes = f"train-{number:02}", fleet.heartbeats > 0
-        _add_running(
-            cluster, jobset(name, fleet.jobs, fleet.pods, exclusive=fleet.exclusive, watches_nodes=watches_nodes)
-        )
+        watches_nodes = fleet.heartbeats > 0
+        body = jobset(set_name(number), fleet.jobs, fleet.pods, exclusive=fleet.exclusive, watches_nodes=watches_nodes)
+        _add_running(cluster, restarting_in_place(body) if fleet.in_place else body, in_place=fleet.in_place)
     cluster.storage.compact()
 
 
@@ -103,8 +110,11 @@ def _add_nodes(cluster: Cluster, topology: Topology) -> None:
             cluster.storage.put(NODES.plural, Plain(node))
 
 
-def _add_running(cluster: Cluster, body: JSON) -> None:
-    """A JobSet whose Jobs run, with the Service and the status that a manager would have given it."""
+def _add_running(cluster: Cluster, body: JSON, *, in_place: bool) -> None:
+    """A JobSet whose Jobs run, with the Service and the status that a manager would have given it.
+
+    In place: all agents have reported the first attempt, and it is the current one.
+    """
     stored = cluster.create(JOBSETS.plural, NAMESPACE, body).body()
     js = msgspec.convert(stored, JobSet)
     layout = layout_of(js)
@@ -117,4 +127,9 @@ def _add_running(cluster: Cluster, body: JSON) -> None:
     running = layout.global_replicas
     counts = {"active": running, "failed": 0, "ready": running, "succeeded": 0, "suspended": 0}
     status = {"restarts": 0, "executionAttempts": 0, "replicatedJobsStatus": [{"name": WORKERS, **counts}]}
+    if in_place:
+        status["currentInPlaceRestartAttempt"] = 0
+        for pod in list(cluster.storage["pods"].objects.values()):
+            if isinstance(pod, Pod) and pod.label(keys.JOBSET_UID) == js.metadata.uid:
+                cluster.storage.put("pods", replace(pod, attempt="0"))
     cluster.storage.put(JOBSETS.plural, Plain({**stored, "status": status}))

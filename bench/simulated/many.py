@@ -23,8 +23,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from bench.options import numbers
 from bench.proc import cpu_seconds, memory_mib, shared_once_mib
-from bench.simulated.fleet import NAMESPACE, WORKERS, Fleet
+from bench.simulated.fleet import NAMESPACE, WORKERS, Fleet, set_name
 from bench.simulated.run import JSON, QUIET_SECONDS, Bench, SimulationError, running_manager, simulated_server
 from controllers.resources import JOBSETS
 from devcluster.rest import Connection
@@ -91,7 +92,7 @@ def _takeover(
             leader.terminate()
             leader.wait(ENDS_SECONDS)
             before = len(bench.counts()["delays"])
-            bench.request("POST", f"/simulated/fail?namespace={NAMESPACE}&name=train-00-{WORKERS}-1")
+            bench.request("POST", f"/simulated/fail?namespace={NAMESPACE}&name={set_name(0)}-{WORKERS}-1")
             counts = bench.wait_for_counts(lambda state: len(state["delays"]) > before, "the standby to act")
             return {"takeover_ms": 1000.0 * counts["delays"][-1], **_deletion(bench, sets)}
 
@@ -127,7 +128,7 @@ def _failures(bench: Bench, count: int) -> JSON:
     begun = time.monotonic()
     for number in range(count):
         time.sleep(max(0.0, begun + number / FAILURES_PER_SECOND - time.monotonic()))
-        bench.request("POST", f"/simulated/fail?namespace={NAMESPACE}&name=train-{number:02}-{WORKERS}-0")
+        bench.request("POST", f"/simulated/fail?namespace={NAMESPACE}&name={set_name(number)}-{WORKERS}-0")
     bench.wait_for_counts(lambda state: len(state["delays"]) >= count, "all restarts to be counted")
     counts = bench.settle()
     delays = sorted(counts["delays"])
@@ -161,19 +162,17 @@ def main() -> int:
     )
     own = shlex.join([sys.executable, "-m", "app", "manager"])
     parser.add_argument("--manager", default=own, help="command that is given --config and --kubeconfig (our own)")
-    parser.add_argument("--sets", default="0,1000,5000,20000", help="numbers of JobSets (default %(default)s)")
+    parser.add_argument(
+        "--sets", type=numbers, default="0,1000,5000,20000", help="numbers of JobSets (default %(default)s)"
+    )
     parser.add_argument("--rest", type=float, default=30, metavar="SECONDS", help="at rest (default %(default)s)")
     parser.add_argument("--nodes", type=int, default=0, help="that all JobSets watch, and that report (default: none)")
     parser.add_argument("--failures", type=int, default=400, help="JobSets that fail (default %(default)s)")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="format of the result")
     args = parser.parse_args()
-    try:
-        numbers = [int(number) for number in args.sets.split(",")]
-    except ValueError:
-        parser.error(f"--sets: {args.sets} are not numbers separated by commas")
     results: list[JSON] = []
     failed = False
-    for number in numbers:
+    for number in args.sets:
         print(f"measuring {number:,} JobSets", file=sys.stderr)
         try:
             line = measure(

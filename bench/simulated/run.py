@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.proc import TICKS, cpu_seconds, memory_mib
-from bench.simulated.fleet import NAMESPACE, WORKERS, Fleet, jobset
+from bench.simulated.fleet import NAMESPACE, WORKERS, Fleet, jobset, set_name
 from controllers.resources import JOBSETS
 from devcluster import pki, rest
 
@@ -147,7 +147,7 @@ def measure(command: list[str], fleet: Fleet | None = None, single: int = 5000) 
                     "calls": settled["calls"],
                     "rss_mib": idle,
                 },
-                "restart": _restart(bench, [f"train-{number:02}" for number in range(fleet.jobsets)], fleet.jobs),
+                "restart": _restart(bench, [set_name(number) for number in range(fleet.jobsets)], fleet.jobs),
             }
             result["single"] = _single(bench, collection, single)
             result["peak_rss_mib"] = memory_mib(pid, "VmHWM")

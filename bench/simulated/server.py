@@ -1,6 +1,7 @@
 """The simulated API server as a process: `python -m bench.simulated.server --folder DIR`. Prints "ready PORT".
 
-Beside the API it answers `/simulated/...`: what has been asked, how far the JobSets are, and a Job's failure at will.
+Beside the API it answers `/simulated/...`: what has been asked, how far the JobSets are, and at will a Job or a worker
+fails.
 """
 
 import argparse
@@ -10,7 +11,7 @@ import itertools
 import signal
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,9 @@ from typing import Any
 import uvloop
 
 from api import keys
+from bench.simulated.agents import Agents
 from bench.simulated.api import Api
-from bench.simulated.fleet import Fleet, fill
+from bench.simulated.fleet import NAMESPACE, Fleet, fill, set_name
 from controllers.resources import JOBSETS
 from kube.resources import NODES
 from simcluster.cluster import Cluster, Topology
@@ -45,20 +47,34 @@ class Server:
         self.api = Api(self.cluster)
         fill(self.cluster, fleet)
         self.cluster.call_soon = lambda act: asyncio.get_running_loop().call_soon(act)
+        self._own: dict[str, Callable[[dict[str, str]], object]] = {
+            "/simulated/state": lambda _: self.state(),
+            "/simulated/counts": lambda _: self.counts(),
+            "/simulated/running": lambda _: self.running(),
+            "/simulated/fail": lambda query: self.fail(query["namespace"], query["name"]),
+        }
+        """What the benchmark asks for, by path."""
+        self.agents: Agents | None = None
+        if fleet.in_place:
+            self._play(Agents(self.cluster, (NAMESPACE, set_name(0))))
         self._reporting = itertools.cycle([item.key for item in self.storage[NODES.plural].objects.values()])
+
+    def _play(self, agents: Agents) -> None:
+        """Answer what is asked of agents, too: also what watches of the manager were sent, and our processor time."""
+        self.agents = agents
+        self._own |= {
+            "/simulated/in-place": lambda _: {
+                **agents.state(),
+                "sent": self.api.sent,
+                "cpu_seconds": time.process_time(),
+            },
+            "/simulated/fail-worker": lambda query: agents.fail_worker(float(query["seconds"])),
+        }
 
     def handle(self, request: Request) -> Answer | Stream:
         """Answer a request of a manager, or of the benchmark."""
-        if request.path == "/simulated/state":
-            return Answer(200, encode(self.state()))
-        if request.path == "/simulated/counts":
-            return Answer(200, encode(self.counts()))
-        if request.path == "/simulated/running":
-            return Answer(200, encode(self.running()))
-        if request.path == "/simulated/fail":
-            self.fail(request.query["namespace"], request.query["name"])
-            return Answer(200, b"{}")
-        return self.api.handle(request)
+        own = self._own.get(request.path)
+        return self.api.handle(request) if own is None else Answer(200, encode(own(request.query)))
 
     def state(self) -> JSON:
         """What has happened so far, and each JobSet as its status says. Cheap for few JobSets: it is asked often."""

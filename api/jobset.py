@@ -314,6 +314,12 @@ class JobSet(Base, frozen=True, kw_only=True):
         return bool(self.spec.suspend)
 
     @property
+    def restarts_in_place(self) -> bool:
+        """Whether its workers start again in the pods that they have, as its failure policy says."""
+        policy = self.spec.failure_policy
+        return policy is not None and policy.restart_strategy == "InPlaceRestart"
+
+    @property
     def dns_enabled(self) -> bool:
         """Whether there is a headless Service: network present and enableDNSHostnames true."""
         return self.spec.network is not None and bool(self.spec.network.enable_dns_hostnames)

@@ -40,7 +40,7 @@ _WHO: Final[list[JSON]] = [
 def agent_of(js: JobSet) -> RestartAgent | None:
     """What the JobSet says about the agent, if its pods are to restart in place."""
     policy = js.spec.failure_policy
-    return policy.agent if policy is not None and policy.restart_strategy == "InPlaceRestart" else None
+    return policy.agent if policy is not None and js.restarts_in_place else None
 
 
 def awaited(js: JobSet) -> frozenset[str]:

@@ -108,7 +108,11 @@ def _handling(case: Case, since: str) -> tuple[Finding, ...]:
         waited = seconds_since(since, case.facts.now)
         limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds}"
         if waited is not None and waited < policy.after_seconds:
-            ends = "its Job fails, or in place the pod is replaced," if _in_place(case) else "its Job fails"
+            ends = (
+                "its Job fails, or in place the pod is replaced,"
+                if case.facts.jobset.restarts_in_place
+                else "its Job fails"
+            )
             what, fix = f"{ends} in {age(policy.after_seconds - waited)}: {limit}", ""
         elif waited is not None and waited < policy.after_seconds + _MARGIN:
             what, fix = f"the failure policy decides: {limit}", ""
@@ -116,8 +120,3 @@ def _handling(case: Case, since: str) -> tuple[Finding, ...]:
             what = f"no manager has acted on it: {limit}"
             fix = f"start the manager with --feature-gates={GATE}=true"
     return (Finding(level=Level.NOTE, cause="node-failure-policy", what=what, fix=fix),)
-
-
-def _in_place(case: Case) -> bool:
-    policy = case.facts.jobset.spec.failure_policy
-    return policy is not None and policy.restart_strategy == "InPlaceRestart"

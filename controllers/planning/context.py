@@ -60,6 +60,11 @@ class Context:
         """RFC 3339 in UTC, seconds."""
         return self.observed.now
 
+    @property
+    def restarts_in_place(self) -> bool:
+        """Whether agents in the pods restart the workers (gate InPlaceRestart)."""
+        return self.js.restarts_in_place and self.gates["InPlaceRestart"]
+
     def draft(self) -> StatusDraft:
         """The status so far, for a step to change."""
         return StatusDraft(self.status, self.observed.now)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import msgspec
 
+from api.batch import pods_at_once
 from api.indexes import format_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
@@ -16,6 +17,8 @@ from controllers.planning.child_jobs import ChildJobs
 _JOBS_PER_SECOND_OF_DELAY = 40
 _SHORTEST_DELAY = 0.1
 _LONGEST_DELAY = 3.0
+_AGENTS_PER_SECOND_OF_DELAY = 100
+_LONGEST_DELAY_WITH_AGENTS = 30.0
 _NEGLIGIBLE_DELAY = 0.001
 """Seconds. Timers are a little early, and times are floats: what is left then is not worth another plan."""
 
@@ -51,18 +54,27 @@ def noted(js: JobSet, status: JobSetStatus) -> JobSetStatus:
     return msgspec.structs.replace(status, ready_jobs=f"{done}/{wanted}")
 
 
-def write_delay(old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_write: float | None) -> float:
+def pods(js: JobSet) -> int:
+    """How many pods all Jobs of the set have at once."""
+    return sum(rjob.replicas * pods_at_once(rjob) for rjob in js.spec.replicated_jobs)
+
+
+def write_delay(
+    old: JobSetStatus, new: JobSetStatus, jobs: int, since_last_write: float | None, *, agents: int = 0
+) -> float:
     """Seconds to wait before `new` is worth a write; 0 = write now.
 
     Conditions, restarts and the end are written at once, and so are counts that clients wait for: the first ones,
     nothing active any more, everything ready or done. Other counts wait the longer the more Jobs there are: from 120
-    Jobs on they are written every three seconds.
+    Jobs on they are written every three seconds. Where the pods have `agents` that watch the JobSet, the API server
+    sends each write to all of them: there the wait is at least a second for each hundred agents, up to thirty seconds.
     """
     if len(old.replicated_jobs_status) == 0 or _without_counts(old) != _without_counts(new):
         return 0
     if since_last_write is None or _milestones(new, jobs) - _milestones(old, jobs):
         return 0
     interval = min(max(jobs / _JOBS_PER_SECOND_OF_DELAY, _SHORTEST_DELAY), _LONGEST_DELAY)
+    interval = max(interval, min(agents / _AGENTS_PER_SECOND_OF_DELAY, _LONGEST_DELAY_WITH_AGENTS))
     left = interval - since_last_write
     return left if left > _NEGLIGIBLE_DELAY else 0
 

@@ -100,7 +100,7 @@ def _replaced(js: JobSet, gates: FeatureGates, child: Child, pod: PodOnFailedNod
     """
     policy = js.spec.failure_policy
     wanted = policy.node_failure if policy is not None else None
-    if policy is None or wanted is None or policy.restart_strategy != "InPlaceRestart" or not gates["InPlaceRestart"]:
+    if policy is None or wanted is None or not js.restarts_in_place or not gates["InPlaceRestart"]:
         return False
     decided = wanted.action or any(_may_decide(rule, child) for rule in policy.rules)
     return not decided and (wanted.force_delete_pods or pod.taint in {"", OUT_OF_SERVICE})

@@ -124,4 +124,5 @@ def _write_delay(ctx: Context, status: JobSetStatus) -> float:
     """Seconds until a status is worth a write; the end of a Job that is gone is recorded at once."""
     if ctx.children.unrecorded:
         return 0
-    return counters.write_delay(ctx.js.status, status, ctx.layout.global_replicas, ctx.observed.since_status_write)
+    jobs, agents = ctx.layout.global_replicas, counters.pods(ctx.js) if ctx.restarts_in_place else 0
+    return counters.write_delay(ctx.js.status, status, jobs, ctx.observed.since_status_write, agents=agents)

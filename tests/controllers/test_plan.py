@@ -1,5 +1,6 @@
 """What a plan creates, counts, starts in order and ends, on the model of tests/support/world.py."""
 
+import pytest
 from msgspec.structs import replace
 
 from api import keys
@@ -116,6 +117,29 @@ class TestCounters:
         plan = world.step()
         assert plan.status is None
         assert 2.5 < plan.requeue_after <= 2.6
+
+    @pytest.mark.parametrize(
+        ("pods", "gate", "wait"), [(4, True, 0.1), (500, True, 10), (5000, True, 30), (5000, False, 0.1)]
+    )
+    def test_counts_alone_wait_longer_where_each_pod_has_an_agent_that_watches(self, pods, gate, wait):
+        workers = rjob("workers", 2, parallelism=pods, completions=pods)
+        world = World(jobset(workers, failurePolicy={"restartStrategy": "InPlaceRestart"}), InPlaceRestart=gate)
+        world.settle()
+        world.run("js-workers-0")
+        world.since_status_write = wait - 0.01
+        plan = world.step()
+        assert plan.status is None
+        assert plan.requeue_after == pytest.approx(0.01)
+        world.since_status_write = wait
+        assert world.step().status is not None
+
+    def test_agents_are_no_reason_to_hide_that_the_last_job_is_ready(self):
+        workers = rjob("workers", 2, parallelism=5000, completions=5000)
+        world = World(jobset(workers, failurePolicy={"restartStrategy": "InPlaceRestart"}), InPlaceRestart=True)
+        world.settle()
+        world.since_status_write = 0
+        world.run()
+        assert world.step().status is not None
 
     def test_less_than_a_millisecond_is_not_waited_for(self):
         world = World(jobset(rjob("workers", 40)))

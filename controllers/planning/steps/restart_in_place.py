@@ -40,7 +40,7 @@ _QUOTED = 64
 def restart_in_place(ctx: Context) -> Partial:
     """With that strategy: release the attempt that all pods report, or have the pods behind it start again."""
     policy = ctx.js.spec.failure_policy
-    if not ctx.gates["InPlaceRestart"] or policy is None or policy.restart_strategy != "InPlaceRestart":
+    if policy is None or not ctx.restarts_in_place:
         return NOTHING
     draft, uids = ctx.draft(), frozenset(child.job.metadata.uid for child in ctx.children.active)
     most = policy.in_place_restarts

@@ -73,7 +73,7 @@ class Informer(Generic[T]):
     def enqueue(self, queue: WorkQueue[K], keys: Callable[[T], Iterable[K]]) -> None:
         """Add the keys that an object, before and after its change, maps to.
 
-        At low priority those of the first list, and those that are here already: a process that takes over has all of them.
+        At low priority those of the first list, and of what is here already: a process that takes over has all of it.
         """
         here = True
 

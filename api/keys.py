@@ -45,6 +45,8 @@ JOB_UID = "batch.kubernetes.io/controller-uid"
 GROUP_TEMPLATE = "scheduling.k8s.io/group-template-name"
 """Annotation of a Job: the template of the PodGroup that its pods name."""
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+"""Label by which Kueue takes a JobSet into a queue."""
 
 # Exclusive placement; not known to the Go JobSet.
 PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"

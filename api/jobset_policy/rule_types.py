@@ -8,13 +8,13 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from api.keys import QUEUE_NAME
 from api.meta import Base, doc
 from api.quantity import PATTERN
 
 MOST_ITEMS: Final = 64
 MOST_PATTERN: Final = 512
 """Characters of a pattern."""
-QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
 
 Key = Annotated[str, doc("A key.", maxLength=317)]
 Name = Annotated[str, doc("A name.", maxLength=253)]
@@ -56,9 +56,9 @@ class RequiredQueue(Base, frozen=True, kw_only=True):
 
     labels: Annotated[
         tuple[Key, ...],
-        _list(f"Keys of labels that name a queue. One of them has to be there. Default [{QUEUE_LABEL}] (CRD).",
-              default=[QUEUE_LABEL]),
-    ] = (QUEUE_LABEL,)  # fmt: skip
+        _list(f"Keys of labels that name a queue. One of them has to be there. Default [{QUEUE_NAME}] (CRD).",
+              default=[QUEUE_NAME]),
+    ] = (QUEUE_NAME,)  # fmt: skip
     allowed: Annotated[tuple[Word, ...] | None, _list("Queues that may be named. Absent: all.")] = None
 
 

@@ -14,9 +14,6 @@ from controllers.planning import deadline
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
 
-QUEUE_NAME = "kueue.x-k8s.io/queue-name"
-"""Label by which Kueue takes a JobSet into a queue."""
-
 _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""
 _MOST_WARNINGS = 3
@@ -104,7 +101,7 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
     js = case.facts.jobset
     if not js.suspended:
         return []
-    queue = js.metadata.labels.get(QUEUE_NAME)
+    queue = js.metadata.labels.get(keys.QUEUE_NAME)
     condition = find(js.status.conditions, keys.SUSPENDED)
     ending = [job for job in case.facts.jobs or () if job.status.active > 0]
     because: tuple[Finding, ...] = ()

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from api.jobset import JobSet
+from api.keys import QUEUE_NAME
 from app import session
 from app.check.findings import printable
-from app.explain.jobset_causes import QUEUE_NAME
 from app.operate.states import ended
 from controllers.resources import JOBSETS
 

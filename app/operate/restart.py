@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from api.jobset import JobSet
+from api.keys import QUEUE_NAME
 from app import session
 from app.check.findings import printable
-from app.explain.jobset_causes import QUEUE_NAME
 from app.operate.change import write
 from app.operate.states import ended
 from app.operate.wait import TIMED_OUT, until

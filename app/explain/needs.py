@@ -8,7 +8,7 @@ import msgspec
 
 from api.meta import Base
 from api.pod import Affinity, PodSpec
-from api.quantity import parse_quantity, with_unit
+from api.quantity import parse_quantity
 
 _Amounts = dict[str, Fraction]
 
@@ -189,9 +189,3 @@ def _sum(total: _Amounts, amounts: dict[str, Any]) -> _Amounts:
 
 def _most(some: _Amounts, others: _Amounts) -> _Amounts:
     return some | {name: max(amount, some.get(name, amount)) for name, amount in others.items()}
-
-
-def in_words(amount: Fraction, resource: str) -> str:
-    """`16 nvidia.com/gpu`, `500m cpu`, `2Ti memory`."""
-    binary = resource in {"memory", "ephemeral-storage"} or resource.startswith("hugepages-")
-    return f"{with_unit(amount, 'Gi' if binary and not amount % 1024 else '')} {resource}"

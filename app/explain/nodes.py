@@ -2,18 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import msgspec
 
+from api.jobset_policy.requests import Amount, Amounts
 from api.meta import Base
-from api.quantity import parse_quantity
+from api.node_offers import device_meant, devices, in_words, offers_of
 from api.suggest import nearest
 from app.explain.finding import NAMED, Finding, Level, counted, listed
-from app.explain.needs import SeenSpec, in_words
+from app.explain.needs import SeenSpec
 
-_EVERY_NODE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _HINDERS = frozenset({"NoSchedule", "NoExecute"})
 _STATES = {
     "node.kubernetes.io/unschedulable": "cordoned",
@@ -54,7 +53,7 @@ class SeenNode(Base, frozen=True, kw_only=True):
     status: _Status = _Status()
 
 
-_Node = tuple[str, dict[str, str], tuple[_Taint, ...], dict[str, Fraction]]
+_Node = tuple[str, dict[str, str], tuple[_Taint, ...], Amounts]
 """Name, labels, taints, and what pods may request."""
 
 
@@ -85,8 +84,7 @@ class Nodes:
         found, keep = node.metadata.labels, self._keep
         self._label_keys |= dict.fromkeys(found)
         labels = found if keep is None else {key: value for key, value in found.items() if key in keep}
-        offers = {name: amount for name, text in node.status.allocatable.items() if (amount := parse_quantity(text))}
-        self._nodes.append((node.metadata.name, labels, node.spec.taints, offers))
+        self._nodes.append((node.metadata.name, labels, node.spec.taints, offers_of(node.status.allocatable)))
 
     def labels(self, keys: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """These labels of every node, by its name."""
@@ -107,12 +105,12 @@ class Nodes:
             self._answers[key] = self._why_none(spec, recreate) if self._nodes else None
         return self._answers[key]
 
-    def too_little(self, needs: Mapping[str, int | Fraction]) -> Finding | None:
+    def too_little(self, needs: Mapping[str, Amount]) -> Finding | None:
         """Of what the pods of a set request more together than all nodes have; None without such a resource."""
         for name, amount in needs.items():
-            offered = sum((offers.get(name, Fraction()) for *_, offers in self._nodes), Fraction())
+            offered = sum(offers.get(name, 0) for *_, offers in self._nodes)
             if 0 < offered < amount:
-                need = f"the pods of its JobSet need {in_words(Fraction(amount), name)} in all"
+                need = f"the pods of its JobSet need {in_words(amount, name)} in all"
                 what = f"{need}, the nodes offer {_number(offered, name)}: they never run all at once"
                 fix = f"add nodes, or run fewer pods: lower replicas or parallelism in a new JobSet; {_offers(name)}"
                 return Finding(level=Level.FAULT, cause="too-large-in-all", what=what, fix=fix)
@@ -139,21 +137,20 @@ class Nodes:
     def _chosen(self, spec: SeenSpec, name: str, labels: dict[str, str]) -> bool:
         return spec.node_selector.items() <= labels.items() and spec.likes(name, labels)
 
-    def _not_offered(self, needs: Mapping[str, Fraction], recreate: str) -> Finding | None:
+    def _not_offered(self, needs: Mapping[str, Amount], recreate: str) -> Finding | None:
         """A resource that no node has."""
         offered = dict.fromkeys(name for *_, offers in self._nodes for name in offers)
         missing = next((name for name in needs if name not in offered), None)
         if missing is None:
             return None
-        devices = sorted(name for name in offered if name not in _EVERY_NODE and not name.startswith("hugepages-"))
-        meant = nearest(missing, devices)
-        devices.sort(key=lambda name: name != meant)
+        meant = device_meant(missing, offered)
+        named = sorted(devices(offered) or offered, key=lambda name: (name != meant, name))
         fix = (
             recreate.format(old=f"{missing}:", new=f"{meant}:")
             if meant
             else f"does the device plugin for {missing} run? {_offers(missing)}"
         )
-        what = f"no node offers {missing}; nodes offer {listed(devices or sorted(offered))}"
+        what = f"no node offers {missing}; nodes offer {listed(named)}"
         return Finding(level=Level.FAULT, cause="no-such-resource", what=what, fix=fix)
 
     def _no_label(self, spec: SeenSpec, recreate: str) -> Finding:
@@ -197,12 +194,12 @@ class Nodes:
     def _selected(self, spec: SeenSpec) -> bool:
         return any(spec.node_selector.items() <= labels.items() for _, labels, *_ in self._nodes)
 
-    def _too_large(self, needs: Mapping[str, Fraction], chosen: Sequence[_Node]) -> Finding:
+    def _too_large(self, needs: Mapping[str, Amount], chosen: Sequence[_Node]) -> Finding:
         """More than any node that is chosen has: of one resource, or of all together."""
         narrowed = len(chosen) < len(self._nodes)
         where = f" of the {counted(len(chosen), 'node')} that its labels choose" if narrowed else " node"
         for name, amount in needs.items():
-            most, node = max((offers.get(name, Fraction()), node) for node, _, _, offers in chosen)
+            most, node = max((offers.get(name, 0), node) for node, _, _, offers in chosen)
             if most < amount:
                 has = f"has {_number(most, name)} ({node})" if most else "has none"
                 what = f"it needs {in_words(amount, name)}, the largest{where} {has}"
@@ -214,11 +211,11 @@ class Nodes:
         return Finding(level=Level.FAULT, cause="too-large", what=what, fix=fix)
 
 
-def _number(amount: Fraction, resource: str) -> str:
+def _number(amount: Amount, resource: str) -> str:
     return in_words(amount, resource).partition(" ")[0]
 
 
-def _holds(offers: Mapping[str, Fraction], needs: Mapping[str, Fraction]) -> bool:
+def _holds(offers: Mapping[str, Amount], needs: Mapping[str, Amount]) -> bool:
     return all(offers.get(name, 0) >= amount for name, amount in needs.items())
 
 

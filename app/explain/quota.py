@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
+from api.node_offers import in_words
 from api.quantity import parse_quantity
-from app.explain.needs import in_words
 
 _AMOUNTS = r"([^\s,=]+=[^\s,]+(?:,[^\s,=]+=[^\s,]+)*)"
 _EXCEEDED = re.compile(f"exceeded quota: ([^\\s,]+), requested: {_AMOUNTS}, used: {_AMOUNTS}, limited: {_AMOUNTS}")

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from api.node_offers import in_words
 from app.explain.gather import gather
-from app.explain.needs import Requirement, SeenSpec, Toleration, in_words
+from app.explain.needs import Requirement, SeenSpec, Toleration
 from app.explain.nodes import Nodes, SeenNode
 from app.explain.reader import MOST_PAGES, PAGE
 from kube.client import Client

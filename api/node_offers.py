@@ -1,0 +1,32 @@
+"""What nodes offer to pods: amounts by resource, and the device that a mistyped name may have been meant for. Pure."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from api.jobset_policy.requests import Amount, Amounts, amounts
+from api.quantity import with_unit
+from api.suggest import nearest
+
+_EVERY_NODE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+_HUGE_PAGES = "hugepages-"
+
+
+def offers_of(allocatable: Any) -> Amounts:
+    """Amounts above 0 of a node's `status.allocatable`: a device plugin that does not run any more leaves a 0."""
+    return {name: amount for name, amount in amounts(allocatable).items() if amount > 0}
+
+
+def devices(offered: Iterable[str]) -> list[str]:
+    """Of the resources that nodes offer, those of device plugins, sorted."""
+    return sorted(name for name in offered if name not in _EVERY_NODE and not name.startswith(_HUGE_PAGES))
+
+
+def device_meant(missing: str, offered: Iterable[str]) -> str:
+    """The device that was likely meant by a name that no node offers; empty when none is close."""
+    return nearest(missing, devices(offered))
+
+
+def in_words(amount: Amount, resource: str) -> str:
+    """`16 nvidia.com/gpu`, `500m cpu`, `2Ti memory`."""
+    binary = resource in {"memory", "ephemeral-storage"} or resource.startswith(_HUGE_PAGES)
+    return f"{with_unit(amount, 'Gi' if binary and not amount % 1024 else '')} {resource}"

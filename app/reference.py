@@ -15,11 +15,14 @@ from api.field import MAX_SHOWN_ERRORS, Layer, Rule, with_placeholders
 from app import config_reference, field_reference
 from app.catalogue import rules
 from app.policy import reference as policy_reference
+from kube.client import PAGE
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
 from webhooks.jobset.cluster_dry_run import OWNERLESS_SECONDS
 from webhooks.jobset.cluster_gangs import FRESH
 from webhooks.jobset.cluster_memory import SECONDS as ANSWERED_SECONDS
 from webhooks.jobset.cluster_needs import FOUND_FOR, MISSING_FOR
+from webhooks.jobset.cluster_nodes import KEPT_FOR as NODES_KEPT_FOR
+from webhooks.jobset.cluster_nodes import MOST_PAGES
 from webhooks.jobset.cluster_questions import PER_REVIEW, REVIEWS, TURN_TIMEOUT
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -73,7 +76,9 @@ run (`dryRun=All`), with the manager's rights. It compares existing claims with 
 update, it sends the templates that change while the JobSet is suspended. For a set with `spec.scheduling` it asks the
 API server which kinds of `scheduling.k8s.io` it serves, at most once in {FRESH:g} s. On create, it checks that the
 PriorityClasses of the pods exist, and that a node has the label of exclusive placement: for each name at most once in
-{FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing. All of this takes at most `childDryRun.budget` (3 s).
+{FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing. For a set whose pods request resources,
+it reads the quotas of the namespace, and what the nodes offer: at most once in {NODES_KEPT_FOR:g} s, with at most
+{MOST_PAGES} requests for {PAGE} nodes each. All of this takes at most `childDryRun.budget` (3 s).
 `childDryRun.enable: false` switches it off.
 
 At most {PER_REVIEW} requests are sent about one JobSet, at most half of them about claims that exist and a quarter
@@ -83,9 +88,10 @@ JobSet that has to wait for more than {TURN_TIMEOUT:g} s is answered without wha
 
 Everything is asked in the namespace of the request, to which the API server has authorized the author of the JobSet.
 The author may have no right to read what is there. So an answer never quotes an object of the cluster: it says that
-there is a conflict, by the name or the field of the author's own. `jobset validate --server` has no rights but
-those of the person who runs it, and shows whose an object is and what differs in it. Policies, webhooks and the
-API server's validation are quoted: their words are meant for whoever creates such a Job.
+there is a conflict, by the name or the field of the author's own. Only a device that nodes
+offer is named to an author who wrote nearly its name. `jobset validate --server` has no rights but those of the person
+who runs it, and shows whose an object is and what differs in it. Policies, webhooks and the API server's validation are
+quoted: their words are meant for whoever creates such a Job.
 
 Sets of a namespace that differ only in their names are not sent again for {ANSWERED_SECONDS:g} s after one of them was
 accepted without a warning. Each process of the webhook remembers that for itself. Of such a set only existing claims

@@ -170,6 +170,19 @@ class TestValues:
             "spec.replicatedJobs[0].name: Job train-workers-0 exists and is not this JobSet's; rename or delete it",
         ]
 
+    async def test_of_nodes_nothing_is_said_but_the_device_that_was_nearly_named(self):
+        offers = {"cpu": "77", "nvidia.com/gpu": "77", f"{SECRET}.com/device": "77"}
+        node = {"metadata": {"name": SECRET, "labels": {SECRET: SECRET}}, "status": {"allocatable": offers}}
+        body = msgspec.json.encode({"metadata": {}, "items": [node]})
+        script = Script({"list nodes": lambda _: Response(200, {}, body)})
+        requests = {"cpu": "78", "nvidia.com/gpus": "1"}
+        pod = {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]}
+        response = await ask(script, review(stored(jobset(rjob(pod=pod)))))
+        assert [text.partition(": ")[2] for text in response["warnings"]] == [
+            "a pod needs 78 cpu, more than any node has: it waits for a larger one; request less, or add larger nodes",
+            "no node offers nvidia.com/gpus: pods wait for one that does; did you mean nvidia.com/gpu?",
+        ]
+
     async def test_who_asks_with_rights_of_his_own_hears_whose_it_is_and_what_is_in_it(self):
         response = await ask(others(), review(stored(self.JOBSET)), own_rights=True)
         text = response["status"]["message"]

@@ -18,7 +18,8 @@ bounds on requests are reached (`cluster_questions`), that is a warning: the Go 
 neither makes a JobSet invalid there. If it fails for another reason, such as a missing right, the JobSet is refused.
 
 The author of the JobSet may have fewer rights than the manager, and the review may not come from the API server. So
-findings name the author's own objects and fields, and never a value of an object of the cluster.
+findings name the author's own objects and fields, and never a value of an object of the cluster. One exception: a
+device of the nodes that has nearly the name which the author wrote (`cluster_nodes`).
 """
 
 import asyncio
@@ -29,7 +30,9 @@ from api.features import FeatureGates
 from api.field import SPEC, FieldError, Path
 from api.gang_api import GATE
 from api.jobset import JobSet, ReplicatedJob
+from api.jobset_policy.judged import Judged
 from api.jsontree import dig
+from api.keys import QUEUE_NAME
 from api.meta import JSON
 from api.semantic import differences
 from api.validation import dns1035_label
@@ -45,6 +48,7 @@ from webhooks.jobset.cluster_gangs import SchedulingApi
 from webhooks.jobset.cluster_memory import AnsweredSets, digest
 from webhooks.jobset.cluster_needs import Need, Needs, classes_of, needs_of
 from webhooks.jobset.cluster_new_findings import new_findings
+from webhooks.jobset.cluster_nodes import Nodes
 from webhooks.jobset.cluster_questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
 from webhooks.jobset.cluster_quota import Quotas, requests_anything
 from webhooks.jobset.cluster_verdict import busy_or_away, warning, why
@@ -81,7 +85,7 @@ class ClusterChecks:
 
         `own_rights`: the client has the rights of the JobSets' author, who may therefore hear what is in an object that
         is in the way. `per_review`: requests about one JobSet at most; half of them may be about claims that exist,
-        three eighths about quotas and what its pods need by name, so that some are left for its Jobs.
+        three eighths about quotas, nodes and what its pods need by name, so that some are left for its Jobs.
         """
         self._scheduling = SchedulingApi()
         self._dry_run = dry_run
@@ -93,6 +97,7 @@ class ClusterChecks:
         self._answered = AnsweredSets()
         self._needs = Needs(budget)
         self._quotas = Quotas(budget)
+        self._nodes = Nodes(budget, own_rights=own_rights)
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:
         """Whether `create`, or `update` of `old`, may have anything to ask; never wrongly false."""
@@ -201,12 +206,15 @@ class ClusterChecks:
         return await self._answers(request, [partial(self._scheduling.missing, js, request.client)], of=SCHEDULING)
 
     async def _named(self, request: Request) -> list[FieldError]:
-        """Warnings about names that its pods need and that do not exist, and about quotas that are too small for it."""
+        """Warnings about names that its pods need and that do not exist, and quotas and nodes that are too small."""
         if not self._asks_about(request):
             return []
         asks: list[Ask] = []
-        if await compute(requests_anything, request.js):
-            asks = [partial(self._quotas.too_small, request.js, request.client)]
+        judged = Judged(request.js)
+        if await compute(requests_anything, judged):
+            asks.append(partial(self._quotas.too_small, judged, request.client))
+            if QUEUE_NAME not in request.js.metadata.labels:
+                asks.append(partial(self._nodes.unmet, judged, request.client))
         return await self._answers(
             request, asks + self._lookups(request, request.needs), most=self._per_review * 3 // 8
         )

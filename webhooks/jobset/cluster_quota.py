@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from api.field import ErrorType, FieldError
-from api.jobset import JobSet
 from api.jobset_policy.judged import Judged, Template
 from api.jobset_policy.requests import Amount, Amounts, amounts
 from api.quantity import with_unit
@@ -71,9 +70,9 @@ def _resource(key: str) -> str:
     return "pods" if key in _PODS else key.removeprefix(_REQUESTS)
 
 
-def requests_anything(js: JobSet) -> bool:
-    """Whether pods of a JobSet request resources: quotas are not read for a set whose pods request nothing."""
-    return any(template.jobs and template.requests for template in Judged(js).templates)
+def requests_anything(judged: Judged) -> bool:
+    """Whether pods of a JobSet request resources: neither quotas nor nodes are read for others."""
+    return any(template.jobs and template.requests for template in judged.templates)
 
 
 def strictest(quotas: Sequence[Quota]) -> Amounts:
@@ -85,9 +84,9 @@ def strictest(quotas: Sequence[Quota]) -> Amounts:
     return least
 
 
-def too_much(js: JobSet, allowed: Amounts) -> Iterator[FieldError]:
+def too_much(judged: Judged, allowed: Amounts) -> Iterator[FieldError]:
     """A warning at each ReplicatedJob that alone needs more than is allowed; of its resources the first by name."""
-    for template in Judged(js).templates:
+    for template in judged.templates:
         needed = _needed(template)
         over = sorted(name for name, amount in needed.items() if amount > allowed.get(name, amount))
         if over:
@@ -108,11 +107,11 @@ class Quotas:
         self._budget = budget
         self._known: Lookups[str, Amounts] = Lookups(MOST_NAMESPACES)
 
-    async def too_small(self, js: JobSet, client: Client) -> list[FieldError]:
+    async def too_small(self, judged: Judged, client: Client) -> list[FieldError]:
         """Warnings about a new JobSet; raises when there is no answer. None where the client has no right to read."""
-        namespace = js.metadata.namespace
+        namespace = judged.js.metadata.namespace
         allowed = await self._known.get(namespace, lambda: self._read(namespace, client), lambda _: KEPT_FOR)
-        return await compute(lambda: list(too_much(js, allowed))) if allowed else []
+        return await compute(lambda: list(too_much(judged, allowed))) if allowed else []
 
     async def _read(self, namespace: str, client: Client) -> Amounts:
         try:

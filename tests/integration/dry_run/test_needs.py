@@ -12,8 +12,8 @@ from kube.resources import (
     SERVICE_ACCOUNTS,
     STORAGE_CLASSES,
 )
-from tests.support.dry_run import POD, administrator, ask_about, pod
-from tests.support.jobsets import jobset, rjob
+from tests.support.dry_run import POD, administrator, ask_about, pod, warnings
+from tests.support.jobsets import JSON, jobset, rjob
 from tests.support.scripted_server import DATA, claims
 
 
@@ -63,6 +63,28 @@ async def test_names_in_pods_and_claims_are_reported_until_they_exist(server, ma
         finally:
             await client.delete(RUNTIME_CLASSES, ns)
             await client.delete(STORAGE_CLASSES, ns)
+
+
+async def test_what_no_node_can_hold_is_reported_until_one_can(server, manager, ns):
+    device = f"{ns}.example.com/gpu"
+
+    def needing(resource: str, amount: int) -> JSON:
+        main = {"name": "main", "image": "busybox", "resources": {"limits": {resource: amount}}}
+        return jobset(rjob(pod=pod(containers=[main])), namespace=ns)
+
+    place = f"{POD}.containers[0].resources.limits"
+    async with administrator(server) as client:
+        await client.create(NODES, {"metadata": {"name": ns}, "status": {"allocatable": {device: "8"}}})
+        try:
+            assert await ask_about(manager, needing(device, 8)) == []
+            words = f"{place}[{device}]: a pod needs 9 {device}, more than any node has: it waits for a larger one"
+            fix = "request less, or add larger nodes"
+            assert warnings(await ask_about(manager, needing(device, 9))) == [f"{words}; {fix}"]
+            assert warnings(await ask_about(manager, needing(f"{device}s", 1))) == [
+                f"{place}[{device}s]: no node offers {device}s: pods wait for one that does; did you mean {device}?"
+            ]
+        finally:
+            await client.delete(NODES, ns)
 
 
 async def test_a_quota_that_is_too_small_is_reported(server, manager, ns):

@@ -43,8 +43,8 @@ demo: $(READY) ## Run a JobSet through failure and restart on a real control pla
 	@$(BIN)/jobset demo $(STORY) $(if $(KEEP),--keep)
 
 .PHONY: test
-test: binaries ## Run all tests but the slow ones, those against a real control plane included (20 to 30 minutes on 2 cores)
-	@echo "all tests but the slow ones: about 20 to 30 minutes on 2 cores, in $(WORKERS) processes"
+test: binaries ## Run all tests but the slow ones, those against a real control plane included (15 minutes on 2 cores)
+	@echo "all tests but the slow ones: about 15 minutes on 2 cores, in $(WORKERS) processes"
 	@$(PYTEST) -m "not slow" $(TEST_FLAGS)
 
 .PHONY: rights

@@ -92,7 +92,7 @@ def test_logs_and_explanations(client: Face, sets: Sets):
 
 def test_what_is_built_is_admitted(client: Face):
     for js in (
-        torchrun("a", "i", ["train.py"], nodes=4, processes=8, limits={"nvidia.com/gpu": 8}, max_restarts=3),
+        torchrun("a", "i", ["train.py"], nodes=4, processes=8, limits={"cpu": 4}, max_restarts=3),
         jax("b", "i", ["python"], processes=2),
         mpi("c", "i", ["/pi"], workers=2, ssh_secret="keys"),
     ):

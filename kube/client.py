@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 import enum
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, MutableSequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Unpack
 
@@ -299,13 +299,11 @@ class Client:
             timeout=options.get("timeout", TIMEOUT),
             accept=options.get("accept", JSON_FORM),
         )
-        response = await self._call(request)
-        if (warnings := options.get("warnings")) is not None:
-            warnings += warning_texts(response.headers)
+        response = await self._call(request, options.get("warnings"))
         return decode(type, response.body)
 
-    async def _call(self, request: Request) -> Response:
-        """Send a request until it has an answer.
+    async def _call(self, request: Request, warnings: MutableSequence[str] | None = None) -> Response:
+        """Send a request until it has an answer, which may be a refusal; `warnings` gets its warnings either way.
 
         A request is repeated if the server refused it and named a time (429, 503 with Retry-After), if no connection
         was made, or if it is a read. A write that may have been applied is never repeated.
@@ -322,6 +320,8 @@ class Client:
                     raise
                 await asyncio.sleep(0.05 * 2**attempt)
                 continue
+            if warnings is not None:
+                warnings += warning_texts(response.headers)
             if response.status < 300:
                 return response
             failure = from_response(response.status, response.headers, response.body, request.call)

@@ -46,7 +46,8 @@ class ListOptions(TypedDict, total=False):
 class WriteOptions(TypedDict, total=False):
     """`force` (apply only) takes over fields of other managers. `field_validation`: Strict, Warn or Ignore.
 
-    `accept` is the form of the answer. The texts of the API server's warnings are appended to `warnings`.
+    `accept` is the form of the answer. The texts of the API server's warnings, those of a refusal too, are
+    appended to `warnings`.
     """
 
     namespace: str | None

@@ -7,7 +7,7 @@ children, and, if these have no faults, other policies and webhooks. All request
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from http import HTTPStatus
 
 from api.field import ErrorType, FieldError, Layer, Path, Rule
@@ -39,6 +39,14 @@ _NO_RIGHT = re.compile(r"(\S+ is forbidden: )?User ")
 _FIELD_MANAGER = "jobset-validate"
 _AT_NAME = Path(("metadata", "name"))
 _AT_NAMESPACE = Path(("metadata", "namespace"))
+_OUR_WEBHOOK = re.compile(r'admission webhook "[mv]jobset\.kb\.io" denied the request: ')
+_OUR_POLICY = re.compile(
+    r"ValidatingAdmissionPolicy 'jobset-policy-[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL
+)
+_PLACE = r"(?:spec|metadata)[.\[][^\s:]*"
+_NEXT = re.compile(rf", (?={_PLACE}: [A-Z]|and \d+ more$)")
+"""Between two findings in the message of a compiled policy."""
+_PLACED = re.compile(rf"({_PLACE}): (.*)", re.DOTALL)
 
 NAMESPACE_MISSING = Rule(
     "namespace-missing",
@@ -76,7 +84,7 @@ JOBSET_NOT_SENT = warning(
 )
 CLUSTER_WARNS = warning(
     "cluster-warns",
-    "the cluster accepts it and warns: {text}",
+    "the cluster warns: {text}",
     "change what it names, or ask who owns that policy or webhook",
     source="admission by others",
 )
@@ -176,13 +184,12 @@ class ServerChecks:
         except ApiError as error:
             if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code == HTTPStatus.TOO_MANY_REQUESTS:
                 raise
-            return _refusal(error)
+            refusal = _refusal(error)
+        else:
+            refusal = []
         known = warning_texts(found.warnings)
-        return [
-            CLUSTER_WARNS.at(_AT_NAME, text=text)
-            for text in dict.fromkeys(warnings)
-            if text not in known and not MORE_WARNINGS.fullmatch(text)
-        ]
+        new = (text for text in dict.fromkeys(warnings) if text not in known and not MORE_WARNINGS.fullmatch(text))
+        return [*refusal, *map(_warned, new)]
 
     async def _stored(self, namespace: str, name: object) -> JSON | None:
         if not isinstance(name, str) or not name or "/" in name:
@@ -203,9 +210,34 @@ def _refusal(error: ApiError) -> list[FieldError]:
         case HTTPStatus.BAD_REQUEST if "does not support dry run" in error.message:
             return [JOBSET_NOT_SENT.at(_AT_NAME, why=error.message)]
         case _:
-            causes = [cause for cause in error.causes if cause.field]
-            faults = [JOBSET_REFUSED.at(Path(parts_of(cause.field)), why=cause.message) for cause in causes]
-            return faults or [JOBSET_REFUSED.at(_AT_NAME, why=error.message)]
+            return list(_faults(error)) or [JOBSET_REFUSED.at(_AT_NAME, why=error.message)]
+
+
+def _faults(error: ApiError) -> Iterator[FieldError]:
+    """The faults that a refusal names. What our webhook and our policies say names its fix; others only refuse."""
+    ours = _OUR_WEBHOOK.search(error.message) is not None
+    for cause in error.causes:
+        if cause.field and ours:
+            yield _told(cause.field, cause.message)
+        elif cause.field:
+            yield JOBSET_REFUSED.at(Path(parts_of(cause.field)), why=cause.message)
+        elif denied := _OUR_POLICY.search(cause.message):
+            for text in _NEXT.split(denied[1].removeprefix("[").removesuffix("]")):
+                placed = _PLACED.fullmatch(text)
+                yield _told(placed[1], placed[2]) if placed else _told("metadata.name", text)
+
+
+def _told(place: str, text: str) -> FieldError:
+    """A fault in the words of our own admission."""
+    return FieldError(Path(parts_of(place)), JOBSET_REFUSED.type, rule=JOBSET_REFUSED, verbatim=text)
+
+
+def _warned(text: str) -> FieldError:
+    """A warning; with its place where it begins with one that is not cut."""
+    placed = _PLACED.fullmatch(text)
+    if placed is None or "..." in placed[1]:
+        return CLUSTER_WARNS.at(_AT_NAME, text=text)
+    return FieldError(Path(parts_of(placed[1])), CLUSTER_WARNS.type, detail=placed[2], rule=CLUSTER_WARNS)
 
 
 def _not_a_fault(error: FieldError) -> FieldError:

@@ -109,8 +109,54 @@ async def test_each_cause_of_a_refusal_is_a_fault_at_its_place():
 async def test_a_warning_of_the_cluster_is_one_of_the_report_and_counts_once():
     found = await asked(Cluster(201, "", warnings=("wait: the quota is small", "wait: the quota is small")))
     assert [(error.rule.id if error.rule else "", error.detail) for error in found] == [
-        ("cluster-warns", "the cluster accepts it and warns: wait: the quota is small")
+        ("cluster-warns", "the cluster warns: wait: the quota is small")
     ]
+
+
+OURS = 'admission webhook "vjobset.kb.io" denied the request: JobSet.jobset.x-k8s.io "train" is invalid'
+
+
+async def test_what_our_own_webhook_refuses_and_warns_about_stands_at_its_place_without_a_frame():
+    place, text = "spec.replicatedJobs[0].template", "Forbidden: policy tenants: no host network; remove hostNetwork"
+    (fault,) = await asked(Cluster(422, OURS, (place, text)))
+    assert str(fault) == f"{place}: {text}"
+    (warned,) = await asked(Cluster(201, "", warnings=(f"{place}: policy tenants: by tag; write a digest",)))
+    assert (str(warned.path), warned.detail, warned.fix) == (place, "policy tenants: by tag; write a digest", "")
+
+
+async def test_a_warning_with_a_cut_place_is_at_the_name():
+    (warned,) = await asked(Cluster(201, "", warnings=("spec.replicatedJobs[1]...annotations[a]: no",)))
+    assert str(warned.path) == "metadata.name"
+
+
+async def test_warnings_of_a_refusal_are_in_the_report_too():
+    found = await asked(Cluster(422, OURS, ("spec.suspend", "Forbidden: no"), warnings=("spec.ttl: none", "small")))
+    assert [(str(error.path), error.is_warning) for error in found] == [
+        ("spec.suspend", False),
+        ("metadata.name", True),
+        ("spec.ttl", True),
+    ]
+
+
+DENIED = "ValidatingAdmissionPolicy 'jobset-policy-a' with binding 'jobset-policy-a' denied request: "
+
+
+async def test_a_denial_by_a_policy_in_the_api_server_is_split_at_its_places():
+    labels, class_name = (
+        "metadata.labels[a.b/c]",
+        "spec.replicatedJobs[0].template.spec.template.spec.priorityClassName",
+    )
+    one = "Required value: policy a: team, or owner; add it"
+    two = f'Unsupported value: "x": policy a: {"long " * 500}; allowed are: "low", "high"'
+    text = f"{DENIED}[{labels}: {one}, {class_name}: {two}, and 3 more]"
+    found = await asked(Cluster(422, f"jobsets is forbidden: {text}", ("", text)))
+    assert {str(error.path): error.body for error in found} == {
+        labels: one,
+        class_name: two,
+        "metadata.name": "and 3 more",
+    }
+    (single,) = await asked(Cluster(422, "", ("", f"{DENIED}{labels}: {one}")))
+    assert (str(single.path), single.body) == (labels, one)
 
 
 async def test_a_warning_that_is_found_without_the_cluster_is_not_repeated():

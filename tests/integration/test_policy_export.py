@@ -29,6 +29,7 @@ from app.check.policies import NAME_LABEL, judged_of, namespace_of
 from app.policy.reference import EXAMPLES
 from app.policy.suite import suites
 from devcluster.cluster import Cluster
+from tests.integration.test_validate_server import validate
 from tests.support import cluster as clusters
 from tests.support import policy_table
 from tests.support.cluster import apply, request, wait_for
@@ -183,6 +184,8 @@ def test_a_policy_that_denies_refuses_without_any_webhook_and_names_all_its_find
     found = offline(policy, sized(2, 3))
     assert len(found) == 3
     assert all(each in text for each in found)
+    _, report, _ = validate(jobset_server.kubeconfig, sized(2, 3))
+    assert sorted(f"{each['path']}: {each['message']}" for each in report["findings"]) == sorted(found)
     good = sized(2, ttlSecondsAfterFinished=1)
     good["metadata"]["labels"] = {"example.com/team": "a"}
     assert answered(jobset_server, good)[0] == 201

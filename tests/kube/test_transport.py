@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 
 from kube.client import Client
 from kube.config import load
-from kube.errors import Forbidden, ServerError, TransportError, Unauthorized
+from kube.errors import ApiError, Forbidden, ServerError, TransportError, Unauthorized
 from kube.resources import PODS
 from kube.transport import MAX_IN_FLIGHT, HttpTransport, Request
 from tests.kube.test_config import write
@@ -249,19 +249,20 @@ class TestStream:
                 await read(transport, [])
 
 
-async def test_warnings_of_the_api_server_reach_the_caller(tmp_path):
+@pytest.mark.parametrize("code", [200, 422])
+async def test_warnings_of_the_api_server_reach_the_caller(tmp_path, code):
     async def answer(_):
         sent = CIMultiDict()
         sent.add("Warning", '299 - "one, with a \\"quote\\" and a \\\\"')
         sent.add("Warning", '299 kube "two"')
         sent.add("Warning", '199 - "of a proxy"')
-        return web.json_response({}, headers=sent)
+        return web.json_response({}, status=code, headers=sent)
 
     heard: list[str] = ["before"]
     async with serving(tmp_path, answer) as transport:
         client = Client(transport)
-        await client.create(PODS, {}, namespace="ns", dry_run=True, warnings=heard)
-        await client.create(PODS, {}, namespace="ns", dry_run=True)
+        with contextlib.nullcontext() if code == 200 else pytest.raises(ApiError):
+            await client.create(PODS, {}, namespace="ns", dry_run=True, warnings=heard)
     assert heard == ["before", 'one, with a "quote" and a \\', "two"]
 
 

@@ -203,6 +203,12 @@ class FieldError:
         separator = ": " if complaint == self.type.text else "; "
         return f"{complaint}{separator}{fix}" if fix else complaint
 
+    @property
+    def told(self) -> str:
+        """What its reader is told: of a warning without the kind and the value."""
+        text = f"{self.detail}; {self.fix}".removesuffix("; ") if self.is_warning else self.body
+        return f"{self.path}: {text}" if self.path.parts else text
+
     def __str__(self) -> str:
         return f"{self.path}: {self.body}"
 

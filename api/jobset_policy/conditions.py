@@ -95,7 +95,7 @@ def happened(before: JobSetPolicyExceptionStatus, after: JobSetPolicyExceptionSt
 
 
 def _said(found: Iterable[FieldError]) -> str:
-    texts = [shortened(str(error), MOST_TEXT) for error in found]
+    texts = [shortened(error.told, MOST_TEXT) for error in found]
     more = [f"and {len(texts) - MOST_SAID} more"] if len(texts) > MOST_SAID else []
     return "; ".join([*texts[:MOST_SAID], *more])
 

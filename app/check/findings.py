@@ -54,9 +54,7 @@ class Finding:
     @property
     def message(self) -> str:
         """The whole text: path, what is wrong, the fix."""
-        error = self.error
-        text = f"{error.detail}; {error.fix}".removesuffix("; ") if error.is_warning else error.body
-        return f"{error.path}: {text}" if error.path.parts else text
+        return self.error.told
 
     def json(self) -> dict[str, Any]:
         """For programs; members may be added."""

@@ -221,7 +221,7 @@ class Enforcement:
 def _failed(error: Exception) -> Held:
     """Why a policy could not be applied."""
     if isinstance(error, Forbidden):
-        return Held(False, "Forbidden", f"{shortened(str(error), MOST_TEXT)}; {GRANT}")
+        return Held(False, "Forbidden", f"{error.message}; {GRANT}")
     text = str(error) if isinstance(error, KubeError) else f"{type(error).__name__} at {raised_at(error)}"
     return Held(False, "NotApplied", shortened(text, MOST_TEXT))
 

@@ -116,7 +116,7 @@ async def test_a_warning_of_the_cluster_is_one_of_the_report_and_counts_once():
 OURS = 'admission webhook "vjobset.kb.io" denied the request: JobSet.jobset.x-k8s.io "train" is invalid'
 
 
-async def test_what_our_own_webhook_refuses_and_warns_about_stands_at_its_place_without_a_frame():
+async def test_what_our_own_webhook_says_stands_at_its_place_without_a_frame():
     place, text = "spec.replicatedJobs[0].template", "Forbidden: policy tenants: no host network; remove hostNetwork"
     (fault,) = await asked(Cluster(422, OURS, (place, text)))
     assert str(fault) == f"{place}: {text}"

@@ -149,6 +149,7 @@ async def test_without_the_right_it_is_tried_again_and_said(world: World, caplog
     world.in_force, world.refuses = (asking(),), "validating"
     assert not await manager.look()
     assert "kubectl apply --server-side -k manifests/policy-in-api-server" in caplog.text
+    assert "..." not in caplog.text
     world.refuses = ""
     assert await manager.look()
     assert world.kinds == RULES

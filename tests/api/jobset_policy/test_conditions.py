@@ -61,7 +61,7 @@ def test_a_conflict_is_told_at_both_policies_until_it_is_gone():
         assert told(status)["Conflicting"] == ("True", "ContradictingDefaults", FIRST)
     conflict = find(at_sets.conditions, "Conflicting")
     assert conflict is not None
-    assert "rule ttl of policy limits refuses it" in conflict.message
+    assert conflict.message.startswith("spec.defaults.ttlSecondsAfterFinished: rule ttl of policy limits refuses it; ")
     assert of_policy(sets, limits, before=at_sets) == at_sets, "the same says nothing new"
     gone = of_policy(sets, before=at_sets)
     assert told(gone) == {"Ready": ("True", "InForce", FIRST), "Conflicting": ("False", "NoConflict", LATER)}

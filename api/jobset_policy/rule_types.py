@@ -81,6 +81,9 @@ class MaxRestarts(Limit, frozen=True, kw_only=True):
 class MaxSeconds(Limit, frozen=True, kw_only=True):
     """A field in seconds that has to be set, or may not be larger than a limit."""
 
+    max: Annotated[int | str | None, doc("The limit in seconds, such as 604800 for seven days.", pattern=PATTERN)] = (
+        None
+    )
     required: Annotated[bool, doc("The field has to be set. Else a set without it passes.")] = False
 
 

@@ -53,7 +53,7 @@ NEEDS_GATE = Rule(
     "run `jobset policy test {flag}` if the manager has them on; for {fields}",
     _SOURCE,
 )
-_GATE_FLAG = re.compile(r"--feature-gates=(\w+=true(?:,\w+=true)*)")
+GATE_FLAG = re.compile(r"--feature-gates=(\w+=true(?:,\w+=true)*)")
 """What faults say about a feature gate that is off."""
 
 
@@ -161,12 +161,12 @@ def _judged(
 
 def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:
     """Why a JobSet is not judged: gates that it needs, and what else is wrong with it."""
-    gates = [(error, found[1]) for error in errors if (found := _GATE_FLAG.search(error.fix))]
+    gates = [(error, found[1]) for error in errors if (found := GATE_FLAG.search(error.fix))]
     if gates:
         names = dict.fromkeys(name for _, needed in gates for name in needed.split(","))
         fields = _quoted(str(error.path) for error, _ in gates)
         yield NEEDS_GATE.at(path, name, flag=f"--feature-gates={','.join(names)}", fields=fields)
-    others = [str(error) for error in errors if not _GATE_FLAG.search(error.fix)]
+    others = [str(error) for error in errors if not GATE_FLAG.search(error.fix)]
     if others or not gates:
         yield INVALID_JOBSET.at(path, name, text=_quoted(others))
 

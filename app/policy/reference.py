@@ -19,6 +19,7 @@ from api.jobset_policy.rules.words import PolicyRule, kebab
 from app.check.checks import Checks
 from app.check.findings import Report
 from app.check.policies import judged_of, namespace_of
+from app.policy.judge import GATE_FLAG, judge
 from app.policy.suite import Loaded, suites
 from manifests.definition import schema_of
 
@@ -67,11 +68,17 @@ def _page(field: str, rule: PolicyRule) -> str:
     parts += ["## Answers\n", "| Id | What it says | Fix |", "|---|---|---|", *map(_answer, rule.says), ""]
     parts += ["## Example\n", _yaml(policy), "", "This JobSet is admitted:\n", _yaml(comment + good), ""]
     parts += ["This one is refused:\n", _yaml(comment + bad), "", "```", *_refusal(name), "```", ""]
-    parts += [
-        f"The example is a suite: `jobset policy test examples/policies/{name}.yaml`. See [suites](suites.md).",
-        "",
-    ]
+    command = f"jobset policy test {_flag(name)}examples/policies/{name}.yaml"
+    parts += [f"The example is a suite: `{command}`. See [suites](suites.md).", ""]
     return "\n".join(parts)
+
+
+def _flag(name: str) -> str:
+    """The flag of the feature gates that the example needs, and a space; nothing if it needs none."""
+    (loaded,) = suites([str(EXAMPLES / f"{name}.yaml")], Report(), _GATES)
+    failures = (judge(loaded, number, FeatureGates()).failures for number in range(len(loaded.suite.tests)))
+    found = GATE_FLAG.search(" ".join(str(error) for each in failures for error in each))
+    return f"{found[0]} " if found else ""
 
 
 def _yaml(text: str) -> str:

@@ -8,11 +8,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from api.features import FeatureGates
-from api.jobset_policy.registry import RULES
-from api.jobset_policy.rules.words import kebab
 from app import cli
 from app.check.policies import judged_of
-from app.policy.reference import pages
 from tests.support.jobsets import jobset, rjob
 from tests.support.pages import ROOT
 from tests.support.policies import exception, manifest, setting
@@ -41,31 +38,6 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def suite(*tests: dict[str, Any], **more: Any) -> dict[str, Any]:
     head = {"apiVersion": "policy.jobset.x-k8s.io/v1alpha1", "kind": "JobSetPolicySuite"}
     return {**head, **more, "tests": list(tests)}
-
-
-@pytest.mark.parametrize("name", sorted(rule.name for rule in RULES.values()))
-def test_each_rule_has_an_example_that_is_its_test(name: str, capsys: pytest.CaptureFixture[str]):
-    file = EXAMPLES / f"{kebab(name)}.yaml"
-    code, out, _ = run(capsys, "policy", "test", GATES, str(file))
-    assert (code, out.splitlines()[-1]) == (0, "1 suite, 2 tests, 0 failed")
-    wanted = f"- rule: {name}\n    action:"
-    assert [text in file.read_text() for text in (f"{wanted} Pass", f"{wanted} Deny")] == [True, True]
-
-
-def test_each_rule_has_a_page_and_nothing_else_stands_beside_them():
-    made = {Path(name).name for name in pages()}
-    assert {path.name for path in (ROOT / "docs" / "policy").glob("*.md")} == made | {
-        "README.md",
-        "admission.md",
-        "compared.md",
-        "audit.md",
-        "defaults.md",
-        "exceptions.md",
-        "rollout.md",
-        "status.md",
-        "suites.md",
-    }
-    assert {path.stem for path in EXAMPLES.glob("*")} == {kebab(rule.name) for rule in RULES.values()}
 
 
 class TestEval:

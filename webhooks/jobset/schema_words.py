@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from api.field import ErrorType, FieldError, Layer, Path, Rule, quote, render_value
+from api.field import MAX_SHOWN_WORD, ErrorType, FieldError, Layer, Path, Rule, quote, render_value
 from api.meta import JSON
 from api.suggest import nearest
 from webhooks.jobset.command_lines import as_list
@@ -44,6 +44,7 @@ QUANTITY = _rule(
     "is not a quantity",
     'write a number with an optional unit, such as "500m", "2", "1.5Gi" or "100M"{guess}',
 )
+SECONDS = _rule("seconds", ErrorType.INVALID, "is not a number of seconds", "write {seconds} for {duration}")
 DATE_TIME = _rule("date-time", ErrorType.INVALID, "is not a time", 'write it like "2026-01-31T12:00:00Z"')
 DUPLICATE_KEY = _rule("duplicate-key", ErrorType.DUPLICATE, "item {first} has it too", "give every item its own {key}")
 DUPLICATE_ITEM = _rule("duplicate-item", ErrorType.DUPLICATE, "item {first} is the same", "remove one of them")
@@ -76,6 +77,13 @@ _LIKE = {
 }
 _TRUE, _FALSE = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0"}
 _LONGEST_QUANTITY = 30
+_MOST_PASTED = 5
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9./-]{1,60}", re.ASCII)
+"""A text that needs no quotes in YAML; words such as `on` are none of the names that lists have."""
+_IN_SECONDS = "in seconds"
+"""In the description of an amount of time."""
+_DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}\s*", re.ASCII)
 
 
@@ -114,7 +122,25 @@ def _how(value: Any, node: JSON, field: str) -> str:
         return _how_number_or_text(value, node)
     if node["type"] == "array":
         return _how_list(value, node, field)
+    if node["type"] == "object" and (member := _meant_member(value, node)):
+        return f"it as an object: {{{member}: {_pasted(value)}}}"
     return _HOW[node["type"]](value)
+
+
+def _meant_member(value: Any, node: JSON) -> str:
+    """The one member of an object that takes a number, or a list, which was written in place of the object."""
+    wanted = {"array": ("array",), "integer": ("integer", INT_OR_STRING)}.get(type_name(value), ())
+    members = node.get("properties", {}).items()
+    found = [name for name, member in members if any(member.get("type") == kind or kind in member for kind in wanted)]
+    return found[0] if len(found) == 1 else ""
+
+
+def _pasted(value: Any) -> str:
+    """A number, or a short list of texts, as it stands in a manifest; an ellipsis in place of other lists."""
+    if not isinstance(value, list):
+        return _shown(value)
+    plain = 0 < len(value) <= _MOST_PASTED and all(isinstance(item, str) and _PLAIN.fullmatch(item) for item in value)
+    return f"[{', '.join(value) if plain else '...'}]"
 
 
 def _how_number_or_text(value: Any, node: JSON) -> str:
@@ -197,12 +223,21 @@ def required(path: Path, node: JSON) -> FieldError:
 
 
 def unsupported(path: Path, value: str, values: Sequence[str]) -> FieldError:
-    return ENUM.at(path, value, values=_listed(values), choice=partial(_choice, value, values))
+    return ENUM.at(path, value, values=_some(values), choice=partial(_choice, value, values))
 
 
 def _choice(value: str, values: Sequence[str]) -> str:
     close = nearest(value, values)
     return f"did you mean {quote(close)}?" if close else "choose one of them"
+
+
+def _some(values: Sequence[str]) -> str:
+    """As many values as a message has room for, and how many more there are."""
+    text = _listed(values)
+    if len(text) <= MAX_SHOWN_WORD:
+        return text
+    shown = text[: MAX_SHOWN_WORD - len(", and 999 more")].rpartition(", ")[0]
+    return f"{shown}, and {len(values) - shown.count(', ') - 1} more"
 
 
 def _listed(values: Sequence[str]) -> str:
@@ -218,6 +253,10 @@ _UNITS = {"cpu": "", "cpus": "", "core": "", "cores": "", "kb": "k", "kib": "Ki"
 def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
     """For a text that its node's pattern or format does not allow."""
     if INT_OR_STRING in node:
+        if _IN_SECONDS in node.get("description", ""):
+            found = _DURATION.fullmatch(value.strip()) if len(value) <= _LONGEST_QUANTITY else None
+            seconds = int(found[1]) * _SECONDS[found[2]] if found else 3600
+            return SECONDS.at(path, value, seconds=seconds, duration=value if found else "1h")
         likely = next((text for text in _likely_quantities(value) if re.search(node["pattern"], text)), "")
         return QUANTITY.at(path, value, guess=f"; did you mean {quote(likely)}?" if likely else "")
     if node.get("format") == "date-time":

@@ -122,6 +122,8 @@ def _scalar(value: Any) -> Any:
 class Report:
     """All that was found, and how much was looked at. `problems`: why a check could not be made.
 
+    `policies`: how many JobSetPolicies were read.
+
     At most `most_findings` are kept. `explanations`: what each policy decides, if that is asked for.
     """
 
@@ -132,6 +134,7 @@ class Report:
     jobsets: int = 0
     files: int = 0
     others: int = 0
+    policies: int = 0
     problems: list[str] = field(default_factory=list)
     explanations: list[dict[str, Any]] = field(default_factory=list)
     most_findings: int = MAX_FINDINGS
@@ -169,9 +172,13 @@ class Report:
 
     @property
     def seen(self) -> str:
-        """`3 files, 5 JobSets`."""
+        """`3 files, 5 JobSets, 2 policies`; the last two alone where only policies are looked at."""
         passed = f" ({counted(self.others, 'object')} of other kinds passed over)" if self.others else ""
-        return f"{counted(self.files, 'file')}, {counted(self.jobsets, 'JobSet')}{passed}"
+        jobsets = f"{counted(self.files, 'file')}, {counted(self.jobsets, 'JobSet')}{passed}"
+        policies = "1 policy" if self.policies == 1 else f"{self.policies} policies"
+        if not self.policies:
+            return jobsets
+        return f"{jobsets}, {policies}" if self.files else policies
 
     @property
     def summary(self) -> str:

@@ -210,10 +210,10 @@ def judged_of(obj: JSON, gates: FeatureGates) -> Judged | None:
         return None
 
 
-def load(names: Sequence[str], report: Report, gates: FeatureGates) -> list[Filed[JobSetPolicy]]:
+def load(names: Sequence[str], report: Report) -> list[Filed[JobSetPolicy]]:
     """The policies in files and directories; what is wrong with them goes into the report."""
     inputs = Inputs(names, recursive=True, wanted=is_policy, problems=report.problems)
-    found = policies_in(inputs.documents(), report, gates)
+    found = policies_in(inputs.documents(), report)
     if not found and not (report.problems or report.errors):
         report.problems.append(f"no {KIND} ({GROUP}) found in {', '.join(names)}")
     return found
@@ -275,23 +275,28 @@ def _with_flag(
     return error if mismatch is None else replace(error, hint=f"{_remedy(mismatch)}, or {error.fix}")
 
 
-def policies_in(documents: Iterator[Document], report: Report, gates: FeatureGates) -> list[Filed[JobSetPolicy]]:
+def policies_in(documents: Iterator[Document], report: Report) -> list[Filed[JobSetPolicy]]:
     """The good policies among documents, in order; the report gets the findings about them and the others."""
     good: dict[str, Filed[JobSetPolicy]] = {}
     for document in documents:
         report.add([located(document, fault.error, fault.span) for fault in document.faults])
         if document.broken or not isinstance(document.value, dict):
             continue
+        report.policies += 1
         found, policy = policy_faults(document.value)
         if policy is not None and policy.metadata.name in good:
             found = [POLICY_TWICE.at(Path(("metadata", "name")), policy.metadata.name)]
         elif policy is not None:
             good[policy.metadata.name] = Filed(document, policy)
         report.add([located(document, error) for error in found])
-    policies = [each.value for each in good.values()]
-    for document, policy in good.values():
-        report.add([located(document, error) for error in conflicts(policy, policies, gates)])
     return list(good.values())
+
+
+def warn_of_conflicts(filed: Sequence[Filed[JobSetPolicy]], report: Report, gates: FeatureGates) -> None:
+    """The report gets what contradicts between policies, each contradiction once."""
+    for number, (document, policy) in enumerate(filed):
+        later = [each.value for each in filed[number + 1 :]]
+        report.add([located(document, error) for error in conflicts(policy, later, gates)])
 
 
 def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[str, Any]]:

@@ -26,6 +26,7 @@ from app.check.policies import (
     judged_of,
     load,
     load_exceptions,
+    warn_of_conflicts,
     warn_of_exceptions,
 )
 from app.check.sarif import sarif
@@ -93,7 +94,8 @@ async def checked(options: Options) -> Report:
     report = Report(most_findings=options.most_findings)
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     checks, services = Checks(options.gates, options.namespace), Services()
-    policies = [each.value for each in load(options.policies, report, options.gates)] if options.policies else []
+    rules = load(options.policies, report) if options.policies else []
+    policies = [each.value for each in rules]
     filed = load_exceptions(options.policies, report)
     exceptions = [each.value for each in filed]
     held_to = Policies(policies, exceptions, options.at, options.namespace_labels, options.namespace_annotations)
@@ -111,7 +113,8 @@ async def checked(options: Options) -> Report:
                 name = dig(findings.object, "metadata", "namespace") or ""
                 namespaces[name or DEFAULT] = held_to.namespace(name)
             report.add(placed(document, findings))
-    warn_of_exceptions(filed, policies, namespaces, options.at, report)
+    warn_of_conflicts(rules, report, options.gates)
+    warn_of_exceptions(filed, policies, namespaces if options.names else None, options.at, report)
     report.finish(inputs.files, inputs.others, allow_none=options.allow_none)
     return report
 

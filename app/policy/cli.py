@@ -11,6 +11,7 @@ from kube.clock import now
 FLAGS = "-p names files of policies and exceptions, -f files of JobSets. `test` takes suites, which name both."
 
 EVAL_EXAMPLES = """examples:
+  %(prog)s -p policies/                                what is wrong with the policies themselves
   %(prog)s -f set.yaml -p policies/                    what the policies say about this JobSet
   %(prog)s -f set.yaml -p policies/ --explain          which rule, which number from which template, by which limit
   %(prog)s -f set.yaml -p policies/ -n team-a --namespace-label quota.example.com/gpus=64
@@ -104,9 +105,9 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
 
 
 def _add_eval(commands: Commands) -> None:
-    parser = _command(commands, "eval", "say what policies decide about JobSets", EVAL_EXAMPLES)
+    parser = _command(commands, "eval", "say what policies decide, and what is wrong with them", EVAL_EXAMPLES)
     add = parser.add_argument
-    add("-f", "--filename", action="append", required=True, metavar="FILE|DIR|-", help="JobSets; repeatable")
+    add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="JobSets; repeatable")
     add("-p", "--policies", action="append", required=True, metavar="FILE|DIR", help="policies, exceptions; repeatable")
     add("-n", "--namespace", default="", metavar="NAME", help="namespace of manifests that name none")
     add_namespace_flags(parser)
@@ -166,6 +167,7 @@ def _eval(parsed: argparse.Namespace) -> int:
 
     options = validate.Options(
         names=parsed.filename,
+        allow_none=not parsed.filename,
         gates=_gates(parsed),
         namespace=parsed.namespace,
         output=parsed.output,

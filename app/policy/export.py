@@ -22,7 +22,7 @@ from api.jobset_policy.exceptions import shown
 from api.jobset_policy.types import JobSetPolicy
 from api.meta import JSON
 from app.check.findings import Report, printable, write_text
-from app.check.policies import load, load_exceptions, warn_of_exceptions
+from app.check.policies import load, load_exceptions, warn_of_conflicts, warn_of_exceptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,9 @@ class Options:
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the objects to `out`, and to `err` what is wrong or differs from the policies; gives the exit code."""
     report = Report()
-    policies = [each.value for each in load(options.names, report, options.gates)]
+    rules = load(options.names, report)
+    policies = [each.value for each in rules]
+    warn_of_conflicts(rules, report, options.gates)
     filed = load_exceptions(options.names, report)
     exceptions = [each.value for each in filed]
     warn_of_exceptions(filed, policies, None, options.now, report)

@@ -21,7 +21,7 @@ from api.jobset_policy.types import JobSetPolicy
 from api.jsontree import dig
 from app import session
 from app.check.findings import Report, printable, write_text
-from app.check.policies import Filed, judged_of, load
+from app.check.policies import Filed, judged_of, load, warn_of_conflicts
 from app.policy.stored import (
     Namespaces,
     NoNamespaceError,
@@ -119,7 +119,8 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
 def _from_files(names: Sequence[str], err: TextIO) -> list[Filed[JobSetPolicy]] | None:
     """The policies in these files; None if there is something wrong with them."""
     report = Report()
-    policies = load(names, report, _GATES)
+    policies = load(names, report)
+    warn_of_conflicts(policies, report, _GATES)
     write_text(report.findings, err, color=False)
     err.writelines(f"jobset policy scan: {printable(problem)}\n" for problem in report.problems)
     return None if report.problems or report.errors else policies

@@ -24,7 +24,7 @@ from app.check.documents import Document
 from app.check.findings import Report, located
 from app.check.manifest_files import Inputs
 from app.check.object_checks import is_jobset
-from app.check.policies import exceptions_in, is_exception, is_policy, policies_in
+from app.check.policies import exceptions_in, is_exception, is_policy, policies_in, warn_of_conflicts
 from manifests.definition import schema_of
 from webhooks.jobset.schema import Schema
 
@@ -156,7 +156,9 @@ def _with_files(document: Document, suite: Suite, report: Report, gates: Feature
     loaded = Loaded(document, suite)
     names = [own, *(str(folder / name) for name in suite.policies)]
     documents = list(_documents(names, is_policy, report))
-    loaded.policies = [each.value for each in policies_in(iter(documents), report, gates)]
+    rules = policies_in(iter(documents), report)
+    warn_of_conflicts(rules, report, gates)
+    loaded.policies = [each.value for each in rules]
     good = {policy.metadata.name for policy in loaded.policies}
     for found in documents:
         if (name := dig(found.value, "metadata", "name")) in good:

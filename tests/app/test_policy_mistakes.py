@@ -1,5 +1,6 @@
 """What is said about the commonest mistakes in policies and exceptions: the fix is what to paste."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from api.jobset_policy.registry import RULES
 from app.check.policies import policy_faults
 from app.engine import exception_schema
-from tests.support.policies import exception, manifest
+from tests.app.test_policy_commands import SMALL, run, write
+from tests.support.policies import exception, manifest, setting
 
 
 @pytest.mark.parametrize(
@@ -35,3 +37,29 @@ def test_a_long_list_of_allowed_values_is_cut_between_two_of_them():
     assert "..." not in fault.detail
     assert rest == f"{len(RULES) - shown.count(', ') - 1} more"
     assert fault.fix == 'did you mean "priorityClasses"?'
+
+
+def test_policies_are_checked_without_jobsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    good, bad = write(tmp_path / "good.yaml", manifest(maxJobs={"max": 1})), tmp_path / "bad.yaml"
+    assert run(capsys, "policy", "eval", "-p", good) == (0, "1 policy, 0 errors, 0 warnings\n", "")
+    write(bad, manifest("a", maxJobs={"max": 1}), manifest("b", maxJob={"max": "1"}))
+    code, out, err = run(capsys, "policy", "eval", "-p", str(bad))
+    assert (code, out.splitlines()[-1], err) == (1, "2 policies, 1 error, 0 warnings", "")
+    assert 'did you mean "maxJobs"?' in out
+
+
+def test_contradictions_stand_behind_the_findings_of_jobsets_each_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    sets = setting("sets", ttlSecondsAfterFinished=60, labels={"a": "x"})
+    others = [manifest("short", ttl={"max": 1}), setting("other", labels={"a": "y"})]
+    policies = write(tmp_path / "p.yaml", sets, *others)
+    code, out, _ = run(capsys, "policy", "eval", "-p", policies, "-f", write(tmp_path / "set.yaml", {**SMALL, "a": 1}))
+    found = [line for line in out.splitlines() if "error: " in line or "warning: " in line]
+    assert code == 1
+    assert [(line.partition(": ")[0].split("/")[-1].split(":")[0], line.count("policy")) for line in found] == [
+        ("set.yaml", 0),
+        ("p.yaml", 1),
+        ("p.yaml", 1),
+    ]
+    assert out.splitlines()[-1] == "1 file, 1 JobSet, 3 policies, 1 error, 2 warnings"

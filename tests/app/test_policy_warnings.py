@@ -55,7 +55,7 @@ class TestNoMatch:
         other = manifest("other", match={"objectSelector": {"matchLabels": {"a": "b"}}}, maxJobs={"max": 0})
         assert self.decide(tmp_path, capsys, other, manifest(maxJobs={"max": 9})) == (
             0,
-            "1 file, 1 JobSet, 0 errors, 0 warnings\n",
+            "1 file, 1 JobSet, 2 policies, 0 errors, 0 warnings\n",
         )
 
     def test_the_rest_of_many_is_counted(self, tmp_path: Path, capsys: Any):
@@ -143,7 +143,7 @@ class TestExceptionsInEval:
             " {kubernetes.io/metadata.name: default}}, maxDuration: 7d}\n"
         ) in out
         out = self.decide(tmp_path, capsys, policy, granted, flags=(*AT, "--namespace-label", "x.com/tenant=true"))
-        assert out == "1 file, 1 JobSet, 0 errors, 0 warnings\n"
+        assert out == "1 file, 1 JobSet, 1 policy, 0 errors, 0 warnings\n"
 
     def test_one_that_the_policy_has_ended_needs_another(self, tmp_path: Path, capsys: Any):
         out = self.decide(tmp_path, capsys, allowing(), exception(), flags=("--at", "2030-02-01T00:00:00Z"))

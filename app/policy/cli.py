@@ -44,7 +44,7 @@ SCAN_EXAMPLES = """examples:
 Rules judge JobSets as they are stored. Exceptions of the cluster count.
 
 exit codes:
-  0  none would be refused
+  0  none would be refused if all policies denied
   1  some would
   2  it is not known, or not of all: no right to read them, policies with faults"""
 

@@ -53,20 +53,27 @@ class Options:
 class Found:
     """What a scan has found. `broken`: JobSets that break a rule, by policy and rule.
 
+    `refused`: JobSets that would be if all policies denied; `refused_now`: those that break a policy that does.
+    `actions`: what each policy does now.
+
     `places`: file and line of a rule, by the same, for policies in files.
     """
 
     places: Mapping[tuple[str, str], tuple[str, int]] = field(default_factory=dict)
     jobsets: int = 0
     refused: int = 0
+    refused_now: int = 0
     shown: list[dict[str, Any]] = field(default_factory=list)
     left_out: int = 0
     broken: Counter[tuple[str, str]] = field(default_factory=Counter)
+    actions: dict[str, list[str]] = field(default_factory=dict)
     unread: int = 0
 
     def add(self, judged: Judged, violated: Sequence[Violation]) -> None:
         """Take one JobSet."""
         self.refused += bool(violated)
+        self.refused_now += any(each.policy.spec.denies for each in violated)
+        self.actions |= {each.policy.metadata.name: list(each.policy.spec.validation_actions) for each in violated}
         self.broken.update({(each.policy.metadata.name, each.rule) for each in violated})
         for each in violated:
             if len(self.shown) == MOST_SHOWN:
@@ -80,6 +87,8 @@ class Found:
                 "rule": each.rule,
                 "path": str(error.path),
                 "message": error.complaint,
+                "fix": error.fix,
+                "actions": self.actions[each.policy.metadata.name],
                 **self.place(each.policy.metadata.name, each.rule),
             })  # fmt: skip
 
@@ -152,27 +161,38 @@ def _judge(
 
 def _write(found: Found, output: str, out: TextIO) -> None:
     counts = [
-        {"policy": policy, "rule": rule, "jobsets": n, **found.place(policy, rule)}
+        {"policy": policy, "rule": rule, "actions": found.actions[policy], "jobsets": n, **found.place(policy, rule)}
         for (policy, rule), n in sorted(found.broken.items())
     ]
     if output == "json":
-        body = {"jobsets": found.jobsets, "refused": found.refused, "counts": counts, "violations": found.shown}
-        json.dump({**body, "leftOut": found.left_out}, out, indent=2)
+        body = {"jobsets": found.jobsets, "refused": found.refused, "refusedNow": found.refused_now}
+        json.dump({**body, "counts": counts, "violations": found.shown, "leftOut": found.left_out}, out, indent=2)
         out.write("\n")
         return
     if counts:
         where = ("where",) if found.places else ()
-        _table(("policy", "rule", "jobsets", *where), counts, out)
+        _table(("policy", "rule", "actions", "jobsets", *where), counts, out)
         out.write("\n")
         _table(("namespace", "jobset", "rule", *where, "path", "message"), found.shown, out)
     if found.left_out:
         out.write(f"and {found.left_out} more\n")
-    out.write(f"{found.refused} of {found.jobsets} JobSets would be refused\n")
+    more = found.refused - found.refused_now
+    out.write(
+        f"{found.refused_now} of {found.jobsets} JobSets would be refused now, {more} more if all policies denied\n"
+    )
 
 
 def _table(columns: tuple[str, ...], rows: Sequence[Mapping[str, Any]], out: TextIO) -> None:
-    """The rows; in the column `where`, file and line of the rule in its policy."""
-    texts = [{**row, "where": f"{row.get('file')}:{row.get('line')}"} for row in rows]
+    """The rows; in the column `where`, file and line of the rule in its policy; messages with the fix."""
+    texts = [
+        {
+            **row,
+            "where": f"{row.get('file')}:{row.get('line')}",
+            "actions": ",".join(row["actions"]),
+            "message": f"{row.get('message')}; {row.get('fix')}".removesuffix("; "),
+        }
+        for row in rows
+    ]
     write_table(
         [tuple(key.upper() for key in columns), *(tuple(str(row[key]) for key in columns) for row in texts)], out
     )

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TextIO
 
+from api.features import FeatureGates
 from api.jobset_policy.conditions import IN_API_SERVER
+from api.jobset_policy.conflicts import conflicts
 from api.jobset_policy.defaults import each_default
 from api.jobset_policy.evaluate import in_force
 from api.jobset_policy.exception_types import JobSetPolicyException
@@ -23,6 +25,9 @@ from app.policy.stored import Namespaces, stored_exceptions, stored_policies, wr
 from kube.clock import now
 
 NOT_SAID = "the manager has said nothing about it"
+_HELD = {True: "holds it", False: "does not", None: "not known"}
+_GATES = FeatureGates({"AllAlpha": True})
+"""Those of the manager are not known here: nothing is said of defaults that need one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +54,19 @@ async def _which(options: Options, out: TextIO) -> int:
     matching = [policy for policy in policies if policy.spec.match.namespace_selector.matches(namespace.labels)]
     named = {policy.metadata.name: policy for policy in policies}
     bodies = [_policy(policy) for policy in matching]
+    against = [
+        f"policy {policy.metadata.name}: {error.told}"
+        for number, policy in enumerate(matching)
+        for error in conflicts(policy, matching[number + 1 :], _GATES)
+    ]
     granted = [_exception(each, named, namespace) for each in exceptions.get(to.namespace, [])]
     if options.output == "json":
-        json.dump({"namespace": to.namespace, "policies": bodies, "exceptions": granted}, out, indent=2)
+        json.dump(
+            {"namespace": to.namespace, "policies": bodies, "exceptions": granted, "conflicts": against}, out, indent=2
+        )
         out.write("\n")
         return session.DONE
-    _write(to.namespace, bodies, granted, out)
+    _write(to.namespace, bodies, granted, against, out)
     return session.DONE
 
 
@@ -66,6 +78,7 @@ def _policy(policy: JobSetPolicyObject) -> dict[str, Any]:
         "someJobSets": spec.match.object_selector != Selector(),
         "rules": [rule.name for rule, _ in in_force(policy)],
         "defaults": [default.name for default in each_default(spec.defaults)],
+        "values": {default.name: default.value for default in each_default(spec.defaults)},
         "apiServer": _in_api_server(policy) if spec.in_api_server else None,
     }
 
@@ -91,7 +104,13 @@ def _exception(
     }
 
 
-def _write(namespace: str, policies: list[dict[str, Any]], exceptions: list[dict[str, Any]], out: TextIO) -> None:
+def _write(
+    namespace: str,
+    policies: list[dict[str, Any]],
+    exceptions: list[dict[str, Any]],
+    against: list[str],
+    out: TextIO,
+) -> None:
     if not policies:
         out.write(f"no policy is about namespace {namespace}\n")
     else:
@@ -100,21 +119,30 @@ def _write(namespace: str, policies: list[dict[str, Any]], exceptions: list[dict
                 each["name"],
                 ",".join(each["actions"]),
                 "some, by their labels" if each["someJobSets"] else "all",
-                ", ".join([*each["rules"], *(f"default {name}" for name in each["defaults"])]),
+                _HELD[each["apiServer"]["holds"]] if each["apiServer"] else "not asked",
+                ", ".join(
+                    [*each["rules"], *(f"default {key}={_shown(each['values'][key])}" for key in each["defaults"])]
+                ),
             )
             for each in policies
         ]
-        write_table([("POLICY", "ACTIONS", "JOBSETS", "RULES"), *rows], out)
+        write_table([("POLICY", "ACTIONS", "JOBSETS", "API-SERVER", "RULES"), *rows], out)
         for each in policies:
             held = each["apiServer"]
             if held and not held["holds"]:
                 doubt = "may not be" if held["holds"] is None else "is not"
                 text = f"policy {each['name']} {doubt} held by the API server: {held['message']}"
                 out.write(f"{printable(text)}\n")
+        out.writelines(f"{printable(text)}\n" for text in against)
     if exceptions:
-        rows = [
+        lines = [
             (each["name"], each["policy"], ",".join(each["rules"]), each["whyNot"] or f"until {each['until']}")
             for each in exceptions
         ]
         out.write("\n")
-        write_table([("EXCEPTION", "POLICY", "RULES", "COUNTS"), *rows], out)
+        write_table([("EXCEPTION", "POLICY", "RULES", "COUNTS"), *lines], out)
+
+
+def _shown(value: Any) -> str:
+    """The value of a default as it stands in a manifest."""
+    return value if isinstance(value, str) else json.dumps(value)

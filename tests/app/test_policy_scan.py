@@ -23,7 +23,9 @@ TEAM = {"kind": "Namespace", "metadata": {"name": "team-a", "labels": {"tier": "
 LARGE = jobset(rjob(replicas=9), name="large", namespace="team-a", ttlSecondsAfterFinished=5)
 SMALL = jobset(rjob(replicas=5), name="small", namespace="team-a")
 
+NONE = "JobSets would be refused now, 0 more if all policies denied\n"
 NINE = "9 Jobs, and at most 5 allowed by annotation jobs of the namespace"
+FEWER = "reduce replicas: workers has 9"
 
 
 def granted(**spec: Any) -> JSON:
@@ -42,20 +44,32 @@ class TestScan:
         assert (code, rows) == (
             1,
             [
-                ["POLICY", "RULE", "JOBSETS"],
-                ["limits", "maxJobs", "1"],
-                ["limits", "ttl", "1"],
+                ["POLICY", "RULE", "ACTIONS", "JOBSETS"],
+                ["limits", "maxJobs", "Audit", "1"],
+                ["limits", "ttl", "Audit", "1"],
                 [],
                 ["NAMESPACE", "JOBSET", "RULE", "PATH", "MESSAGE"],
-                ["team-a", "large", "maxJobs", "spec.replicatedJobs[0].replicas", f"Forbidden: policy limits: {NINE}"],
-                ["team-a", "small", "ttl", "spec.ttlSecondsAfterFinished", "Required value: policy limits"],
-                ["2 of 2 JobSets would be refused"],
+                [
+                    "team-a",
+                    "large",
+                    "maxJobs",
+                    "spec.replicatedJobs[0].replicas",
+                    f"Forbidden: policy limits: {NINE}; {FEWER}",
+                ],
+                [
+                    "team-a",
+                    "small",
+                    "ttl",
+                    "spec.ttlSecondsAfterFinished",
+                    "Required value: policy limits; set after how many seconds a finished set is deleted",
+                ],
+                ["0 of 2 JobSets would be refused now, 2 more if all policies denied"],
             ],
         )
 
     def test_exceptions_count(self, connected: Any, command: Any):
         connected(LIMITS, TEAM, LARGE, granted())
-        assert command("policy", "scan") == (0, "0 of 1 JobSets would be refused\n", "")
+        assert command("policy", "scan") == (0, f"0 of 1 {NONE}", "")
 
     def test_programs_read_json_and_the_rest_is_counted(
         self, connected: Any, command: Any, monkeypatch: pytest.MonkeyPatch
@@ -65,9 +79,9 @@ class TestScan:
         code, out, _ = command("policy", "scan", "-A", "-o", "json")
         found = json.loads(out)
         assert (code, found["jobsets"], found["refused"], found["leftOut"]) == (1, 2, 2, 1)
-        assert found["counts"][0] == {"policy": "limits", "rule": "maxJobs", "jobsets": 1}
+        assert found["counts"][0] == {"policy": "limits", "rule": "maxJobs", "actions": ["Audit"], "jobsets": 1}
         assert [each["jobset"] for each in found["violations"]] == ["large"]
-        assert command("policy", "scan", "-A")[1].splitlines()[-2:] == ["and 1 more", "2 of 2 JobSets would be refused"]
+        assert command("policy", "scan", "-A")[1].splitlines()[-2] == "and 1 more"
 
     def test_policies_in_files_are_tried_before_they_are_stored(self, connected: Any, command: Any, tmp_path: Path):
         file = tmp_path / "p.yaml"
@@ -90,14 +104,19 @@ class TestScan:
         _, out, _ = command("policy", "scan", "-p", str(tmp_path))
         place = f"{tmp_path}/p.yaml:7"
         assert [line.split() for line in out.splitlines()[:2]] == [
-            ["POLICY", "RULE", "JOBSETS", "WHERE"],
-            ["new", "maxJobs", "1", place],
+            ["POLICY", "RULE", "ACTIONS", "JOBSETS", "WHERE"],
+            ["new", "maxJobs", "Deny", "1", place],
         ]
         head, row = (line.split() for line in out.splitlines()[3:5])
         assert dict(zip(head, row, strict=False))["WHERE"] == place
         found = json.loads(command("policy", "scan", "-p", str(tmp_path), "-o", "json")[1])
         for each in (found["counts"][0], found["violations"][0]):
             assert (each["file"], each["line"]) == (f"{tmp_path}/p.yaml", 7)
+
+    def test_what_is_refused_now_is_told_from_what_would_be(self, connected: Any, command: Any):
+        connected(LIMITS, manifest("denies", maxJobs={"max": 8}), TEAM, LARGE, SMALL)
+        _, out, _ = command("policy", "scan")
+        assert out.splitlines()[-1] == "1 of 2 JobSets would be refused now, 1 more if all policies denied"
 
     def test_each_namespace_is_read_once(self, connected: Any, command: Any):
         cluster = connected(LIMITS, TEAM, LARGE, SMALL)
@@ -106,7 +125,7 @@ class TestScan:
 
     def test_a_namespace_that_is_gone_is_passed_over(self, connected: Any, command: Any):
         connected(LIMITS, LARGE)
-        assert command("policy", "scan", "-A") == (0, "0 of 0 JobSets would be refused\n", "")
+        assert command("policy", "scan", "-A") == (0, f"0 of 0 {NONE}", "")
 
     def test_a_jobset_that_cannot_be_read_is_reported(self, connected: Any, command: Any):
         connected(LIMITS, TEAM, {**SMALL, "spec": {"replicatedJobs": 3}})
@@ -124,14 +143,24 @@ class TestWhich:
         assert (code, lines[:4]) == (
             0,
             [
-                "POLICY   ACTIONS   JOBSETS                 RULES",
-                "limits   Audit     all                     maxJobs, ttl",
-                "sets     Deny      some, by their labels   default labels[team]",
+                "POLICY   ACTIONS   JOBSETS                 API-SERVER   RULES",
+                "limits   Audit     all                     not asked    maxJobs, ttl",
+                "sets     Deny      some, by their labels   not asked    default labels[team]=a",
                 "",
             ],
         )
         assert lines[5].startswith("big-run     limits   maxJobs   until ")
         assert lines[6] == "big-run     none     maxJobs   there is no policy none"
+
+    def test_says_which_defaults_are_not_set_because_policies_contradict(self, connected: Any, command: Any):
+        short = manifest("short", ttl={"max": 1})
+        connected(TEAM, short, setting(ttlSecondsAfterFinished=60))
+        _, out, _ = command("policy", "which")
+        (conflict,) = out.splitlines()[3:]
+        assert conflict.startswith(
+            "policy short: spec.rules.ttl: refuses the default ttlSecondsAfterFinished of policy"
+        )
+        assert "default ttlSecondsAfterFinished=60" in out
 
     def test_says_that_the_api_server_does_not_hold_a_policy_that_asks_for_it(self, connected: Any, command: Any):
         asks = {**LIMITS, "spec": {**LIMITS["spec"], "apiServer": "Enforce"}}
@@ -151,6 +180,7 @@ class TestWhich:
             connected({**asks, "status": {"conditions": conditions}}, TEAM)
             _, out, _ = command("policy", "which")
             assert ("held by the API server" in out, says in out) == (bool(says), True)
+        assert "holds it" in out
         found = json.loads(command("policy", "which", "-o", "json")[1])["policies"][0]["apiServer"]
         assert found == {"holds": True, "message": "no right; grant it"}
 

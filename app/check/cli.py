@@ -103,7 +103,7 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
         "--feature-gates",
         default="",
         metavar="A=true,B=false",
-        help="as the manager in the cluster has them; --server asks it",
+        help="as the manager in the cluster has them; not with --server, which asks it",
     )
     return parser
 
@@ -122,9 +122,12 @@ def _names(parsed: argparse.Namespace) -> Sequence[str]:
 
 def _gates(parsed: argparse.Namespace, *, asked: bool = False) -> FeatureGates:
     """The gates that the user names. `asked`: the manager of a cluster is, and refuses what is off there itself."""
-    if asked and not parsed.feature_gates:
-        return FeatureGates({"AllAlpha": True})
-    return FeatureGates(parse_feature_gates(parsed.feature_gates))
+    if not asked:
+        return FeatureGates(parse_feature_gates(parsed.feature_gates))
+    if parsed.feature_gates:
+        sys.stderr.write(f"jobset {parsed.command}: --server asks the manager there: leave out --feature-gates\n")
+        raise SystemExit(2)
+    return FeatureGates({"AllAlpha": True})
 
 
 def add_namespace_flags(parser: argparse.ArgumentParser) -> None:

@@ -325,3 +325,8 @@ def test_no_object_makes_it_raise(changes):
 def test_rules_that_places_and_notes_go_by_exist():
     ids = {rule.id for group in rules().values() for rule in group}
     assert ids >= findings.AT_KEY | findings.NOTES
+
+
+def test_the_gates_of_a_cluster_are_those_of_its_manager(validate, write):
+    code, _, err = validate(write(GOOD), "--server", "--feature-gates=ElasticJobSet=true")
+    assert (code, err) == (2, "jobset validate: --server asks the manager there: leave out --feature-gates\n")

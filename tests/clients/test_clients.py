@@ -134,8 +134,9 @@ def test_the_context_names_the_namespace(client: Face, served: Served, tmp_path:
 
 def test_a_body_goes_as_json_and_warnings_come_back(client: Face, served: Served):
     served.say(jobset(), 201, Warning='299 - "take care"')
-    with pytest.warns(errors.JobSetWarning, match="take care"):
+    with pytest.warns(errors.JobSetWarning, match="take care") as caught:
         client.create(JobSet.from_dict(jobset()))
+    assert Path(caught[0].filename).is_relative_to(Path(__file__).parents[1]), "the caller, and not the package"
     method, path, headers, body = served.asked[0]
     assert (method, headers["Content-Type"]) == ("POST", "application/json")
     assert path.endswith("/jobsets?fieldManager=jobset-client&fieldValidation=Strict")

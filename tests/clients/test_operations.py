@@ -94,6 +94,17 @@ def test_an_invalid_jobset_names_all_its_mistakes():
     assert error.causes == ("spec.a: bad", "worse", "")
 
 
+def test_each_mistake_of_an_invalid_jobset_has_a_line():
+    causes = [{"field": "spec.a", "message": "bad"}, {"field": "spec.b", "message": "worse"}]
+    answer = status(422, "Invalid", "train is invalid: [spec.a: bad, spec.b: worse]", name="train", causes=causes)
+    error = play(operations.create(JobSet(), "team-a", dry_run=False), [answer]).error
+    assert str(error).splitlines()[-3:] == [
+        "cannot create JobSet team-a/None...: train is invalid:",
+        "- spec.a: bad",
+        "- spec.b: worse",
+    ]
+
+
 def test_an_answer_that_is_no_json_is_said():
     played = play(operations.get("train", "team-a"), [Answer(200, b"hello")])
     assert "the answer is not JSON" in str(played.error)

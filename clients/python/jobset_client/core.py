@@ -4,6 +4,7 @@ An operation yields steps, is sent an `Answer` for each, and returns its result.
 What a step cannot do is thrown into the operation as an `UnreachableError`.
 """
 
+import inspect
 import json
 import random
 import re
@@ -133,10 +134,18 @@ def send(call: Call) -> Operation[Answer]:
         break
     for value in answer.warnings:
         for text in warned(value):
-            warnings.warn(text, JobSetWarning, stacklevel=2)
+            warnings.warn(text, JobSetWarning, stacklevel=_callers_level())
     if not 200 <= answer.status < 300:
         raise refused(answer.status, decoded(answer.body), call.what)
     return answer
+
+
+def _callers_level() -> int:
+    """The `stacklevel` at which the caller of this function warns in the name of whoever called this package."""
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__package__") == __package__:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def decoded(body: bytes) -> Any:

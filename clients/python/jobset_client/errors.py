@@ -1,6 +1,6 @@
 """What can go wrong. Each message says what happened, with the API server's words, and what to do."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 
@@ -102,14 +102,23 @@ def refused(status: int, body: Any, what: str) -> ApiError:
     reason = str(answer.get("reason") or "")
     details = answer.get("details")
     details = details if isinstance(details, Mapping) else {}
-    message = str(answer.get("message") or body or "no message")[:_MOST_CHARACTERS]
+    causes = tuple(_causes(details))
+    message = _in_lines(str(answer.get("message") or body or "no message"), causes)[:_MOST_CHARACTERS]
     kind = _BY_STATUS.get(status, BusyError if status >= 500 else ApiError)
     if reason == "AlreadyExists":
         kind = AlreadyExistsError
     elif status == 404 and (not answer or _UNSERVED in message):
         kind = NotServedError
     text = f"cannot {what}: {message}" + "".join(f"; {todo}" for todo in [_TO_DO.get(kind)] if todo)
-    return kind(text, status=status, reason=reason, causes=tuple(_causes(details)))
+    return kind(text, status=status, reason=reason, causes=causes)
+
+
+def _in_lines(message: str, causes: Sequence[str]) -> str:
+    """The message with each cause on a line of its own, where it ends with all of them in brackets."""
+    together = f"[{', '.join(causes)}]"
+    if len(causes) < 2 or not message.endswith(together):
+        return message
+    return "\n- ".join([message.removesuffix(together).rstrip(), *causes])
 
 
 def _causes(details: Mapping[str, Any]) -> list[str]:

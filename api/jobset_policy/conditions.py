@@ -24,6 +24,7 @@ USED: Final = "Used"
 EXPIRED: Final = "Expired"
 """Reason of an exception that has ended; the action in metrics as well."""
 NOT_ALLOWED: Final = "NotAllowed"
+NO_POLICY: Final = "NoPolicy"
 FIRST_USED: Final = "FirstUsed"
 
 MOST_SAID = 5
@@ -76,7 +77,8 @@ def exception_status(exception: JobSetPolicyException, stands: Standing, at: str
     if not stands.why_not:
         reason, message = IN_FORCE, f"it counts until {until}"
     else:
-        reason, message = EXPIRED if until else NOT_ALLOWED, stands.why_not
+        reason = NOT_ALLOWED if stands.policy else NO_POLICY
+        reason, message = EXPIRED if until else reason, stands.why_not
     conditions = _with(status.conditions, IN_FORCE, not stands.why_not, reason, message, at)
     if status.first_used is not None:
         conditions = _with(conditions, USED, True, FIRST_USED, f"it was first used at {status.first_used}", at)

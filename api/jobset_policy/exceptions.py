@@ -34,11 +34,12 @@ def time_of(text: str) -> datetime | None:
 class Standing:
     """Whether an exception counts at some time. `why_not` says it in words, and is empty if it counts.
 
-    `until`: when it ends, as far as that is known.
+    `until`: when it ends, as far as that is known. `policy`: whether there is the one that it names.
     """
 
     why_not: str = ""
     until: datetime | None = None
+    policy: bool = True
 
 
 def standing(
@@ -51,7 +52,7 @@ def standing(
     """
     name = exception.spec.policy
     if policy is None:
-        return Standing(f"there is no policy {name}")
+        return Standing(f"there is no policy {name}", policy=False)
     allowed = policy.spec.exceptions
     if allowed is None:
         return Standing(f"policy {name} allows no exceptions")

@@ -80,7 +80,10 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r'serviceaccount "([^"]+)" not found'), "kubectl create serviceaccount {name} -n {namespace}"),
     (
         re.compile(r"no PriorityClass with name (\S+) was found"),
-        "kubectl create priorityclass {name} --value=0, or another priorityClassName: kubectl get priorityclass",
+        (
+            "use another priorityClassName (kubectl get priorityclass), or have an administrator of the cluster run"
+            " kubectl create priorityclass {name} --value=0"
+        ),
     ),
     (
         re.compile(r'RuntimeClass "([^"]+)" not found'),

@@ -147,7 +147,7 @@ async def test_what_a_policy_or_a_namespace_allows_later_is_noticed():
     played = Played()
     played.grant()
     async with running(played):
-        await until(lambda: played.reason() == "NotAllowed")
+        await until(lambda: played.reason() == "NoPolicy")
         played.allow()
         await until(lambda: played.reason() == "InForce")
         namespace = played.objects("namespaces")["", "team-a"]["metadata"]
@@ -157,7 +157,7 @@ async def test_what_a_policy_or_a_namespace_allows_later_is_noticed():
         played.put("namespaces", "team-a", "", metadata=namespace)
         await until(lambda: played.reason() == "InForce")
         played.drop("jobsetpolicies", "limits", "")
-        await until(lambda: played.reason() == "NotAllowed")
+        await until(lambda: played.reason() == "NoPolicy")
     assert played.events == []
 
 

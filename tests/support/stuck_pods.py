@@ -72,7 +72,11 @@ def _() -> Facts:
     return refused(NO_ACCOUNT)
 
 
-@stuck("a PriorityClass that is missing", lacks(NO_PRIORITY), "kubectl create priorityclass high")
+@stuck(
+    "a PriorityClass that is missing",
+    lacks(NO_PRIORITY),
+    "an administrator of the cluster run kubectl create priorityclass high",
+)
 def _() -> Facts:
     return refused(NO_PRIORITY)
 

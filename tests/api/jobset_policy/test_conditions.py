@@ -10,7 +10,7 @@ import msgspec
 from api.features import FeatureGates
 from api.jobset_policy.conditions import Held, exception_status, happened, policy_status
 from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
-from api.jobset_policy.exceptions import Standing
+from api.jobset_policy.exceptions import Standing, standing
 from api.jobset_policy.status_types import JobSetPolicyExceptionStatus, JobSetPolicyStatus
 from api.jobset_policy.types import JobSetPolicy, read_policy
 from api.meta import Condition, find
@@ -87,6 +87,8 @@ def test_an_exception_counts_or_ended_or_is_not_allowed():
     assert told(of_exception(ENDED)) == {"InForce": ("False", "Expired", FIRST)}
     status = of_exception(NOWHERE)
     assert told(status) == {"InForce": ("False", "NotAllowed", FIRST)}
+    gone = standing(read_exception(exception()), None, None, datetime(2040, 1, 1, tzinfo=UTC))
+    assert told(of_exception(gone)) == {"InForce": ("False", "NoPolicy", FIRST)}
     assert (status.conditions[0].message, status.until) == (NOWHERE.why_not, None)
     assert of_exception(COUNTS).until == "2030-06-01T00:00:00Z"
 

@@ -3,6 +3,7 @@
 One that needs feature gates says so in itself, as `--feature-gates=...`: the reader has no other way to know.
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -56,3 +57,16 @@ def test_the_picture_on_the_page_about_gangs_is_what_render_draws(capsys, monkey
     monkeypatch.chdir(ROOT)
     assert cli.main(command.split()) == 0
     assert capsys.readouterr().out == picture
+
+
+def test_the_command_of_the_page_finds_the_intended_mistakes_and_nothing_else(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(ROOT)
+    (command,) = re.findall(
+        r"^jobset (validate .* examples .*)$", (ROOT / "docs/validate.md").read_text(), re.MULTILINE
+    )
+    assert cli.main([*command.split(), "-o", "json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert {finding["file"] for finding in report["findings"]} == {"examples/mistakes.yaml"}
+    assert (report["errors"], report["warnings"], report["notes"]) == (7, 0, 0)

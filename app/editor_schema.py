@@ -1,4 +1,4 @@
-"""`jobset schema`: a JSON schema of JobSet manifests for editors, made from the schema of the CRD.
+"""`jobset schema`: a JSON schema of manifests for editors, made from the schema of the CRD.
 
 It differs from the CRD's where an editor needs more: unknown fields are faults, apiVersion and kind have one value, a
 field with a default may be left out. It has no rules in CEL and no status, which nobody writes. A field without a value
@@ -11,11 +11,11 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from api import keys
 from app.commands import Commands, as_command
 
 EXAMPLES = """examples:
   %(prog)s > jobset.schema.json
+  %(prog)s --kind JobSetPolicy > policy.schema.json
 
 An editor with the YAML language server uses it for a file that begins with this line:
   # yaml-language-server: $schema=jobset.schema.json
@@ -32,6 +32,8 @@ _KEPT = {
 }  # fmt: skip
 """Keywords that mean the same in a CRD and in JSON schema, and hold no schema."""
 
+KINDS = ("JobSet", "JobSetPolicy", "JobSetPolicyException")
+"""What there are schemas of."""
 FILLED_IN = {"spec.failurePolicy.rules.name", "spec.successPolicy.operator"}
 """Required fields that admission fills in (docs/reference/defaulting.md)."""
 
@@ -40,33 +42,36 @@ def add_schema(commands: Commands) -> None:
     """Register `schema`."""
     parser = commands.add_parser(
         "schema",
-        help="print a JSON schema of JobSet manifests for editors",
-        description="Print a JSON schema of JobSet manifests, draft 7, with a description of each field.",
+        help="print a JSON schema of manifests for editors",
+        description="Print a JSON schema of manifests, draft 7, with a description of each field.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("--kind", choices=KINDS, default=KINDS[0], help=f"default: {KINDS[0]}")
     parser.set_defaults(handler=as_command(_print))
 
 
-def _print(_: argparse.Namespace) -> int:
-    from manifests.definition import crd  # noqa: PLC0415 (imports that other commands need not pay)
+def _print(parsed: argparse.Namespace) -> int:
+    from manifests.definition import crd, exception_crd, policy_crd  # noqa: PLC0415 (imports that others need not pay)
 
-    json.dump(editor_schema(crd()), sys.stdout, indent=2)
+    made = dict(zip(KINDS, (crd, policy_crd, exception_crd), strict=True))
+    json.dump(editor_schema(made[parsed.kind]()), sys.stdout, indent=2)
     sys.stdout.write("\n")
     return 0
 
 
 def editor_schema(crd: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of what people write, from the definition of the resource."""
-    root = _converted(crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    version, kind = crd["spec"]["versions"][0], crd["spec"]["names"]["kind"]
+    root = _converted(version["schema"]["openAPIV3Schema"])
     fields = {name: field for name, field in root["properties"].items() if name != "status"}
-    fields["apiVersion"] |= {"enum": [keys.API_VERSION]}
-    fields["kind"] |= {"enum": [keys.KIND]}
+    fields["apiVersion"] |= {"enum": [f"{crd['spec']['group']}/{version['name']}"]}
+    fields["kind"] |= {"enum": [kind]}
     fields["metadata"] |= {"type": "object"}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": keys.KIND,
+        "title": kind,
         **root,
         "required": ["apiVersion", "kind", "metadata", "spec"],
         "properties": fields,

@@ -14,6 +14,7 @@ from app.editor_schema import editor_schema
 from manifests.definition import crd
 from tests.support.jobsets import jobset
 from tests.support.pages import ROOT
+from tests.support.policies import exception, manifest
 
 JSON = dict[str, Any]
 FILES = [*sorted((ROOT / "tests/manifests/good").glob("*.yaml")), *sorted((ROOT / "examples").rglob("*.yaml"))]
@@ -40,6 +41,25 @@ def test_the_command_prints_it(command, schema: JSON):
     code, out, err = command("schema")
     assert (code, err) == (0, "")
     assert json.loads(out) == schema
+
+
+def test_policies_and_exceptions_have_one_too(command):
+    checks = {
+        kind: jsonschema_rs.Draft7Validator(json.loads(command("schema", "--kind", kind)[1]))
+        for kind in ("JobSetPolicy", "JobSetPolicyException")
+    }
+    seen = 0
+    for path in sorted((ROOT / "examples/policies").glob("*.yaml")):
+        body = next(yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader))
+        seen += body["kind"] == "JobSetPolicy"
+        assert checks["JobSetPolicy"].is_valid(body), path.name
+        assert not checks["JobSetPolicyException"].is_valid(body)
+    assert seen > 20
+    granted = exception()
+    assert checks["JobSetPolicyException"].is_valid(granted)
+    granted["spec"]["rules"] = ["maxJob"]
+    assert not checks["JobSetPolicyException"].is_valid(granted)
+    assert not checks["JobSetPolicy"].is_valid(manifest(maxJobs={"maximum": 3}))
 
 
 def test_it_accepts_what_is_admitted(schema: JSON):

@@ -68,6 +68,7 @@ def test_every_mistake_that_needs_no_cluster_is_named_in_order(case):
 def test_every_answer_is_readable(case):
     findings = judged(case)
     assert not [error for error in findings.errors if "<nil>" in str(error) or not error.path.parts]
+    assert not [text for each in (findings.errors, findings.warnings) for text in map(str, each) if text[-1] in " ;:,"]
     texts = warning_texts(findings.warnings)
     assert len(texts) <= MAX_WARNINGS
     assert not [text for text in texts if len(text) > MAX_WARNING]

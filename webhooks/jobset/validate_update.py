@@ -182,7 +182,7 @@ def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: Fea
     """What is not carved out stays as it is; every changed place is named."""
     before, after = ([dig(r, "name") for r in items(js, "spec", "replicatedJobs")] for js in (old, new))
     if before != after:
-        path, known = SPEC.at("replicatedJobs"), ", ".join(map(str, before[:MAX_PLACES]))
+        path, known = SPEC.at("replicatedJobs"), ", ".join(map(str, before[:MAX_PLACES])) or "none"
         yield LIST.at(path, after, names_that_exist=known)
     suspended = dig(old, "spec", "suspend") is True or dig(new, "spec", "suspend") is True
     for change in changes:

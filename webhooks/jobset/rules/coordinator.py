@@ -3,7 +3,7 @@
 See docs/reference/validation.md#coordinator.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from api.field import SPEC, ErrorType, FieldError, Rule
@@ -77,7 +77,7 @@ def coordinator(subject: Subject) -> Iterator[FieldError]:
         return
     entry = subject.by_name.get(at.replicated_job)
     if entry is None:
-        known = partial(did_you_mean, at.replicated_job, subject.names, what="the ReplicatedJobs are")
+        known = partial(_known, at.replicated_job, subject.names)
         rule = UNKNOWN if at.replicated_job else UNNAMED
         yield rule.at(PATH.at("replicatedJob"), at.replicated_job, name=at.replicated_job, names_that_exist=known)
     else:
@@ -86,6 +86,10 @@ def coordinator(subject: Subject) -> Iterator[FieldError]:
     complaints = label_value(endpoint)
     if complaints:
         yield LABEL.at(PATH, endpoint, endpoint=endpoint, complaints=", ".join(complaints))
+
+
+def _known(name: str, names: Sequence[str]) -> str:
+    return did_you_mean(name, names, what="the ReplicatedJobs are") or "there is no ReplicatedJob"
 
 
 def _pod(entry: Entry, at: Coordinator) -> Iterator[FieldError]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 
 from api import stages
-from api.field import ErrorType, FieldError, Layer, Rule, Severity
+from api.field import ErrorType, FieldError, Layer, Rule, Severity, quote
 from api.suggest import did_you_mean
 from webhooks.jobset.rules.success import completion
 from webhooks.jobset.subject import Entry, Subject
@@ -19,7 +19,7 @@ FIRST = Rule(
     id="depends-on-first",
     type=ErrorType.FORBIDDEN,
     message="DependsOn can't be set for the first ReplicatedJob",
-    fix='remove it, or move "{name}" below what it waits for',
+    fix="remove it{alternative}",
     source="docs/reference/validation.md#dependson",
 )
 IN_ORDER = Rule(
@@ -42,7 +42,7 @@ LATER = Rule(
     id="depends-on-later",
     type=ErrorType.INVALID,
     message=_CANNOT,
-    fix='only one that stands earlier can be waited for: move "{wanted}" above "{name}"',
+    fix="only one that stands earlier can be waited for: {what_to_do}",
     source="docs/reference/validation.md#dependson",
 )
 UNKNOWN = Rule(
@@ -90,7 +90,7 @@ def not_on_the_first(subject: Subject) -> Iterator[FieldError]:
     """The first ReplicatedJob has nothing to wait for; even an empty list is refused."""
     for entry in subject.entries[:1]:
         if entry.rjob.depends_on is not None:
-            yield FIRST.at(entry.path.at("dependsOn"), name=entry.rjob.name)
+            yield FIRST.at(entry.path.at("dependsOn"), alternative=partial(_below, subject, entry))
 
 
 def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
@@ -106,13 +106,49 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         elif item.name == name:
             yield ITSELF.at(path, item.name, name=name, wanted=item.name)
         elif other.index >= entry.index:
-            yield LATER.at(path, item.name, name=name, wanted=item.name)
+            yield LATER.at(
+                path, item.name, name=name, wanted=item.name, what_to_do=partial(_above, subject, other, entry)
+            )
         elif item.status == "Complete" and other.rjob.replicas and other.job.never_completes:
             yield NEVER_COMPLETES.at(path, item.name, wanted=item.name)
 
 
 def _others(wanted: str, names: Iterable[str], name: str) -> str:
-    return did_you_mean(wanted, (other for other in names if other != name), what="the others are")
+    guess = did_you_mean(wanted, (other for other in names if other != name), what="the others are")
+    return guess or "remove it: nothing stands earlier"
+
+
+def _below(subject: Subject, entry: Entry) -> str:
+    """Where the first ReplicatedJob may go, if the others allow it."""
+    others = [other for item in entry.rjob.depends_on or () if (other := subject.by_name.get(item.name))]
+    if not others or any(_way(subject, other, entry) for other in others):
+        return ""
+    return f", or move {quote(entry.rjob.name)} below what it waits for"
+
+
+def _above(subject: Subject, other: Entry, entry: Entry) -> str:
+    if way := _way(subject, other, entry):
+        return f"{', '.join(map(quote, way))} wait for each other: remove one of these waits"
+    return f"move {quote(other.rjob.name)} above {quote(entry.rjob.name)}"
+
+
+def _way(subject: Subject, start: Entry, end: Entry) -> list[str]:
+    """Names from one ReplicatedJob to another that it waits for, both included; empty where it does not.
+
+    Looks at no more than MAX_COMPARED ReplicatedJobs.
+    """
+    names, came_from = [start.rjob.name], {start.rjob.name: ""}
+    for name in names:
+        if name == end.rjob.name:
+            way = [name]
+            while before := came_from[way[-1]]:
+                way.append(before)
+            return way[::-1]
+        for item in subject.by_name[name].rjob.depends_on or ():
+            if item.name in subject.by_name and item.name not in came_from and len(names) < MAX_COMPARED:
+                came_from[item.name] = name
+                names.append(item.name)
+    return []
 
 
 def can_start(subject: Subject) -> Iterator[FieldError]:

@@ -16,7 +16,7 @@ from app.check.documents import Document
 from app.check.findings import Finding, located
 from app.check.job_checks import with_job_faults
 from app.check.object_checks import checked
-from app.check.trees import DUPLICATE_KEY
+from app.check.trees import DUPLICATE_KEY, Fault
 from app.engine import crd_schema, engine
 from webhooks.jobset.engine import Findings
 
@@ -47,6 +47,20 @@ class Checks:
         self.engine = engine(gates)
         self.gates = gates
         self._namespace = namespace
+
+    def respelt(self, document: Document) -> Document:
+        """A JobSet with misspelt fields spelled as they were meant, so that mistakes under them are found as well.
+
+        The misspelt ones are faults of the document. Places are found by either spelling.
+        """
+        value, found = self.engine.schema.respelt(document.value)
+        for error, meant in found:
+            *above, name = error.path.parts
+            members = document.place.nearest(above)[0].members
+            if name in members:
+                members[meant] = members[name]
+            document.faults.append(Fault(document.place.nearest(error.path.parts)[0].pointed(at_key=True), error))
+        return replace(document, value=value)
 
     def sent(self, manifest: JSON) -> Sent:
         """What the API server makes of a manifest before anything else."""

@@ -86,6 +86,7 @@ def _jobsets(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]
             report.add(placed(document))
             continue
         report.saw_jobset(document.source.name)
+        document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
         findings = checks.create(checks.sent(document.value))
         report.add([finding for finding in placed(document, findings) if not finding.error.is_warning])
         if not (findings.errors or document.faults):

@@ -107,6 +107,7 @@ async def checked(options: Options) -> Report:
             findings = None
             if not document.broken and isinstance(document.value, dict):
                 report.saw_jobset(document.source.name)
+                document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
                 findings = await asked.about(held_to.filled(checks.sent(document.value), checks.gates))
                 findings = findings.and_also(services.shared(findings.object))
                 findings = _with_policies(findings, held_to, options, report)

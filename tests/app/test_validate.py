@@ -170,6 +170,28 @@ def test_five_mistakes_of_five_layers_are_all_named(validate, write):
     assert sorted(set(lines)) == [5, 7, 10, 16, 18, 19]
 
 
+def test_what_stands_under_a_misspelt_field_is_checked_as_what_was_meant(validate, write):
+    text = yaml.safe_dump(jobset(name="train"), sort_keys=False)
+    misspelt = text.replace("replicatedJobs:", "replicatedJob:").replace("replicas: 1", "replica: -1")
+    text = misspelt.replace("containers:", "container:").replace("image:", "imge:")
+    code, out, _ = validate("-f", write(text))
+    found = [line.split(": ")[:3] for line in out.splitlines() if line.startswith("f.yaml:")]
+    lines = {name: n for n, line in enumerate(text.splitlines(), 1) for name in [line.strip(" -").partition(":")[0]]}
+    rjob_ = "spec.replicatedJobs[0]"
+    pod = f"{rjob_}.template.spec.template.spec"
+    assert code == 1
+    assert [(int(at.split(":")[1]), kind, path) for at, kind, path in found] == [
+        (lines[path.rpartition(".")[2]] if line is None else lines[line], "error", path)
+        for path, line in (
+            ("spec.replicatedJob", None),
+            (f"{rjob_}.replica", None),
+            (f"{rjob_}.replicas", "replica"),
+            (f"{pod}.container", None),
+            (f"{pod}.containers[0].imge", None),
+        )
+    ], out
+
+
 def test_standard_input(validate, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(TYPO.encode())))
     code, out, _ = validate("-f", "-")

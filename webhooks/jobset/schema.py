@@ -63,6 +63,10 @@ class Schema:
         """Fields that the schema does not have, as the API server's strict decoding finds them, at most 500."""
         return self._unknown.of(obj)
 
+    def respelt(self, obj: JSON) -> tuple[JSON, list[tuple[FieldError, str]]]:
+        """The object with misspelt fields spelled as they were meant, and for each a finding with its right name."""
+        return self._unknown.respelt(obj)
+
     def repaired(self, obj: JSON, faults: Sequence[FieldError]) -> JSON:
         """The object without what is wrong in it, as far as that leaves something to look at; shares what is right.
 

@@ -5,7 +5,7 @@ thinks. For use before sending: what reaches a webhook has been pruned already.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -55,6 +55,22 @@ class UnknownFields:
         """One finding per unknown field, at most 500; nothing is said about what is inside one."""
         return list(islice(self._walk(obj, self._schema, ()), MAX_UNKNOWN))
 
+    def respelt(self, obj: Any) -> tuple[Any, list[tuple[FieldError, str]]]:
+        """The object with misspelt fields under the names that were meant, and a finding with that name for each.
+
+        A field gets the name that is suggested for it where that one is absent and takes values of its type. Paths of
+        findings lead through names as they were meant. Looks at no more than 500 unknown fields.
+        """
+        respelling = _Respelling(self._meant)
+        return respelling.of(obj, self._schema, Path()), respelling.found
+
+    def _meant(self, name: str, value: JSON, known: JSON, path: Path) -> tuple[FieldError, str] | None:
+        close = nearest(name, known)
+        if not close or close in value or not _fits(value[name], known[close]):
+            return None
+        finding = self._finding(name, value[name], known, path)
+        return (finding, close) if finding.rule is UNKNOWN else None
+
     def _walk(self, value: Any, node: JSON, path: _Parts) -> Iterator[FieldError]:
         if isinstance(value, list) and "items" in node:
             for i, item in enumerate(value):
@@ -90,6 +106,34 @@ class UnknownFields:
         for part in place[common:]:
             text += "[*]" if part == "*" else f".{part}" if text else part
         return text or "the top level"
+
+
+class _Respelling:
+    """Spells one object as it was meant. `meant`: the finding about a member and its name, None where that stays."""
+
+    def __init__(self, meant: Callable[[str, JSON, JSON, Path], tuple[FieldError, str] | None]) -> None:
+        self.found: list[tuple[FieldError, str]] = []
+        self._meant = meant
+        self._looks = MAX_UNKNOWN
+
+    def of(self, value: Any, node: JSON, path: Path) -> Any:
+        if isinstance(value, list) and "items" in node:
+            return [self.of(item, node["items"], path.at(i)) for i, item in enumerate(value)]
+        if not isinstance(value, dict) or node.get("type") != "object":
+            return value
+        known, rest = node.get("properties", {}), node.get("additionalProperties")
+        respelt: JSON = {}
+        for name, member in value.items():
+            own, child = name, known.get(name, rest)
+            if child is None and self._looks:
+                self._looks -= 1
+                meant = self._meant(name, value, known, path)
+                if meant and meant[1] not in respelt:
+                    self.found.append(meant)
+                    own = meant[1]
+                    child = known[own]
+            respelt[own] = member if child is None else self.of(member, child, path.at(own))
+        return respelt
 
 
 def _fits(value: Any, node: JSON) -> bool:

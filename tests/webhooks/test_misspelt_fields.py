@@ -1,0 +1,42 @@
+"""Misspelt fields, spelled as they were meant."""
+
+import pytest
+from hypothesis import given
+
+from api.features import FeatureGates
+from app.engine import engine
+from tests.support.jobsets import jobset, rjob
+from tests.support.mutations import mutated
+from webhooks.jobset.schema_unknown import MAX_UNKNOWN
+
+JUDGE = engine(FeatureGates()).schema
+
+
+@pytest.mark.parametrize(
+    ("obj", "meant"),
+    [
+        (jobset(sucessPolicy={"operators": "All"}), {"sucessPolicy": "successPolicy", "operators": "operator"}),
+        (jobset(sucessPolicy=[]), {}),  # no value of that type
+        (jobset(suspnd=True, suspend=False), {}),  # the right one is there
+        (jobset(suspnd=True, supend=False), {"suspnd": "suspend"}),
+        (jobset(maxRestarts=3), {}),  # it belongs elsewhere
+    ],
+)
+def test_a_misspelt_field_gets_the_name_that_was_meant(obj, meant):
+    respelt, found = JUDGE.respelt(obj)
+    assert {error.path.parts[-1]: name for error, name in found} == meant
+    assert len(JUDGE.unknown(respelt)) == len(JUDGE.unknown(obj)) - (1 if meant else 0)
+
+
+def test_of_a_flood_only_the_first_are_looked_at():
+    flood = [{f"imag{i}": "x", "imag": "y"} for i in range(10 * MAX_UNKNOWN)]
+    respelt, found = JUDGE.respelt(jobset(rjob(pod={"containers": flood})))
+    assert 0 < len(found) <= MAX_UNKNOWN
+    assert respelt["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][-1] == flood[-1]
+
+
+@pytest.mark.no_cover
+@given(mutated(changes=4))
+def test_what_is_spelled_right_stays(obj):
+    respelt, found = JUDGE.respelt(obj)
+    assert found or respelt == obj

@@ -9,7 +9,7 @@ import pytest
 
 from kube.transport import Request, Response
 from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.scripted_server import GATES, Script, checks, status
+from tests.support.scripted_server import GATES, Script, checks, create, status
 from webhooks.jobset.cluster_quota import KEPT_FOR, QUOTA
 
 pytestmark = pytest.mark.looptime
@@ -50,6 +50,15 @@ async def test_a_replicated_job_that_is_larger_than_a_quota(hard: JSON, words: s
     assert await said(quotas({"hard": {"requests.cpu": "1000"}}, {"hard": hard}), js) == [
         ("spec.replicatedJobs[0]", words)
     ]
+
+
+async def test_who_asks_with_rights_of_their_own_hears_which_quota_it_is():
+    script = quotas({"hard": {"requests.memory": "3Gi"}})
+    [found] = await create(script, jobset(of_pods(4, memory="1Gi")), own_rights=True)
+    assert (
+        found.detail == "needs 4Gi of memory at once, more than the 3Gi that quota secret-name allows: some pods wait"
+    )
+    assert found.fix == "run fewer pods at once, or have the quota raised (kubectl describe quota)"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,8 @@ def test_faults_of_the_schema_hide_nothing_and_drag_nothing_along():
         (jobset(coordinator={"replicatedJob": "driver"}), 'the ReplicatedJobs are: "workers"'),
         (jobset(rjob("a"), rjob("b", dependsOn=[{"name": "c", "status": "Ready"}])), 'the others are: "a"'),
         (jobset(rjob("a"), rjob("b", dependsOn=[{"name": "b", "status": "Ready"}])), "it would never start"),
+        (jobset(failurePolicy=rules({"onJobFailureReasons": ["OOMKilled"]})), "onExitCodes with 137"),
+        (jobset(failurePolicy=rules({"onJobFailureReasons": ["evicted"]})), "podFailurePolicy"),
         (jobset(failurePolicy=rules({"onJobFailureReasons": ["DeadlineExceed"]})), 'did you mean "DeadlineExceeded"?'),
         (jobset(network={"subdomain": "My_Net"}), 'such as "my-net"'),
         (jobset(rjob(replicas=101, completions=None), name="n" * 52), "shorten the JobSet's or the ReplicatedJob's name by 1"),

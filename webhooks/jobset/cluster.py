@@ -96,7 +96,7 @@ class ClusterChecks:
         self._dry_runs = DryRuns(budget, own_rights=own_rights)
         self._answered = AnsweredSets()
         self._needs = Needs(budget)
-        self._quotas = Quotas(budget)
+        self._quotas = Quotas(budget, own_rights=own_rights)
         self._nodes = Nodes(budget, own_rights=own_rights)
 
     def has_questions(self, js: JSON, old: JSON | None = None) -> bool:

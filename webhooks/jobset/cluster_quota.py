@@ -2,8 +2,8 @@
 
 The API server refuses pods over a quota one by one, and no status says so. ReplicatedJobs may run one after the other,
 so each is compared on its own, and with the whole quota: what others use of it changes. Limits, quotas with scopes, and
-sets whose pods request nothing are not looked at. A quota may be changed later, and its amounts are not told: who
-creates JobSets need not know them.
+sets whose pods request nothing are not looked at. A quota may be changed later. Its name and amounts are told only to
+who asks with rights of their own: who creates JobSets need not know them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,8 +33,8 @@ _REQUESTS = "requests."
 
 QUOTA = warning(
     "quota-too-small",
-    "needs {amount} of {resource} at once, more than a quota allows: some pods wait",
-    "ask for more, or run fewer pods",
+    "needs {amount} of {resource} at once, more than {quota} allows: some pods wait",
+    "run fewer pods at once, or have the quota raised (kubectl describe quota)",
     kind=ErrorType.TOO_MANY,
 )
 
@@ -45,9 +45,14 @@ class _Spec(msgspec.Struct, rename="camel", gc=False):
     scope_selector: Any = None
 
 
+class _Metadata(msgspec.Struct, gc=False):
+    name: str = ""
+
+
 class Quota(msgspec.Struct, gc=False):
     """A ResourceQuota, as far as it is read."""
 
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
     spec: _Spec | None = None
 
     @property
@@ -75,23 +80,37 @@ def requests_anything(judged: Judged) -> bool:
     return any(template.jobs and template.requests for template in judged.templates)
 
 
-def strictest(quotas: Sequence[Quota]) -> Amounts:
-    """The least that any quota allows, by resource."""
-    least: Amounts = {}
+Allowed = dict[str, tuple[Amount, str]]
+"""The least that any quota allows, and the name of that quota, by resource."""
+
+
+def strictest(quotas: Sequence[Quota]) -> Allowed:
+    """The least that any of them allows."""
+    least: Allowed = {}
     for quota in quotas:
         for name, amount in quota.allowed.items():
-            least[name] = min(amount, least.get(name, amount))
+            least[name] = min((amount, quota.metadata.name), least.get(name, (amount, quota.metadata.name)))
     return least
 
 
-def too_much(judged: Judged, allowed: Amounts) -> Iterator[FieldError]:
-    """A warning at each ReplicatedJob that alone needs more than is allowed; of its resources the first by name."""
+def too_much(judged: Judged, allowed: Allowed, *, named: bool) -> Iterator[FieldError]:
+    """A warning at each ReplicatedJob that alone needs more than is allowed; of its resources the first by name.
+
+    `named`: with the quota's name and amount.
+    """
     for template in judged.templates:
         needed = _needed(template)
-        over = sorted(name for name, amount in needed.items() if amount > allowed.get(name, amount))
+        over = sorted(name for name, amount in needed.items() if name in allowed and amount > allowed[name][0])
         if over:
-            amount = with_unit(needed[over[0]], "Gi" if over[0] == "memory" else "")
-            yield QUOTA.at(template.path, None, amount=amount, resource=over[0])
+            unit = "Gi" if over[0] == "memory" else ""
+            most, quota = allowed[over[0]]
+            yield QUOTA.at(
+                template.path,
+                None,
+                amount=with_unit(needed[over[0]], unit),
+                resource=over[0],
+                quota=f"the {with_unit(most, unit)} that quota {quota}" if named else "a quota",
+            )
 
 
 def _needed(template: Template) -> dict[str, Amount]:
@@ -102,18 +121,19 @@ def _needed(template: Template) -> dict[str, Amount]:
 class Quotas:
     """Reads the quotas of namespaces and remembers what they allow. One for a process."""
 
-    def __init__(self, budget: float) -> None:
-        """`budget`: seconds for one call."""
+    def __init__(self, budget: float, *, own_rights: bool) -> None:
+        """`budget`: seconds for one call. `own_rights`: the client has the rights of the JobSets' author."""
         self._budget = budget
-        self._known: Lookups[str, Amounts] = Lookups(MOST_NAMESPACES)
+        self._own_rights = own_rights
+        self._known: Lookups[str, Allowed] = Lookups(MOST_NAMESPACES)
 
     async def too_small(self, judged: Judged, client: Client) -> list[FieldError]:
         """Warnings about a new JobSet; raises when there is no answer. None where the client has no right to read."""
         namespace = judged.js.metadata.namespace
         allowed = await self._known.get(namespace, lambda: self._read(namespace, client), lambda _: KEPT_FOR)
-        return await compute(lambda: list(too_much(judged, allowed))) if allowed else []
+        return await compute(lambda: list(too_much(judged, allowed, named=self._own_rights))) if allowed else []
 
-    async def _read(self, namespace: str, client: Client) -> Amounts:
+    async def _read(self, namespace: str, client: Client) -> Allowed:
         try:
             page = await client.list(
                 RESOURCE_QUOTAS, type=Quota, namespace=namespace, limit=MOST_QUOTAS, timeout=self._budget

@@ -32,6 +32,12 @@ JOB_FAILURE_REASONS = (
     "MaxFailedIndexesExceeded",
     "PodFailurePolicy",
 )
+_OF_PODS = {
+    "oomkilled": "it is a reason of containers: onExitCodes with 137 (SIGKILL) catches it",
+    "error": "it is a reason of containers: onExitCodes catches it by the exit code",
+    "evicted": "it is a reason of pods: podFailurePolicy can catch the pod condition DisruptionTarget",
+}
+"""Reasons of containers and pods that people write for those of Jobs, in lower case: what to do instead."""
 START_TIMEOUT, NODE_FAILURE = "StartTimeout", "NodeFailure"
 """Reasons of this program alone, for sets with startTimeoutSeconds, and with nodeFailure."""
 _GO_ACTIONS = (RESTART_JOB, RESTART_JOB_FREE)
@@ -185,7 +191,7 @@ def _rule_name(path: Path, name: str) -> Iterator[FieldError]:
 def _reasons(path: Path, reasons: Iterable[str], known: Sequence[str]) -> Iterator[FieldError]:
     for k, reason in enumerate(reasons):
         if reason not in known:
-            names = partial(did_you_mean, reason, known, what="the reasons are")
+            names = _OF_PODS.get(reason.lower()) or partial(did_you_mean, reason, known, what="the reasons are")
             yield REASON.at(path.at(k), reason, reason=reason, names_that_exist=names)
 
 

@@ -9,7 +9,7 @@ from api.meta import find
 from app.explain.case import STALE, Case
 from app.explain.facts import SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, counted, listed, seconds_since
-from app.explain.restart_causes import attempt
+from app.explain.restart_causes import attempt, decisive_container
 from controllers.planning import deadline
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
@@ -39,7 +39,7 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
     fault = Finding(
         level=Level.FAULT,
         cause="failed",
-        what=said,
+        what=": ".join(filter(None, [said, decisive_container(status, said)])),
         because=history,
         fix=_FIX_DEADLINE if too_long else _FIX_FAILURE,
         since=since,

@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from api.jobset import JobSet
-from api.jobset_status import FailedAttempt, RuleStep
+from api.jobset_status import FailedAttempt, JobSetStatus, RuleStep
 from api.policies import FailurePolicyRule
 from app.explain.case import FRESH, Case
 from app.explain.ends import end_words
@@ -32,11 +32,24 @@ def attempt_words(failed: FailedAttempt) -> str:
 
 
 def _where(failed: FailedAttempt) -> str:
+    pod = f", {_of_pod(failed)}" if failed.pod else ""
+    return f"Job {failed.failed_job}{pod}" if failed.failed_job else ""
+
+
+def _of_pod(failed: FailedAttempt) -> str:
     container = f"container {failed.container} of " if failed.container else ""
-    pod = f", {container}pod {failed.pod}" if failed.pod else ""
     node = f" on node {failed.node}" if failed.node else ""
     code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
-    return f"Job {failed.failed_job}{pod}{node}{code}" if failed.failed_job else ""
+    return f"{container}pod {failed.pod}{node}{code}"
+
+
+def decisive_container(status: JobSetStatus, message: str) -> str:
+    """Which container ended a failed set by which exit code, unless the message of its condition says so itself."""
+    last = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
+    if not last.pod or last.pod in message or f"(first failed job: {last.failed_job})" not in message:
+        return ""
+    meaning = _EXIT_CODES.get(last.exit_code or 0)
+    return _of_pod(last) + (f" ({meaning})" if meaning else "")
 
 
 def attempt(failed: FailedAttempt) -> Finding:

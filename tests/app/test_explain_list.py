@@ -37,6 +37,27 @@ def test_each_set_has_one_line_with_its_state_and_the_cause(command, connected):
     assert "its end" in lines[2]
 
 
+@pytest.mark.parametrize(
+    ("said", "end"),
+    [
+        ("", ": container main of pod over-workers-0-0-x on node n, exit code 137 (killed, SIGKILL: often for lack of memory)"),
+        (": container main of pod over-workers-0-0-x on node n: exit code 137", ": exit code 137"),
+    ],
+)  # fmt: skip
+def test_of_a_failed_set_the_container_and_its_exit_code_are_named(command, connected, said: str, end: str):
+    place = {"pod": "over-workers-0-0-x", "node": "n", "container": "main", "exitCode": 137}
+    status = ended("Failed") | {
+        "attemptHistory": [{"attempt": 0, "failedJob": "over-workers-0", "message": "m", **place}]
+    }
+    message = "jobset failed due to reaching max number of restarts (first failed job: over-workers-0)"
+    status["conditions"][0]["message"] = message + said
+    connected(a_set("over", status=status))
+    line = command("explain")[1].splitlines()[1]
+    assert message in line
+    assert line.endswith(end)
+    assert line.count("over-workers-0-0-x") == 1
+
+
 @pytest.mark.parametrize("output", ["json", "yaml"])
 def test_programs_get_the_whole_explanations(command, connected, output: str):
     connected(a_set("done", status=ended("Completed")), a_set("held", suspend=True))

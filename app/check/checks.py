@@ -5,7 +5,7 @@ fields, and sets the defaults of the CRD. Pure.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,9 @@ from webhooks.jobset.engine import Findings
 
 _TWO_SENTENCES = {"subdomain-form", "child-resource-name"}
 """Rules that the API server has two sentences for, with one remedy."""
+
+_JOB_LENGTH, _POD_LENGTH = "job-name-length", "pod-name-length"
+"""Of a name that is too long for both, what its pods need is enough: more has to go."""
 
 _MANAGERS_FLAG = re.compile(r"the manager (?:runs )?with (--feature-gates=\w+=true(?:,\w+=true)*)")
 """In the fix of a rule about a feature gate."""
@@ -103,14 +106,21 @@ def _with_our_flag(error: FieldError) -> FieldError:
     return replace(error, hint=f"{error.hint}; if yours runs so, check with jobset validate {flag[1]}")
 
 
-def _each_once(errors: Iterable[FieldError]) -> list[FieldError]:
+def _each_once(errors: Sequence[FieldError]) -> list[FieldError]:
     """Without what is said a second time about a value. Admission says all, as the API server would."""
     found = dict[tuple[object, ...], list[FieldError]]()
+    pods_too_long = {error.path for error in errors if _is(error, _POD_LENGTH)}
     for error in errors:
+        if error.path in pods_too_long and _is(error, _JOB_LENGTH):
+            continue
         same = found.setdefault((error.path, error.type, render_value(error.value)), [])
         if not any(_says_the_same(error, other) for other in same):
             same.append(error)
     return [error for same in found.values() for error in same]
+
+
+def _is(error: FieldError, rule: str) -> bool:
+    return error.rule is not None and error.rule.id == rule
 
 
 def _says_the_same(one: FieldError, other: FieldError) -> bool:

@@ -1,8 +1,9 @@
 """Causes that are about Jobs: those that are not there, may not start yet, or have no pods. Pure."""
 
 from api.batch import pods_at_once
-from api.keys import JOB_CREATION_FAILED, KIND
-from api.meta import Owner
+from api.jobset import JobSet
+from api.keys import JOB_CREATION_FAILED, KIND, SUSPENDED
+from api.meta import Owner, find
 from app.explain.case import Case
 from app.explain.facts import SeenEvent
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, by_job, counted, listed
@@ -28,8 +29,20 @@ def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
         if jobs:
             what = f"ReplicatedJob {name} ({counted(len(jobs), 'Job')}): waits for {why}"
             fix = "see below why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
-            found.append(Found(Finding(level=Level.WAITS, cause="later-stage", what=what, fix=fix), jobs))
+            since = _began(case.facts.jobset)
+            found.append(Found(Finding(level=Level.WAITS, cause="later-stage", what=what, fix=fix, since=since), jobs))
     return found
+
+
+def _began(js: JobSet) -> str:
+    """Since when the attempt runs: the latest of the set's creation, its last resumption and its last restart."""
+    resumed = find(js.status.conditions, SUSPENDED)
+    restart = js.status.last_restart
+    return max(
+        js.metadata.creation_timestamp or "",
+        resumed.last_transition_time if resumed and resumed.status == "False" else "",
+        restart.start_time if restart else "",
+    )
 
 
 def failed(case: Case, left: frozenset[str]) -> list[Found]:

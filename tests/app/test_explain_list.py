@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from app.explain import listing
-from tests.support.explained import MOMENT, at, made
+from tests.support.explained import MOMENT, at, explanation_of, facts, job_of, lease, made, walk
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -56,6 +56,24 @@ def test_of_a_failed_set_the_container_and_its_exit_code_are_named(command, conn
     assert message in line
     assert line.endswith(end)
     assert line.count("over-workers-0-0-x") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "since"),
+    [
+        ({}, "14:05:03Z"),
+        ({"lastRestart": {"reason": "R", "startTime": "2026-11-21T14:10:00Z"}}, "14:10:00Z"),
+        ({"conditions": [{"type": "Suspended", "status": "False", "reason": "R", "message": "m",
+                          "lastTransitionTime": "2026-11-21T14:09:00Z"}]}, "14:09:00Z"),
+    ],
+)  # fmt: skip
+def test_a_set_that_waits_for_its_order_has_waited_since_its_attempt_began(status: JSON, since: str):
+    workers = rjob("workers", dependsOn=[{"name": "driver", "status": "Ready"}])
+    js = made(stored(jobset(rjob("driver"), workers, namespace="team-a")), **status)
+    driver = made(job_of(js, 0, "driver"), active=1, ready=0)
+    _, body = explanation_of(facts(js, [driver], [], lease=lease()))
+    waits = next(finding for finding in walk(body) if finding["cause"] == "later-stage")
+    assert (waits["since"], body["since"]) == (f"2026-11-21T{since}",) * 2
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])

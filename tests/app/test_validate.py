@@ -18,7 +18,7 @@ from app.catalogue import rules
 from app.check import findings
 from app.check.checks import with_defaults
 from app.check.validate import Options, run
-from tests.support.jobsets import jobset
+from tests.support.jobsets import jobset, rjob
 from tests.support.validated import GOOD, TYPO, WARNED
 
 STAGES = """\
@@ -125,6 +125,11 @@ def test_a_template_expression_is_named_and_its_value_is_not_judged(validate, wr
     assert code == 1
     assert out.splitlines()[-1] == "1 file, 1 JobSet, 1 error, 0 warnings"
     assert "{{ }} is a template (Helm, Argo): render it first" in out
+
+
+def test_of_a_name_that_is_too_long_for_jobs_and_pods_only_the_longer_cut_is_named(validate, write):
+    _, out, _ = validate("-f", write(yaml.safe_dump(jobset(rjob(completions=1), name="n" * 60))))
+    assert (out.count("shorten the JobSet's or"), "name by 15" in out, "name by 7" in out) == (1, True, False), out
 
 
 def test_generated_names_are_fine(validate, write):

@@ -178,6 +178,8 @@ def test_names_that_the_controller_writes_lead_to_where_they_come_from(field, va
             "NotSupported",
             "",
         ),
+        ("containers[0].name", 'Invalid value: "Main": a lowercase RFC 1123 label must consist of', "Invalid",
+         """use lower case letters, digits and '-', such as "main\""""),
         ("containers[0].hostPort", "Invalid value: 70000: must be between 1 and 65535, inclusive", "Invalid", ""),
     ],
 )  # fmt: skip
@@ -185,6 +187,11 @@ def test_frequent_faults_come_with_a_fix(field, message, reason, fix):
     [error] = faults((f"spec.template.spec.{field}", message), reason=f"FieldValue{reason}")
     assert (error.complaint, error.fix) == (message, fix)
     assert error.type.value in {f"FieldValue{reason}", ErrorType.INVALID.value}
+
+
+def test_exit_codes_that_are_not_in_order_come_with_a_fix():
+    [error] = faults(("spec.podFailurePolicy.rules[0].onExitCodes.values", "Invalid value: must be ordered"))
+    assert error.fix == "write the codes in ascending order, each once"
 
 
 def test_a_container_of_another_name_is_suggested():

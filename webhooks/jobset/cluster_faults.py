@@ -16,6 +16,7 @@ from api.jobset import JobSet
 from api.jsontree import dig
 from api.meta import JSON
 from api.suggest import did_you_mean, nearest
+from api.validation import as_label
 from kube.errors import Cause
 from webhooks.jobset.cluster_children import JOBSET_NAME, ChildJob, claim_names, service_name_path
 from webhooks.jobset.cluster_claims import Claim
@@ -47,6 +48,8 @@ MOUNT_PATH = _rule("mount-path", "mount one volume only at a path")
 VOLUME_SOURCE = _rule("volume-source", "keep one source for each volume")
 VALUE_FROM = _rule("env-value-from", "give value or valueFrom, not both")
 ENV_NAME = _rule("env-name", "use letters, digits, '_', '-' and '.'")
+LABEL = _rule("label-form", "{guess}")
+ORDERED = _rule("exit-codes-ordered", "write the codes in ascending order, each once")
 PROBE = _rule("probe", "give it one of exec, httpGet, tcpSocket, grpc")
 NEGATIVE = _rule("negative", "write 0 or more")
 COMPLETIONS = _rule("completions", "set completions (how many pods have to succeed), or completionMode NonIndexed")
@@ -117,6 +120,11 @@ def _a_supported(_: ChildJob, message: str) -> str:
     return f'did you mean "{close}"?' if close else ""
 
 
+def _a_label(_: ChildJob, message: str) -> str:
+    example = as_label(_first_quoted(message))
+    return "use lower case letters, digits and '-'" + (f', such as "{example}"' if example else "")
+
+
 def _first_quoted(text: str) -> str:
     found = _QUOTED.search(text)
     return found[1] if found else ""
@@ -137,6 +145,8 @@ _KNOWN: tuple[_Known, ...] = (
     _known(VOLUME_SOURCE, r"\.volumes\.", r"more than 1 volume type"),
     _known(VALUE_FROM, r"\.env\.valueFrom", r"may not be specified when"),
     _known(ENV_NAME, r"\.env\.name$", r"environment variable name"),
+    _known(LABEL, r"\.(containers|initContainers|volumes)\.name$", r"RFC 1123 label", _a_label),
+    _known(ORDERED, r"\.onExitCodes\.values$", r"must be ordered"),
     _known(PROBE, r"(Probe|lifecycle\.\w+)$", r"handler type"),
     _known(NEGATIVE, _ANY, r"must be greater than or equal to 0"),
     _known(COMPLETIONS, r"^spec\.completions$", r"^Required value"),

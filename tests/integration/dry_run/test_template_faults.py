@@ -86,6 +86,13 @@ RULES = {
         )
     ),
     "child-env-name": rjob(pod=pod(container(env=[{"name": "A=B", "value": "x"}]))),
+    "child-label-form": rjob(pod=pod(container(name="Main"))),
+    "child-exit-codes-ordered": rjob(
+        pod=pod(restartPolicy="Never"),
+        job={
+            "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [5, 3]}}]}
+        },
+    ),
     "child-probe": rjob(pod=pod(container(livenessProbe={}))),
     "child-negative": rjob(job={"activeDeadlineSeconds": -1}),
     "child-completions": rjob(completions=None),

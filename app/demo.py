@@ -7,6 +7,7 @@ its own process with the rights it has in a cluster. Nothing is left behind unle
 import contextlib
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -216,15 +217,15 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, log: Path) -> None:
     console.print(
         f"\nThe cluster is up. Use it:\n"
         f"  export KUBECONFIG={cluster.kubeconfig}\n"
-        f"  export PATH={cluster.kubectl.parent}{os.pathsep}$PATH\n"
+        f"  export PATH={Path(sys.executable).parent}{os.pathsep}{cluster.kubectl.parent}{os.pathsep}$PATH\n"
         f"  kubectl get jobsets\n"
         f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n"
-        f"  .venv/bin/jobset ui     # JobSets on a page in the browser: http://{ADDRESS}/\n"
+        f"  jobset ui     # JobSets on a page in the browser: http://{ADDRESS}/\n"
         f"The log of the manager is {log}\n"
         f"It is started again when it ends; see whether all of it runs:\n"
-        f"  .venv/bin/jobset cluster status\n"
+        f"  jobset cluster status\n"
         f"Tear it all down:\n"
-        f"  .venv/bin/jobset cluster down --name {SPEC.name}",
+        f"  jobset cluster down --name {SPEC.name}",
         highlight=False,
     )
 

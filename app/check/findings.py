@@ -21,7 +21,10 @@ _LINE_WIDTH = 160
 """Characters of an offending line that are shown, around the place."""
 _COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
 _BOLD, _RESET, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
-NOTES = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried", "policy-no-match"}
+NOTES = {
+    "dry-run-incomplete", "stored-unreadable", "references-not-looked-up", "children-not-allowed", "jobset-not-tried",
+    "policy-no-match",
+}  # fmt: skip
 """Rules about what was not checked: neither faults nor warnings."""
 AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 """Rules about a field that should not be there: the caret goes under its name."""

@@ -62,6 +62,12 @@ NOT_READABLE = warning(
     "ask for the right to get jobsets",
     source="API: RBAC",
 )
+NOT_LOOKED_UP = warning(
+    "references-not-looked-up",
+    "this JobSet exists: what its pods need by name, and quotas, are looked up for new ones only",
+    "`jobset explain {name}` says what its pods wait for",
+    source="docs/validate.md#what-it-checks",
+)
 NOT_ALLOWED = warning(
     "children-not-allowed",
     "{what}; the manager may, so this is no fault",
@@ -132,6 +138,7 @@ class ServerChecks:
             found = checks.update(stored, Sent(_continued(sent.object, stored), sent.faults))
             new, gates = found.object, checks.gates
             more += await self._children.update(stored, new, found.errors, gates, namespace=namespace)
+            more.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
         if self._empty:
             more = [error for error in more if error.rule not in _CLUSTER_SETUP]
         found = found.and_also(map(_not_a_fault, more))

@@ -15,7 +15,7 @@ from app.check.server_checks import ServerChecks
 from app.check.validate import Options, checked
 from kube.client import Client
 from kube.transport import Request, Response
-from tests.support.jobsets import jobset
+from tests.support.jobsets import jobset, stored
 from webhooks.jobset.answers import warning_texts
 
 pytestmark = pytest.mark.looptime
@@ -28,6 +28,7 @@ class Cluster:
         details = {"causes": [{"field": field, "message": text} for field, text in causes]}
         body = {"kind": "Status", "status": "Failure", "code": code, "message": message, "reason": "Unknown"}
         headers = {"warning": ", ".join(f'299 - "{text}"' for text in warnings)} if warnings else {}
+        self.stored = Response(404, {}, b'{"kind":"Status","reason":"NotFound","code":404}')
         self._answer = Response(code, headers, msgspec.json.encode({**body, "details": details}))
 
     async def send(self, request: Request) -> Response:
@@ -35,7 +36,7 @@ class Cluster:
             assert ("dryRun", "All") in request.query
             return self._answer
         if request.verb == "get" and "/jobsets/" in request.path:
-            return Response(404, {}, b'{"kind":"Status","reason":"NotFound","code":404}')
+            return self.stored
         return Response(201, {}, b"{}")
 
     async def close(self) -> None:
@@ -167,3 +168,19 @@ async def test_a_warning_that_is_found_without_the_cluster_is_not_repeated():
         Cluster(201, "", warnings=(*warning_texts(ours), "and 3 more warnings; `jobset validate` shows them all")), body
     )
     assert again == ours
+
+
+async def test_of_a_jobset_that_exists_it_is_said_that_references_were_not_looked_up(monkeypatch, write):
+    cluster = Cluster(201, "")
+    cluster.stored = Response(200, {}, msgspec.json.encode(stored(jobset())))
+
+    @contextlib.asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
+        yield ServerChecks(Client(cluster))
+
+    monkeypatch.setattr("app.check.server_checks.connected", connected)
+    report = await checked(Options([write(yaml.safe_dump(jobset()))], FeatureGates(), server=True))
+    assert report.summary == "1 file, 1 JobSet, 0 errors, 0 warnings, 1 note"
+    [note] = report.findings
+    assert (note.rule, note.severity) == ("references-not-looked-up", "note")
+    assert note.error.fix == "`jobset explain train` says what its pods wait for"

@@ -10,7 +10,8 @@ NO_MANAGER = "no-manager"
 _WHERE = f"-n {keys.MANAGER_NAMESPACE}"
 _START = (
     f"kubectl {_WHERE} get deployments,pods shows what there is; kubectl {_WHERE} rollout restart deployment starts it"
-    " again; on your own machine: make run. A manager without --leader-elect or in another namespace is not seen here"
+    " again; on your own machine: make run, or after make demo jobset cluster status. A manager without --leader-elect"
+    " or in another namespace is not seen here"
 )
 """How to get a manager."""
 

@@ -37,7 +37,8 @@ def said(deployment: Found, lease: Found, at: datetime, kubectl: str, kubeconfig
     run = f" KUBECONFIG={kubeconfig}" if kubeconfig else ""
     return (
         f"A manager is installed in this cluster: {ready} of {replicas} replicas are ready. {leads} {calls}\n"
-        "To run this one in its place, without admission:\n"
+        "To run this one in its place, without admission (JobSets made meanwhile get no defaults: their pods"
+        " have no DNS names; docs/break-glass.md says how to repair them):\n"
         f"  {kubectl} -n {NAMESPACE} scale {MANAGER} --replicas=0 && .venv/bin/jobset webhooks off{flag}\n"
         f"  make run{run} ARGS=--webhooks=false\n"
         "And back:\n"

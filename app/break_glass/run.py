@@ -27,8 +27,8 @@ TRIES = 5
 """Writes of one configuration while somebody else writes it, too: the manager renews its CA bundle."""
 
 NOT_ENFORCED = (
-    "while they are off, JobSets get no defaults and no checks but the CRD's schema, and pods of exclusive Jobs no"
-    " affinity; `jobset webhooks on` puts them back"
+    "while they are off, JobSets get no defaults (their pods have no DNS names) and no checks but the CRD's schema, and"
+    " pods of exclusive Jobs no affinity; `jobset webhooks on` puts them back"
 )
 
 

@@ -31,6 +31,7 @@ from app.check.policies import (
 )
 from app.check.sarif import sarif
 from app.check.shared_services import Services
+from app.check.stored_defaults import without_defaults
 from webhooks.jobset.engine import Findings
 
 if TYPE_CHECKING:
@@ -108,8 +109,10 @@ async def checked(options: Options) -> Report:
             if not document.broken and isinstance(document.value, dict):
                 report.saw_jobset(document.source.name)
                 document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
-                findings = await asked.about(held_to.filled(checks.sent(document.value), checks.gates))
+                sent = checks.sent(document.value)
+                findings = await asked.about(held_to.filled(sent, checks.gates))
                 findings = findings.and_also(services.shared(findings.object))
+                findings = findings.and_elsewhere(without_defaults(sent.object))
                 findings = _with_policies(findings, held_to, options, report)
                 name = dig(findings.object, "metadata", "namespace") or ""
                 namespaces[name or DEFAULT] = held_to.namespace(name)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from operator import itemgetter
 
+import msgspec
+
 from api import keys
 from api.avoided_nodes import avoided, policy_of, remembered
 from api.meta import find
@@ -13,6 +15,7 @@ from app.explain.restart_causes import attempt, decisive_container
 from controllers.planning import deadline
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
+from webhooks.jobset.default import lacking
 
 _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""
@@ -94,6 +97,23 @@ def managed_elsewhere(case: Case, _left: frozenset[str]) -> list[Found]:
         fix="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
     )
     return [Found(found, state="is managed by another controller", ends=True)]
+
+
+def without_defaults(case: Case, _left: frozenset[str]) -> list[Found]:
+    """It was stored while no webhook was called, so it runs, but not as its manifest means."""
+    meta = case.facts.jobset.metadata
+    lacks = list(lacking(msgspec.json.decode(msgspec.json.encode(case.facts.jobset.spec))))
+    if not lacks:
+        return []
+    meanings = " and ".join(dict.fromkeys(means for _, means in lacks))
+    places = listed([str(path) for path, _ in lacks])
+    found = Finding(
+        level=Level.NOTE,
+        cause="without-defaults",
+        what=f"stored without defaults, as no webhook was called: {meanings} ({places})",
+        fix=f"make it again: kubectl get jobset {meta.name} -n {meta.namespace} -o yaml | kubectl replace --force -f -",
+    )
+    return [Found(found)]
 
 
 def suspended(case: Case, _left: frozenset[str]) -> list[Found]:

@@ -25,6 +25,7 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.finished,
     jobset_causes.deleted,
     jobset_causes.managed_elsewhere,
+    jobset_causes.without_defaults,
     jobset_causes.suspended,
     jobset_causes.active_deadline,
     jobset_causes.start_timeout,

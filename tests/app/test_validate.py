@@ -18,7 +18,7 @@ from app.catalogue import rules
 from app.check import findings
 from app.check.checks import with_defaults
 from app.check.validate import Options, run
-from tests.support.jobsets import jobset, rjob
+from tests.support.jobsets import jobset, rjob, stored
 from tests.support.validated import GOOD, TYPO, WARNED
 
 STAGES = """\
@@ -67,6 +67,22 @@ def test_mistakes_in_stages_exit_codes_and_shares_stand_at_their_lines(validate,
 
 def test_a_good_manifest_passes(validate, write):
     assert validate("-f", write(GOOD)) == (0, "1 file, 1 JobSet, 0 errors, 0 warnings\n", "")
+
+
+def test_sets_that_were_stored_without_defaults_are_named(validate, write):
+    """After `webhooks off` this is how to find them; a manifest without UID gets its defaults when it is sent."""
+    bare, whole = jobset(name="bare"), stored(jobset(name="whole"))
+    for js in (bare, whole):
+        js["metadata"]["uid"] = "1"
+    code, out, _ = validate("-f", write({"apiVersion": "v1", "kind": "List", "items": [bare, whole, jobset()]}))
+    found = [line.partition("warning: ")[2] for line in out.splitlines() if "is stored without its default" in line]
+    job = "spec.replicatedJobs[0].template.spec"
+    assert [line.partition(", as")[0] for line in found] == [
+        f"JobSet default/bare: {path}: is stored without its default"
+        for path in ("spec.network.enableDNSHostnames", f"{job}.completionMode", f"{job}.template.spec.restartPolicy")
+    ]
+    assert "its pods have no DNS names; make the JobSet again: kubectl get jobset NAME" in found[0]
+    assert (code, out.splitlines()[-1]) == (0, "1 file, 3 JobSets, 0 errors, 3 warnings")
 
 
 def test_warnings_pass_unless_strict(validate, write):

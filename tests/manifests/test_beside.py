@@ -38,6 +38,7 @@ def test_an_installed_manager_that_leads_is_told_of_with_the_commands():
     assert f"{scale} --replicas=0 && .venv/bin/jobset webhooks off --kubeconfig=/k\n" in text
     assert "  make run KUBECONFIG=/k ARGS=--webhooks=false\n" in text
     assert f"{scale} --replicas=2 && .venv/bin/jobset webhooks on --kubeconfig=/k\n" in text
+    assert "no defaults: their pods have no DNS names; docs/break-glass.md" in text
     assert "--kubeconfig" not in said(deployment(2, 2), lease("pod-a_1", 3), kubeconfig="")
 
 

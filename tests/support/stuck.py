@@ -296,6 +296,18 @@ def _() -> Facts:
 
 
 @stuck(
+    "stored while the webhooks were off",
+    "stored without defaults, as no webhook was called: its pods have no DNS names and its pods have no index"
+    " (spec.network.enableDNSHostnames, spec.replicatedJobs[0].template.spec.completionMode)",
+    "kubectl get jobset train -n team-a -o yaml | kubectl replace --force -f -",
+)
+def _() -> Facts:
+    js = a_set()
+    del js["spec"]["network"], js["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"]
+    return facts(js, [made(job_of(js, 0), active=1, ready=1)], lease=lease())
+
+
+@stuck(
     "no manager runs",
     "no manager holds the lease in namespace jobset-system: Jobs are neither created nor restarted nor placed",
     "kubectl -n jobset-system rollout restart deployment",

@@ -14,7 +14,7 @@ from app import version
 from app.break_glass.cli import add_webhooks
 from app.certificates.cli import add_certs
 from app.check.cli import add_render, add_validate
-from app.commands import Commands
+from app.commands import Commands, Parser
 from app.completion import add_completion, answer
 from app.editor_schema import add_schema
 from app.explain.cli import add_explain
@@ -67,7 +67,7 @@ def _double_dash(argument: str) -> str:
 
 def _parser(*, local: bool) -> argparse.ArgumentParser:
     """All commands; `local` says whether those that run a control plane on this machine are among them."""
-    parser = argparse.ArgumentParser(
+    parser: argparse.ArgumentParser = Parser(
         prog="jobset",
         description="JobSet for Kubernetes: run sets of Jobs as one.",
         epilog="`jobset COMMAND --help` says more.",
@@ -133,7 +133,7 @@ def _manager(parsed: argparse.Namespace) -> int:
     from app.manager.process import main as run_manager  # noqa: PLC0415
 
     try:
-        chosen = choose(parsed, parsed.check_config or parsed.config)
+        chosen = choose(parsed, parsed.check_config or parsed.config or "")
         logs = parse_log_flags(
             devel=parsed.zap_devel,
             encoder=parsed.zap_encoder,
@@ -145,10 +145,11 @@ def _manager(parsed: argparse.Namespace) -> int:
             print(shown(chosen, parsed.output), end="")
             return 0
         configure_logs(logs)
-        run_manager(Options(chosen.settings, chosen.gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks))
+        kubeconfig = parsed.kubeconfig or ""
+        run_manager(Options(chosen.settings, chosen.gates, kubeconfig, parsed.controllers, parsed.webhooks))
     except (SettingsError, FeatureGateError, LogSettingsError, StartError) as error:
         print(f"jobset manager: {error}", file=sys.stderr)
-        return 1
+        return 1 if isinstance(error, StartError) or type(error) is SettingsError else 2
     return 0
 
 

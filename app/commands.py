@@ -9,12 +9,43 @@ import io
 import os
 import sys
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from api.features import FeatureGateError
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 Handler = Callable[[argparse.Namespace], int]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong, and of which command. Commands get this type, too."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """None is unknown: a command would hand them up to `jobset`, which knows less about them."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unknown: {' '.join(unknown)}")
+        return parsed, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """End with exit code 2."""
+        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` says more\n")
+
+
+def number(text: str) -> float:
+    """Value of a flag that takes a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+def whole_number(text: str) -> int:
+    """Value of a flag that takes a number without a fraction."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> None:

@@ -47,6 +47,8 @@ def rows(chosen: Chosen) -> Iterator[tuple[str, str, str]]:
 
 def text(value: Any) -> str:
     """A value in one line: YAML that reads as the value."""
+    if isinstance(value, list):
+        return json.dumps(value)
     line = yaml.safe_dump(value, default_flow_style=True, width=2**31 - 1).strip()
     return line.removesuffix("\n...") if line != "''" else '""'
 

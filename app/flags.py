@@ -7,6 +7,7 @@ import argparse
 from dataclasses import dataclass
 
 from api.features import FeatureGateError, FeatureGates, gate_faults, parse_feature_gates
+from app.commands import number, whole_number
 from app.settings import Settings, SettingsError
 from app.settings_file import load
 
@@ -18,6 +19,10 @@ _OVERRIDES = {
     "kube_api_burst": ("client_connection", "burst"),
 }
 """Flags that stand for a field of the configuration file: its section and its name."""
+
+
+class FlagError(SettingsError):
+    """A flag has a value that cannot be used; the text says which and why, one fault a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +38,16 @@ class Chosen:
 
 
 def choose(parsed: argparse.Namespace, file: str) -> Chosen:
-    """Read the file and put the flags over it. Raises `SettingsError` with the faults of both, `FeatureGateError`."""
+    """Read the file and put the flags over it.
+
+    Raises `SettingsError` with the faults of both, `FlagError` if the file has none, `FeatureGateError`.
+    """
     settings, faults = Settings(), []
     try:
         settings = load(file)
     except SettingsError as error:
         faults.append(str(error))
+    of_file = bool(faults)
     given = {place: getattr(parsed, flag) for flag, place in _OVERRIDES.items() if getattr(parsed, flag) is not None}
     for (section, name), value in given.items():
         try:
@@ -52,7 +61,7 @@ def choose(parsed: argparse.Namespace, file: str) -> Chosen:
         faults.append(f"flag --feature-gates: {error}")
     faults += (f"flag --feature-gates: {message}" for _, message in gate_faults(by_flag))
     if faults:
-        raise SettingsError("\n".join(faults))
+        raise (SettingsError if of_file else FlagError)("\n".join(faults))
     gates = FeatureGates({**settings.feature_gates, **by_flag})
     return Chosen(settings, gates, frozenset(given), frozenset(by_flag))
 
@@ -60,8 +69,8 @@ def choose(parsed: argparse.Namespace, file: str) -> Chosen:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Register the flags."""
     add = parser.add_argument
-    add("--config", default="", metavar="FILE", help="configuration file; without it, all defaults")
-    add("--check-config", default="", metavar="FILE", help="check this file, print what is in force, run nothing")
+    add("--config", type=file_name, metavar="FILE", help="configuration file; without it, all defaults")
+    add("--check-config", type=file_name, metavar="FILE", help="check this file, print what is in force, run nothing")
     add(
         "-o",
         "--output",
@@ -69,7 +78,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         default="table",
         help="form of --check-config; yaml and json can be used as a file (default table)",
     )
-    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
+    add("--kubeconfig", type=file_name, metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
     add("--feature-gates", default="", metavar="A=true,B=false", help="feature gates, over those of the file")
     for half in ("controllers", "webhooks"):
         add(
@@ -91,8 +100,8 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     )
     add("--metrics-bind-address", metavar="HOST:PORT", help="metrics endpoint; 0 = none (default :8443)")
     add("--health-probe-bind-address", metavar="HOST:PORT", help="probes; 0 = none (default :8081)")
-    add("--kube-api-qps", type=float, metavar="N", help="requests per second to the API server (default 500)")
-    add("--kube-api-burst", type=int, metavar="N", help="requests at once to the API server (default 500)")
+    add("--kube-api-qps", type=number, metavar="N", help="requests per second to the API server (default 500)")
+    add("--kube-api-burst", type=whole_number, metavar="N", help="requests at once to the API server (default 500)")
     add(
         "--zap-log-level",
         default="",
@@ -121,6 +130,13 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         metavar="FORM",
         help="epoch, millis, nano, iso8601, rfc3339, rfc3339nano (default rfc3339)",
     )
+
+
+def file_name(text: str) -> str:
+    """A file that a flag names: an empty one is mostly a shell variable that is not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("it names no file: write a file, or leave out the flag")
+    return text
 
 
 def boolean(text: str) -> bool:

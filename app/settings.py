@@ -7,27 +7,27 @@ An unknown field ends the start, and every fault is named, because a setting tha
 manager that does not start.
 """
 
-from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import InitErrorDetails
 
 from api.features import FeatureGateError, FeatureGates, gate_faults
-from api.suggest import did_you_mean
 from api.validation import dns1035_label, dns1123_subdomain
 from app.durations import Duration, duration_text
+from app.settings_faults import GateFaultsError, again, faults
 from certs.tls import check_options
 from httpserver.address import BindError, parse_bind_address
 from webhooks.jobset.subject import DEFAULT_LIMITS
@@ -102,15 +102,30 @@ class LeaderElectionSettings(_Section):
     resource_namespace: str = Field("", examples=["jobset-system"])
     """Namespace of the lease; empty = that of the manager's pod, else jobset-system."""
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not self.lease_duration > self.renew_deadline > self.retry_period:
-            lease, renew, retry = map(duration_text, (self.lease_duration, self.renew_deadline, self.retry_period))
-            raise ValueError(
+    @model_validator(mode="wrap")
+    @classmethod
+    def _ordered(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+        """Holds the durations to their order, also where another field is wrong."""
+        others: list[InitErrorDetails] = []
+        try:
+            section = read(given)
+        except ValidationError as error:
+            others = [again(fault) for fault in error.errors()]
+            names = {"leaseDuration", "renewDeadline", "retryPeriod"}
+            if not isinstance(given, dict) or names & {fault["loc"][0] for fault in others if fault["loc"]}:
+                raise
+            section = read({name: given[name] for name in names & given.keys()})
+        durations = section.lease_duration, section.renew_deadline, section.retry_period
+        if not durations[0] > durations[1] > durations[2]:
+            lease, renew, retry = map(duration_text, durations)
+            wrong = ValueError(
                 f"leaseDuration ({lease}) must be longer than renewDeadline ({renew}), and that longer than"
                 f" retryPeriod ({retry})"
             )
-        return self
+            others.append({"type": "value_error", "loc": (), "input": given, "ctx": {"error": wrong}})
+        if others:
+            raise ValidationError.from_exception_data(cls.__name__, others)
+        return section
 
 
 class MetricsSettings(_Section):
@@ -318,7 +333,7 @@ class Settings(_Section):
     @classmethod
     def _known_gates(cls, value: Any) -> Any:
         if isinstance(value, dict) and (found := list(gate_faults({str(name): on for name, on in value.items()}))):
-            raise _GateFaultsError(found)
+            raise GateFaultsError(found)
         return value
 
     @field_validator("feature_gates")
@@ -338,55 +353,7 @@ class Settings(_Section):
             checked = type(part).model_validate({to_camel(name): value for name, value in given.items()})
         except ValidationError as error:
             raise SettingsError(
-                "\n".join(f"flag for {to_camel(section)}.{fault}" for fault in faults(error))
+                "\n".join(f"flag for {to_camel(section)}.{fault}" for fault in faults(type(part), error))
             ) from error
         update = {name: getattr(checked, name) for name in given}
         return self.model_copy(update={section: part.model_copy(update=update)})
-
-
-class _GateFaultsError(ValueError):
-    """Several feature gates are wrong. `found`: name and message of each."""
-
-    def __init__(self, found: Sequence[tuple[str, str]]) -> None:
-        super().__init__("; ".join(message for _, message in found))
-        self.found = found
-
-
-def faults(error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
-    """A line for each fault: which key, what is wrong, how to correct it, and the line of the file."""
-    for fault in error.errors():
-        where = fault["loc"]
-        cause = fault.get("ctx", {}).get("error")
-        if isinstance(cause, _GateFaultsError):
-            for gate, message in cause.found:
-                yield f"{'.'.join(map(str, where))}.{gate}: {message}{place(tree, (*where, gate))}"
-            continue
-        message = fault["msg"].removeprefix("Value error, ")
-        if fault["type"] == "extra_forbidden":
-            message = f"unknown field; {did_you_mean(str(where[-1]), _names(where[:-1]), what='the fields are')}"
-        elif fault["type"] == "model_type":
-            message = f"must be a mapping with some of {', '.join(_names(where))}"
-        elif fault["type"] == "tuple_type":
-            message = "must be a list"
-        yield f"{'.'.join(map(str, where))}: {message}{place(tree, where)}"
-
-
-def _names(where: Sequence[int | str]) -> list[str]:
-    """The fields of a section, of the file for an empty path; sorted."""
-    part: Any = Settings
-    for name in where:
-        part = next(field.annotation for field in part.model_fields.values() if field.alias == name)
-    return sorted(str(field.alias) for field in part.model_fields.values())
-
-
-def place(node: yaml.Node | None, where: Sequence[int | str]) -> str:
-    """` (line 5)`: where the key is, or the innermost one around it that is in the file."""
-    line = 0
-    for name in where:
-        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
-            if key.value == name:
-                line, node = key.start_mark.line + 1, value
-                break
-        else:
-            break
-    return f" (line {line})" if line else ""

@@ -10,7 +10,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from app.settings import API_VERSION, KIND, Settings, SettingsError, faults, place
+from app.settings import API_VERSION, KIND, Settings, SettingsError
+from app.settings_faults import faults, place
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -51,7 +52,7 @@ def parse(text: str) -> Settings:
     try:
         tree, data, found = _read(text)
     except yaml.YAMLError as error:
-        raise SettingsError(f"not YAML: {' '.join(str(error).split())}") from error
+        raise SettingsError(f"not YAML: {_fault(error)}") from error
     except ValueError as error:
         raise SettingsError("not YAML: a value does not fit its tag (!!)") from error
     if not isinstance(data, dict):
@@ -64,7 +65,7 @@ def parse(text: str) -> Settings:
     try:
         settings = Settings.model_validate({**_without_nulls(data), **type_of_file})
     except ValidationError as error:
-        found += faults(error, tree)
+        found += faults(Settings, error, tree)
     if found:
         raise SettingsError("\n".join(found))
     return settings
@@ -79,6 +80,13 @@ def _read(text: str) -> tuple[yaml.Node | None, Any, list[str]]:
         return tree, data, loader.duplicates
     finally:
         loader.dispose()
+
+
+def _fault(error: yaml.YAMLError) -> str:
+    """What is wrong and where, without the parser's own words for the text."""
+    mark = getattr(error, "problem_mark", None)
+    what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+    return f"{what} (line {mark.line + 1}, column {mark.column + 1})" if mark else what
 
 
 def _without_nulls(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import os
 import socket
 
 Address = tuple[str, int]
@@ -36,11 +37,18 @@ def bind(address: Address, purpose: str) -> socket.socket:
         where = f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"
         hint = "another process has it: stop that one or choose another port"
         hint = hint if error.errno == errno.EADDRINUSE else "give an address of this machine and a port you may use"
-        raise BindError(f"cannot listen on {where} for {purpose}: {error.strerror} ({hint})") from error
+        raise BindError(f"cannot listen on {where} for {purpose}: {_reason(error)} ({hint})") from error
     # Connections inherit it. asyncio does not set it on sockets made like this one, and an answer, whose head and body
     # are written apart, would wait 40 ms for an acknowledgement.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
+
+
+def _reason(error: OSError) -> str:
+    """Without what Python adds to the system's words."""
+    if error.errno is None or isinstance(error, socket.gaierror):
+        return str(error.strerror)
+    return os.strerror(error.errno)
 
 
 def _listen(host: str, port: int) -> socket.socket:

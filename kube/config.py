@@ -267,14 +267,14 @@ def _fingerprint(configuration: Configuration) -> bytes:
 
 
 def _tls(configuration: Configuration, where: str) -> ssl.SSLContext:
+    what = "certificate authority"
     try:
         context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
         if configuration.cert_file:
+            what = "client certificate or its key"
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
     except (ssl.SSLError, OSError) as error:
-        raise KubeconfigError(
-            f"{where}: certificate authority or client certificate unusable: {_line(error)}"
-        ) from error
+        raise KubeconfigError(f"{where}: {what} unusable: {_line(error)}") from error
     if not configuration.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -285,6 +285,8 @@ def _line(error: BaseException) -> str:
     """In words: errors of Python about a value of a wrong type quote nothing that helps."""
     if isinstance(error, ssl.SSLError) and error.reason:
         return error.reason.replace("_", " ").lower()
+    if isinstance(error, ssl.SSLError):
+        return "no PEM file that can be read, or a key of another certificate"
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     if not isinstance(error, ConfigException | OSError | yaml.YAMLError):

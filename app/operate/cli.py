@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from app.commands import Commands, add_cluster_flags, as_command
+from app.commands import Commands, add_cluster_flags, as_command, whole_number
 from app.completion import completes_names
 from app.operate.states import STATES
 
@@ -76,7 +76,13 @@ def add_logs(commands: Commands) -> None:
     add("--job", default="", metavar="JOB", help="only pods of this Job, such as train-workers-0")
     add("-c", "--container", default="", metavar="NAME", help="only containers of this name")
     add("--attempt", type=_attempt, metavar="N", help="restarts before this attempt; default: the latest with pods")
-    add("--tail", type=int, default=100, metavar="N", help="last lines of each container; -1 for all (default 100)")
+    add(
+        "--tail",
+        type=whole_number,
+        default=100,
+        metavar="N",
+        help="last lines of each container; -1 for all (default 100)",
+    )
     add("-f", "--follow", action="store_true", help="go on with what is written, until the JobSet has ended")
     parser.set_defaults(handler=as_command(_logs))
 

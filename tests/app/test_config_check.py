@@ -43,7 +43,7 @@ def test_the_table_says_what_is_in_force_and_what_sets_it(check):
     assert lines["clientConnection.qps"] == ("50.5", "file")
     assert lines["clientConnection.burst"] == ("8", "flag")
     assert lines["leaderElection.leaseDuration"] == ("1m30s", "file")
-    assert lines["tls.cipherSuites"] == ("[TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]", "file")
+    assert lines["tls.cipherSuites"] == ('["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]', "file")
     assert lines["metrics.bindAddress"] == (":99", "flag")
     assert lines["featureGates.RestartJob"] == ("false", "flag")
     assert lines["featureGates.ElasticJobSet"] == ("true", "flag")
@@ -72,16 +72,23 @@ def test_the_other_forms_are_files_with_the_same_meaning(check, form):
     ("text", "flags", "words"),
     [
         (HEAD + "webhook:\n  prot: 9443\n", (), 'webhook.prot: unknown field; did you mean "port"? the fields are: '),
-        (HEAD + "webhook:\n  port: x\n", (), "webhook.port: Input should be a valid integer (line 4)"),
-        (HEAD, ("--kube-api-burst=0",), "flag for clientConnection.burst: Input should be greater than 0"),
+        (HEAD + "webhook:\n  port: x\n", (), "webhook.port: must be a whole number (line 4)"),
+        (HEAD + "webhook: [\n", (), "not YAML: expected the node content, but found '<stream end>' (line 4, column 1)"),
+        (
+            HEAD + "leaderElection: {leaderElect: 'yes'}\n",
+            (),
+            "leaderElection.leaderElect: must be true or false (line 3)",
+        ),
+        (HEAD + "internalCertManagement: {keyAlgorithm: x}", (), "keyAlgorithm: must be 'ECDSA' or 'RSA' (line 3)"),
+        (HEAD, ("--kube-api-burst=0",), "flag for clientConnection.burst: must be above 0"),
         (HEAD, ("--metrics-bind-address=x",), "flag for metrics.bindAddress: cannot listen on 'x': write host:port"),
         (HEAD, ("--feature-gates=Nope=true",), "unknown feature gate 'Nope'"),
         (HEAD, ("--zap-encoder=xml",), "xml"),
     ],
 )
-def test_faults_have_a_place_and_a_remedy_and_exit_code_1(check, text, flags, words):
+def test_faults_have_a_place_and_a_remedy_and_flags_exit_code_2(check, text, flags, words):
     code, out, err = check(text, *flags)
-    assert (code, out) == (1, "")
+    assert (code, out) == (2 if flags else 1, "")
     assert err.startswith("jobset manager: ")
     assert words in err
 
@@ -93,7 +100,7 @@ def test_faults_of_the_file_and_of_flags_are_told_together(check):
     for fault in (
         "\nwebhook.prot: unknown field",
         "\nfeatureGates.Nope: unknown feature gate 'Nope'",
-        "\nflag for clientConnection.burst: Input should be greater than 0",
+        "\nflag for clientConnection.burst: must be above 0",
         "\nflag --feature-gates: unknown feature gate 'RestartJobs': did you mean \"RestartJob\"?\n",
     ):
         assert fault in err
@@ -103,3 +110,23 @@ def test_a_wrong_form_is_wrong_usage(check):
     with pytest.raises(SystemExit) as ended:
         check(HEAD, "-o", "xml")
     assert ended.value.code == 2
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--check-config=", "argument --check-config: it names no file: write a file, or leave out the flag"),
+        ("--config=", "argument --config: it names no file"),
+        ("--kubeconfig=", "argument --kubeconfig: it names no file"),
+        ("--kube-api-qps=abc", "argument --kube-api-qps: 'abc' is no number"),
+        ("--kube-api-burst=1.5", "argument --kube-api-burst: '1.5' is no whole number"),
+        ("--frobnicate", "unknown: --frobnicate"),
+    ],
+)
+def test_a_wrong_flag_is_one_line_of_the_manager_and_starts_nothing(command, flag, words):
+    """An empty file name is that of a shell variable that is not set."""
+    code, out, err = command("manager", flag)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"jobset manager: {words}")
+    assert err.count("\n") == 1
+    assert err.endswith("; `jobset manager --help` says more\n")

@@ -107,6 +107,18 @@ def test_every_fault_is_named_in_one_answer():
             ],
         ),
         (
+            HEAD + "leaderElection: {leaderElect: 'yes', leaseDuration: 5s, retryTime: 1s}",
+            [
+                "leaderElection.leaderElect: must be true or false (line 3)",
+                "leaderElection.retryTime: unknown field",
+                "leaderElection: leaseDuration (5s) must be longer than renewDeadline (10s), and that longer than",
+            ],
+        ),
+        (
+            HEAD + "leaderElection: {leaderElect: 'yes', leaseDuration: soon}",
+            ["leaderElection.leaderElect: must be true", "leaderElection.leaseDuration: 'soon' is no duration"],
+        ),
+        (
             HEAD + "tls: {minVersion: 1, cipherSuites: [ROT13]}",
             ["tls.minVersion: ", "tls.cipherSuites: invalid cipher suites: Cipher suite ROT13 not supported"],
         ),
@@ -150,7 +162,7 @@ def test_one_fault_hides_no_other(text, faults):
         (HEAD + "childDryRun: {budget: 3}", "childDryRun.budget: must be a duration such as 15s"),
         (HEAD + "childDryRun: {enabled: true}", 'childDryRun.enabled: unknown field; did you mean "enable"?'),
         (HEAD + "\nleaderElektion: {}", 'leaderElektion: unknown field; did you mean "leaderElection"?'),
-        (HEAD + "tls:\n  cipherSuites:\n  - 1", "tls.cipherSuites.0: Input should be a valid string (line 4)"),
+        (HEAD + "tls:\n  cipherSuites:\n  - 1", "tls.cipherSuites.0: must be a text (line 4)"),
         (HEAD + "metrics: 3", "metrics: must be a mapping with some of bindAddress, certDir (line 3)"),
         (HEAD + "metrics: {bindAddress: x}", "metrics.bindAddress: cannot listen on 'x': write host:port, :port or"),
         (
@@ -175,7 +187,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_flags_are_checked_like_the_file():
-    with pytest.raises(SettingsError, match=r"flag for clientConnection\.burst: Input should be greater than 0"):
+    with pytest.raises(SettingsError, match=r"flag for clientConnection\.burst: must be above 0"):
         parse(HEAD).override("client_connection", qps=None, burst=0)
 
 
@@ -199,7 +211,7 @@ def test_limits_of_jobs_and_pods_of_a_set():
 def test_what_becomes_of_gangs_that_the_cluster_cannot_schedule():
     assert parse(HEAD).scheduling.when_unavailable == "Hold"
     assert parse(HEAD + "scheduling: {whenUnavailable: Ignore}").scheduling.when_unavailable == "Ignore"
-    with pytest.raises(SettingsError, match=r"scheduling\.whenUnavailable: .*'Hold', 'Ignore'"):
+    with pytest.raises(SettingsError, match=r"scheduling\.whenUnavailable: .*'Hold' or 'Ignore' \(line 3\)"):
         parse(HEAD + "scheduling: {whenUnavailable: Wait}")
 
 

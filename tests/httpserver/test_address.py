@@ -1,8 +1,10 @@
 """Addresses to listen on: which texts are valid, and the errors about all others."""
 
+import socket
+
 import pytest
 
-from httpserver.address import BindError, parse_bind_address
+from httpserver.address import BindError, bind, parse_bind_address
 
 
 @pytest.mark.parametrize(
@@ -28,3 +30,14 @@ def test_bad_bind_addresses_are_named(text: str) -> None:
         parse_bind_address(text)
     assert repr(text) in str(caught.value)
     assert ":port" in str(caught.value)
+
+
+def test_a_port_in_use_is_told_in_the_systems_words() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BindError) as caught:
+            bind(("127.0.0.1", port), "probes")
+    assert str(caught.value) == (
+        f"cannot listen on 127.0.0.1:{port} for probes: Address already in use (another process has it: stop that one or"
+        " choose another port)"
+    )

@@ -84,7 +84,14 @@ BAD = [
     ({"server": "https://one", "cluster": {"certificate-authority": "/no/such/ca"}}, r"/no/such/ca"),
     (
         {"server": "https://one", "cluster": {"certificate-authority-data": "bm90IGEgcGVt"}},
-        r"certificate authority or client",
+        r"certificate authority unusable: ",
+    ),
+    (
+        {
+            "server": "https://one",
+            "user": {"client-certificate-data": "bm90IGEgcGVt", "client-key-data": "bm90IGEgcGVt"},
+        },
+        r"client certificate or its key unusable: no PEM file that can be read, or a key of another certificate$",
     ),
     ({"server": "https://one", "cluster": {"certificate-authority-data": "%%%"}}, r"context 'dev': certificate"),
     ({"user": {"exec": {"command": "/no/such/plugin", "apiVersion": "v1"}}}, r"/no/such/plugin"),

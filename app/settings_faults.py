@@ -1,0 +1,87 @@
+"""What is wrong with settings, in words for a person who writes YAML, and at which line. Pure."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, InitErrorDetails
+
+from api.suggest import did_you_mean
+
+
+class GateFaultsError(ValueError):
+    """Several feature gates are wrong. `found`: name and message of each."""
+
+    def __init__(self, found: Sequence[tuple[str, str]]) -> None:
+        super().__init__("; ".join(message for _, message in found))
+        self.found = found
+
+
+def faults(record: type[BaseModel], error: ValidationError, tree: yaml.Node | None = None) -> Iterator[str]:
+    """A line for each fault: which key, what is wrong, how to correct it, and the line of the file."""
+    for fault in error.errors():
+        where = fault["loc"]
+        cause = fault.get("ctx", {}).get("error")
+        if isinstance(cause, GateFaultsError):
+            for gate, message in cause.found:
+                yield f"{'.'.join(map(str, where))}.{gate}: {message}{place(tree, (*where, gate))}"
+            continue
+        message = _in_words(fault["msg"].removeprefix("Value error, "))
+        if fault["type"] == "extra_forbidden":
+            message = (
+                f"unknown field; {did_you_mean(str(where[-1]), _names(record, where[:-1]), what='the fields are')}"
+            )
+        elif fault["type"] == "model_type":
+            message = f"must be a mapping with some of {', '.join(_names(record, where))}"
+        elif fault["type"] == "literal_error":
+            message = message.removesuffix(" or ''").replace(", ", " or ")
+        elif fault["type"] == "tuple_type":
+            message = "must be a list"
+        yield f"{'.'.join(map(str, where))}: {message}{place(tree, where)}"
+
+
+def again(fault: ErrorDetails) -> InitErrorDetails:
+    """The fault, to be raised beside others."""
+    return {"type": fault["type"], "loc": fault["loc"], "input": fault["input"], "ctx": fault.get("ctx", {})}
+
+
+_WORDS = {
+    "Input should be": "must be",
+    "a valid boolean": "true or false",
+    "a valid integer": "a whole number",
+    "a valid number": "a number",
+    "a valid string": "a text",
+    "a valid dictionary": "a mapping",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+}
+"""What pydantic says, and what a person who writes YAML understands."""
+
+
+def _in_words(message: str) -> str:
+    for said, meant in _WORDS.items():
+        message = message.replace(said, meant)
+    return message
+
+
+def _names(record: type[BaseModel], where: Sequence[int | str]) -> list[str]:
+    """The fields of a section, of the record for an empty path; sorted."""
+    part: Any = record
+    for name in where:
+        part = next(field.annotation for field in part.model_fields.values() if field.alias == name)
+    return sorted(str(field.alias) for field in part.model_fields.values())
+
+
+def place(node: yaml.Node | None, where: Sequence[int | str]) -> str:
+    """` (line 5)`: where the key is, or the innermost one around it that is in the file."""
+    line = 0
+    for name in where:
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+            if key.value == name:
+                line, node = key.start_mark.line + 1, value
+                break
+        else:
+            break
+    return f" (line {line})" if line else ""

@@ -159,9 +159,7 @@ ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check,
 .PHONY: install
 install: $(READY) ## Install into the cluster of KUBECONFIG
 	@hack/reachable.sh install $(KUBECTL) $(KUBECONFIG_FLAG)
-	$(KUBECTL) $(KUBECONFIG_FLAG) apply --server-side -f manifests/install.yaml
-	@for try in 1 2 3; do sleep 1; $(KUBECTL) $(KUBECONFIG_FLAG) wait --for=condition=Established --timeout=60s \
-		crd/jobsets.jobset.x-k8s.io && exit 0; done; exit 1
+	@hack/install.sh $(KUBECTL) $(KUBECONFIG_FLAG)
 
 .PHONY: uninstall
 uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobSet: lists them and asks (YES=1 does not ask)
@@ -170,6 +168,7 @@ uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobS
 
 .PHONY: run
 run: $(READY) ## Run the manager on this machine against the cluster of KUBECONFIG
+	@hack/reachable.sh run $(KUBECTL) $(KUBECONFIG_FLAG)
 	@$(BIN)/python -m hack.beside $(KUBECTL) $(KUBECONFIG_FLAG)
 	$(BIN)/jobset manager $(ARGS)
 

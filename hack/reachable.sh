@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# `make install` and `make uninstall`: ends with one message if the cluster cannot be reached, and says which was tried.
+# `make install`, `make uninstall` and `make run`: ends with one message if the cluster cannot be reached, and says which was tried.
 #
 #   hack/reachable.sh TARGET KUBECTL...
 set -euo pipefail
 target=$1
 shift
+if [ -n "${KUBECONFIG:-}" ] && ! [[ $KUBECONFIG == *:* ]] && ! [ -e "$KUBECONFIG" ]; then
+    echo "make $target: there is no file $KUBECONFIG (KUBECONFIG), and nothing was changed" >&2
+    exit 1
+fi
 if ! answer=$("$@" get --raw /version --request-timeout=10s 2>&1 < /dev/null); then
     if [ -n "${KUBECONFIG:-}" ]; then
         tried="the cluster of KUBECONFIG=$KUBECONFIG"

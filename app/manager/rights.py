@@ -47,7 +47,7 @@ async def watch_rights(client: Client, health: Health) -> None:
     """Tell `health` about missing rights until there are none. What it cannot find out counts as granted."""
     said = ""
     while missing := [lack for lack in await asyncio.gather(*(_lack(client, *right) for right in NEEDED)) if lack]:
-        fault = f"the manager may not {', '.join(missing)}: apply its ClusterRoles"
+        fault = f"the manager may not {', '.join(missing)}: apply its ClusterRoles with --force-conflicts"
         if fault != said:
             log.warning("not ready: %s", fault)
             said = fault

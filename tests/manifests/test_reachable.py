@@ -1,4 +1,4 @@
-"""`make install` and `make uninstall` end with one message where no cluster answers: hack/reachable.sh."""
+"""`make install`, `make uninstall` and `make run` end with one message where no cluster answers: hack/reachable.sh."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def reached(folder: Path, answer: str, **variables: str) -> subprocess.Completed
     ("variables", "tried"),
     [
         ({}, "KUBECONFIG is not set, so the cluster of ~/.kube/config was tried: it does not answer"),
-        ({"KUBECONFIG": "/k"}, "the cluster of KUBECONFIG=/k does not answer"),
+        ({"KUBECONFIG": "/dev/null"}, "the cluster of KUBECONFIG=/dev/null does not answer"),
     ],
 )
 def test_one_message_says_what_was_tried_why_it_failed_and_what_to_do(
@@ -37,14 +37,20 @@ def test_one_message_says_what_was_tried_why_it_failed_and_what_to_do(
     )
 
 
+def test_a_kubeconfig_that_is_missing_is_no_silent_cluster(tmp_path: Path):
+    done = reached(tmp_path, "exit 1", KUBECONFIG="/none")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "make install: there is no file /none (KUBECONFIG), and nothing was changed\n"
+
+
 def test_nothing_is_said_of_a_cluster_that_answers_and_nobody_is_asked(tmp_path: Path):
     done = reached(tmp_path, f'echo "$*" > {tmp_path}/asked; read -r name && exit 1; echo {{}}')
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert (tmp_path / "asked").read_text().startswith("--context=x get --raw /version")
 
 
-def test_both_targets_ask_first():
+def test_all_targets_ask_first():
     makefile = (ROOT / "Makefile").read_text()
-    for target in ("install", "uninstall"):
+    for target in ("install", "uninstall", "run"):
         recipe = makefile.partition(f"\n{target}: ")[2].splitlines()[1]
         assert recipe == f"\t@hack/reachable.sh {target} $(KUBECTL) $(KUBECONFIG_FLAG)"

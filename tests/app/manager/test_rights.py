@@ -42,7 +42,7 @@ async def test_missing_rights_are_named_until_they_are_granted(caplog: pytest.Lo
     api.denied = frozenset({"patch"})
     watching = asyncio.create_task(watch_rights(Client(api), health))
     await asyncio.sleep(ASK_AGAIN * 2.5)
-    fault = "the manager may not patch jobs.batch, patch jobsets/status.jobset.x-k8s.io: apply its ClusterRoles"
+    fault = "the manager may not patch jobs.batch, patch jobsets/status.jobset.x-k8s.io: apply its ClusterRoles with --force-conflicts"
     assert await said(health) == f"[-]rights failed: {fault}\nrights check failed\n"
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         f"not ready: {fault}"

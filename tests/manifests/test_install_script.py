@@ -1,0 +1,45 @@
+"""`make install`: what it says of webhooks that are off and of conflicts: hack/install.sh, with a kubectl of its own."""
+
+import subprocess
+from pathlib import Path
+
+from app.break_glass.switch import HELD
+
+ROOT = Path(__file__).parents[2]
+CONFLICT = (
+    'error: Apply failed with 1 conflict: conflict with "kubectl-patch" using rbac.authorization.k8s.io/v1: .rules'
+)
+
+
+def installed(folder: Path, *, off: str = "", apply: str = "echo applied") -> subprocess.CompletedProcess[str]:
+    kubectl = folder / "kubectl"
+    kubectl.write_text(
+        f'#!/bin/sh\necho "$*" >> {folder}/asked\n'
+        f"case $* in *' get '*) echo '{off}' ;; *' apply '*) {apply} ;; *) echo condition met ;; esac\n"
+    )
+    kubectl.chmod(0o755)
+    command = [ROOT / "hack" / "install.sh", kubectl, "--kubeconfig=/k"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+
+
+def test_it_applies_and_waits_for_the_crd(tmp_path: Path):
+    done = installed(tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "applied\ncondition met\n", "")
+    assert "wait --for=condition=Established" in (tmp_path / "asked").read_text()
+
+
+def test_webhooks_that_are_off_are_told_of_before_anything_is_applied(tmp_path: Path):
+    done = installed(tmp_path, off="[...]", apply="echo applied >&2; exit 1")
+    assert done.returncode == 1
+    assert done.stderr.startswith("make install: the webhooks are off (jobset webhooks off): this puts them back")
+    assert HELD.replace(".", "\\.") in (tmp_path / "asked").read_text(), "it looks at the annotation of `webhooks off`"
+
+
+def test_a_conflict_is_told_with_the_commands_that_end_it(tmp_path: Path):
+    done = installed(tmp_path, apply=f"echo '{CONFLICT}' >&2; exit 1")
+    assert done.returncode == 1
+    assert done.stderr.startswith(CONFLICT)
+    kubectl = f"{tmp_path}/kubectl --kubeconfig=/k"
+    assert f"{kubectl} diff --server-side --force-conflicts -f manifests/install.yaml\n" in done.stderr
+    assert f"{kubectl} apply --server-side --force-conflicts -f manifests/install.yaml\n" in done.stderr
+    assert "wait" not in (tmp_path / "asked").read_text()

@@ -138,13 +138,24 @@ async def load(
     clock: Clock = time.monotonic,
 ) -> Credentials:
     """Standard resolution: the given path, $KUBECONFIG, in-cluster, ~/.kube/config. Raises `KubeconfigError`."""
-    env = os.environ.get("KUBECONFIG", "")
-    reload: Load
-    if not kubeconfig and not env and os.environ.get(SERVICE_HOST_ENV_NAME):
-        reload = partial(_load_in_cluster, namespace_file)
-    else:
-        reload = partial(_load_file, kubeconfig or env or str(Path.home() / ".kube" / "config"), context)
+    path = _path(kubeconfig)
+    reload: Load = partial(_load_file, path, context) if path else partial(_load_in_cluster, namespace_file)
     return Credentials(reload, await reload(), clock)
+
+
+def chosen(kubeconfig: str = "") -> str:
+    """What `load` connects to, in words: server, file and context. Raises `KubeconfigError` as far as files tell."""
+    path = _path(kubeconfig)
+    if not path:
+        return f"the cluster of this pod ({os.environ[SERVICE_HOST_ENV_NAME]})"
+    _, where, _, server = _inspect(path, None)
+    return f"{server} ({where})"
+
+
+def _path(kubeconfig: str | None) -> str:
+    """The file, or several, of the kubeconfig; empty in a pod."""
+    given = kubeconfig or os.environ.get("KUBECONFIG", "")
+    return given or ("" if os.environ.get(SERVICE_HOST_ENV_NAME) else str(Path.home() / ".kube" / "config"))
 
 
 async def _load_in_cluster(namespace_file: Path) -> Loaded:
@@ -165,7 +176,7 @@ def pod_namespace(file: Path = NAMESPACE_FILE) -> str:
 
 
 async def _load_file(path: str, context: str | None) -> Loaded:
-    user, where, namespace = _inspect(path, context)
+    user, where, namespace, _ = _inspect(path, context)
     configuration = Configuration()
     try:
         async with asyncio.timeout(PLUGIN_TIMEOUT):
@@ -186,8 +197,11 @@ async def _load_file(path: str, context: str | None) -> Loaded:
     return Loaded(configuration, TOKEN_PERIOD if rotates else float("inf"), where, namespace)
 
 
-def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str, str]:
-    """Check what the library would trip over. Gives the context's user entry, "where" for messages, its namespace."""
+def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str, str, str]:
+    """Check what the library would trip over.
+
+    Gives the context's user entry, "where" for messages, its namespace, and the server.
+    """
     files = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
     if not any(file.exists() for file in files):
         raise KubeconfigError(f"kubeconfig {path}: no such file; give --kubeconfig, set KUBECONFIG or run in a cluster")
@@ -212,15 +226,15 @@ def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str, str]:
     if context not in sections["contexts"]:
         known = ", ".join(sorted(sections["contexts"])) or "none"
         raise KubeconfigError(f"{where}: no such context (the file has: {known})")
-    chosen = sections["contexts"][context].get("context") or {}
+    named = sections["contexts"][context].get("context") or {}
     entries = {}
     for kind in ("cluster", "user"):
-        name = chosen.get(kind) or ""
+        name = named.get(kind) or ""
         if name not in sections[f"{kind}s"]:
             raise KubeconfigError(f"{where}: its {kind} {name!r} is not in the file")
         entries[kind] = sections[f"{kind}s"][name].get(kind) or {}
     _check(entries["cluster"], entries["user"], where)
-    return entries["user"], where, str(chosen.get("namespace") or "")
+    return entries["user"], where, str(named.get("namespace") or ""), entries["cluster"]["server"]
 
 
 def _misshapen(config: Any) -> str:

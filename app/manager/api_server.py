@@ -32,31 +32,36 @@ class Waiting:
 DEFAULT = Waiting()
 
 
-async def await_jobsets(client: Client, waiting: Waiting = DEFAULT) -> None:
+async def await_jobsets(client: Client, waiting: Waiting = DEFAULT, *, alone: bool = True) -> None:
     """Wait until the API server answers.
+
+    `alone` False: the manager, which has forked this process, waits for the same. It says what is wrong, and ends this
+    process if it ends; so all is waited for here, and a word is said only after `log_every`.
 
     Raises `StartError` if it does not serve JobSets, and says what to do. Raises `KubeError` where time does not help:
     credentials that it refuses, or a certificate that we do.
     """
     path = f"/apis/{JOBSETS.api_version}"
     loop = asyncio.get_running_loop()
-    began, log_at = loop.time(), 0.0
+    began, warned = loop.time(), False
+    log_at = began if alone else began + waiting.log_every
     for pause in waiting.pauses():
         try:
-            served = await client.served(JOBSETS.api_version)
-            break
+            if JOBSETS.plural in await client.served(JOBSETS.api_version):
+                break
+            if alone:
+                raise StartError(
+                    f"the cluster does not serve {JOBSETS.plural} ({path}): apply manifests/install.yaml first"
+                )
         except KubeError as error:
-            if not _may_pass(error):
+            if alone and not _may_pass(error):
                 raise
             if (now := loop.time()) >= log_at:
                 log.warning("waiting for the API server, which does not answer (%.0f s so far): %s", now - began, error)
-                log_at = now + waiting.log_every
+                log_at, warned = now + waiting.log_every, True
         await asyncio.sleep(pause)
-    if log_at:
+    if warned:
         log.info("the API server answers after %.0f s", loop.time() - began)
-    if JOBSETS.plural not in served:
-        missing = f"the cluster does not serve {JOBSETS.plural} ({path}): apply manifests/install.yaml first"
-        raise StartError(missing)
 
 
 def _may_pass(error: KubeError) -> bool:

@@ -23,6 +23,8 @@ from app.manager.run import run
 from app.version import current
 from app.workers import STOP, Records, WorkerError, forked
 from httpserver.address import BindError
+from kube.config import chosen
+from kube.errors import KubeconfigError
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,11 @@ def main(options: Options) -> None:
     """Run until SIGTERM or SIGINT, on uvloop where it is installed. Raises `StartError`."""
     keep_large_blocks_apart()
     gates = ", ".join(f"{name}={str(options.gates[name]).lower()}" for name in GATES)
-    log.info("jobset %s starts; feature gates: %s", current(), gates)
+    try:
+        cluster = chosen(options.kubeconfig)
+    except KubeconfigError as error:
+        raise StartError(str(error)) from error
+    log.info("jobset %s starts for %s; feature gates: %s", current(), cluster, gates)
     workers = options.settings.webhook.workers if options.webhooks else 0
     if not workers:
         _in_loop(_run_until_signal(options))

@@ -27,7 +27,7 @@ from app.workers import WorkerError
 from certs.tls import CertificateError
 from httpserver.address import BindError
 from kube.client import Client
-from kube.config import load
+from kube.config import chosen, load
 from kube.errors import KubeError, leaves
 from kube.transport import HttpTransport
 
@@ -52,7 +52,10 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     `shared` None: this process binds the port of the webhooks and serves them itself.
     """
     health = start_endpoints(deps, shared.workers if shared else ())
-    await await_jobsets(deps.client)
+    try:
+        await await_jobsets(deps.client, alone=shared is None or shared.records is None)
+    except KubeError as error:
+        raise StartError(f"{error}; this is {chosen(deps.options.kubeconfig)}") from error
     health.set_readiness("crd", passes)
     if deps.options.controllers:
         deps.supervisor.start(watch_rights(deps.client, health), "rights")

@@ -62,7 +62,6 @@ def test_a_refusal_is_a_line_without_the_faults(sets, manager):
     assert "managedBy" not in manager.log()
 
 
-def test_the_first_line_has_version_and_gates(manager):
-    assert re.search(
-        r"jobset v\S+ starts; feature gates: .*InPlaceRestart=(true|false), ", manager.log().splitlines()[0]
-    )
+def test_the_first_line_has_version_cluster_and_gates(manager):
+    words = r"jobset v\S+ starts for https://\S+ \(kubeconfig .*, context '.*'\); feature gates: .*InPlaceRestart=(true|false), "
+    assert re.search(words, manager.log().splitlines()[0])

@@ -10,7 +10,7 @@ import certifi
 import pytest
 import yaml
 
-from kube.config import load
+from kube.config import chosen, load
 from kube.errors import KubeconfigError
 
 
@@ -56,6 +56,15 @@ async def test_the_given_path_then_the_variable_then_the_cluster_then_home(monke
     monkeypatch.setenv("KUBECONFIG", str(write(tmp_path / "env", server="http://env")))
     assert (await load()).server == "http://env"
     assert (await load(str(write(tmp_path / "flag", server="http://flag/")))).server == "http://flag"
+
+
+async def test_what_would_be_chosen_is_told_in_words(monkeypatch, tmp_path):
+    path = write(tmp_path / "flag", server="https://flag:6443")
+    assert chosen(str(path)) == f"https://flag:6443 (kubeconfig {path}, context 'dev')"
+    with pytest.raises(KubeconfigError, match="/none: no such file"):
+        chosen("/none")
+    in_cluster(monkeypatch, tmp_path)
+    assert chosen() == "the cluster of this pod (10.0.0.1)"
 
 
 async def test_the_namespace_is_the_one_of_the_context_or_of_the_pod(monkeypatch, tmp_path):

@@ -83,6 +83,16 @@ async def test_while_it_waits_it_is_said_again_now_and_then(tmp_path: Path, capl
         waiting.cancel()
 
 
+@pytest.mark.parametrize("first", [401, 503, {"resources": []}])
+async def test_a_process_of_admission_leaves_it_to_the_manager_to_say_what_is_wrong(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first: Any
+):
+    port = free_port()
+    async with answering(port, first, first, SERVED), client(tmp_path, port) as asking:
+        await asyncio.wait_for(await_jobsets(asking, QUICK, alone=False), 30)
+    assert "the API server" not in caplog.text
+
+
 async def test_the_pauses_grow_up_to_a_bound():
     pauses = Waiting(first_pause=1, longest_pause=5).pauses()
     assert [next(pauses) for _ in range(5)] == [1, 2, 4, 5, 5]
@@ -133,5 +143,6 @@ async def test_a_manager_that_waits_is_alive_and_not_ready(tmp_path: Path):
         assert "[-]crd failed" in await says("readyz")
         assert not manager.done()
         async with answering(port, 403):
-            with pytest.raises(StartError, match="as asked"):
+            named = rf"as asked.*; this is http://127\.0\.0\.1:{port} \(kubeconfig {config}, context 'dev'\)"
+            with pytest.raises(StartError, match=named):
                 await manager

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -26,6 +27,8 @@ NOT_INSTALLED = (
     f"JobSet is not installed in this cluster (no CRD {JOBSETS.plural}.{JOBSETS.group}): install it with `make install`"
     " or `helm install jobset charts/jobset`, see docs/quick-start.md"
 )
+_REFUSED = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
+"""What the API server says about a missing right."""
 _KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io")
 
 
@@ -137,4 +140,7 @@ def _reason(error: Exception, right: str) -> str:
         return NOT_INSTALLED
     if right and isinstance(error, ApiError) and error.code == 403:
         return f"{error}; ask for the right to {right} jobsets.jobset.x-k8s.io"
+    if refused := _REFUSED.search(str(error)):
+        verb, resource, group = refused.groups()
+        return f"{error}; ask for the right to {verb} {resource}{group and '.'}{group}"
     return str(error)

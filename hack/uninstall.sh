@@ -10,7 +10,8 @@ if [ -n "$("$@" get crd "$crd" --ignore-not-found -o name)" ]; then
     table=$("$@" get "$crd" --all-namespaces -o custom-columns="$columns" | sed 's/<none>$/no/')
     sets=$(tail -n +2 <<< "$table")
     if [ -n "$sets" ] && [ "${YES:-}" != 1 ]; then
-        echo "$(wc -l <<< "$sets") JobSets would be deleted, with their Jobs and pods:"
+        count=$(wc -l <<< "$sets")
+        echo "$count JobSet$([ "$count" -eq 1 ] || echo s) would be deleted, with Jobs and pods:"
         head -n 21 <<< "$table"
         if [ "$(wc -l <<< "$sets")" -gt 20 ]; then echo "..."; fi
         if ! [ -t 0 ]; then

@@ -1,5 +1,6 @@
 """One run of `jobset certs status`: connect, read what there is, write what is said about it."""
 
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from app.check.findings import printable
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now
-from kube.errors import KubeError, NotFound
+from kube.errors import Forbidden, KubeError, NotFound
 from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
 from manifests.naming import (
     MUTATING_CONFIGURATION,
@@ -66,14 +67,16 @@ async def _found(options: Options) -> Found:
     session.checked(options.secret)
     async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
         client = to.client
-        of_policies = {(kind.kind, name): await _get(client, kind, name) for kind, name in _OF_POLICIES}
+        secret = await _get(client, SECRETS, options.secret, options.namespace)
+        configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in _CONFIGURATIONS}
+        for kind, name in _OF_POLICIES:
+            with contextlib.suppress(Forbidden):  # mostly there is none
+                if stored := await _get(client, kind, name):
+                    configurations[kind.kind, name] = stored
         found = Found(
             f"{options.namespace}/{options.secret}",
-            await _get(client, SECRETS, options.secret, options.namespace),
-            {
-                **{(kind.kind, name): await _get(client, kind, name) for kind, name in _CONFIGURATIONS},
-                **{key: stored for key, stored in of_policies.items() if stored},
-            },
+            secret,
+            configurations,
             _CRD,
             await _get(client, CRDS, _CRD),
         )

@@ -20,8 +20,10 @@ from app.certificates.run import write
 from app.cli import main
 from certs.manager import _data, new_key, service_hosts
 from certs.pki import Fresh, Material, Renewal, renew
+from kube.transport import Request, Response
 from manifests import crd, install_objects, policy_objects
 from tests.support.bad_certificates import BAD, curve, key_pem
+from tests.support.fake_cluster import Cluster
 from tests.support.tls import DAY, NOW, fresh, material
 
 HOSTS = service_hosts("jobset-webhook-service", "jobset-system")
@@ -294,3 +296,28 @@ def test_what_cannot_be_known_ends_with_2_and_one_clear_line(args: list[str], wo
     assert said.startswith("jobset certs status: ")
     assert words in said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("denied", "code", "says"),
+    [
+        ("policy", 0, ""),
+        ("jobset-webhook-server-cert", 2, 'in API group ""; ask for the right to get secrets\n'),
+    ],
+)
+def test_a_right_that_is_missing_is_named_but_none_for_policies(command, connected, monkeypatch, denied, code, says):
+    send = Cluster.send
+
+    async def refusing(cluster: Cluster, request: Request) -> Response:
+        if denied not in request.path:
+            return await send(cluster, request)
+        message = 'User \\"u\\" cannot get resource \\"secrets\\" in API group \\"\\"'
+        return Response(403, {}, f'{{"kind":"Status","code":403,"reason":"Forbidden","message":"{message}"}}'.encode())
+
+    monkeypatch.setattr(Cluster, "send", refusing)
+    monkeypatch.setattr("app.certificates.run.now", lambda: NOW)
+    here = found()
+    secret = {**(here.secret or {}), "metadata": {"name": "jobset-webhook-server-cert"}}
+    connected({**secret, "kind": "Secret"}, *filter(None, here.configurations.values()), crd())
+    ended, _, err = command("certs", "status")
+    assert (ended, err[-len(says) :] if says else err) == (code, says)

@@ -48,10 +48,15 @@ def test_where_nobody_can_answer_nothing_is_deleted(tmp_path: Path):
     done = uninstall(kubectl)
     assert (done.returncode, kubectl.deleted) == (1, False)
     first, headings, *rows, rest = done.stdout.splitlines()
-    assert (first, headings) == ("25 JobSets would be deleted, with their Jobs and pods:", HEADINGS)
+    assert (first, headings) == ("25 JobSets would be deleted, with Jobs and pods:", HEADINGS)
     assert rows == [line.replace("<none>", "no") for line in SETS[:20]]
     assert rest == "..."
     assert done.stderr == "nothing was deleted: delete them with `make uninstall YES=1`\n"
+
+
+def test_one_jobset_is_one(tmp_path: Path):
+    first = uninstall(Kubectl(tmp_path, sets=SETS[:1])).stdout.splitlines()[0]
+    assert first == "1 JobSet would be deleted, with Jobs and pods:"
 
 
 def test_yes_answers_beforehand(tmp_path: Path):

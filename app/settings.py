@@ -22,7 +22,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import InitErrorDetails
 
 from api.features import FeatureGateError, FeatureGates, gate_faults
 from api.validation import dns1035_label, dns1123_subdomain
@@ -106,7 +105,7 @@ class LeaderElectionSettings(_Section):
     @classmethod
     def _ordered(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
         """Holds the durations to their order, also where another field is wrong."""
-        others: list[InitErrorDetails] = []
+        others: list[Any] = []
         try:
             section = read(given)
         except ValidationError as error:

@@ -5,7 +5,6 @@ from typing import Any
 
 import yaml
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails, InitErrorDetails
 
 from api.suggest import did_you_mean
 
@@ -41,8 +40,8 @@ def faults(record: type[BaseModel], error: ValidationError, tree: yaml.Node | No
         yield f"{'.'.join(map(str, where))}: {message}{place(tree, where)}"
 
 
-def again(fault: ErrorDetails) -> InitErrorDetails:
-    """The fault, to be raised beside others."""
+def again(fault: Any) -> Any:
+    """A fault of pydantic (`ErrorDetails`), to be raised beside others (`InitErrorDetails`)."""
     return {"type": fault["type"], "loc": fault["loc"], "input": fault["input"], "ctx": fault.get("ctx", {})}
 
 

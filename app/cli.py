@@ -133,7 +133,7 @@ def _manager(parsed: argparse.Namespace) -> int:
     from app.manager.process import main as run_manager  # noqa: PLC0415
 
     try:
-        chosen = choose(parsed, parsed.check_config or parsed.config or "")
+        chosen = choose(parsed, parsed.check_config or parsed.config)
         logs = parse_log_flags(
             devel=parsed.zap_devel,
             encoder=parsed.zap_encoder,
@@ -145,8 +145,7 @@ def _manager(parsed: argparse.Namespace) -> int:
             print(shown(chosen, parsed.output), end="")
             return 0
         configure_logs(logs)
-        kubeconfig = parsed.kubeconfig or ""
-        run_manager(Options(chosen.settings, chosen.gates, kubeconfig, parsed.controllers, parsed.webhooks))
+        run_manager(Options(chosen.settings, chosen.gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks))
     except (SettingsError, FeatureGateError, LogSettingsError, StartError) as error:
         print(f"jobset manager: {error}", file=sys.stderr)
         return 1 if isinstance(error, StartError) or type(error) is SettingsError else 2

@@ -69,7 +69,7 @@ def choose(parsed: argparse.Namespace, file: str) -> Chosen:
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Register the flags."""
     add = parser.add_argument
-    add("--config", type=file_name, metavar="FILE", help="configuration file; without it, all defaults")
+    add("--config", default="", metavar="FILE", help="configuration file; without it, all defaults")
     add("--check-config", type=file_name, metavar="FILE", help="check this file, print what is in force, run nothing")
     add(
         "-o",
@@ -78,7 +78,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         default="table",
         help="form of --check-config; yaml and json can be used as a file (default table)",
     )
-    add("--kubeconfig", type=file_name, metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
+    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
     add("--feature-gates", default="", metavar="A=true,B=false", help="feature gates, over those of the file")
     for half in ("controllers", "webhooks"):
         add(
@@ -133,7 +133,10 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def file_name(text: str) -> str:
-    """A file that a flag names: an empty one is mostly a shell variable that is not set."""
+    """The file of --check-config: an empty name is mostly a shell variable that is not set, and would start a manager.
+
+    For --config and --kubeconfig an empty name is the default, as it is for the Go manager.
+    """
     if not text:
         raise argparse.ArgumentTypeError("it names no file: write a file, or leave out the flag")
     return text

@@ -33,9 +33,9 @@ def run(*flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, env=env)  # noqa: S603 - ourselves
 
 
-def refused(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    """Ended with 1 and one line that holds all the words."""
-    assert done.returncode == 1, done.stderr
+def refused(done: subprocess.CompletedProcess[str], *words: str, code: int = 1) -> None:
+    """Ended with this code and one line that holds all the words."""
+    assert done.returncode == code, done.stderr
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("jobset manager: "), done.stderr
     assert "Traceback" not in done.stderr
@@ -61,7 +61,7 @@ def test_gos_single_dash_flags_are_taken(tmp_path):
 
 
 def test_a_bad_feature_gate_is_named():
-    refused(run("--feature-gates=Nope=true"), "unknown feature gate 'Nope'")
+    refused(run("--feature-gates=Nope=true"), "unknown feature gate 'Nope'", code=2)
 
 
 def test_a_bad_configuration_names_file_and_field(tmp_path):
@@ -74,7 +74,7 @@ def test_a_bad_configuration_names_file_and_field(tmp_path):
 
 
 def test_a_bad_log_level_is_named():
-    refused(run("--zap-log-level=loud"), "--zap-log-level=loud")
+    refused(run("--zap-log-level=loud"), "--zap-log-level=loud", code=2)
 
 
 def test_a_missing_kubeconfig_is_named(tmp_path):

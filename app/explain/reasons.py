@@ -25,7 +25,6 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.finished,
     jobset_causes.deleted,
     jobset_causes.managed_elsewhere,
-    jobset_causes.without_defaults,
     jobset_causes.suspended,
     jobset_causes.active_deadline,
     jobset_causes.start_timeout,
@@ -57,6 +56,7 @@ CAUSES: tuple[Cause, ...] = (
     pod_causes.nobody_schedules,
     pod_causes.failing_containers,
     pod_causes.unready,
+    jobset_causes.without_defaults,
     jobset_causes.warned,
 )
 

@@ -14,6 +14,7 @@ from manifests import NAMESPACE
 from tests.support.cluster import MERGE, request
 from tests.support.explained import job_of
 from tests.support.jobs import JOBSETS
+from tests.support.jobsets import stored
 
 JSON = dict[str, Any]
 JOBS = "/apis/batch/v1/namespaces/{}/jobs"
@@ -64,7 +65,7 @@ class World:
 
     def jobset(self, body: JSON) -> JSON:
         body["metadata"]["namespace"] = self.namespace
-        return post(self.cluster, JOBSETS.format(self.namespace), body)
+        return post(self.cluster, JOBSETS.format(self.namespace), stored(body))
 
     def job(self, js: JSON, index: int, **status: Any) -> JSON:
         return post(self.cluster, JOBS.format(self.namespace), {**job_of(js, index), "status": status})

@@ -6,6 +6,7 @@ from typing import TextIO
 
 from api import keys
 from api.jobset import JobSet
+from api.suggest import did_you_mean
 from app import session
 from app.check.findings import printable
 from app.explain.finding import counted
@@ -62,9 +63,10 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                     follower = Follower(to, js, container=options.container, tail=options.tail, out=out, err=err)
                     return await follower.run(options.job)
                 pods = await _pods(to, js, options, err)
-                chosen = logs(_of_attempt(pods, js, options), options.container)
+                those = _of_attempt(pods, js, options)
+                chosen = logs(those, options.container)
                 if not chosen:
-                    raise session.RefusedError(_no_container(js, options))
+                    raise session.RefusedError(_no_container(js, options, logs(those, "")))
                 return await _write(to, chosen, options.tail, out, err)
             except Forbidden as error:
                 raise KubeError(f"{error}; {_RIGHT} in namespace {to.namespace}") from error
@@ -107,7 +109,10 @@ def _of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options) -> Sequenc
     )
 
 
-def _no_container(js: JobSet, options: Options) -> str:
+def _no_container(js: JobSet, options: Options, others: Sequence[Log]) -> str:
+    if others:
+        guess = did_you_mean(options.container, sorted({log.container for log in others}), what="there are")
+        return f"no container {options.container} in these pods; {guess}"
     what = f"no container {options.container}" if options.container else "no container that has been created yet"
     return f"{what} in these pods; jobset explain {js.metadata.name} -n {js.metadata.namespace} says what they wait for"
 

@@ -80,7 +80,10 @@ def test_one_job_and_one_container(command, connected):
     assert prefixes(command("logs", "train", "-c", "side")[1]) == ["0/0 side", "1/0 side"]
     code, _, err = command("logs", "train", "-c", "sied")
     assert code == 1
-    assert "no container sied in these pods" in err
+    assert 'no container sied in these pods; did you mean "side"? there are: "main", "side"' in err
+    assert (
+        'no container trainer in these pods; there are: "main", "side"' in command("logs", "train", "-c", "trainer")[2]
+    )
 
 
 def test_init_containers_are_shown_until_they_have_succeeded(command, connected):

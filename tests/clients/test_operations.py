@@ -208,6 +208,7 @@ def test_a_wait_ends_when_the_state_will_never_come(answers: list[Answer], words
 
 def test_a_state_that_there_is_not_is_named():
     played = play(operations.wait("train", "team-a", "Ready", None), [])
+    assert isinstance(played.error, errors.JobSetError)
     assert "'Ready' is no state; there are: completed, failed, finished, ready, suspended" in str(played.error)
 
 

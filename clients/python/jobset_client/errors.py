@@ -9,7 +9,7 @@ class JobSetError(Exception):
 
 
 class UnreadableError(JobSetError, ValueError):
-    """No JobSet, or one with a field of a wrong type."""
+    """What was given is no JobSet, has a field of a wrong type, or names a state that there is not."""
 
 
 class UnreachableError(JobSetError):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jobset_client import core, explaining
 from jobset_client import logs as pod_logs
 from jobset_client.core import Call, Deadline, Emit, Operation, ask
-from jobset_client.errors import JobSetError, NeverError, RefusedError, WaitTimeoutError
+from jobset_client.errors import JobSetError, NeverError, RefusedError, UnreadableError, WaitTimeoutError
 from jobset_client.models import JobSet
 from jobset_client.states import QUEUE_NAME, STATES, State, ended, reached, title
 from jobset_client.watching import Changes, Selection, read_all
@@ -86,7 +86,7 @@ def _selection(namespace: str | None, name: str = "", labels: str = "") -> Selec
 def wait(name: str, namespace: str, state: State, timeout: float | None) -> Operation[JobSet]:
     """Wait until it is in the state; give it as it is then."""
     if state not in STATES:
-        raise ValueError(f"{state!r} is no state; there are: {', '.join(STATES)}")
+        raise UnreadableError(f"{state!r} is no state; there are: {', '.join(STATES)}")
     deadline = Deadline(timeout)
     first = yield from get(name, namespace)
     return (yield from until(first, state, deadline))

@@ -5,12 +5,8 @@ A watch that fails once is normal: the API server has ended the connection. A ri
 
 import logging
 from collections.abc import Callable
-from weakref import WeakValueDictionary
 
 from kube.errors import Forbidden, KubeError
-
-_named: "WeakValueDictionary[str, Interruptions]" = WeakValueDictionary()
-"""By what is watched, the one of several watches that says which right is missing."""
 
 LOG_EVERY = 60.0
 """Seconds between two lines about failures of the same kind."""
@@ -35,8 +31,6 @@ class Interruptions:
             self._since = now
         self._failures += 1
         missing = isinstance(error, Forbidden)
-        if missing and _named.setdefault(self._what, self) is not self:
-            return
         if self._failures == 1 and not missing:
             self._log.info("the watch of %s is interrupted: %s", self._what, error)
         elif type(error) is not self._warned or now >= self._again_at:
@@ -57,5 +51,3 @@ class Interruptions:
             seconds = self._clock() - self._since
             self._log.info("the watch of %s works again after %.0f s", self._what, seconds)
         self._failures, self._warned = 0, None
-        if _named.get(self._what) is self:
-            del _named[self._what]

@@ -41,17 +41,6 @@ class Forbidding(MemoryApi):
         return super().stream(request)
 
 
-def test_several_watches_that_lack_one_right_name_it_once(caplog: pytest.LogCaptureFixture):
-    first, second = (Interruptions("pods", LOGGER, lambda: 0.0) for _ in range(2))
-    for each in (first, second):
-        each.failed(DENIED)
-    assert len(caplog.records) == 1
-    first.over()
-    second.failed(DENIED)
-    assert "the right to list and watch pods is missing" in caplog.records[-1].getMessage()
-    assert len([line for line in caplog.records if line.levelno == logging.WARNING]) == 2
-
-
 def test_a_right_that_is_missing_is_named_at_once_and_then_once_a_minute(caplog: pytest.LogCaptureFixture):
     async def story() -> None:
         api = Forbidding()

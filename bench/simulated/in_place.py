@@ -18,7 +18,6 @@ sent; its requests and status writes; the size of the JobSet's status; what the 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import shlex
 import statistics
@@ -26,12 +25,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from bench.goals import IN_PLACE_STATUS_WRITES, WRITES_PER_AGENT
 from bench.options import numbers, positive
 from bench.proc import cpu_seconds, memory_mib, reset_peak
+from bench.simulated import sizes
 from bench.simulated.api import STATUS
 from bench.simulated.fleet import Fleet, set_name
 from bench.simulated.run import JSON, Bench, SimulationError, running_manager, simulated_server
@@ -137,23 +134,13 @@ def main() -> int:
     args = parser.parse_args()
     if 0 in args.pods:
         parser.error("--pods: a set without pods does not restart")
-    results: list[JSON] = []
-    failed = False
-    for pods in args.pods:
-        print(f"measuring {pods:,} pods", file=sys.stderr)
-        try:
-            results.append(
-                measure(shlex.split(args.manager), pods, pods_per_job=args.pods_per_job, start_seconds=args.start)
-            )
-        except SimulationError as error:
-            print(f"error: {error}", file=sys.stderr)
-            failed = True
-            break
-    if args.output == "json":
-        print(json.dumps(results, indent=2))
-    else:
-        show(results)
-    return 1 if failed else 0
+    return sizes.each(
+        args.pods,
+        "pods",
+        lambda pods: measure(shlex.split(args.manager), pods, pods_per_job=args.pods_per_job, start_seconds=args.start),
+        show,
+        args.output,
+    )
 
 
 COLUMNS = {
@@ -176,13 +163,7 @@ COLUMNS = {
 
 def show(results: list[JSON]) -> None:
     """A line for each number of pods, and how the processor time grows."""
-    table = Table(*COLUMNS, box=None, pad_edge=False)
-    for column in table.columns:
-        column.justify = "right"
-    for line in results:
-        table.add_row(*(format(line[field], style) for field, style in COLUMNS.values()))
-    console = Console(width=None if sys.stdout.isatty() else 190)
-    console.print(table)
+    console = sizes.table(COLUMNS, results)
     grows = exponent(results, "cpu_seconds")
     console.print(
         f"Goals: at most {IN_PLACE_STATUS_WRITES} status writes, {WRITES_PER_AGENT} writes of each agent and"

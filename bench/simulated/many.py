@@ -9,7 +9,6 @@ soon a standby acts when the leader has ended.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import shlex
 import statistics
@@ -20,13 +19,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from bench.options import numbers
 from bench.proc import cpu_seconds, memory_mib, shared_once_mib
+from bench.simulated import sizes
 from bench.simulated.fleet import NAMESPACE, WORKERS, Fleet, set_name
-from bench.simulated.run import JSON, QUIET_SECONDS, Bench, SimulationError, running_manager, simulated_server
+from bench.simulated.run import JSON, QUIET_SECONDS, Bench, running_manager, simulated_server
 from controllers.resources import JOBSETS
 from devcluster.rest import Connection
 
@@ -170,24 +167,15 @@ def main() -> int:
     parser.add_argument("--failures", type=int, default=400, help="JobSets that fail (default %(default)s)")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="format of the result")
     args = parser.parse_args()
-    results: list[JSON] = []
-    failed = False
-    for number in args.sets:
-        print(f"measuring {number:,} JobSets", file=sys.stderr)
-        try:
-            line = measure(
-                shlex.split(args.manager), number, rest_seconds=args.rest, failures=args.failures, nodes=args.nodes
-            )
-        except SimulationError as error:
-            print(f"error: {error}", file=sys.stderr)
-            failed = True
-            break
-        results.append(line)
-    if args.output == "json":
-        print(json.dumps(results, indent=2))
-    else:
-        show(results)
-    return 1 if failed else 0
+    return sizes.each(
+        args.sets,
+        "JobSets",
+        lambda sets: measure(
+            shlex.split(args.manager), sets, rest_seconds=args.rest, failures=args.failures, nodes=args.nodes
+        ),
+        show,
+        args.output,
+    )
 
 
 COLUMNS = {
@@ -211,13 +199,7 @@ COLUMNS = {
 
 def show(results: list[JSON]) -> None:
     """A line for each number of JobSets, and what one more costs."""
-    table = Table(*COLUMNS, box=None, pad_edge=False)
-    for column in table.columns:
-        column.justify = "right"
-    for line in results:
-        table.add_row(*(format(line[field], style) for field, style in COLUMNS.values()))
-    console = Console(width=None if sys.stdout.isatty() else 190)
-    console.print(table)
+    console = sizes.table(COLUMNS, results)
     kib, start = 1024 * slope(results, "pss_mib"), 1000 * slope(results, "start_cpu_seconds")
     console.print(
         f"One more JobSet: {kib:.1f} KiB (goal: at most {GOAL_KIB_PER_SET}), {start:.2f} ms of processor time at the"

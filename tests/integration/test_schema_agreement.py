@@ -184,6 +184,7 @@ def test_the_good_one(api):
 @pytest.mark.no_cover
 @settings(max_examples=400, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mutated())
+@pytest.mark.slow
 def test_random_changes(api, obj):
     check_agreement(api, obj)
 

@@ -31,7 +31,6 @@ def test_all_faults_come_at_once_by_path():
         "spec.replicatedJobs[0].dependsOn",
         "spec.replicatedJobs[0].groupName",
         "spec.replicatedJobs[0].name",
-        "spec.replicatedJobs[0].name",
         "spec.successPolicy.targetReplicatedJobs[0]",
         "spec.ttlSecondsAfterFinished",
     ]

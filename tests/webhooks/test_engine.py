@@ -70,6 +70,16 @@ def test_mistakes_are_named_in_any_company(names: set[str]):
     assert places(js) == alone
 
 
+@given(st.sets(st.sampled_from(sorted(MISTAKES)), min_size=1), st.sampled_from(["W_1", "w" * 63, "workers"]))
+def test_no_answer_says_the_same_twice_about_a_place(names: set[str], rjob_name: str):
+    js = set_in(GOOD, ("spec", "replicatedJobs", 2, "name"), rjob_name)
+    for name in sorted(names):
+        js = set_in(js, *MISTAKES[name])
+    for findings in (ENGINE.create(js), ENGINE.update(GOOD, js)):
+        told = [(error.path, error.complaint) for error in (*findings.errors, *findings.warnings)]
+        assert len(set(told)) == len(told), told
+
+
 @pytest.mark.no_cover
 @given(mutated(changes=4))
 def test_no_object_makes_it_raise_or_end_in_the_middle_of_a_sentence(obj: JSON):

@@ -66,7 +66,6 @@ CREATED: dict[str, tuple[JSON, FeatureGates]] = {
     "group-name-length": (jobset(rjob(groupName=LONG)), DEFAULT),
     "job-name-form": (jobset(rjob("W", completions=None)), DEFAULT),
     "job-name-length": (jobset(name=LONG), DEFAULT),
-    "pod-name-form": (jobset(rjob("W")), DEFAULT),
     "pod-name-length": (jobset(name="n" * 46), DEFAULT),
     "success-policy-target": (jobset(successPolicy={"operator": "All", "targetReplicatedJobs": ["x"]}), DEFAULT),
     "restart-job-gate": (jobset(failurePolicy=RESTART_JOB), DEFAULT),

@@ -51,7 +51,7 @@ REFUSED = {
     "subdomain": ({"network": {"subdomain": "a.b"}}, [("spec.network.subdomain", "FieldValueInvalid")]),
     "managedBy": ({"managedBy": ""}, [("spec.managedBy", "FieldValueRequired")]),
     "managedBy too long": ({"managedBy": "a.io/" + "f" * 60}, [("spec.managedBy", "FieldValueTooLong")]),
-    "names": ({"replicatedJobs": [rjob("A")]}, [("spec.replicatedJobs[0].name", "FieldValueInvalid")] * 2),
+    "names": ({"replicatedJobs": [rjob("A")]}, [("spec.replicatedJobs[0].name", "FieldValueInvalid")]),
     "pods": (
         {"replicatedJobs": [rjob("a", replicas=65536, parallelism=32768, completions=1)]},
         [("spec.replicatedJobs[0].replicas", "FieldValueInvalid")],

@@ -72,14 +72,6 @@ JOB_LENGTH = Rule(
     fix="shorten the JobSet's or the ReplicatedJob's name by {excess}",
     source="docs/reference/validation.md#names",
 )
-POD = Rule(
-    id="pod-name-form",
-    type=ErrorType.INVALID,
-    message="{complaint}",
-    fix="pods are named <JobSet>-<ReplicatedJob>-<index>-<completion index>-<5 characters>: change the name that breaks"
-    " the form{example}",
-    source="docs/reference/validation.md#names",
-)
 POD_LENGTH = Rule(
     id="pod-name-length",
     type=ErrorType.INVALID,
@@ -128,12 +120,13 @@ def job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The longest pod name. The message shows the Job name, as it always has."""
+    """The length of the longest pod name, whose form is that of the Job name. The message shows the Job name."""
     if entry.job.completion_mode != "Indexed" or entry.job.completions is None:
         return
     rjob = entry.rjob
     pod = pod_base_name(subject.name, rjob.name, rjob.replicas - 1, entry.job.completions - 1) + f"-{POD_SUFFIX}"
-    yield from _label((POD, POD_LENGTH), entry.path.at("name"), pod, longest_job_name(subject, entry))
+    if (excess := byte_length(pod) - MAX_LABEL) > 0:
+        yield POD_LENGTH.at(entry.path.at("name"), longest_job_name(subject, entry), excess=excess)
 
 
 def longest_job_name(subject: Subject, entry: Entry) -> str:

@@ -144,7 +144,7 @@ class JobSetReconciler:
             if not await self._carry_out(js, decided, memory):
                 return Result(0.0)
         except FailedWrites as failed:
-            self._remember(failed, memory)
+            self._remember(failed, request, memory)
             others = failed.split((ForeignObjectError, GroupWriteError))[1]
             if others is None:
                 return Result(0.0)
@@ -205,13 +205,13 @@ class JobSetReconciler:
         else:
             self.leftover_pods.end_when_gone(js)
 
-    def _remember(self, failed: FailedWrites, memory: Memory) -> None:
-        """Keep the failures that the next plan has to know."""
+    def _remember(self, failed: FailedWrites, request: Request, memory: Memory) -> None:
+        """Keep the failures that the next plan has to know; that of an ending namespace for all its JobSets."""
         loop_time = asyncio.get_running_loop().time()
         if not memory.confirmed and failed.subgroup(Conflict) is not None:
             memory.rest_until = loop_time + CATCH_UP
         if failed.subgroup(_says_namespace_ends) is not None:
-            memory.namespace_ends_until = loop_time + NAMESPACE_RETRY
+            self.memories.namespace_ends(request.namespace, loop_time + NAMESPACE_RETRY)
         taken = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
         if taken:
             memory.foreign = memory.foreign | {error.name: error.owner for error in taken}

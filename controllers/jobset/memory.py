@@ -100,6 +100,15 @@ class Memories:
         memory = self._records.get(request) or self.get_or_create(request, uid)
         memory.departed[job.metadata.uid] = job
 
+    def namespace_ends(self, namespace: str, until: float) -> None:
+        """None of the JobSets that the namespace has now is planned before that time of the event loop.
+
+        JobSets of a later namespace of the name have records of their own.
+        """
+        for request, memory in self._records.items():
+            if request.namespace == namespace:
+                memory.namespace_ends_until = until
+
     def forget(self, request: Request, uid: str = "") -> None:
         """The JobSet is gone; the one of that UID, if one is given."""
         memory = self._records.get(request)

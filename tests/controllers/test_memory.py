@@ -105,3 +105,14 @@ def test_there_is_one_record_for_each_name_that_was_seen_and_not_forgotten(event
                 del seen[request]
         assert len(memories) == len(seen)
         assert all(memories.get_or_create(request, uid).uid == uid for request, uid in seen.items())
+
+
+def test_a_namespace_that_ends_holds_back_all_its_jobsets_and_no_other():
+    memories = Memories()
+    for request in (WHO, OTHER, Request("ns-2", "js")):
+        memories.get_or_create(request, "1")
+    memories.namespace_ends("ns", 60.0)
+    held = {request: memories.get_or_create(request, "1").namespace_ends_until for request in (WHO, OTHER)}
+    assert held == {WHO: 60.0, OTHER: 60.0}
+    assert memories.get_or_create(Request("ns-2", "js"), "1").namespace_ends_until == 0.0
+    assert memories.get_or_create(OTHER, "2").namespace_ends_until == 0.0, "that is in a new namespace of the name"

@@ -121,7 +121,13 @@ def test_a_stray_job_is_reported_not_counted_and_deleted_at_the_end(sets):
     wait_for(lambda: [job["metadata"]["name"] for job in sets.jobs()] == ["js-workers-0"], what="the stray is gone")
 
 
-@pytest.mark.parametrize("labels", [{}, {f"{PREFIX}jobset-name": "js"}], ids=["plain", "with-our-label"])
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param({}, marks=pytest.mark.slow, id="plain"),
+        pytest.param({f"{PREFIX}jobset-name": "js"}, id="with-our-label"),
+    ],
+)
 def test_a_foreign_job_is_reported_with_its_owner_and_replaced_when_it_goes(sets, labels):
     foreign_job(sets, "js-workers-1", ownerReferences=[landlord(sets)], labels=labels)
     sets.apply(manifest(group(replicas=3)))
@@ -138,6 +144,7 @@ def test_a_foreign_job_is_reported_with_its_owner_and_replaced_when_it_goes(sets
     sets.wait_ready(3, timeout=RETRY + 20)
 
 
+@pytest.mark.slow
 def test_a_name_that_is_taken_is_tried_every_ten_seconds(sets):
     foreign_job(sets, "js-workers-1")
     sets.apply(manifest(group(replicas=3)))
@@ -214,7 +221,7 @@ def test_a_namespace_in_deletion_is_left_in_peace(sets, manager):
     assert sum(writes(sets, start).values()) == 0, "nothing is asked of a namespace that is empty"
 
 
-@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+@pytest.mark.parametrize("propagation", ["Background", pytest.param("Foreground", marks=pytest.mark.slow)])
 def test_a_new_set_of_the_same_name_starts_from_zero(sets, propagation):
     body = manifest(group(replicas=3), failurePolicy={"maxRestarts": 1})
     sets.apply(body)
@@ -253,6 +260,7 @@ def owner_of_service(sets) -> str:
     return next((ref["uid"] for ref in service(sets, "js")["metadata"].get("ownerReferences", [])), "")
 
 
+@pytest.mark.slow
 def test_a_completed_job_that_its_own_time_to_live_deletes_is_not_run_again(sets, manager):
     start = audit.size(sets.cluster.audit_log)
     sets.apply(manifest(group(replicas=3, job={"ttlSecondsAfterFinished": 0})))
@@ -281,6 +289,7 @@ def sized(cpu: str, memory: str) -> dict[str, Any]:
 
 @pytest.mark.timeout(180)
 @pytest.mark.manager(featureGates={"MutablePodResourcesForSuspendedJobSets": True})
+@pytest.mark.slow
 def test_resources_that_change_while_suspended_are_those_of_the_next_run(sets):
     def found() -> set[str]:
         containers = [

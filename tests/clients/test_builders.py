@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from api.jobset import JobSet as Stored
 from app import cli
 from jobset_client import JobSet
 from jobset_client.builders import INDEX, address, jax, jobset, mpi, replicated_job, torchrun
+from jobset_client.errors import UnreadableError
 from tests.support.jobsets import JSON
 
 TORCHRUN = torchrun(
@@ -110,3 +112,17 @@ def test_further_fields_are_laid_over():
         "suspend": True,
         "ttlSecondsAfterFinished": 60,
     }
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: torchrun("a", "x", "train.py --epochs=3"),
+        lambda: jax("a", "x", "train.py --epochs=3", processes=2),
+        lambda: mpi("a", "x", "train.py --epochs=3", workers=2, ssh_secret="keys"),
+        lambda: replicated_job("a", "x", "train.py --epochs=3"),
+    ],
+)
+def test_a_command_that_is_one_text_is_not_taken_for_its_characters(build: Any):
+    with pytest.raises(UnreadableError, match=r"one text: write \['train.py', '--epochs=3'\]"):
+        build()

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from jobset_client import JobSet, cluster, errors
+from jobset_client import JobSet, credentials, errors
 from jobset_client.core import Call, ask
 from tests.support.jobsets import jobset
 from tests.support.played_operations import event
@@ -80,11 +80,13 @@ def serving(context: ssl.SSLContext | None = None) -> Iterator[Served]:
     state.address = f"{'https' if context else 'http'}://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    yield state
-    state.hang.set()
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield state
+    finally:
+        state.hang.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @pytest.fixture
@@ -187,32 +189,16 @@ def test_a_watch_that_stays_silent_ends_at_its_timeout(client: Face, served: Ser
 
 def test_a_server_that_does_not_answer(client: Face):
     call = Call(method="DELETE", path="/x", what="delete x", timeout=0.3)
-    with pytest.raises(errors.UnreachableError, match=r"cannot delete x: .*(0.3 s|timed out)"):
+    with pytest.raises(
+        errors.UnreachableError, match=r"cannot delete x: no answer of http://127.0.0.1:\d+ in 0.3 s; check the network"
+    ):
         client._run(ask(call))
-
-
-def test_an_address_where_nobody_listens(client: Face, tmp_path: Path):
-    with pytest.raises(errors.UnreachableError, match="cannot get JobSet team-a/train: "):
-        type(client)(kubeconfig=kubeconfig(tmp_path, "http://127.0.0.1:9")).get("train")
 
 
 def test_an_answer_that_is_too_large_is_not_kept(client: Face, served: Served):
     served.say(b"x" * 2000)
     with pytest.raises(errors.JobSetError, match="cannot get x: the answer is larger than"):
         client._run(ask(Call(method="GET", path="/x", what="get x", most=1000)))
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "clusters: []", "current-context: q\ncontexts: []"])
-def test_a_kubeconfig_with_mistakes_is_one_message(client: Face, tmp_path: Path, text: str):
-    file = tmp_path / "broken"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(errors.JobSetError, match=r"no credentials for a cluster: .*; name a kubeconfig"):
-        type(client)(kubeconfig=str(file)).get("train")
-
-
-def test_no_kubeconfig_at_all(client: Face, tmp_path: Path):
-    with pytest.raises(errors.JobSetError, match="no credentials for a cluster: "):
-        type(client)(kubeconfig=str(tmp_path / "none")).get("train")
 
 
 def test_a_connection_that_the_caller_has_is_used_and_stays_open(served: Served):
@@ -266,7 +252,7 @@ def test_a_pod_without_kubeconfig_uses_its_service_account(
     for name, value in {**variables, "HOME": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     options = {"kubeconfig": None, "context": None, **given}
-    assert cluster.in_pod(**options) is in_pod
+    assert credentials.in_pod(**options) is in_pod
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube/config").touch()
-    assert cluster.in_pod(**options) is False
+    assert credentials.in_pod(**options) is False

@@ -114,6 +114,8 @@ def test_a_large_set_gives_a_bounded_number_of_logs():
     played = play(logs(), [said(a_set()), listed(*pods), *[Answer(body=b"x")] * 999])
     assert (len(played.emitted), len(played.calls)) == (MOST_LOGS + 1, MOST_LOGS + 2)
     assert "5 more containers" in str(played.emitted[-1])
+    one_more = play(logs(), [said(a_set()), listed(*pods[: MOST_LOGS + 1]), *[Answer(body=b"x")] * 999])
+    assert "1 more container:" in str(one_more.emitted[-1])
 
 
 @pytest.mark.parametrize("body", [{}, {"metadata": None, "status": None}, {"metadata": {"labels": None}, "status": {}}])
@@ -141,7 +143,7 @@ def test_a_set_that_starts():
         "JobSet team-a/train: starts",
         "  stage: workers (1/1)",
         "  workers: of 2 Jobs 1 ready, 1 active",
-        "  restarts: 2, of which 1 count towards maxRestarts 3",
+        "  restarts: 2, of which 1 counts towards maxRestarts 3",
         "  event Normal Old: ",
         "  event Warning Odd: b c",
         LAST,
@@ -152,6 +154,19 @@ def test_a_set_that_nobody_has_seen():
     assert explained(a_set())[1] == (
         "  workers: none of 2 Jobs is counted yet: no manager has seen it, or it waits for its stage"
     )
+
+
+@pytest.mark.parametrize(
+    ("status", "line"),
+    [
+        ([], "  workers: its Job is not counted yet: no manager has seen it, or it waits for its stage"),
+        ([COUNTS], "  workers: of 1 Job 1 ready, 1 active"),
+    ],
+)
+def test_a_single_job_is_one_job(status: list[JSON], line: str):
+    body = a_set(replicatedJobsStatus=status)
+    body["spec"]["replicatedJobs"][0]["replicas"] = 1
+    assert line in explained(body)
 
 
 def test_a_set_that_has_failed_says_why_and_where():

@@ -30,13 +30,13 @@ GONE = status(404, "NotFound", 'jobsets "train" not found', name="train", kind="
 QUEUED = {**a_set(suspend=True), "metadata": {**a_set()["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "gpus"}}}
 
 
-def test_create_sends_what_the_user_wrote_and_no_status():
+def test_create_sends_what_the_user_wrote_and_not_what_the_server_did():
     js = JobSet.from_dict(a_set())
     played = play(operations.create(js, "other", dry_run=False), [said(a_set(version=2), 201)])
     (call,) = played.calls
     assert (call.method, call.path) == ("POST", "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team-a/jobsets")
     assert call.query == (("fieldManager", "jobset-client"), ("fieldValidation", "Strict"))
-    assert call.body == {key: value for key, value in a_set().items() if key != "status"}
+    assert call.body == jobset(rjob(replicas=2), namespace="team-a")
     assert played.result.metadata.resource_version == "2"
 
 
@@ -47,19 +47,61 @@ def test_a_dry_run_stores_nothing():
     assert ("dryRun", "All") in call.query
 
 
-@pytest.mark.parametrize("name", ["", ".", ".."])
-def test_a_name_that_leads_elsewhere_is_not_sent(name: str):
-    played = play(operations.get(name, "team-a"), [])
-    assert (type(played.error), played.steps) == (ValueError, [])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "Train", "a_b", "-a", "a" * 254, None, 3, JobSet()])
+def test_what_is_no_name_is_not_sent(name: Any):
+    what = "a name is a text, and this is " if not isinstance(name, str) else "' is no name: lower case letters, digits"
+    for operation in (operations.get, operations.suspend, operations.resume, operations.explain):
+        played = play(operation(name, "team-a"), [])
+        assert (type(played.error), played.steps) == (errors.UnreadableError, [])
+        assert what in str(played.error)
+    assert what in str(play(operations.delete(name, "team-a", "Background"), []).error)
+    assert what in str(play(operations.wait(name, "team-a", "ready", 1), []).error)
 
 
-def test_a_name_with_a_slash_stays_one_part_of_the_path():
-    (call,) = play(operations.get("a/b", "team-a"), []).calls
-    assert call.path.endswith("/jobsets/a%2Fb")
+def test_what_is_no_namespace_is_not_sent():
+    for operation in (
+        operations.get("a", "Team A"),
+        operations.list_("Team A", "", 9),
+        operations.create(JobSet(), "Team A", dry_run=False),
+    ):
+        played = play(operation, [])
+        assert (str(played.error), played.steps) == (
+            "'Team A' is no namespace: lower case letters, digits, - and . only",
+            [],
+        )
+
+
+@pytest.mark.parametrize(("given", "what"), [(None, "null"), ({"metadata": {}}, "an object"), ("a", "a string")])
+def test_only_a_jobset_is_created(given: Any, what: str):
+    error = play(operations.create(given, "team-a", dry_run=False), []).error
+    assert str(error) == f"create takes a JobSet, and this is {what}: JobSet.from_dict(...) makes one"
+
+
+def test_a_jobset_of_another_namespace_than_the_caller_says_is_not_created():
+    js = JobSet.from_dict(a_set())
+    played = play(operations.create(js, "default", dry_run=False, namespace="team-b"), [])
+    assert (str(played.error), played.steps) == (
+        "JobSet team-a/train names another namespace than 'team-b': change one of them",
+        [],
+    )
+    js.metadata.namespace = None
+    (call,) = play(operations.create(js, "default", dry_run=False, namespace="team-b"), [said(a_set())]).calls
+    assert "/namespaces/team-b/" in call.path
+
+
+def test_a_timeout_is_a_number_of_seconds():
+    error = play(operations.wait("train", "team-a", "ready", "5"), []).error
+    assert str(error) == "a timeout is a number of seconds, and this is a string"
 
 
 REFUSALS = [
     (GONE, errors.NotFoundError, 'cannot get JobSet team-a/train: jobsets "train" not found'),
+    (GONE, errors.NotFoundError, "not found; list() gives those of a namespace, list(everywhere=True) all"),
+    (
+        status(404, "NotFound", 'namespaces "x" not found', name="x", kind="namespaces"),
+        errors.NotFoundError,
+        "not found; create that namespace first, or choose another",
+    ),
     (status(404, "NotFound", "no such jobset"), errors.NotFoundError, "no such jobset"),
     (Answer(404, b"404 page not found\n"), errors.NotServedError, "an administrator has to install JobSet"),
     (
@@ -99,10 +141,26 @@ def test_each_mistake_of_an_invalid_jobset_has_a_line():
     answer = status(422, "Invalid", "train is invalid: [spec.a: bad, spec.b: worse]", name="train", causes=causes)
     error = play(operations.create(JobSet(), "team-a", dry_run=False), [answer]).error
     assert str(error).splitlines()[-3:] == [
-        "cannot create JobSet team-a/None...: train is invalid:",
+        "cannot create JobSet team-a/...: train is invalid:",
         "- spec.a: bad",
         "- spec.b: worse",
     ]
+
+
+def test_a_cause_that_names_no_field_is_not_shown():
+    causes = [{"field": "metadata.name", "message": "bad"}, {"field": "<nil>", "message": "not all was checked"}]
+    message = '"" is invalid: [metadata.name: bad, <nil>: not all was checked]'
+    error = play(
+        operations.create(JobSet(), "team-a", dry_run=False), [status(422, "Invalid", message, causes=causes)]
+    ).error
+    assert str(error) == 'cannot create JobSet team-a/...: "" is invalid: metadata.name: bad'
+    assert error.causes == ("metadata.name: bad",)
+
+
+def test_a_selector_that_is_refused_is_shown():
+    refusal = status(400, "BadRequest", "found '='")
+    for operation in (operations.list_("a", "x==y=z", 9), operations.watch("a", "", "x==y=z", 9)):
+        assert "JobSets with labels 'x==y=z': found '='" in str(play(operation, [refusal]).error)
 
 
 def test_an_answer_that_is_no_json_is_said():
@@ -150,7 +208,7 @@ def test_a_list_begins_again_once_where_the_server_has_forgotten_it():
 
 def test_a_list_that_is_too_long_is_an_error_and_no_part_of_the_truth():
     played = play(operations.list_("team-a", "", 1), [listed(a_set(), a_set(uid="v"), more="t")])
-    assert "there are more than 1 JobSets" in str(played.error)
+    assert "there are more than 1 JobSet: narrow" in str(played.error)
     assert len(played.calls) == 1
 
 
@@ -209,7 +267,7 @@ def test_a_wait_ends_when_the_state_will_never_come(answers: list[Answer], words
 def test_a_state_that_there_is_not_is_named():
     played = play(operations.wait("train", "team-a", "Ready", None), [])
     assert isinstance(played.error, errors.JobSetError)
-    assert "'Ready' is no state; there are: completed, failed, finished, ready, suspended" in str(played.error)
+    assert '"Ready" is no state; there are: completed, failed, finished, ready, suspended' in str(played.error)
 
 
 def test_a_wait_has_a_timeout():
@@ -235,6 +293,7 @@ def test_suspend_and_resume_write_one_field_of_this_very_set(operation: Any, now
     ("operation", "body", "words"),
     [
         (operations.suspend("train", "team-a"), a_set(ended="Failed"), "has failed: its end; a JobSet that has ended"),
+        (operations.resume("train", "team-a"), a_set(ended="Completed"), "has completed; a JobSet that has ended"),
         (operations.resume("train", "team-a"), QUEUED, "is in the Kueue queue gpus, which resumes it"),
         (operations.restart("train", "team-a", 9), a_set(ended="Completed"), "has completed; a JobSet that has ended"),
         (operations.restart("train", "team-a", 9), a_set(suspend=True), "is suspended: resume('train')"),

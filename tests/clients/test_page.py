@@ -55,8 +55,10 @@ class Handler(BaseHTTPRequestHandler):
     def now(self) -> JSON:
         """The JobSet with the status that a manager would give it."""
         stored = self.server.stored
-        suspended = [{"type": "Suspended", "status": "True"}] if stored["spec"].get("suspend") else []
-        counts = {"ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+        halted = bool(stored["spec"].get("suspend"))
+        suspended = [{"type": "Suspended", "status": "True"}] if halted else []
+        running, resting = int(not halted), int(halted)
+        counts = {"ready": running, "succeeded": 0, "failed": 0, "active": running, "suspended": resting}
         names = [rjob["name"] for rjob in stored["spec"]["replicatedJobs"]]
         ended = {"terminalState": "Completed"} if self.server.ended else {}
         stored["status"] = {

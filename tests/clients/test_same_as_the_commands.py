@@ -28,15 +28,15 @@ def sets() -> list[JSON]:
     for on, suspend, counts, ended in product(
         product(("True", "False", None), repeat=2),
         (None, False, True),
-        ((0, 0), (1, 1), (2, 0), (0, 2)),
+        ((0, 0, 0), (1, 1, 1), (2, 0, 2), (0, 0, 1), (0, 2, 0)),
         (None, *CONDITIONS[2:]),
     ):
         body = stored(jobset(rjob(replicas=2), namespace="a", **({} if suspend is None else {"suspend": suspend})))
         conditions = [*zip(CONDITIONS, on, strict=False), *([(ended, "True")] if ended else [])]
-        zero = dict.fromkeys(("failed", "active", "suspended"), 0)
+        counted = dict(zip(("ready", "succeeded", "active"), counts, strict=True), failed=0, suspended=0)
         body["status"] = {
             "conditions": [{"type": kind, "status": value} for kind, value in conditions if value],
-            "replicatedJobsStatus": [{"name": "workers", "ready": counts[0], "succeeded": counts[1], **zero}],
+            "replicatedJobsStatus": [{"name": "workers", **counted}],
             **({"terminalState": ended} if ended else {}),
         }
         found.append(body)

@@ -176,6 +176,7 @@ class TestKueue:
         stream.play("evicted")
         wait_for(lambda: idle(sets, "staged") and sets.pods(name="staged") == [])
 
+    @pytest.mark.slow
     def test_jobs_are_checked_although_the_webhook_for_jobs_does_not_find_their_set(self, sets):
         stream = Stream(sets, "queued")
         [refusal] = stream.phases["created"]["refusals"]

@@ -8,19 +8,14 @@ from typing import Any, Self, TypeVar
 try:
     import aiohttp
     from kubernetes_asyncio.client import ApiClient, Configuration
-    from kubernetes_asyncio.config import (
-        ConfigException,
-        list_kube_config_contexts,
-        load_incluster_config,
-        load_kube_config,
-    )
+    from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 except ImportError as error:
     raise ImportError(
         "jobset_client.aio needs the package kubernetes_asyncio: pip install 'jobset-client[async]'"
     ) from error
 
-from jobset_client import cluster, operations
-from jobset_client.core import TIMEOUT, Answer, Call, Emit, Operation, Read, Sleep, Step
+from jobset_client import cluster, connections, credentials, operations
+from jobset_client.core import Answer, Call, Emit, Operation, Read, Sleep, Step
 from jobset_client.errors import JobSetError, UnreachableError
 from jobset_client.explaining import Explanation
 from jobset_client.logs import PodLog, Wanted
@@ -71,7 +66,7 @@ class AsyncClient:
 
     async def create(self, jobset: JobSet, *, namespace: str | None = None, dry_run: bool = False) -> JobSet:
         """Create it; gives it as the API server stored it. `dry_run`: let it be checked, and store nothing."""
-        return await self._run(operations.create(jobset, namespace or self.namespace, dry_run=dry_run))
+        return await self._run(operations.create(jobset, self.namespace, dry_run=dry_run, namespace=namespace))
 
     async def get(self, name: str, *, namespace: str | None = None) -> JobSet:
         """Read one. Raises `NotFoundError`."""
@@ -205,17 +200,12 @@ class _Wire:
         match step:
             case Call():
                 try:
-                    async with asyncio.timeout(min(TIMEOUT, step.timeout) if step.stream else step.timeout):
+                    async with asyncio.timeout(step.answer_timeout):
                         return await self._call(step)
                 except (aiohttp.ClientError, OSError) as error:
-                    text = (
-                        f"no answer within {step.timeout:g} s"
-                        if isinstance(error, TimeoutError)
-                        else cluster.why(error)
-                    )
-                    raise UnreachableError(f"cannot {step.what}: {text}") from error
+                    raise self._unreached(step.what, error, step.answer_timeout) from error
             case Read():
-                return await self._read(step.timeout)
+                return await self._read(step)
             case Sleep():
                 await asyncio.sleep(step.seconds)
         return Answer()
@@ -249,29 +239,33 @@ class _Wire:
             body = whole.bytes
             response.release()
             self._stream = None
+        server = connections.shown(configuration.host)
         warnings = tuple(response.headers.getall("Warning", ()))
-        return Answer(response.status, body, warnings, response.headers.get("Retry-After", ""))
+        return Answer(response.status, body, warnings, response.headers.get("Retry-After", ""), server)
 
-    async def _read(self, seconds: float) -> Answer:
+    async def _read(self, step: Read) -> Answer:
         if self._stream is None:
             return Answer()
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(step.timeout):
                 return Answer(body=await self._stream.content.readany())
         except (aiohttp.ClientError, OSError) as error:
-            raise UnreachableError(f"the watch was interrupted: {cluster.why(error)}") from error
+            raise self._unreached("go on with the watch", error, step.timeout) from error
+
+    def _unreached(self, what: str, error: Exception, seconds: float) -> UnreachableError:
+        configuration = self._api.configuration
+        return connections.unreached(what, configuration.host, error, seconds, configuration.proxy)
 
 
 async def _connected(kubeconfig: str | None, context: str | None) -> tuple[ApiClient, str]:
     """A connection, and the namespace of the context or the pod."""
-    configuration = Configuration()
+    chosen, configuration = credentials.chosen(kubeconfig, context), Configuration()
     try:
-        if cluster.in_pod(kubeconfig, context):
+        if chosen.file:
+            await load_kube_config(chosen.file, context=context, client_configuration=configuration)
+        else:
             load_incluster_config(client_configuration=configuration)
-            return ApiClient(configuration), cluster.pod_namespace()
-        file = cluster.config_file(kubeconfig)
-        contexts, active = list_kube_config_contexts(config_file=file)
-        await load_kube_config(config_file=file, context=context, client_configuration=configuration)
-    except (ConfigException, *cluster.FAULTS) as error:
-        raise JobSetError(cluster.no_credentials(error)) from error
-    return ApiClient(configuration), cluster.namespace_of(contexts, active, context)
+    except (ConfigException, *credentials.FAULTS) as error:
+        raise credentials.unusable(chosen, error) from error
+    credentials.check(chosen, configuration)
+    return ApiClient(configuration), chosen.namespace

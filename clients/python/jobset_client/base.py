@@ -1,7 +1,7 @@
-"""What all models share: names of the API, unknown fields that are kept, and only fields that were set are written."""
+"""What all models share: names of the API, refusal of unknown fields, and only fields that were set are written."""
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Self
 
@@ -11,24 +11,28 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
     ValidationError,
+    ValidationInfo,
     model_serializer,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
 
+from jobset_client import documents, faults
 from jobset_client.errors import UnreadableError
+from jobset_client.words import in_lines, limited, mapping, shown, type_of
 
-_MOST_FAULTS = 5
-"""That one message names."""
+_KEEP = {"keep_unknown": True}
 
 
 class Model(BaseModel):
     """A part of an object.
 
     Attributes have names such as `replicated_jobs`; the API's names, such as `replicatedJobs`, are read and written. A
-    field that is absent or null is None, or empty where it is a list. Fields that this version does not know are kept.
+    field that is absent or null is None, or empty where it is a list. A field that there is not is refused, with the
+    name that was likely meant; objects of the API server, and those read with `keep_unknown=True`, keep such fields.
     """
 
     model_config = ConfigDict(
@@ -39,13 +43,45 @@ class Model(BaseModel):
         extra="allow",
     )
 
-    @model_validator(mode="before")
+    def __init__(self, /, **data: Any) -> None:
+        """Raises `UnreadableError`, which names all that is wrong."""
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise _unreadable(type(self).__name__, error) from None
+
+    # What validates a part of an object goes on without this __init__, which speaks to whoever calls it.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Raises `UnreadableError` for an attribute that there is not."""
+        model = type(self)
+        if name.startswith("_") or name in model.model_fields or name in (self.model_extra or {}):
+            super().__setattr__(name, value)
+            return
+        fault = faults.unknown(name, value, model.model_fields, model.model_fields)
+        raise _unreadable(model.__name__, ValidationError.from_exception_data(model.__name__, [fault]))
+
+    @model_validator(mode="wrap")
     @classmethod
-    def _null_is_absent(cls, value: Any) -> Any:
+    def _read(cls, value: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        """Null is absent; unknown fields are faults beside the others, unless they are to be kept."""
         if not isinstance(value, Mapping):
-            return value
+            return handler(value)
         known = _known(cls)
-        return {name: inner for name, inner in value.items() if inner is not None or name not in known}
+        unknown = {} if info.context == _KEEP else {name: one for name, one in value.items() if name not in known}
+        read = {
+            name: one for name, one in value.items() if name not in unknown and (one is not None or name not in known)
+        }
+        if not unknown:
+            return handler(read)
+        names = [field.serialization_alias or name for name, field in cls.model_fields.items()]
+        found = [faults.unknown(name, one, cls.model_fields, names) for name, one in unknown.items()]
+        try:
+            handler(read)
+        except ValidationError as error:
+            found += [faults.again(one) for one in error.errors()]
+        raise ValidationError.from_exception_data(cls.__name__, found)
 
     @model_serializer(mode="wrap")
     def _what_is_set(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -60,6 +96,16 @@ class Model(BaseModel):
     def to_dict(self) -> dict[str, Any]:
         """As the API has it."""
         return self.model_dump(by_alias=True)
+
+
+def _unreadable(
+    who: str, error: ValidationError, line: Callable[[faults.Path], int] | None = None, *, todo: str = ""
+) -> UnreadableError:
+    causes = list(faults.in_words(error, line))
+    text = in_lines(who, limited(causes))
+    if todo and faults.is_new(error):
+        text += f"{'; ' if len(causes) == 1 else chr(10)}{todo}"
+    return UnreadableError(text, causes=tuple(causes))
 
 
 @cache
@@ -113,48 +159,57 @@ class ObjectMeta(Model):
     """When it was created: RFC 3339, seconds."""
     deletion_timestamp: str | None = None
     """When its deletion was asked for; absent before."""
-
-
-class _Loader(yaml.SafeLoader):
-    """Leaves times as text, as the API has them."""
-
-    yaml_implicit_resolvers = {
-        first: [one for one in several if one[0] != "tag:yaml.org,2002:timestamp"]
-        for first, several in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+    deletion_grace_period_seconds: int | None = None
+    """Seconds between that and its end."""
+    finalizers: list[str] = Field(default_factory=list)
+    """Who has to agree to its end."""
+    owner_references: list[dict[str, Any]] = Field(default_factory=list)
+    """The objects with which it goes."""
+    managed_fields: list[dict[str, Any]] = Field(default_factory=list)
+    """Who has written which fields."""
+    self_link: str | None = None
+    """Not written any more."""
 
 
 class Resource(Model):
     """A whole object."""
 
     @classmethod
-    def from_dict(cls, body: Any) -> Self:
-        """The object, from its JSON. Raises `UnreadableError` where its kind, or the type of a field, is wrong."""
+    def from_dict(cls, body: Any, *, keep_unknown: bool = False) -> Self:
+        """The object, from its JSON. Raises `UnreadableError`, which names all that is wrong.
+
+        `keep_unknown`: fields that this version does not know are kept, for a cluster with a newer JobSet.
+        """
+        return cls._whole(body, None, keep_unknown=keep_unknown)
+
+    @classmethod
+    def from_yaml(cls, text: str | bytes, *, keep_unknown: bool = False) -> Self:
+        """The object, from YAML or JSON that holds it alone; as `from_dict`, and faults have their lines."""
+        found = documents.document(text)
+        return cls._whole(found.value, found.line, keep_unknown=keep_unknown)
+
+    @classmethod
+    def _whole(cls, body: Any, line: Callable[[faults.Path], int] | None, *, keep_unknown: bool) -> Self:
         if not isinstance(body, Mapping):
-            raise UnreadableError(f"this is {type(body).__name__}, not an object")
+            raise UnreadableError(
+                f"a manifest is an object with apiVersion, kind, metadata and spec, and this is {type_of(body)}"
+            )
         for name in ("apiVersion", "kind"):
             wanted = cls.model_fields[_known(cls)[name]].default
             if body.get(name, wanted) != wanted:
-                raise UnreadableError(f"{name} is {body[name]!r}, not {wanted!r}")
+                where = f"line {line((name,))}: " if line else ""
+                raise UnreadableError(f"{where}{name} is {shown(body[name])}, not {shown(wanted)}")
         try:
-            return cls.model_validate(body)
+            return cls.model_validate(body, context=_KEEP if keep_unknown else None)
         except ValidationError as error:
-            some = error.errors()[:_MOST_FAULTS]
-            faults = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in some)
-            metadata = body.get("metadata")
-            called = metadata.get("name") if isinstance(metadata, Mapping) else None
-            raise UnreadableError(f"{wanted} {called or 'without a name'}: {faults}") from error
-
-    @classmethod
-    def from_yaml(cls, text: str) -> Self:
-        """The object, from YAML or JSON that holds it alone. Raises `UnreadableError`."""
-        try:
-            body = yaml.load(text, _Loader)  # noqa: S506 (a safe loader)
-        except yaml.YAMLError as error:
-            raise UnreadableError(f"this is not one document of YAML: {error}") from error
-        return cls.from_dict(body)
+            called = mapping(body.get("metadata")).get("name")
+            who = f"{cls.__name__} {called}" if isinstance(called, str) and called else f"{cls.__name__} without a name"
+            raise _unreadable(who, error, line, todo=_TODO) from None
 
     def to_yaml(self) -> str:
         """As people write it."""
         text: str = yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120)
         return text
+
+
+_TODO = "keep_unknown=True reads unknown fields nevertheless, for a cluster with a newer JobSet"

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobset_client.base import ObjectMeta
+from jobset_client.errors import UnreadableError
 from jobset_client.models import (
     Coordinator,
     DependsOn,
@@ -48,7 +49,7 @@ def replicated_job(  # noqa: PLR0913 (keywords)
     """
     first: dict[str, Any] = {"name": name, "image": image}
     if command:
-        first["command"] = list(command)
+        first["command"] = _texts(command)
     if env:
         first["env"] = [
             {"name": key, "valueFrom": value} if isinstance(value, Mapping) else {"name": key, "value": str(value)}
@@ -59,6 +60,13 @@ def replicated_job(  # noqa: PLR0913 (keywords)
     pod_spec = {"restartPolicy": "Never", "containers": [first | dict(container or {})], **(pod or {})}
     job_spec = {"completionMode": "Indexed", "parallelism": pods, "completions": pods, "backoffLimit": 0, **(job or {})}
     return ReplicatedJob(name=name, replicas=replicas, template={"spec": {**job_spec, "template": {"spec": pod_spec}}})
+
+
+def _texts(command: Sequence[str]) -> list[str]:
+    """A command as a list. Raises `UnreadableError` for one text, which would become a list of its characters."""
+    if isinstance(command, str):
+        raise UnreadableError(f"a command is a list of texts, and this is one text: write {command.split()}")
+    return list(command)
 
 
 def address(jobset: str, replicated_job: str, pod: int = 0, *, job: int = 0) -> str:
@@ -89,7 +97,7 @@ def torchrun(  # noqa: PLR0913 (keywords)
         "--node-rank=$(JOB_COMPLETION_INDEX)",
         f"--master-addr={address(name, 'node')}",
         f"--master-port={port}",
-        *script,
+        *_texts(script),
     ]
     more["container"] = {"ports": [{"containerPort": port}], **(more.get("container") or {})}
     made = replicated_job("node", image, command, pods=nodes, **more)
@@ -164,7 +172,7 @@ def mpi(  # noqa: PLR0913 (keywords)
         "PRTE_MCA_prte_keep_fqdn_hostnames": "true",
         "PRTE_MCA_plm_ssh_args": ssh,
     }
-    run = ["mpirun", "--allow-run-as-root", "-np", str(workers * slots), "--host", hosts, *command]
+    run = ["mpirun", "--allow-run-as-root", "-np", str(workers * slots), "--host", hosts, *_texts(command)]
     launcher = replicated_job(
         "launcher", image, run, env=settings, pod={"volumes": [volume]}, container={"volumeMounts": [mount]}
     )

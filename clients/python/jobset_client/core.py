@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from jobset_client.errors import JobSetError, JobSetWarning, UnreachableError, refused
+from jobset_client.errors import JobSetError, JobSetWarning, UnreachableError, UnreadableError, refused
+from jobset_client.words import type_of
 
 GROUP = "/apis/jobset.x-k8s.io/v1alpha2"
 FIELD_MANAGER = "jobset-client"
@@ -30,6 +31,8 @@ TRIES = 5
 """Times that a request is sent whose answer was: later."""
 
 
+_LONGEST_NAME = 253
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 
@@ -46,6 +49,11 @@ class Call:
     timeout: float = TIMEOUT
     most: int = MOST_BYTES
     stream: bool = False
+
+    @property
+    def answer_timeout(self) -> float:
+        """Seconds to wait for the answer, or for the begin of a stream."""
+        return min(TIMEOUT, self.timeout) if self.stream else self.timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +79,16 @@ class Emit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a step. `warnings`: values of the header Warning. `retry_after`: of that header, or empty."""
+    """What came of a step.
+
+    `warnings`: values of the header Warning. `retry_after`: of that header, or empty. `server`: who has answered.
+    """
 
     status: int = 200
     body: bytes = b""
     warnings: tuple[str, ...] = ()
     retry_after: str = ""
+    server: str = ""
 
 
 Step = Call | Read | Sleep | Emit
@@ -89,6 +101,8 @@ class Deadline:
     """A moment after which nothing is waited for any more; without seconds there is none."""
 
     def __init__(self, seconds: float | None, clock: Clock = time.monotonic) -> None:
+        if not isinstance(seconds, int | float | None):
+            raise UnreadableError(f"a timeout is a number of seconds, and this is {type_of(seconds)}")
         self.seconds = seconds
         self._clock = clock
         self._start = clock()
@@ -103,11 +117,17 @@ class Deadline:
 
 
 def path(*parts: str) -> str:
-    """Parts of a path, each as one. Raises `ValueError` for one that would lead elsewhere."""
-    for part in parts:
-        if part in {"", ".", ".."}:
-            raise ValueError(f"{part!r} is no name")
+    """Parts of a path, each as one."""
     return "/".join(quote(part, safe="") for part in parts)
+
+
+def checked(name: str, what: str = "name") -> str:
+    """The name, or namespace, of an object. Raises `UnreadableError` for what can be none."""
+    if not isinstance(name, str):
+        raise UnreadableError(f"a {what} is a text, and this is {type_of(name)}: give metadata.{what} of a JobSet")
+    if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+        raise UnreadableError(f"{name[:_LONGEST_NAME]!r} is no {what}: lower case letters, digits, - and . only")
+    return name
 
 
 def ask(call: Call) -> Operation[Any]:
@@ -136,7 +156,7 @@ def send(call: Call) -> Operation[Answer]:
         for text in warned(value):
             warnings.warn(text, JobSetWarning, stacklevel=_callers_level())
     if not 200 <= answer.status < 300:
-        raise refused(answer.status, decoded(answer.body), call.what)
+        raise refused(answer.status, decoded(answer.body), call.what, answer.server)
     return answer
 
 

@@ -3,13 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jobset_client.words import in_lines
+
 
 class JobSetError(Exception):
     """All errors of this package; the text is for people."""
 
 
 class UnreadableError(JobSetError, ValueError):
-    """What was given is no JobSet, has a field of a wrong type, or names a state that there is not."""
+    """What was given is no JobSet, no name or no state; or a field of it is unknown or of a wrong type."""
+
+    def __init__(self, message: str, *, causes: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.causes = causes
+        """Each fault of an object, with the path of its field, and its line where it comes from a text."""
+
+
+class CredentialsError(JobSetError):
+    """There is no kubeconfig or service account that can be used."""
 
 
 class UnreachableError(JobSetError):
@@ -96,7 +107,7 @@ _MOST_CHARACTERS = 4096
 """Of an answer that is no Status."""
 
 
-def refused(status: int, body: Any, what: str) -> ApiError:
+def refused(status: int, body: Any, what: str, server: str = "") -> ApiError:
     """The error that an answer means. `what`: what was asked for, such as `create JobSet team-a/train`."""
     answer = body if isinstance(body, Mapping) else {}
     reason = str(answer.get("reason") or "")
@@ -109,22 +120,32 @@ def refused(status: int, body: Any, what: str) -> ApiError:
         kind = AlreadyExistsError
     elif status == 404 and (not answer or _UNSERVED in message):
         kind = NotServedError
-    text = f"cannot {what}: {message}" + "".join(f"; {todo}" for todo in [_TO_DO.get(kind)] if todo)
+    todo = _NOT_FOUND.get(str(details.get("kind"))) if kind is NotFoundError else _TO_DO.get(kind)
+    where = f" at {server}" if server and kind in _OF_THE_CLUSTER else ""
+    text = f"cannot {what}{where}: {message}" + (f"; {todo}" if todo else "")
     return kind(text, status=status, reason=reason, causes=causes)
 
 
 def _in_lines(message: str, causes: Sequence[str]) -> str:
     """The message with each cause on a line of its own, where it ends with all of them in brackets."""
-    together = f"[{', '.join(causes)}]"
-    if len(causes) < 2 or not message.endswith(together):
+    head, bracket, _ = message.partition(f"[{', '.join(causes)}")
+    if not causes or not bracket or not message.endswith("]"):
         return message
-    return "\n- ".join([message.removesuffix(together).rstrip(), *causes])
+    return in_lines(head.rstrip().removesuffix(":"), list(causes))
+
+
+_NOWHERE = "<nil>"
+"""Field of a cause that only says that not all has been checked."""
 
 
 def _causes(details: Mapping[str, Any]) -> list[str]:
     causes = details.get("causes")
     found = [one for one in causes if isinstance(one, Mapping)] if isinstance(causes, list) else []
-    return [": ".join(str(one[part]) for part in ("field", "message") if one.get(part)) for one in found]
+    return [
+        ": ".join(str(one[part]) for part in ("field", "message") if one.get(part))
+        for one in found
+        if one.get("field") != _NOWHERE
+    ]
 
 
 _TO_DO: dict[type[ApiError], str] = {
@@ -136,3 +157,10 @@ _TO_DO: dict[type[ApiError], str] = {
     BusyError: "try again later",
 }
 """What to do, where the API server's message alone leads nowhere."""
+_NOT_FOUND = {
+    "jobsets": "list() gives those of a namespace, list(everywhere=True) all",
+    "namespaces": "create that namespace first, or choose another",
+}
+"""What to do about an object of this kind that there is not."""
+_OF_THE_CLUSTER = {NotServedError, UnauthorizedError, BusyError}
+"""Errors that are about the cluster and not about an object: the message names its address."""

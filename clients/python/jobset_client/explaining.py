@@ -8,6 +8,7 @@ from jobset_client.core import Call, Operation, ask, path
 from jobset_client.errors import ApiError
 from jobset_client.models import JobSet
 from jobset_client.states import in_words, is_true, jobs_of, title
+from jobset_client.words import counted
 
 MOST_EVENTS = 500
 """Events that are read."""
@@ -54,15 +55,17 @@ def _status(js: JobSet) -> Iterator[str]:
     for rjob in js.spec.replicated_jobs:
         of, total = counts.get(rjob.name), jobs_of(rjob.replicas)
         if of is None:
-            yield f"{rjob.name}: none of {total} Jobs is counted yet: no manager has seen it, or it waits for its stage"
+            none = f"none of {total} Jobs is" if total > 1 else "its Job is not"
+            yield f"{rjob.name}: {none} counted yet: no manager has seen it, or it waits for its stage"
             continue
         numbers = [(what, getattr(of, what)) for what in ("ready", "succeeded", "failed", "active", "suspended")]
         some = [f"{number} {what}" for what, number in numbers if number]
-        yield f"{rjob.name}: of {total} Jobs {', '.join(some) or 'none is ready yet'}"
+        yield f"{rjob.name}: of {counted(total, 'Job')} {', '.join(some) or 'none is ready yet'}"
     if status.restarts:
         most = (js.spec.failure_policy.max_restarts if js.spec.failure_policy else None) or 0
-        counted = status.restarts_count_towards_max or 0
-        yield f"restarts: {status.restarts}, of which {counted} count towards maxRestarts {most}"
+        towards = status.restarts_count_towards_max or 0
+        verb = "counts" if towards == 1 else "count"
+        yield f"restarts: {status.restarts}, of which {towards} {verb} towards maxRestarts {most}"
     for one in status.attempt_history[-1:]:
         parts = (one.message, one.pod and f"pod {one.pod}", one.node and f"node {one.node}")
         code = None if one.exit_code is None else f"exit code {one.exit_code}"

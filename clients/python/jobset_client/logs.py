@@ -9,6 +9,7 @@ from jobset_client.errors import ApiError, ForbiddenError, RefusedError
 from jobset_client.models import JobSet
 from jobset_client.states import title
 from jobset_client.watching import PAGE
+from jobset_client.words import counted
 
 MOST_PODS = 10_000
 """Pods that are looked at, to find those that failed first."""
@@ -86,7 +87,7 @@ def logs(js: JobSet, wanted: Wanted) -> Operation[None]:
     for pod, container in shown[:MOST_LOGS]:
         yield Emit((yield from _log(js, pod, container, wanted.tail)))
     if len(shown) > MOST_LOGS:
-        left = f"{len(shown) - MOST_LOGS} more containers: job=... gives those of one Job"
+        left = f"{counted(len(shown) - MOST_LOGS, 'more container')}: job=... gives those of one Job"
         yield Emit(PodLog(pod="...", job="", index="", container="...", missing=left))
 
 

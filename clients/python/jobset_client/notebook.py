@@ -19,6 +19,7 @@ from jobset_client.errors import NeverError, WaitTimeoutError
 from jobset_client.models import JobSet
 from jobset_client.operations import Event
 from jobset_client.states import in_words, jobs_of, reached, title
+from jobset_client.words import counted
 
 if TYPE_CHECKING:
     from jobset_client.aio import AsyncClient
@@ -45,7 +46,7 @@ def table(jobset: JobSet) -> Table:
         bar = ProgressBar(total=max(total, 1), completed=numbers[2] if total else 1, width=12)
         made.add_row(Text(rjob.name), str(total), *(str(number) for number in numbers), bar)
     if (left := len(jobset.spec.replicated_jobs) - MOST_ROWS) > 0:
-        made.caption = f"and {left} more ReplicatedJobs"
+        made.caption = f"and {counted(left, 'more ReplicatedJob')}"
     return made
 
 

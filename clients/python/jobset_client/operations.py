@@ -9,10 +9,16 @@ from jobset_client.errors import JobSetError, NeverError, RefusedError, Unreadab
 from jobset_client.models import JobSet
 from jobset_client.states import QUEUE_NAME, STATES, State, ended, reached, title
 from jobset_client.watching import Changes, Selection, read_all
+from jobset_client.words import counted, shown, type_of
 
 MOST_LISTED = 10_000
 """JobSets that `list` gives at most, unless the caller says more."""
 MERGE = "application/merge-patch+json"
+_OF_THE_SERVER = {
+    "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
+    "resourceVersion", "selfLink", "uid",
+}  # fmt: skip
+"""What the API server writes about an object: a JobSet that was read is created again without it."""
 _STRICT = (("fieldManager", core.FIELD_MANAGER), ("fieldValidation", "Strict"))
 
 
@@ -29,41 +35,49 @@ class Event:
 
 def place(namespace: str | None, name: str = "") -> str:
     """Path of a JobSet, of those of a namespace, or of all (no namespace)."""
-    where = f"{core.GROUP}/namespaces/{core.path(namespace)}" if namespace is not None else core.GROUP
-    return f"{where}/jobsets/{core.path(name)}" if name else f"{where}/jobsets"
+    where = core.GROUP if namespace is None else f"{core.GROUP}/namespaces/{core.checked(namespace, 'namespace')}"
+    return f"{where}/jobsets/{name}" if name else f"{where}/jobsets"
 
 
-def create(js: JobSet, namespace: str, *, dry_run: bool) -> Operation[JobSet]:
-    """Create it in its own namespace, else in this one."""
-    where = js.metadata.namespace or namespace
-    name = js.metadata.name or f"{js.metadata.generate_name}..."
+def create(js: JobSet, default: str, *, dry_run: bool, namespace: str | None = None) -> Operation[JobSet]:
+    """Create it in the namespace that it names itself, else in the one that the caller says, else in the default."""
+    if not isinstance(js, JobSet):
+        raise UnreadableError(f"create takes a JobSet, and this is {type_of(js)}: JobSet.from_dict(...) makes one")
+    own = js.metadata.namespace
+    if own and namespace and own != namespace:
+        raise UnreadableError(f"{title(js)} names another namespace than {namespace!r}: change one of them")
+    where = own or namespace or default
+    name = js.metadata.name or f"{js.metadata.generate_name or ''}..."
     query = (*_STRICT, ("dryRun", "All")) if dry_run else _STRICT
     body = js.to_dict()
     body.pop("status", None)
+    body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key not in _OF_THE_SERVER}
     made = yield from ask(
         Call(method="POST", path=place(where), query=query, body=body, what=f"create JobSet {where}/{name}")
     )
-    return JobSet.from_dict(made)
+    return JobSet.from_dict(made, keep_unknown=True)
 
 
 def get(name: str, namespace: str) -> Operation[JobSet]:
     """Read one."""
-    core.path(name)
+    core.checked(name)
     found = yield from ask(Call(method="GET", path=place(namespace, name), what=f"get JobSet {namespace}/{name}"))
-    return JobSet.from_dict(found)
+    return JobSet.from_dict(found, keep_unknown=True)
 
 
 def list_(namespace: str | None, labels: str, most: int) -> Operation[list[JobSet]]:
     """Read all, page by page; more than `most` are an error and not a part of the truth."""
-    bodies, _ = yield from read_all(_selection(namespace, labels=labels), "list JobSets", most)
+    bodies, _ = yield from read_all(_selection(namespace, labels=labels), f"list JobSets{_of(labels)}", most)
     if bodies is None:
-        raise JobSetError(f"there are more than {most} JobSets: narrow it by namespace or labels, or raise most=")
-    return [JobSet.from_dict(body) for body in bodies]
+        raise JobSetError(
+            f"there are more than {counted(most, 'JobSet')}: narrow it by namespace or labels, or raise most="
+        )
+    return [JobSet.from_dict(body, keep_unknown=True) for body in bodies]
 
 
 def delete(name: str, namespace: str, propagation: str) -> Operation[None]:
     """Ask for its end."""
-    core.path(name)
+    core.checked(name)
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
     what = f"delete JobSet {namespace}/{name}"
     yield from ask(Call(method="DELETE", path=place(namespace, name), body=options, what=what))
@@ -71,22 +85,26 @@ def delete(name: str, namespace: str, propagation: str) -> Operation[None]:
 
 def watch(namespace: str | None, name: str, labels: str, timeout: float | None) -> Operation[None]:
     """Emit each JobSet that there is, and then each change, until the time is over."""
-    changes = Changes(_selection(namespace, name, labels), "watch JobSets", Deadline(timeout))
+    changes = Changes(_selection(namespace, name, labels), f"watch JobSets{_of(labels)}", Deadline(timeout))
     while (change := (yield from changes.next())) is not None:
         if change.type != "LISTED":
-            yield Emit(Event(change.type, JobSet.from_dict(change.body)))
+            yield Emit(Event(change.type, JobSet.from_dict(change.body, keep_unknown=True)))
+
+
+def _of(labels: str) -> str:
+    return f" with labels {labels!r}" if labels else ""
 
 
 def _selection(namespace: str | None, name: str = "", labels: str = "") -> Selection:
     if name:
-        core.path(name)
+        core.checked(name)
     return Selection(place(namespace), labels=labels, fields=f"metadata.name={name}" if name else "")
 
 
 def wait(name: str, namespace: str, state: State, timeout: float | None) -> Operation[JobSet]:
     """Wait until it is in the state; give it as it is then."""
     if state not in STATES:
-        raise UnreadableError(f"{state!r} is no state; there are: {', '.join(STATES)}")
+        raise UnreadableError(f"{shown(state)} is no state; there are: {', '.join(STATES)}")
     deadline = Deadline(timeout)
     first = yield from get(name, namespace)
     return (yield from until(first, state, deadline))
@@ -103,7 +121,7 @@ def until(first: JobSet, state: State, deadline: Deadline) -> Operation[JobSet]:
         if change.type == "LISTED":
             gone = not seen
         else:
-            js = JobSet.from_dict(change.body)
+            js = JobSet.from_dict(change.body, keep_unknown=True)
             gone = change.type == "DELETED" or js.metadata.uid != first.metadata.uid
             seen = not gone
             if seen and _settled(js, state):
@@ -128,18 +146,18 @@ def _settled(js: JobSet, state: State) -> bool:
 def suspend(name: str, namespace: str) -> Operation[JobSet]:
     """End its pods and keep its Jobs."""
     js = yield from get(name, namespace)
+    _refuse_ended(js)
     if js.spec.suspend:
         return js
-    _refuse_ended(js)
     return (yield from _write(js, suspend=True))
 
 
 def resume(name: str, namespace: str) -> Operation[JobSet]:
     """Let its pods run again."""
     js = yield from get(name, namespace)
+    _refuse_ended(js)
     if not js.spec.suspend:
         return js
-    _refuse_ended(js)
     _refuse_queued(js, "resumes it when it admits it")
     return (yield from _write(js, suspend=False))
 
@@ -191,12 +209,15 @@ def _write(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
             what=f"{'suspend' if suspend else 'resume'} JobSet {namespace}/{name}",
         )
     )
-    return JobSet.from_dict(written)
+    return JobSet.from_dict(written, keep_unknown=True)
 
 
 def _refuse_ended(js: JobSet) -> None:
     if how := ended(js):
-        raise RefusedError(f"{title(js)} {how}; a JobSet that has ended does not change any more")
+        raise RefusedError(
+            f"{title(js)} {how}; a JobSet that has ended does not change any more:"
+            " delete it and create it again to run it once more"
+        )
 
 
 def _refuse_queued(js: JobSet, what: str) -> None:

@@ -18,9 +18,15 @@ def reached(js: JobSet, state: State) -> bool:
         case "finished":
             return bool(js.status.terminal_state)
         case "suspended":
-            return bool(js.spec.suspend) and not ended(js) and is_true(js, "Suspended")
+            return _suspended(js)
         case _:
             return _ready(js)
+
+
+def _suspended(js: JobSet) -> bool:
+    """Whether no Job has pods any more. The condition alone comes before the first Job is suspended."""
+    halted = bool(js.spec.suspend) and not ended(js) and is_true(js, "Suspended")
+    return halted and not any(one.active for one in js.status.replicated_jobs_status)
 
 
 def _ready(js: JobSet) -> bool:
@@ -37,13 +43,14 @@ def jobs_of(replicas: int | None) -> int:
 
 
 def ended(js: JobSet) -> str:
-    """`has completed` or `has failed: why`; empty for a set that has not ended."""
+    """`has completed at TIME` or `has failed at TIME: why`; empty for a set that has not ended."""
     state = js.status.terminal_state
     if not state:
         return ""
-    why = condition(js, state)
-    message = f": {why.message}" if state == "Failed" and why and why.message else ""
-    return f"has {state.lower()}{message}"
+    found = condition(js, state)
+    when = f" at {found.last_transition_time}" if found and found.last_transition_time else ""
+    why = f": {found.message}" if state == "Failed" and found and found.message else ""
+    return f"has {state.lower()}{when}{why}"
 
 
 def in_words(js: JobSet) -> str:
@@ -53,7 +60,7 @@ def in_words(js: JobSet) -> str:
     if js.metadata.deletion_timestamp:
         return "is being deleted"
     if js.spec.suspend:
-        return "suspended" if is_true(js, "Suspended") else "is being suspended"
+        return "suspended" if _suspended(js) else "is being suspended"
     if is_true(js, "RestartingJobSet"):
         return "restarts"
     return "runs" if _ready(js) else "starts"

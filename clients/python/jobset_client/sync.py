@@ -7,19 +7,14 @@ from typing import Any, Self, TypeVar
 
 try:
     import urllib3
-    from kubernetes.client import ApiClient
-    from kubernetes.config import (
-        ConfigException,
-        list_kube_config_contexts,
-        load_incluster_config,
-        new_client_from_config,
-    )
+    from kubernetes.client import ApiClient, Configuration
+    from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
 except ImportError as error:
     raise ImportError("jobset_client.sync needs the package kubernetes: pip install 'jobset-client[sync]'") from error
 
-from jobset_client import cluster, operations
-from jobset_client.core import TIMEOUT, Answer, Call, Emit, Operation, Read, Sleep, Step
-from jobset_client.errors import JobSetError, UnreachableError
+from jobset_client import cluster, connections, credentials, operations
+from jobset_client.core import Answer, Call, Emit, Operation, Read, Sleep, Step
+from jobset_client.errors import UnreachableError
 from jobset_client.explaining import Explanation
 from jobset_client.logs import PodLog, Wanted
 from jobset_client.models import JobSet
@@ -67,7 +62,7 @@ class Client:
 
     def create(self, jobset: JobSet, *, namespace: str | None = None, dry_run: bool = False) -> JobSet:
         """Create it; gives it as the API server stored it. `dry_run`: let it be checked, and store nothing."""
-        return self._run(operations.create(jobset, namespace or self.namespace, dry_run=dry_run))
+        return self._run(operations.create(jobset, self.namespace, dry_run=dry_run, namespace=namespace))
 
     def get(self, name: str, *, namespace: str | None = None) -> JobSet:
         """Read one. Raises `NotFoundError`."""
@@ -199,9 +194,9 @@ class _Wire:
                 try:
                     return self._call(step)
                 except (urllib3.exceptions.HTTPError, OSError) as error:
-                    raise UnreachableError(f"cannot {step.what}: {cluster.why(error)}") from error
+                    raise self._unreached(step.what, error, step.answer_timeout) from error
             case Read():
-                return self._read()
+                return self._read(step)
             case Sleep():
                 time.sleep(step.seconds)
         return Answer()
@@ -218,7 +213,7 @@ class _Wire:
             cluster.url(configuration.host, call),
             body=cluster.body(call),
             headers=headers,
-            timeout=urllib3.Timeout(connect=min(TIMEOUT, call.timeout), read=call.timeout),
+            timeout=urllib3.Timeout(connect=call.answer_timeout, read=call.timeout),
             retries=False,
             preload_content=False,
         )
@@ -230,36 +225,38 @@ class _Wire:
             for piece in response.stream(_PIECE, decode_content=True):
                 whole.add(piece)
                 if time.monotonic() > until:
-                    raise TimeoutError(f"no whole answer within {call.timeout:g} s")
+                    raise TimeoutError
             body = whole.bytes
             response.release_conn()
             self._stream = None
         else:
             self._pieces = response.stream(_PIECE, decode_content=True)
+        server = connections.shown(configuration.host)
         warnings = tuple(response.headers.getlist("Warning"))
-        return Answer(response.status, body, warnings, response.headers.get("Retry-After", ""))
+        return Answer(response.status, body, warnings, response.headers.get("Retry-After", ""), server)
 
-    def _read(self) -> Answer:
+    def _read(self, step: Read) -> Answer:
         if self._stream is None:
             return Answer()
         try:
             return Answer(body=next(filter(None, self._pieces), b""))
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise UnreachableError(f"the watch was interrupted: {cluster.why(error)}") from error
+            raise self._unreached("go on with the watch", error, step.timeout) from error
+
+    def _unreached(self, what: str, error: Exception, seconds: float) -> UnreachableError:
+        configuration = self._api.configuration
+        return connections.unreached(what, configuration.host, error, seconds, configuration.proxy)
 
 
 def _connected(kubeconfig: str | None, context: str | None) -> tuple[ApiClient, str]:
     """A connection, and the namespace of the context or the pod."""
+    chosen, configuration = credentials.chosen(kubeconfig, context), Configuration()
     try:
-        if cluster.in_pod(kubeconfig, context):
-            from kubernetes.client import Configuration  # noqa: PLC0415 (only here)
-
-            configuration = Configuration()
+        if chosen.file:
+            load_kube_config(chosen.file, context=context, client_configuration=configuration)
+        else:
             load_incluster_config(client_configuration=configuration)
-            return ApiClient(configuration), cluster.pod_namespace()
-        file = cluster.config_file(kubeconfig)
-        contexts, active = list_kube_config_contexts(config_file=file)
-        api = new_client_from_config(config_file=file, context=context)
-    except (ConfigException, *cluster.FAULTS) as error:
-        raise JobSetError(cluster.no_credentials(error)) from error
-    return api, cluster.namespace_of(contexts, active, context)
+    except (ConfigException, *credentials.FAULTS) as error:
+        raise credentials.unusable(chosen, error) from error
+    credentials.check(chosen, configuration)
+    return ApiClient(configuration), chosen.namespace

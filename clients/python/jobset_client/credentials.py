@@ -1,0 +1,180 @@
+"""Which cluster is meant: the kubeconfig and its context, or the pod. Each mistake is said with the file that has it.
+
+The Kubernetes packages read the credentials themselves; what they would trip over is said here, for both clients.
+"""
+
+import os
+import re
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from jobset_client.connections import tls_reason
+from jobset_client.documents import reason
+from jobset_client.errors import CredentialsError
+from jobset_client.words import mapping, one_line
+
+FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, yaml.YAMLError)
+"""What readers of a kubeconfig raise about mistakes in it, beside their own error."""
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_USUAL = "~/.kube/config"
+_MISSING = re.compile(r"Invalid kube-config file\. Expected key (\S+) in ")
+_NO_FILE = "give kubeconfig=..., set KUBECONFIG or run in a cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What to connect to. `file`: one kubeconfig or several; empty for the service account of this pod."""
+
+    where: str
+    """For messages: the file and its context."""
+    file: str = ""
+    namespace: str = ""
+    """Of the context or the pod; empty if that is not known."""
+    user: Mapping[str, Any] = field(default_factory=dict)
+
+
+def chosen(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Chosen:
+    """The kubeconfig that is named, else that of KUBECONFIG, else the usual one, or the pod's service account."""
+    if in_pod(kubeconfig, context):
+        return Chosen("in-cluster credentials", namespace=_pod_namespace())
+    named = os.fspath(kubeconfig or os.environ.get("KUBECONFIG") or _USUAL)
+    files = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
+    merged = _merged(named, files)
+    name = context or merged["current-context"]
+    contexts = ", ".join(sorted(merged["contexts"])) or "none"
+    if not name:
+        raise CredentialsError(
+            f"kubeconfig {named}: it has no current-context, and no other was chosen: give context=..."
+            f" (the file has: {contexts})"
+        )
+    where = f"kubeconfig {named}, context {name!r}"
+    if name not in merged["contexts"]:
+        raise CredentialsError(f"{where}: no such context (the file has: {contexts})")
+    found = merged["contexts"][name]
+    for kind in ("cluster", "user"):
+        if (wanted := found.get(kind) or "") not in merged[f"{kind}s"]:
+            raise CredentialsError(f"{where}: its {kind} {wanted!r} is not in the file")
+    server = merged["clusters"][found["cluster"]].get("server") or ""
+    if urlsplit(server).scheme not in {"http", "https"}:
+        raise CredentialsError(f"{where}: server {server!r} is not an http or https URL")
+    file = os.pathsep.join(map(str, files))
+    return Chosen(where, file, str(found.get("namespace") or ""), merged["users"][found["user"]])
+
+
+def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bool:
+    """Whether to use the service account of this pod: no kubeconfig is named, and there is none."""
+    if kubeconfig or context or os.environ.get("KUBECONFIG") or "KUBERNETES_SERVICE_HOST" not in os.environ:
+        return False
+    return not Path(_USUAL).expanduser().exists()
+
+
+def unusable(where: Chosen, error: Exception) -> CredentialsError:
+    """What to say where a Kubernetes package cannot read the credentials."""
+    plugin = _plugin(where)
+    if plugin and (str(error).startswith("exec") or getattr(error, "filename", None) == plugin):
+        return _gave_nothing(where)
+    if isinstance(error, OSError) and error.strerror:
+        why = f"{error.strerror.lower()}: {error.filename}" if error.filename else error.strerror.lower()
+    elif isinstance(error, FAULTS):
+        why = "a value in it has a wrong type or form"
+    elif missing := _MISSING.match(str(error)):
+        why = f"the key {missing[1]} is missing or empty"
+    else:
+        why = one_line(error) or "it cannot be used"
+    return CredentialsError(f"{where.where}: {why}")
+
+
+def check(where: Chosen, configuration: Any) -> None:
+    """Raises `CredentialsError` where certificates cannot be used, or a plugin has given nothing."""
+    what = "certificate authority"
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        if configuration.ssl_ca_cert:
+            context.load_verify_locations(configuration.ssl_ca_cert)
+        if configuration.cert_file:
+            what = "client certificate or its key"
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    except (ssl.SSLError, OSError) as error:
+        why = tls_reason(error) if isinstance(error, ssl.SSLError) else (error.strerror or "it cannot be read").lower()
+        raise CredentialsError(f"{where.where}: {what} unusable: {why}") from error
+    if _plugin(where) and not (configuration.api_key or configuration.cert_file):
+        raise _gave_nothing(where)
+
+
+def _plugin(where: Chosen) -> str:
+    """The command that gives the credentials; empty where they come from elsewhere."""
+    return str(mapping(where.user.get("exec")).get("command") or "")
+
+
+def _gave_nothing(where: Chosen) -> CredentialsError:
+    return CredentialsError(
+        f"{where.where}: exec plugin {_plugin(where)!r} gave neither token nor certificate: run it by hand to see why"
+    )
+
+
+def _pod_namespace() -> str:
+    try:
+        return _NAMESPACE_FILE.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _merged(named: str, files: list[Path]) -> dict[str, Any]:
+    """Sections of the files by name, and their current context; of what several have, the first counts."""
+    merged: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": ""}
+    bodies = [(file, _read(file)) for file in files if file.exists()]
+    if not bodies:
+        raise CredentialsError(f"kubeconfig {named}: no such file; {_NO_FILE}")
+    for file, body in bodies:
+        if fault := _misshapen(body):
+            raise CredentialsError(f"kubeconfig {file}: not a kubeconfig: {fault}")
+        merged["current-context"] = merged["current-context"] or body.get("current-context") or ""
+        for section in ("contexts", "clusters", "users"):
+            for entry in body.get(section) or ():
+                merged[section].setdefault(entry["name"], entry.get(section.removesuffix("s")) or {})
+    return merged
+
+
+def _read(file: Path) -> Any:
+    try:
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise CredentialsError(f"kubeconfig {file}: not YAML: {at}{reason(error)}") from error
+    except OSError as error:
+        why = (error.strerror or "it cannot be read").lower()
+        raise CredentialsError(f"kubeconfig {file}: {why}; {_NO_FILE}") from error
+    except (ValueError, RecursionError) as error:
+        raise CredentialsError(f"kubeconfig {file}: not a kubeconfig: it is no text that can be read") from error
+
+
+def _misshapen(config: Any) -> str:
+    """What of a file has not the shape of a kubeconfig; empty if all has."""
+    if not isinstance(config, dict):
+        return "it must be a mapping"
+    for name in ("contexts", "clusters", "users"):
+        entries, inner = config.get(name) or [], name.removesuffix("s")
+        if not isinstance(entries, list):
+            return f"{name} must be a list"
+        for number, entry in enumerate(entries):
+            if fault := _misshapen_entry(entry, inner):
+                return f"{name}[{number}]{fault}"
+    return "" if isinstance(config.get("current-context"), str | None) else "current-context must be a name"
+
+
+def _misshapen_entry(entry: Any, inner: str) -> str:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        return " must have a name"
+    if not isinstance(entry.get(inner) or {}, dict):
+        return f".{inner} must be a mapping"
+    for key in ("cluster", "user", "server", "namespace"):
+        if not isinstance((entry.get(inner) or {}).get(key), str | None):
+            return f".{inner}.{key} must be a text"
+    return ""

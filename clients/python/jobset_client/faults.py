@@ -1,0 +1,96 @@
+"""What is wrong with an object, in the words of the command line: the path of each field, why, and what to write."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from jobset_client.words import nearest, place, shown, some, type_of
+
+_MEANT = "did you mean"
+_WANTED = {
+    "string": ("string", "a text"),
+    "int": ("integer", "a whole number"),
+    "bool": ("boolean", "true or false, without quotes"),
+    "list": ("array", "a list"),
+    "dict": ("object", "an object"),
+    "model": ("object", "an object"),
+}
+"""By the first word of pydantic's types of errors: the type that the API wants, and what to write."""
+Path = tuple[str | int, ...]
+
+
+class UnknownFieldError(ValueError):
+    """There is no such field; the text says which was likely meant."""
+
+
+def unknown(name: Any, value: Any, attributes: Iterable[str], names: Iterable[str]) -> Any:
+    """The fault of a field that there is not (`InitErrorDetails` of pydantic)."""
+    text = name if isinstance(name, str) else shown(name)
+    close = nearest(text, [*names, *attributes])
+    listed = attributes if "_" in text else names
+    guess = f"{_MEANT} {shown(close)}?" if close else f"the fields here are: {some(sorted(listed))}"
+    error = UnknownFieldError(f"unknown field {shown(text)}; {guess}")
+    return {"type": "value_error", "loc": (text,), "input": value, "ctx": {"error": error}}
+
+
+def again(fault: Any) -> Any:
+    """A fault of pydantic (`ErrorDetails`), to be raised beside others (`InitErrorDetails`)."""
+    return {"type": fault["type"], "loc": fault["loc"], "input": fault["input"], "ctx": fault.get("ctx", {})}
+
+
+def in_words(error: ValidationError, line: Callable[[Path], int] | None = None) -> Iterator[str]:
+    """Each fault once; in the order of the lines, where they are known."""
+    found: dict[Path, str] = {}
+    for one in error.errors():
+        path, words = _words(one)
+        found.setdefault(path, words)
+    if line is None:
+        yield from (_at(path, words) for path, words in found.items())
+        return
+    for path, words in sorted(found.items(), key=lambda item: line(item[0])):
+        yield f"line {line(path)}: {_at(path, words)}"
+
+
+def is_new(error: ValidationError) -> bool:
+    """Whether there is an unknown field that is like none here: a newer version may have it."""
+    messages = (_unknown(one) for one in error.errors())
+    return any(message and _MEANT not in message for message in messages)
+
+
+def _unknown(fault: Any) -> str:
+    """What is said about a field that there is not; empty for other faults."""
+    error = fault.get("ctx", {}).get("error")
+    return str(error) if isinstance(error, UnknownFieldError) else ""
+
+
+def _at(path: Path, words: str) -> str:
+    return f"{place(path)}: {words}" if path else words
+
+
+def _words(error: Any) -> tuple[Path, str]:
+    path, kind, value = error["loc"], error["type"], error["input"]
+    if message := _unknown(error):
+        return path, message
+    if kind == "missing":
+        return path, f"Required value: add {shown(path[-1])}"
+    wanted, how = _WANTED.get(kind.partition("_")[0], ("", ""))
+    if not wanted:
+        return path, error["msg"].replace("Input should be", "must be")
+    if path and path[-1] in {"int", "str"}:  # one of the alternatives of a field that takes both
+        path, wanted, how = path[:-1], "integer or string", "a whole number or a text"
+    if path and path[-1] == "[key]":
+        return path[:-1], f"the key must be of type {wanted}; write {_how(wanted, how, path[-2])}"
+    found = type_of(value)
+    if wanted in found:  # of the right type, and no value of it that can be stored
+        return path, f"Invalid value: {shown(value)}: {error['msg'].replace('Input should be', 'must be')}"
+    return (
+        path,
+        f"Invalid value: {shown(value)}: must be of type {wanted}, is {found}; write {_how(wanted, how, value)}",
+    )
+
+
+def _how(wanted: str, how: str, value: Any) -> str:
+    if wanted == "string" and isinstance(value, bool | int | float):
+        return f"it in quotes: {shown(shown(value))}"
+    return how

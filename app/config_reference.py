@@ -35,7 +35,7 @@ flags and fields are there since 0.1.0, the first release.
 
 **Check a file** before it is used:
 
-```
+```sh
 jobset manager --check-config=manager.yaml
 jobset manager --check-config=manager.yaml -o yaml --feature-gates=RestartJob=true
 ```

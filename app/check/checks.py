@@ -76,8 +76,17 @@ class Checks:
         return joined(sent, with_job_faults(findings, self.gates) if children else findings)
 
     def update(self, stored: JSON, sent: Sent) -> Findings:
-        """Findings about an update of a stored JobSet."""
-        return joined(sent, self.engine.update(stored, sent.object))
+        """Findings about an update of a stored JobSet.
+
+        One that is refused gets the errors of a new JobSet as well, which is what its author may have to make of it;
+        not those that the stored one has.
+        """
+        found = joined(sent, self.engine.update(stored, sent.object))
+        if not found.errors:
+            return found
+        known = {(error.rule, error.path) for error in (*found.errors, *self.create(Sent(stored, ())).errors)}
+        new = self.create(sent).errors
+        return found.and_also(error for error in new if (error.rule, error.path) not in known)
 
 
 def joined(sent: Sent, findings: Findings) -> Findings:

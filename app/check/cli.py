@@ -39,13 +39,15 @@ RENDER_EXAMPLES = """examples:
   %(prog)s -f jobset.yaml                          Service, claims and Jobs as YAML
   %(prog)s -f jobset.yaml -o json | jq '.items[].metadata.name'
   %(prog)s -f gang.yaml -o tree --feature-gates=AllAlpha=true    its gangs as a picture: how many, where
-  %(prog)s -f jobset.yaml -n team-a | kubectl diff -f -
+  %(prog)s -f jobset.yaml -n team-a | kubectl diff -f -      beside the objects that exist
+  kubectl get jobset train -o yaml | %(prog)s -f -          with its uid and attempt: owner references, names of groups
   %(prog)s -f jobset.yaml | kubectl apply --dry-run=server -f -
 
-The objects are those that the controller creates for the stored JobSet, defaults included, in the same order. Values
-that a JobSet gets when it is stored have stand-ins: its uid is 00000000-0000-0000-0000-000000000000, a generated name
-ends in xxxxx, and names of groups (spec.scheduling) end in another hash. The priority label of pods is left out,
-because it depends on the cluster's PriorityClasses. A JobSet without a namespace is taken to be in `default`.
+The objects are those that the controller creates for the stored JobSet, defaults included, in the same order. A
+manifest has no uid before it is stored. Without one, owner references and the labels jobset-uid and restart-attempt are
+left out, names of groups (spec.scheduling) end in another hash, and a generated name ends in xxxxx. The priority label
+of pods is left out, because it depends on the cluster's PriorityClasses. A JobSet without a namespace is taken to be in
+`default`.
 
 exit codes:
   0  rendered

@@ -2,8 +2,9 @@
 
 They are built by what the controller builds them with (api/children.py), one at a time: a JobSet of a hundred thousand
 Jobs takes no more memory than one of ten; groups (spec.scheduling) alone are all worked out before. Two things are only
-known once the JobSet is stored and have stand-ins here: its uid (all zeros), of which the names of groups have a hash,
-and the random end of a generated name (xxxxx).
+known once the JobSet is stored: its uid, and the random end of a generated name, which is xxxxx here. Where the
+manifest has no uid, owner references and the keys of uid and attempt are left out: the API server refuses an invented
+uid, and another attempt, as a change of an object that exists, so `kubectl diff` would fail.
 """
 
 import json
@@ -14,11 +15,14 @@ from typing import Any, TextIO
 import msgspec
 import yaml
 
+from api import keys
 from api.children import NO_UID, build_first_job, build_service, build_volume_claim, in_group, mounted_names
 from api.features import FeatureGates
 from api.gang_objects import build_group, build_workload
 from api.gangs import Forest, forest, sequenced
 from api.jobset import JobSet, ReplicatedJob
+from api.jobset_status import JobSetStatus
+from api.jsontree import dig, set_in
 from api.layout import layout_of
 from api.meta import JSON
 from api.stages import stage_name, stages
@@ -31,6 +35,8 @@ from webhooks.jobset.subject import subject
 
 DEFAULT_NAMESPACE = "default"
 _FIRST = ("apiVersion", "kind", "metadata", "spec")
+_STORED_KEYS = {keys.JOBSET_UID, keys.RESTART_ATTEMPT, keys.JOB_RESTART_ATTEMPT, keys.EXECUTION_ATTEMPT}
+"""Labels and annotations whose values only a stored JobSet has."""
 _WIDTH = 2**31 - 1
 """Characters after which long texts are folded: never."""
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -72,7 +78,12 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
         for js in jobsets
         if js.is_ours and js.suspended and js.spec.scheduling is not None
     )
-    bodies = (body for js in jobsets if js.is_ours for body in by_stage(js, options.gates))
+    bodies = (
+        (stage, body if js.metadata.uid != NO_UID else _without_owner(body))
+        for js in jobsets
+        if js.is_ours
+        for stage, body in by_stage(js, options.gates)
+    )
     if options.output == "json":
         _write_json((body for _, body in bodies), out)
     else:
@@ -95,9 +106,28 @@ def _jobsets(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]
 
 def as_stored(obj: JSON, gates: FeatureGates) -> JobSet:
     """The JobSet as the controller would read it, with stand-ins for what it gets when it is stored."""
-    js = subject(obj, gates).js
-    namespace = js.metadata.namespace or DEFAULT_NAMESPACE
-    return msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, uid=NO_UID, namespace=namespace))
+    js, restarts = subject(obj, gates).js, dig(obj, "status", "restarts")
+    namespace, uid = js.metadata.namespace or DEFAULT_NAMESPACE, js.metadata.uid or NO_UID
+    status = JobSetStatus(restarts=restarts if isinstance(restarts, int) else 0)
+    metadata = msgspec.structs.replace(js.metadata, uid=uid, namespace=namespace)
+    return msgspec.structs.replace(js, metadata=metadata, status=status)
+
+
+def _without_owner(body: JSON) -> JSON:
+    """The body without what its JobSet has only once it is stored: owner references, and keys of uid and attempt."""
+    metadata = {key: value for key, value in body["metadata"].items() if key != "ownerReferences"}
+    bare = {**body, "metadata": _without_stored_keys(metadata)}
+    template = dig(body, "spec", "template", "metadata")
+    return bare if template is None else set_in(bare, ("spec", "template", "metadata"), _without_stored_keys(template))
+
+
+def _without_stored_keys(metadata: JSON) -> JSON:
+    kept = {
+        field: {key: value for key, value in metadata[field].items() if key not in _STORED_KEYS}
+        for field in ("labels", "annotations")
+        if metadata.get(field)
+    }
+    return {**metadata, **kept}
 
 
 def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:

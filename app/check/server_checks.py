@@ -1,24 +1,27 @@
 """The checks of `jobset validate --server`: what a cluster says about a manifest, with the rights of the user.
 
 Findings are those that `kubectl apply` would meet: the rules of updates where the JobSet exists, the namespace, the
-children, and, if these have no faults, other policies and webhooks. All requests are dry runs (`dryRun=All`).
+children, the manager's feature gates, other policies and webhooks. All requests are dry runs (`dryRun=All`).
 """
 
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from http import HTTPStatus
 
+from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Layer, Path, Rule
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent
 from app.version import user_agent
 from controllers.resources import JOBSETS
-from kube.client import Client, PatchType
+from kube.client import Client
 from kube.config import load
 from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound
+from kube.options import WriteOptions
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 from webhooks.jobset.answers import MORE_WARNINGS, warning_texts
@@ -36,16 +39,20 @@ QUESTIONS = 200
 """Questions about the children of one JobSet."""
 _NO_RIGHT = re.compile(r"(\S+ is forbidden: )?User ")
 """How the API server's own authorizer begins to say no."""
-_FIELD_MANAGER = "jobset-validate"
 _AT_NAME = Path(("metadata", "name"))
 _AT_NAMESPACE = Path(("metadata", "namespace"))
+_IDENTITY = {("metadata",), *(("metadata", key) for key in ("name", "generateName", "namespace"))}
 _OUR_WEBHOOK = re.compile(r'admission webhook "[mv]jobset\.kb\.io" denied the request: ')
+_BY_ADMISSION = re.compile(r'admission webhook "[^"]+" denied|ValidatingAdmissionPolicy ')
+"""In what admission refuses: anything else is the API server's own verdict, which the schema checks give here."""
 _OUR_POLICY = re.compile(
     r"ValidatingAdmissionPolicy 'jobset-policy-[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL
 )
 _PLACE = r"(?:spec|metadata)[.\[][^\s:]*"
 _NEXT = re.compile(rf", (?={_PLACE}: [A-Z]|and \d+ more$)")
 """Between two findings in the message of a compiled policy."""
+_MORE = re.compile(r"and \d+ more")
+"""Stands for the faults that did not fit into an answer."""
 _PLACED = re.compile(rf"({_PLACE}): (.*)", re.DOTALL)
 
 NAMESPACE_MISSING = Rule(
@@ -119,30 +126,36 @@ class ServerChecks:
             raise CheckError(_reason(error)) from error
 
     async def _check(self, checks: Checks, sent: Sent) -> Findings:
-        if any(error.path.parts[:1] == ("metadata",) for error in sent.faults):
+        if any(error.path.parts[:2] in _IDENTITY for error in sent.faults):
             return checks.create(sent)  # the cluster needs a valid name and namespace
+        sent = _without_bad_metadata(sent)
         namespace = dig(sent.object, "metadata", "namespace") or self._namespace
         more: list[FieldError] = []
         if not await self._has_namespace(namespace):
             missing = NAMESPACE_MISSING.at(_AT_NAMESPACE, namespace, namespace=namespace)
             return checks.create(sent).and_also([missing])
-        stored = None
+        stored, plain = None, Checks(FeatureGates())
         try:
             stored = await self._stored(namespace, dig(sent.object, "metadata", "name"))
         except Forbidden as error:
             more.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
         if stored is None:
             found = checks.create(sent, children=False)
+            of_gates = _apart(found, plain.create(sent, children=False))
             more += await self._children.create(found.object, found.errors, checks.gates, namespace=namespace)
         else:
-            found = checks.update(stored, Sent(_continued(sent.object, stored), sent.faults))
+            change = Sent(_continued(sent.object, stored), sent.faults)
+            found = checks.update(stored, change)
+            of_gates = _apart(found, plain.update(stored, change))
             new, gates = found.object, checks.gates
             more += await self._children.update(stored, new, found.errors, gates, namespace=namespace)
             more.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
         if self._empty:
             more = [error for error in more if error.rule not in _CLUSTER_SETUP]
         found = found.and_also(map(_not_a_fault, more))
-        return found if found.errors else found.and_also(await self._sent(sent.object, namespace, stored, found))
+        said, by_us = await self._sent(sent.object, namespace, stored, found)
+        unsure = of_gates if by_us else frozenset()
+        return _as_the_manager_says(found, said, unsure, {error.path for error in sent.faults})
 
     async def _has_namespace(self, name: str) -> bool:
         try:
@@ -163,40 +176,40 @@ class ServerChecks:
             return False  # no namespace can have that name
         return True
 
-    async def _sent(self, obj: JSON, namespace: str, stored: JSON | None, found: Findings) -> list[FieldError]:
-        """What the cluster says about a JobSet without faults, beside the warnings that were `found`.
+    async def _sent(
+        self, obj: JSON, namespace: str, stored: JSON | None, found: Findings
+    ) -> tuple[list[FieldError], bool]:
+        """What the cluster says about a JobSet beside what was `found`, and whether our manager refuses it.
 
-        A refusal is by another policy or webhook, or by the manager for a feature gate that is off there.
+        A refusal of a JobSet without faults is by another policy or webhook, or by the manager for a feature gate that
+        is off there. Of one with faults the API server's own verdict is left out: it is among those that were found.
         """
         body = {key: value for key, value in without_nulls(obj).items() if key != "status"}
         warnings: list[str] = []
+        options: WriteOptions = {
+            "namespace": namespace,
+            "dry_run": True,
+            "field_validation": "Ignore",  # unknown fields are found here, and must not hide the rest
+            "timeout": TIMEOUT,
+            "warnings": warnings,
+        }
+        said: list[FieldError] = []
+        by_us = False
         try:
             if stored is None:
-                await self._client.create(
-                    JOBSETS, body, namespace=namespace, dry_run=True, timeout=TIMEOUT, warnings=warnings
-                )
+                await self._client.create(JOBSETS, body, **options)
             else:
-                await self._client.patch(
-                    JOBSETS,
-                    stored["metadata"]["name"],
-                    body,
-                    patch_type=PatchType.APPLY,
-                    namespace=namespace,
-                    dry_run=True,
-                    field_manager=_FIELD_MANAGER,
-                    force=True,
-                    timeout=TIMEOUT,
-                    warnings=warnings,
-                )
+                # Not a server-side apply: that refuses a value of a wrong type before admission sees the object.
+                await self._client.patch(JOBSETS, stored["metadata"]["name"], body, **options)
         except ApiError as error:
             if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code == HTTPStatus.TOO_MANY_REQUESTS:
                 raise
-            refusal = _refusal(error)
-        else:
-            refusal = []
+            by_us = _OUR_WEBHOOK.search(error.message) is not None
+            if not found.errors or _BY_ADMISSION.search(error.message):
+                said = [fault for fault in _refusal(error) if not (found.errors and _MORE.fullmatch(fault.verbatim))]
         known = warning_texts(found.warnings)
         new = (text for text in dict.fromkeys(warnings) if text not in known and not MORE_WARNINGS.fullmatch(text))
-        return [*refusal, *map(_warned, new)]
+        return [*said, *map(_warned, new)], by_us
 
     async def _stored(self, namespace: str, name: object) -> JSON | None:
         if not isinstance(name, str) or not name or "/" in name:
@@ -205,6 +218,41 @@ class ServerChecks:
             return await self._client.get(JOBSETS, name, namespace=namespace, timeout=TIMEOUT)
         except NotFound:
             return None
+
+
+def _without_bad_metadata(sent: Sent) -> Sent:
+    """Without the labels and annotations that are faults: for them the API server would refuse it before admission."""
+    metadata = sent.object["metadata"]
+    kept = {
+        field: {key: value for key, value in metadata[field].items() if Path(("metadata", field, key)) not in wrong}
+        for wrong in [{error.path for error in sent.faults}]
+        for field in ("labels", "annotations")
+        if field in metadata
+    }
+    return Sent({**sent.object, "metadata": {**metadata, **kept}}, sent.faults)
+
+
+def _apart(found: Findings, other: Findings) -> frozenset[tuple[Path, Rule | None]]:
+    """Place and rule of the errors that only the first has."""
+    return frozenset((e.path, e.rule) for e in found.errors) - {(e.path, e.rule) for e in other.errors}
+
+
+def _as_the_manager_says(
+    found: Findings, said: Sequence[FieldError], unsure: AbstractSet[tuple[Path, Rule | None]], wrong: AbstractSet[Path]
+) -> Findings:
+    """The findings and what the cluster says, each fault once.
+
+    What is `unsure` counts only where it says so, too. It has not seen the places that are `wrong`.
+    """
+    texts = {(error.path, error.body) for error in said}
+    sure = [e for e in found.errors if (e.path, e.rule) not in unsure or (e.path, e.body) in texts]
+    told = {path: [error.body for error in sure if error.path == path] for path in {e.path for e in said}}
+    new = [
+        error
+        for error in said
+        if error.path not in wrong and not any(text.startswith(error.body) for text in told[error.path])
+    ]
+    return Findings(tuple(sure), found.warnings, found.object).and_also(new)
 
 
 def _refusal(error: ApiError) -> list[FieldError]:

@@ -129,8 +129,7 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
         names = listed([job.metadata.name for job in ending])
         what = f"{counted(len(ending), 'Job', 'still has', 'still have')} pods that are ending: {names}"
         because = (Finding(level=Level.NOTE, cause="ending", what=what),)
-    where = f"{js.metadata.name} -n {js.metadata.namespace}"
-    by_hand = f'kubectl patch jobset {where} --type=merge -p \'{{"spec":{{"suspend":false}}}}\''
+    by_hand = f"jobset resume {js.metadata.name} -n {js.metadata.namespace}"
     by_queue = (
         f"Kueue resumes it when queue {queue} admits it: kubectl get workloads -n {js.metadata.namespace} says when"
     )

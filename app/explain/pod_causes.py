@@ -274,7 +274,8 @@ def _unready_finding(case: Case, child: Child) -> KeyedFinding:
         )
         init = starting[0].initializing
         what = f"{what}; {pods_are(starting)} starting{node}" + (f": init container {init} runs" if init else "")
-        fix = f"kubectl logs -n {starting[0].metadata.namespace} {starting[0].name} -c {init}" if init else ""
+        meta = case.facts.jobset.metadata
+        fix = f"jobset logs {meta.name} -n {meta.namespace} --job {child.name} -c {init}" if init else ""
     elif pods:
         what, fix = f"{what}; {pods_are(pods)} running, not ready", "see the readiness probes of its containers"
     elif case.facts.pods is None:

@@ -36,6 +36,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             title = f"JobSet {to.namespace}/{name}"
             async with session.naming(to, name):
                 js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT)
+                refuse_ended(js)
                 if js.suspended == options.suspend:
                     out.write(f"{title}: {'is suspended' if options.suspend else 'is not suspended'} already\n")
                     return session.DONE
@@ -63,10 +64,18 @@ async def write(to: session.Session, js: JobSet, *, suspend: bool) -> list[str]:
     return warnings
 
 
-def _refuse(js: JobSet, title: str, *, suspend: bool) -> None:
-    """Raise `RefusedError` where the field would change nothing, or be changed back."""
+def refuse_ended(js: JobSet) -> None:
+    """Raise `RefusedError` where the set has ended: nothing makes it run again."""
     if how := ended(js):
-        raise session.RefusedError(f"{title} {how}; a JobSet that has ended does not change any more")
+        meta = js.metadata
+        raise session.RefusedError(
+            f"JobSet {meta.namespace}/{meta.name} {how}; a JobSet that has ended does not change any more:"
+            " delete it and create it again to run it once more"
+        )
+
+
+def _refuse(js: JobSet, title: str, *, suspend: bool) -> None:
+    """Raise `RefusedError` where the field would be changed back."""
     queue = js.metadata.labels.get(QUEUE_NAME)
     if queue and not suspend:
         raise session.RefusedError(

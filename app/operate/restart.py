@@ -8,8 +8,7 @@ from api.jobset import JobSet
 from api.keys import QUEUE_NAME
 from app import session
 from app.check.findings import printable
-from app.operate.change import write
-from app.operate.states import ended
+from app.operate.change import refuse_ended, write
 from app.operate.wait import TIMED_OUT, until
 from controllers.resources import JOBSETS
 
@@ -68,8 +67,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 def _refuse(js: JobSet, title: str) -> None:
     """Raise `RefusedError` where a restart would change nothing, or somebody else decides when it runs again."""
-    if how := ended(js):
-        raise session.RefusedError(f"{title} {how}; a JobSet that has ended does not change any more")
+    refuse_ended(js)
     if js.suspended:
         raise session.RefusedError(f"{title} is suspended: jobset resume starts its pods")
     if queue := js.metadata.labels.get(QUEUE_NAME):

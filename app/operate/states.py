@@ -15,9 +15,15 @@ def reached(js: JobSet, state: str) -> bool:
         case "failed":
             return js.status.terminal_state == keys.FAILED
         case "suspended":
-            return js.suspended and not ended(js) and is_true(js.status.conditions, keys.SUSPENDED)
+            return _suspended(js)
         case _:
             return _ready(js)
+
+
+def _suspended(js: JobSet) -> bool:
+    """Whether no Job of the set has pods any more. The condition alone comes before the first Job is suspended."""
+    halted = js.suspended and not ended(js) and is_true(js.status.conditions, keys.SUSPENDED)
+    return halted and not any(counted.active for counted in js.status.replicated_jobs_status)
 
 
 def _ready(js: JobSet) -> bool:
@@ -30,10 +36,11 @@ def _ready(js: JobSet) -> bool:
 
 
 def ended(js: JobSet) -> str:
-    """`has completed` or `has failed: why`; empty for a set that has not ended."""
+    """`has completed at TIME` or `has failed at TIME: why`; empty for a set that has not ended."""
     state = js.status.terminal_state
     if not state:
         return ""
     condition = find(js.status.conditions, state)
+    when = f" at {condition.last_transition_time}" if condition and condition.last_transition_time else ""
     why = f": {condition.message}" if state == keys.FAILED and condition and condition.message else ""
-    return f"has {state.lower()}{why}"
+    return f"has {state.lower()}{when}{why}"

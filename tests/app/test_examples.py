@@ -53,7 +53,9 @@ def test_these_pages_show_whole_manifests(name):
 
 def test_the_picture_on_the_page_about_gangs_is_what_render_draws(capsys, monkeypatch):
     page = (ROOT / "docs/concepts/gangs.md").read_text()
-    [(command, picture)] = re.findall(r"^```\n\$ jobset (render [^\n]*)\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    [(command, picture)] = re.findall(
+        r"^```console\n\$ jobset (render [^\n]*)\n(.*?)^```", page, re.DOTALL | re.MULTILINE
+    )
     monkeypatch.chdir(ROOT)
     assert cli.main(command.split()) == 0
     assert capsys.readouterr().out == picture

@@ -107,7 +107,7 @@ def test_a_set_that_another_controller_manages():
 @pytest.mark.parametrize(
     ("labels", "fix"),
     [
-        ({}, 'kubectl patch jobset train -n team-a --type=merge -p \'{"spec":{"suspend":false}}\''),
+        ({}, "to fix: jobset resume train -n team-a"),
         ({"kueue.x-k8s.io/queue-name": "gpus"}, "Kueue resumes it when queue gpus admits it"),
     ],
 )

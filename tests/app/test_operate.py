@@ -51,6 +51,7 @@ READY = {"ready": 1, "succeeded": 1}
         (a_set(counts=READY, suspend=True), []),
         (a_set("Suspended", counts=READY), []),
         (a_set("Suspended", suspend=True), ["suspended"]),
+        (a_set("Suspended", suspend=True, counts={"active": 1}), []),
         (a_set("Suspended", suspend=True, ended="Failed"), ["failed"]),
         (a_set(counts={"succeeded": 2}, ended="Completed"), ["completed"]),
         (a_set(counts=READY, ended="Failed"), ["failed"]),
@@ -81,7 +82,10 @@ def test_wait_watches_until_the_state_comes(command, connected):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("MODIFIED", a_set(ended="Failed", version=2)), "has failed: its end; it will never be completed"),
+        (
+            ("MODIFIED", a_set(ended="Failed", version=2)),
+            "has failed at 2026-11-21T14:05:03Z: its end; it will never be completed",
+        ),
         (("DELETED", a_set(version=2)), "was deleted; it will never be completed"),
     ],
 )
@@ -130,11 +134,16 @@ def test_what_is_so_already_is_not_written(command, connected, name: str, suspen
     assert (code, out.endswith(" already\n"), len(cluster.asked)) == (0, True, 1)
 
 
-def test_a_set_that_has_ended_is_not_suspended(command, connected):
-    connected(a_set(ended="Completed"))
-    code, _, err = command("suspend", "train")
-    assert code == 1
-    assert err.startswith("jobset suspend: JobSet team-a/train has completed; a JobSet that has ended")
+@pytest.mark.parametrize("suspend", [True, False])
+@pytest.mark.parametrize("name", ["suspend", "resume", "restart"])
+def test_a_set_that_has_ended_is_not_changed_and_when_is_said(command, connected, name: str, suspend: bool):
+    cluster = connected(a_set(ended="Completed", suspend=suspend))
+    code, out, err = command(name, "train")
+    assert (code, out, len(cluster.asked)) == (1, "", 1)
+    assert err == (
+        f"jobset {name}: JobSet team-a/train has completed at 2026-11-21T14:05:03Z; a JobSet that has ended does not change any more:"
+        " delete it and create it again to run it once more\n"
+    )
 
 
 def test_a_set_of_a_queue_is_resumed_by_the_queue(command, connected):
@@ -155,10 +164,20 @@ def writes(cluster: Cluster) -> list[JSON]:
     return [json.loads(request.body or b"") for request in cluster.asked if request.verb == "patch"]
 
 
-def test_restart_suspends_waits_and_resumes_the_very_set(command, connected):
+def test_restart_does_not_resume_while_jobs_have_pods(command, connected):
     cluster = connected(a_set(counts=READY))
     cluster.changes = [
         ("MODIFIED", a_set(suspend=True, version=2)),
+        ("MODIFIED", a_set("Suspended", counts={"active": 2}, suspend=True, version=3)),
+    ]
+    assert command("restart", "train", "--timeout=50ms")[0] == 124, "resumed before the Jobs had no pods any more"
+    assert len(writes(cluster)) == 1
+
+
+def test_restart_suspends_waits_and_resumes_the_very_set(command, connected):
+    cluster = connected(a_set(counts=READY))
+    cluster.changes = [
+        ("MODIFIED", a_set("Suspended", counts={"active": 2}, suspend=True, version=2)),
         ("MODIFIED", a_set("Suspended", suspend=True, version=3)),
     ]
     code, out, err = command("restart", "train")
@@ -187,7 +206,6 @@ def test_a_set_that_is_deleted_in_the_middle_of_a_restart_is_not_resumed(command
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (a_set(ended="Failed"), "has failed: its end; a JobSet that has ended does not change any more"),
         (a_set(suspend=True), "is suspended: jobset resume starts its pods"),
         (with_queue(a_set()), "is in the Kueue queue gpus, which decides when it runs"),
     ],

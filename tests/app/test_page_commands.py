@@ -4,15 +4,21 @@ import contextlib
 import io
 import re
 import shlex
+import subprocess
+import sys
 from collections import defaultdict
 from itertools import takewhile
 
+import pytest
+
 from app import cli
-from tests.support.pages import ENDS, ROOT, commands, texts
+from tests.support.page_commands import NOT_RUN, RUN_BY, elsewhere
+from tests.support.page_scenes import SCENES
+from tests.support.pages import ENDS, FENCE, ROOT, commands, pages
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
 TARGET = re.compile(r"^([\w-]+):")
-PAGES = [path.read_text(encoding="utf-8") for path in texts() if path.suffix == ".md"]
+PAGES = [path.read_text(encoding="utf-8") for path in pages()]
 LINES = [line for page in PAGES for line in page.splitlines()]
 MAKE = re.compile(r"(?:^|`)make ([a-z][\w-]*(?: [a-z][\w-]*)*)")
 PYTEST = re.compile(r"(?:^|`)\S*/pytest ([^`\n]+)")
@@ -20,6 +26,8 @@ TEST = re.compile(r"\btest_\w+")
 JOBSET = re.compile(r"(?:\.venv/bin/|kubectl )?jobset (.+)")
 INLINE = re.compile(r"`(?:\.venv/bin/|kubectl )?jobset ([^`\n]+)`")
 PARSER = cli._parser(local=True)
+COMMANDS = commands()
+PROGRAMS = {each.text.split()[0] for each in COMMANDS} | {"$"}
 DURATION = re.compile(r"\d[\d.]* (?:seconds|minutes)|half an hour")
 
 
@@ -28,6 +36,15 @@ def test_every_target_of_make_exists():
     named = {target for line in LINES for several in MAKE.findall(line) for target in several.split()}
     assert named - targets == set()
     assert len(named) > 10
+
+
+def test_commands_are_in_blocks_whose_language_says_so():
+    """`sh` or `console`. Lines with " / " or ": " are those of a picture and of a message."""
+    others = [
+        block for page in PAGES for _, language, block in FENCE.findall(page) if language not in {"sh", "console"}
+    ]
+    found = {line for block in others for line in block.splitlines() if {*line.split()[:1]} & PROGRAMS}
+    assert {line for line in found if not re.search(" / |: ", line)} == set()
 
 
 def test_every_pytest_command_finds_its_files_and_tests():
@@ -63,6 +80,49 @@ def test_a_target_takes_the_same_time_on_every_page():
     assert [len(durations) for durations in times] == [1, 1, 1], times
 
 
+def test_every_command_is_run_or_is_not_for_a_reason():
+    """By what is said of it in `page_commands.py`, or else in the scene of its page."""
+    found = {command: elsewhere(command) for command in COMMANDS}
+    assert {command for command, patterns in found.items() if not patterns and command.page not in SCENES} == set()
+    assert {command: patterns for command, patterns in found.items() if len(patterns) > 1} == {}
+    assert {*RUN_BY, *NOT_RUN} - {pattern for patterns in found.values() for pattern in patterns} == set()
+
+
+def test_every_step_of_a_scene_is_about_a_command_of_its_page():
+    for page, scene in SCENES.items():
+        mine = [each for each in COMMANDS if each.page == page and not elsewhere(each)]
+        taken = {next((start for start in scene.steps if each.text.startswith(start)), "") for each in mine}
+        assert {*scene.steps} - taken == set(), page
+        assert [start for start in scene.order if not any(each.text.startswith(start) for each in mine)] == []
+        shown = [(each.shown, scene.step(each.text).says) for each in mine if each.shown]
+        assert [text for text, says in shown if not (says and re.search(says, text))] == [], page
+
+
+def test_what_is_said_to_run_a_command_is_there():
+    places = [place for place in (*RUN_BY.values(), *(place for _, place in NOT_RUN.values())) if place]
+    parts = [place.split("::", 1) for place in places]
+    assert [(file, words) for file, words in parts if words not in (ROOT / file).read_text(encoding="utf-8")] == []
+
+
+@pytest.mark.slow
+def test_flags_that_make_is_given_are_those_of_its_program():
+    given = [found for each in COMMANDS if (found := re.fullmatch(r"make ([\w-]+) ARGS=\"?([^\"]*)\"?", each.text))]
+    for target in {found[1] for found in given}:
+        [(module, more)] = re.findall(
+            rf"^{target}:.*\n\t.*python -m (\S+)(.*) \$\(ARGS\)", "\n".join(MAKEFILE), re.MULTILINE
+        )
+        words = [sys.executable, "-m", module, *more.split(), "--help"]
+        known = subprocess.run(words, capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603
+        flags = {
+            flag
+            for found in given
+            if found[1] == target
+            for flag in re.findall(r"(?:^| )(-[-\w]+)", re.sub("'.*'", "", found[2]))
+        }
+        assert {flag for flag in flags if not re.search(rf"{flag}\b", known)} == set(), target
+    assert len(given) > 15
+
+
 def _misunderstood(command: str) -> str:
     """What the command line says about a command that cannot be copied, "" if nothing."""
     words = takewhile(lambda word: word not in ENDS, shlex.split(command, comments=True))
@@ -76,7 +136,7 @@ def _misunderstood(command: str) -> str:
 
 
 def test_every_jobset_command_of_a_page_is_understood():
-    named = {found.group(1) for line in commands() if (found := JOBSET.fullmatch(line)) and "..." not in line}
+    named = {found.group(1) for each in COMMANDS if (found := JOBSET.fullmatch(each.text)) and "..." not in each.text}
     assert {command: said for command in named if (said := _misunderstood(command))} == {}
     assert len(named) > 25
 

@@ -15,7 +15,7 @@ from app.check.server_checks import ServerChecks
 from app.check.validate import Options, checked
 from kube.client import Client
 from kube.transport import Request, Response
-from tests.support.jobsets import jobset, stored
+from tests.support.jobsets import jobset, rjob, stored
 from webhooks.jobset.answers import warning_texts
 
 pytestmark = pytest.mark.looptime
@@ -32,7 +32,7 @@ class Cluster:
         self._answer = Response(code, headers, msgspec.json.encode({**body, "details": details}))
 
     async def send(self, request: Request) -> Response:
-        if request.verb == "create" and request.path.endswith("/jobsets"):
+        if request.verb in {"create", "patch"} and "/jobsets" in request.path:
             assert ("dryRun", "All") in request.query
             return self._answer
         if request.verb == "get" and "/jobsets/" in request.path:
@@ -137,6 +137,51 @@ async def test_warnings_of_a_refusal_are_in_the_report_too():
         ("metadata.name", True),
         ("spec.ttl", True),
     ]
+
+
+SIZED = "spec.replicatedJobs[0].template.spec.parallelism"
+NOT_ELASTIC = "Invalid value: 5: field is immutable; create a new JobSet"
+
+
+async def grown(cluster: Cluster, **spec: Any) -> list[str]:
+    """Places and texts of the errors of an update of a running JobSet that asks for five pods of four."""
+    cluster.stored = Response(200, {}, msgspec.json.encode(stored(jobset(rjob(parallelism=4, completions=4)))))
+    checks, body = Checks(FeatureGates({"AllAlpha": True}), "default"), jobset(rjob(parallelism=5, completions=4))
+    body["spec"] |= spec
+    found = await ServerChecks(Client(cluster)).check(checks, checks.sent(body))
+    return [f"{error.path}: {error.body}" for error in found.errors]
+
+
+async def test_a_size_that_the_manager_keeps_is_immutable_beside_other_faults():
+    found = await grown(Cluster(422, OURS, (SIZED, NOT_ELASTIC)), coordinator={"replicatedJob": "no"})
+    assert found[1:] == [f"{SIZED}: {NOT_ELASTIC}"], "and not that completions must be equal to it"
+    assert found[0].startswith("spec.coordinator.replicatedJob: ")
+
+
+async def test_an_update_that_is_refused_gets_the_faults_of_a_new_set_as_well():
+    bad = rjob("Bad_Name", pod={"containers": [{"name": "Main_X", "image": "busybox"}]})
+    found = await grown(
+        Cluster(422, OURS, ("spec.replicatedJobs", "Invalid value: field is immutable")), replicatedJobs=[bad]
+    )
+    assert [text.partition(": ")[0] for text in found] == [
+        "spec.replicatedJobs",
+        "spec.replicatedJobs[0].name",
+        "spec.replicatedJobs[0].template.spec.template.spec.containers[0].name",
+    ]
+    assert await grown(Cluster(201, ""), replicatedJobs=[rjob(parallelism=4, completions=4)]) == [], (
+        "it changes nothing"
+    )
+
+
+async def test_what_the_manager_says_of_sizes_is_said_once():
+    place = "spec.replicatedJobs[0].template.spec.completions"
+    (known,) = await grown(Cluster(201, ""))
+    assert known.startswith(f"{place}: Invalid value: 4: completions must be equal to parallelism")
+    assert await grown(Cluster(422, OURS, (place, known.removeprefix(f"{place}: ")))) == [known]
+
+
+async def test_the_schema_says_nothing_twice_where_no_webhook_answers():
+    assert len(await grown(Cluster(422, "is invalid", ("spec.coordinator", "no")), coordinator={})) == 2
 
 
 DENIED = "ValidatingAdmissionPolicy 'jobset-policy-a' with binding 'jobset-policy-a' denied request: "

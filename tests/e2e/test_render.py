@@ -12,11 +12,10 @@ import pytest
 import yaml
 
 from api import keys
-from tests.support.cluster import request, wait_for
+from tests.support.cluster import kubectl, request, wait_for
 from tests.support.jobs import group, manifest
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
-NO_UID = "00000000-0000-0000-0000-000000000000"
 COLLECTIONS = {
     "Job": "/apis/batch/v1/namespaces/{}/jobs",
     "Service": "/api/v1/namespaces/{}/services",
@@ -81,18 +80,18 @@ def _of_job_controller(key: str) -> bool:
 @pytest.mark.parametrize("body", [yaml.safe_load(EXAMPLE.read_text()), EVERYTHING], ids=["training", "everything"])
 def test_rendered_children_are_those_that_are_created(sets, body):
     name = body["metadata"]["name"]
-    text = rendered(body, sets.namespace)
-    expected = json.loads(text)["items"]
     sets.apply(body)
     uid = sets.get(name)["metadata"]["uid"]
+    with_uid = {**body, "metadata": {**body["metadata"], "uid": uid}}
+    expected = json.loads(rendered(with_uid, sets.namespace))["items"]
     jobs = sum(child["kind"] == "Job" for child in expected)
     wait_for(lambda: len(sets.jobs(name)) == jobs, what=f"{jobs} Jobs")
     assert [child["kind"] for child in expected].count("Service") == 1
-    assert NO_UID in text
-    for child in json.loads(text.replace(NO_UID, uid))["items"]:
+    for child in expected:
         collection = COLLECTIONS[child["kind"]].format(sets.namespace)
         status, created = request(sets.cluster, "GET", f"{collection}/{child['metadata']['name']}")
         assert status == 200, f"{child['kind']} {child['metadata']['name']} was not created"
+        assert "ownerReferences" in child["metadata"]
         # A dry run under another name gives ours with all defaults of the API server.
         child["metadata"]["name"] += "-again"
         status, ours = request(sets.cluster, "POST", f"{collection}?dryRun=All", child)
@@ -101,5 +100,12 @@ def test_rendered_children_are_those_that_are_created(sets, body):
             {**created, "kind": child["kind"]}
         )
     found = request(sets.cluster, "GET", COLLECTIONS["Job"].format(sets.namespace))[1]["items"]
-    ours_by_name = {child["metadata"]["name"] for child in expected if child["kind"] == "Job"}
+    ours_by_name = {child["metadata"]["name"].removesuffix("-again") for child in expected if child["kind"] == "Job"}
     assert {job["metadata"]["name"] for job in found} == ours_by_name, "nothing else was created"
+
+
+def test_the_manifest_of_a_set_that_runs_differs_in_nothing(sets):
+    body = manifest(group("workers", 2, 2), name="same")
+    sets.apply(body)
+    wait_for(lambda: len(sets.jobs("same")) == 2, what="2 Jobs")
+    kubectl(sets.cluster, "diff", "-f", "-", stdin=rendered(body, sets.namespace))

@@ -26,6 +26,33 @@ def test_a_gate_that_is_off_there_is_a_fault_at_the_field(server, ns, tmp_path, 
     assert "JobSetActiveDeadlineSeconds" in report["findings"][0]["message"]
 
 
+def paths(report: JSON) -> list[str]:
+    return [finding["path"] for finding in report["findings"] if finding["severity"] == "error"]
+
+
+def test_with_other_faults_a_gate_that_is_off_there_is_said_as_well(server, ns, tmp_path, capsys):
+    js = manifest(ns, rjob(), activeDeadlineSeconds=60, coordinator={"replicatedJob": "no"}, typo=1)
+    js["metadata"]["labels"] = {"free": "two words"}
+    wrong = ["metadata.labels.free", "spec.activeDeadlineSeconds", "spec.coordinator.replicatedJob", "spec.typo"]
+    code, report = validated(server, js, tmp_path, capsys)
+    assert (code, sorted(paths(report))) == (1, wrong), report
+
+
+def test_an_update_with_other_faults_is_held_to_the_gates_there(server, ns, tmp_path, capsys):
+    js = manifest(ns, rjob(), failurePolicy={"maxRestarts": 1})
+    create(server, ns, js)
+    js["spec"] |= {"activeDeadlineSeconds": 60, "failurePolicy": {"maxRestarts": "2"}, "typo": 1}
+    js["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 3
+    wrong = [
+        "spec.activeDeadlineSeconds",
+        "spec.failurePolicy.maxRestarts",
+        "spec.replicatedJobs[0].template.spec.backoffLimit",
+        "spec.typo",
+    ]
+    code, report = validated(server, js, tmp_path, capsys)
+    assert (code, sorted(paths(report))) == (1, wrong), report
+
+
 def test_a_gate_that_is_on_there_needs_no_flag(server, ns, tmp_path, capsys):
     js = manifest(ns, rjob(replicas=2))
     create(server, ns, js)

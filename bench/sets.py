@@ -81,8 +81,13 @@ def says(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
 def fail_one(scene: Scene, pods: list[JSON]) -> None:
     """Let one pod fail; a follower, where there are any, since the leader of a Job is the special case."""
     chosen = max(pods, key=lambda pod: pod["metadata"]["labels"].get(keys.COMPLETION_INDEX, "0") != "0")
-    path = f"{scene.path('pods')}/{chosen['metadata']['name']}"
-    scene.request("PATCH", path, {"metadata": {"annotations": {EXIT_CODE: "1"}}}, MERGE)
+    end(scene, chosen["metadata"]["name"], code=1)
+
+
+def end(scene: Scene, pod: str, *, code: int) -> None:
+    """Let a running pod end with an exit code."""
+    path = f"{scene.path('pods')}/{pod}"
+    scene.request("PATCH", path, {"metadata": {"annotations": {EXIT_CODE: str(code)}}}, MERGE)
 
 
 def suspend(scene: Scene, *, value: bool, name: str = "bench") -> None:

@@ -17,7 +17,8 @@ from typing import Any
 class Call:
     """One finished API request. `resource` is the plural, "/status" and the like appended; `group` "" is the core one.
 
-    `permitted` is the answer of the authorizer; quotas and admission may refuse what it permitted.
+    `permitted` is the answer of the authorizer; quotas and admission may refuse what it permitted. `received` and
+    `answered` are times as in the log (RFC 3339 with microseconds): as texts they are in the order of time.
     """
 
     verb: str
@@ -30,6 +31,8 @@ class Call:
     dry_run: bool
     group: str = ""
     permitted: bool = True
+    received: str = ""
+    answered: str = ""
 
 
 def calls(path: Path, start: int = 0, about: str = "") -> Iterator[Call]:
@@ -70,4 +73,6 @@ def _call(event: dict[str, Any]) -> Call:
         dry_run="dryRun=" in event.get("requestURI", "").partition("?")[2],
         group=target.get("apiGroup", ""),
         permitted=event.get("annotations", {}).get("authorization.k8s.io/decision") != "forbid",
+        received=event.get("requestReceivedTimestamp", ""),
+        answered=event.get("stageTimestamp", ""),
     )

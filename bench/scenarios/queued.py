@@ -6,6 +6,7 @@ of each JobSet that resumes it and puts its pods on nodes of a flavor.
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,8 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from bench.owner_webhook import looking_for_owners
 from bench.phases import counted, measured, settled
 from bench.scenarios.group import Result, Size
-from bench.scene import AT_ONCE, JSON, MERGE, Scene
-from bench.sets import EXIT_CODE, GROUP, attempt, checked, jobset, says, statuses
+from bench.scene import AT_ONCE, JSON, Scene
+from bench.sets import GROUP, attempt, checked, end, jobset, says, statuses
 
 SETS = 40
 FLAVOR = {"kubernetes.io/os": "linux"}
@@ -37,7 +38,7 @@ def run(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[Result]:
         yield "P13 admit", phase
         with counted(scene) as phase:
             begun = time.monotonic()
-            _in_parallel(scene, _end, pods)
+            _in_parallel(scene, functools.partial(end, code=0), pods)
             phase["seconds"] = settled(lambda: _completed(scene) == sets) - begun
         yield "P13 finish", phase
 
@@ -61,10 +62,6 @@ def _admit(scene: Scene, name: str) -> None:
         template.setdefault("metadata", {})["labels"] = {"kueue.x-k8s.io/podset": rjob["name"]}
         template["spec"]["nodeSelector"] = FLAVOR
     scene.request("PUT", path, body)
-
-
-def _end(scene: Scene, pod: str) -> None:
-    scene.request("PATCH", f"{scene.path('pods')}/{pod}", {"metadata": {"annotations": {EXIT_CODE: "0"}}}, MERGE)
 
 
 def _in_parallel(scene: Scene, act: Callable[[Scene, str], None], names: list[str]) -> None:

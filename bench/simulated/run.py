@@ -37,6 +37,9 @@ STALL_SECONDS = 120
 QUIET_SECONDS = 2.0
 """So long without a request: the manager has settled."""
 
+LONGEST_SECONDS = 900
+"""So long a manager, or a machine that is too busy, may take to settle."""
+
 PROMPT_SECONDS = 0.5
 """A server that takes longer to answer is at work on a long list: the manager waits for that, and has not settled."""
 
@@ -99,9 +102,12 @@ class Bench:
         return state
 
     def settle(self) -> JSON:
-        """Until the manager has asked for nothing for a while."""
+        """Until the manager has asked for nothing for a while. Raises `SimulationError` if that never comes."""
         calls, since = None, time.monotonic()
+        last = since + LONGEST_SECONDS
         while time.monotonic() < since + QUIET_SECONDS:
+            if time.monotonic() > last:
+                raise SimulationError(f"the manager has not come to rest in {LONGEST_SECONDS} s\n{self.tail()}")
             begun = time.monotonic()
             state = self.counts()
             asked = [call for call in state["calls"] if call[1] != "leases"]  # those are renewed all the time

@@ -116,6 +116,7 @@ def _add_down(verbs: Commands) -> None:
 
 def _add_status(verbs: Commands) -> None:
     parser = _verb(verbs, "status", "list clusters")
+    parser.add_argument("--name", default="", help="only this cluster (default: all)")
     _add_state_dir(parser)
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
     parser.set_defaults(handler=_reporting(_status))
@@ -231,7 +232,11 @@ def _down(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace) -> int:
-    found = cluster.statuses(state_root=arguments.state_dir)
+    known = cluster.statuses(state_root=arguments.state_dir)
+    found = [entry for entry in known if arguments.name in ("", entry["name"])]
+    if arguments.name and not found:
+        names = ", ".join(entry["name"] for entry in known) or "none"
+        raise DevclusterError(f"there is no cluster {arguments.name!r}; known are: {names}.")
     if arguments.output == "json":
         print(json.dumps(found, indent=2))
         return 0

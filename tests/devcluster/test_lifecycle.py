@@ -75,6 +75,7 @@ def cli(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.integration
+@pytest.mark.slow
 def test_up_twice_is_harmless_and_clusters_live_side_by_side(root, binaries):
     first = up(API, sources=Sources(assets=binaries), state_root=root)
     with running(dataclasses.replace(API, name="two"), sources=Sources(assets=binaries), state_root=root) as second:
@@ -360,6 +361,24 @@ def test_nothing_there_is_not_a_failure(tmp_path):
     assert cli("down", *where).stdout == "Cluster default was not up.\n"
     assert cli("status", *where).stdout == "No clusters.\n"
     assert json.loads(cli("status", *where, "-o", "json").stdout) == []
+
+
+def test_every_command_about_one_cluster_takes_its_name():
+    for verb in ("up", "down", "status", "kubeconfig", "logs", "node"):
+        assert "--name NAME" in cli(verb, "--help").stdout, verb
+
+
+def test_status_of_one_cluster(root):
+    for name in ("one", "two"):
+        (root / name).mkdir(parents=True)
+        (root / name / "cluster.json").write_text("{}")
+    where = ("--state-dir", str(root))
+    assert len(json.loads(cli("status", *where, "-o", "json").stdout)) == 2
+    (entry,) = json.loads(cli("status", *where, "--name", "two", "-o", "json").stdout)
+    assert entry["name"] == "two"
+    answer = cli("status", *where, "--name", "three")
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr == "error: there is no cluster 'three'; known are: one, two.\n"
 
 
 @pytest.mark.slow

@@ -63,6 +63,7 @@ class TestEconomy:
         assert spent < START_SECONDS
         assert rss < MEMORY_MIB
 
+    @pytest.mark.slow
     def test_a_set_near_the_size_limit_does_not_make_it_large(self, stage, capsys):
         """Half a megabyte of manifest, and as much again in what the API server notes about its fields."""
         body = agents.example()[3]

@@ -91,6 +91,7 @@ class TestExitCodePolicy:
         sets.wait_state("Failed")
         assert blamed(pod, 4) in sets.condition("Failed")["message"], "the one that went beyond the limit decided"
 
+    @pytest.mark.slow
     def test_rules_of_its_own_come_first(self, sets):
         own = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [1]}}]}
         sets.apply(manifest(group(job={"podFailurePolicy": own}, exitCodePolicy={"permanent": [1, 7]})))
@@ -115,6 +116,7 @@ class TestRulesByExitCode:
         rule("bug", "FailJobSet", **codes(1, 2), targetReplicatedJobs=["workers"]),
     )
 
+    @pytest.mark.slow
     def test_where_each_index_may_fail_the_one_that_failed_for_good_decides(self, sets):
         """Index 0 fails and is tried again with success, index 1 fails twice, later: the first failed pod is no cause."""
         rules = [rule("late", "FailJobSet", **codes(7)), rule("early", "RestartJobSet", **codes(5))]
@@ -172,6 +174,7 @@ class TestRulesByExitCode:
             ("FailJobSetFailurePolicyAction", "main", 2),
         ]
 
+    @pytest.mark.slow
     def test_codes_that_are_not_in_the_list_match_not_in(self, sets):
         policy = {"maxRestarts": 5, "rules": [rule("unknown", "FailJobSet", **codes(42, operator="NotIn"))]}
         sets.apply(manifest(group(), failurePolicy=policy))

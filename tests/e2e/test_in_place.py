@@ -172,7 +172,11 @@ def uids(objects):
     return {item["metadata"]["uid"] for item in objects}
 
 
-@pytest.mark.parametrize("agent", [None, {"image": "agent", "mode": "MainContainer"}], ids=["of-the-user", "added"])
+@pytest.mark.parametrize(
+    "agent",
+    [pytest.param(None, marks=pytest.mark.slow), {"image": "agent", "mode": "MainContainer"}],
+    ids=["of-the-user", "added"],
+)
 def test_one_killed_worker_restarts_all_in_place(sets, kubelet, capsys, agent):
     sets.apply(jobset(max_restarts=3, agent=agent))
     first = running(kubelet, attempt=0)
@@ -277,6 +281,7 @@ def test_of_a_lost_node_only_its_pods_are_replaced_and_the_others_stay(sets, kub
             come_back(connection, node)
 
 
+@pytest.mark.slow
 def test_preemption_by_a_queue_takes_nothing_from_max_restarts(sets, kubelet):
     sets.apply(jobset(max_restarts=0))
     before = running(kubelet, attempt=0)
@@ -292,6 +297,7 @@ def test_preemption_by_a_queue_takes_nothing_from_max_restarts(sets, kubelet):
     kubelet.until(lambda: sets.status().get("terminalState") == "Failed", "the failure that counts")
 
 
+@pytest.mark.slow
 def test_a_set_with_a_finished_worker_is_recreated_and_completes(sets, kubelet):
     sets.apply(jobset(max_restarts=1))
     before = running(kubelet, attempt=0)
@@ -328,6 +334,7 @@ def test_an_annotation_that_is_no_attempt_spoils_only_its_own_pod(sets, kubelet)
     assert attempts(sets) == (0, 1), "the agent of the pod with the bad annotation has written again"
 
 
+@pytest.mark.slow
 def test_a_new_manager_continues_in_the_middle_of_a_restart(sets, kubelet, manager):
     sets.apply(jobset(max_restarts=3))
     first = running(kubelet, attempt=0)

@@ -117,6 +117,7 @@ def test_a_manager_killed_while_old_pods_are_left_keeps_the_promise(sets: Sets, 
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 def test_blocking_recreate_waits_for_the_last_pod(sets: Sets):
     restarts = Restarts(sets, grace=600, **BLOCKING)
     restarts.fail()
@@ -128,6 +129,7 @@ def test_blocking_recreate_waits_for_the_last_pod(sets: Sets):
 
 
 @pytest.mark.timeout(120)
+@pytest.mark.slow
 def test_a_restart_in_the_middle_of_another_waits_for_the_pods_of_both(sets: Sets):
     restarts = Restarts(sets, grace=600)
     restarts.fail()

@@ -142,6 +142,7 @@ def test_suspended_in_the_middle_it_continues_where_it_was(sets):
     assert made.made() == {"data": 1, "train": 3, "export": 1}, "only the pod that was interrupted ran twice"
 
 
+@pytest.mark.slow
 def test_resumed_in_ready_order_later_stages_wait_again(sets):
     data = group("data", annotations={READY: "false"})
     sets.apply(staged(data, group("train"), state="Ready"))
@@ -234,6 +235,7 @@ def sized(name: str, replicas: int, pods_per_job: int) -> dict[str, Any]:
 
 
 @pytest.mark.manager(featureGates={"RestartJob": True, "ElasticJobSet": True})
+@pytest.mark.slow
 def test_restarts_within_a_stage_and_new_sizes_leave_the_other_stages_alone(sets):
     codes = {1: "RestartJob", 7: "RestartReplicatedJob"}
     rules = [

@@ -206,6 +206,7 @@ def gated(sets: Sets) -> Counter[str]:
     )
 
 
+@pytest.mark.slow
 def test_released_followers_get_nodes_while_no_manager_runs(sets, manager, capsys):
     for name, jobs, pods in (("holds", 2, 1), ("waits", 1, 3)):
         body = manifest(group(replicas=jobs, pods_per_job=pods), name=name)

@@ -15,7 +15,7 @@ from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec, FakeNodes
 from manifests import files
-from tests.support.cluster import kubectl, request, wait_for
+from tests.support.cluster import kubectl, request, serve, wait_for
 from tests.support.helm import CHART, GO_USER, NAMESPACE, RELEASE
 from tests.support.remains import collections, remains
 
@@ -103,26 +103,6 @@ def knows_ttl(cluster):
 
 def replicas(cluster, path=DEPLOYMENT):
     return request(cluster, "GET", path)[1]["spec"]["replicas"]
-
-
-def serve(cluster, kind, api_version):
-    """A CRD of this kind that takes everything."""
-    group, version = api_version.split("/")
-    plural = f"{kind.lower()}s"
-    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {"kind": kind, "plural": plural},
-            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
-        },
-    }
-    kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(definition))
-    kubectl(cluster, "wait", "--for=condition=Established", "--timeout=30s", f"crd/{plural}.{group}")
 
 
 def test_a_release_from_its_installation_to_its_end(helm, cluster, tmp_path):

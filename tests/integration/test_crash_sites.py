@@ -3,7 +3,7 @@
 The moments are found by the first, undisturbed run of each path, so a write that is added is tried without anybody
 thinking of it. The next controller finds a plan that is half done, or has missed what happened meanwhile, or begins with
 caches that are behind (`Pattern`). How many sites were found and tried of each is printed when the tests are over. By
-default every eighth write is tried, with one kind of kill; the slow tests try each with every kind, and stale caches after
+default every sixteenth write is tried, with one kind of kill; the slow tests try each with every kind, and stale caches after
 each.
 """
 
@@ -114,11 +114,11 @@ async def try_all(cluster: Cluster, path: Path, choose: Choice, note: Callable[[
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name)
-async def test_a_kill_at_every_eighth_write_changes_nothing_about_the_end(
+async def test_a_kill_at_every_sixteenth_write_changes_nothing_about_the_end(
     jobset_server: Cluster, path: Path, record_property
 ):
     """The way to the first step of a path is a path of its own, which has no steps."""
-    await try_all(jobset_server, path, lambda clean: clean.sites_in_turn(IN_TURN)[::8], record_property)
+    await try_all(jobset_server, path, lambda clean: clean.sites_in_turn(IN_TURN)[::16], record_property)
 
 
 @pytest.mark.slow

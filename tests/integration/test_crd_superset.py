@@ -171,6 +171,7 @@ def test_what_was_accepted_is_accepted_and_stored_alike(world):
     assert accepted >= 200
 
 
+@pytest.mark.slow
 def test_the_same_refusals_for_what_has_no_new_field(world):
     """What the old schema refused for another reason than a new field is refused as before."""
     for case in CORPUS:
@@ -188,6 +189,7 @@ def places(answer: JSON) -> set[str]:
 @pytest.mark.no_cover
 @settings(max_examples=200, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mutated(good=before_training))
+@pytest.mark.slow
 def test_random_changes_of_a_jobset_without_the_new_fields(world, obj):
     same(world, obj)
 

@@ -57,6 +57,7 @@ def root():
         yield built
 
 
+@pytest.mark.slow
 def test_entry_point_takes_the_go_managers_flags(root):
     done = rootfs("run", str(root), "--", "--help")
     assert done.returncode == 0, done.stderr
@@ -70,6 +71,7 @@ def test_entry_point_takes_the_go_managers_flags(root):
         assert flag in done.stdout
 
 
+@pytest.mark.slow
 def test_wrong_usage_is_reported(root, tmp_path):
     unknown = rootfs("run", str(root), "--", "--nonsense")
     assert unknown.returncode == 2
@@ -79,6 +81,7 @@ def test_wrong_usage_is_reported(root, tmp_path):
     assert rootfs("start").returncode == 2
 
 
+@pytest.mark.slow
 def test_nothing_comes_from_the_caller_or_the_machine(root, tmp_path):
     """Neither an `app` in the caller's directory nor PYTHONPATH is looked at; the machine's packages are out of reach."""
     (tmp_path / "app").mkdir()
@@ -97,6 +100,7 @@ def test_nothing_comes_from_the_caller_or_the_machine(root, tmp_path):
     assert (root / "manager").read_text().splitlines()[0].endswith(" -IBS")
 
 
+@pytest.mark.slow
 def test_what_the_lock_file_names_is_installed_and_no_tool(root):
     """SystemExit if a package is missing, is of another version, or is there without being locked."""
     parts = sbom.python_packages(root)
@@ -108,6 +112,7 @@ def test_what_the_lock_file_names_is_installed_and_no_tool(root):
     assert not root.with_name("root.tools").exists()
 
 
+@pytest.mark.slow
 def test_every_package_is_there(root):
     """All but the one that is only for site-packages of others."""
     folders = {package: (root / "opt" / "jobset" / package / "__init__.py").exists() for package in PACKAGES}
@@ -147,6 +152,7 @@ def ready_manager(root, cluster):
         process.wait()
 
 
+@pytest.mark.slow
 def test_the_manager_runs_from_it_unprivileged_with_the_rights_of_the_manifests(root, cluster):
     """Ready, certificates spread, lease held, nothing to gain in the root, clean end: all as an unprivileged user."""
     with ready_manager(root, cluster) as process:
@@ -159,8 +165,8 @@ def test_the_manager_runs_from_it_unprivileged_with_the_rights_of_the_manifests(
         wait_for(lambda: request(cluster, "GET", LEASE)[0] == 200, what="the lease to be taken")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_it_is_ready_after_two_seconds_of_processor_time_with_1000_jobs(root, cluster):
     """Processor time of both processes, which a busy machine changes little."""
     with ready_manager(root, cluster):
@@ -192,6 +198,7 @@ def ready(port):
 
 
 @pytest.mark.parametrize("kind", ["file", "directory"])
+@pytest.mark.slow
 def test_nobody_but_the_builder_can_write(root, kind):
     paths = [p for p in [root, *root.rglob("*")] if (p.is_dir() if kind == "directory" else p.is_file())]
     assert len(paths) > 20
@@ -199,6 +206,7 @@ def test_nobody_but_the_builder_can_write(root, kind):
     assert [p for p in paths if not p.stat().st_mode & 0o004] == []
 
 
+@pytest.mark.slow
 def test_a_tampered_package_is_refused(tmp_path):
     """The same script on a copy of the tree whose lock file demands another content for one package."""
     for name in ("docker", "api", "requirements.lock", "pyproject.toml", "README.md"):

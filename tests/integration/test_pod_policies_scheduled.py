@@ -85,6 +85,7 @@ def racks_of_jobs(cluster, pods):
     return dict(jobs)
 
 
+@pytest.mark.slow
 def test_each_job_runs_alone_on_one_rack(cluster, namespace):
     install(cluster, "affinity")
     workers = rjob(replicas=JOBS, parallelism=PODS, completions=PODS)

@@ -156,6 +156,7 @@ def states(report: JSON, file: str) -> dict[str, bool]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_30_policies_judge_300_jobsets_as_offline(ran: tuple[int, JSON, str]):
     """Verdict, rule, path and text of each violation, whether it is denied, warned of or recorded."""
     passed = states(ran[1], "a-table.yaml")

@@ -124,6 +124,7 @@ def test_they_do_not_outlive_a_manager_that_is_killed(manager: local.Manager):
     wait_for(lambda: all(gone(pid) for pid in family), what="the workers to end")
 
 
+@pytest.mark.slow
 def test_signals_to_the_whole_group_are_the_managers(manager: local.Manager):
     """Ctrl-C in a terminal reaches every process."""
     family = proc.family(manager.process.pid)

@@ -225,6 +225,26 @@ def history(cluster: Cluster, path: str, since: str) -> list[dict[str, Any]]:
     return events
 
 
+def serve(cluster: Cluster, kind: str, api_version: str) -> None:
+    """A CRD of this kind that takes everything."""
+    group, version = api_version.split("/")
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural},
+            "versions": [{"name": version, "served": True, "storage": True, "schema": schema}],
+        },
+    }
+    kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(definition))
+    kubectl(cluster, "wait", "--for=condition=Established", "--timeout=30s", f"crd/{plural}.{group}")
+
+
 @contextlib.contextmanager
 def more_capacity(cluster: Cluster, nodes: list[str], resource: str, amount: str) -> Iterator[None]:
     """Fake nodes with a resource beside those they have, such as "8" of "nvidia.com/gpu"."""

@@ -113,7 +113,7 @@ def not_started(status: JSON, **pod: Any) -> Facts:
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 
 
-@stuck("suspended by hand", "spec.suspend is true: its Jobs run no pods", '{"spec":{"suspend":false}}')
+@stuck("suspended by hand", "spec.suspend is true: its Jobs run no pods", "jobset resume train -n team-a")
 def _() -> Facts:
     return facts(a_set(suspend=True))
 

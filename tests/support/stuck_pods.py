@@ -339,7 +339,7 @@ def _() -> Facts:
 @stuck(
     "an init container that takes long",
     f"Job train-workers-0: 0 of 1 pod ready; pod {POD} is starting on node node-1: init container download runs",
-    f"kubectl logs -n team-a {POD} -c download",
+    "jobset logs train -n team-a --job train-workers-0 -c download",
 )
 def _() -> Facts:
     return initializing({"state": {"running": {"startedAt": at(MOMENT)}}})

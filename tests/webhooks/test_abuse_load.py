@@ -65,7 +65,9 @@ async def client(process: Running) -> AsyncIterator[Client]:
     await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("chunked", [False, True], ids=["length given", "in chunks"])
+@pytest.mark.parametrize(
+    "chunked", [pytest.param(False, marks=pytest.mark.slow), True], ids=["length given", "in chunks"]
+)
 async def test_bodies_that_are_too_large_are_refused_without_being_held(
     process: Running, client: Client, chunked: bool
 ):

@@ -15,14 +15,14 @@ from tests.support.gangs import GATES, SPEC, GangNamespace, create_priorities
 from tests.support.manager import ManagerProcess
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_gang_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
     with running(SPEC, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("gangs")) as cluster:
         create_priorities(cluster)
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def gang_manager(shared_gang_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
     process = ManagerProcess(shared_gang_cluster, tmp_path_factory.mktemp("manager"))
     local.install(shared_gang_cluster, webhook_port=process.port)

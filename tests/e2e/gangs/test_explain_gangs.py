@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.cluster import DELETE_OPTIONS, request, wait_for
 from tests.support.explained import causes
 from tests.support.gangs import (
@@ -75,6 +77,7 @@ def test_a_minimum_of_jobs_and_how_many_pods_are_bound(gang_namespace: GangNames
     gang_namespace.wait_explained("waits, 6 of 8 Jobs ready or done")
 
 
+@pytest.mark.slow
 def test_a_missing_group_that_no_manager_creates(gang_namespace: GangNamespace, gang_manager: ManagerProcess) -> None:
     gang_namespace.gang(slices(job={"backoffLimit": 6}), scheduling=CUBES_IN_A_SUPERSLICE)
     gang_namespace.wait_bound(4)

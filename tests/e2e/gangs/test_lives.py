@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.support.cluster import history, uids, version_now
 from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, GangNamespace, slices, topology
 
@@ -52,6 +54,7 @@ class TestRestart:
         )
         return old
 
+    @pytest.mark.slow
     def test_no_new_job_before_the_last_old_one_is_gone(self, gang_namespace):
         pods, jobs = gang_namespace.url("pods", "/api/v1"), gang_namespace.url("jobs", "/apis/batch/v1")
         since = {path: version_now(gang_namespace.cluster, path) for path in (pods, jobs)}
@@ -84,6 +87,7 @@ class TestRestart:
         gang_namespace.wait_bound(4)
         assert gang_namespace.where(SUPERSLICE) == home
 
+    @pytest.mark.slow
     def test_a_restarted_set_is_not_held_to_where_it_was(self, gang_namespace):
         """Pods that are ending pin their superslice: a new pod beside them could go nowhere else."""
         old = self.leftover_pods(gang_namespace)
@@ -251,6 +255,7 @@ class TestMembersThatEndEarly:
         gang_namespace.wait_bound(3)
         assert self.root(gang_namespace)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
 
+    @pytest.mark.slow
     def test_a_pod_that_is_done_does_not_hold_up_another_of_its_job(self, gang_namespace):
         gang_namespace.gang(slices(jobs=1, job={"backoffLimit": 3}), scheduling=GANG)
         old = gang_namespace.wait_bound(2)

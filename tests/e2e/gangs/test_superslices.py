@@ -100,6 +100,7 @@ def test_all_pods_go_to_the_superslice_that_is_free(superslice_namespace):
     bind(superslice_namespace, jobs=JOBS, timeout=60)
 
 
+@pytest.mark.slow
 def test_no_pod_is_bound_until_a_superslice_is_free(superslice_namespace):
     taken = [take_one_node(superslice_namespace, name) for name in ("superslice-0", "superslice-1")]
     superslice_namespace.gang(slices(jobs=JOBS, pods=PODS), scheduling=CUBES_IN_A_SUPERSLICE)

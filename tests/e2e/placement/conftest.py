@@ -15,7 +15,7 @@ from tests.support.manager import ManagerProcess
 from tests.support.racks import SPEC, Nodes, RackNamespace, create_classes
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_racks(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
     """Everything, with the fake nodes and the priority classes of `tests.support.racks`."""
     state = tmp_path_factory.mktemp("racks")
@@ -24,12 +24,12 @@ def shared_racks(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> It
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def racks_nodes(shared_racks: Cluster) -> Nodes:
     return Nodes(shared_racks)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def racks_manager(shared_racks: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ManagerProcess]:
     process = ManagerProcess(shared_racks, tmp_path_factory.mktemp("racks-manager"))
     local.install(shared_racks, webhook_port=process.port)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from api import keys
 from tests.support.cluster import uids
 from tests.support.racks import (
@@ -115,6 +117,7 @@ def test_the_node_selector_strategy_needs_nothing_of_pods(rack_namespace: RackNa
         assert keys.PRIORITY not in pod["metadata"]["labels"]
 
 
+@pytest.mark.slow
 def test_a_later_stage_takes_the_racks_that_an_earlier_one_has_left(rack_namespace: RackNamespace) -> None:
     """Each stage asks for all racks: nothing of the second one may stand in the way of the first."""
     js = exclusive(jobs=RACKS)

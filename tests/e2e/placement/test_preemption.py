@@ -80,7 +80,7 @@ def test_equal_priority_shares_no_domain_that_has_free_capacity(
     assert rack_namespace.runs("second", pods=2) == {"second-w-0": held[freed]}
 
 
-@pytest.mark.parametrize("newcomer", ["low", "high"])
+@pytest.mark.parametrize("newcomer", [pytest.param("low", marks=pytest.mark.slow), "high"])
 def test_equal_or_lower_priority_preempts_no_pod(rack_namespace: RackNamespace, newcomer: str) -> None:
     rack_namespace.apply(exclusive("held", jobs=RACKS, priority="high"))
     rack_namespace.runs("held", pods=EVERYWHERE)
@@ -91,6 +91,7 @@ def test_equal_or_lower_priority_preempts_no_pod(rack_namespace: RackNamespace, 
     assert rack_namespace.status("held").get("restarts", 0) == 0
 
 
+@pytest.mark.slow
 def test_a_priority_that_never_preempts_waits_for_a_domain(rack_namespace: RackNamespace) -> None:
     rack_namespace.apply(exclusive("held", jobs=RACKS, priority="low"))
     rack_namespace.runs("held", pods=EVERYWHERE)
@@ -103,7 +104,7 @@ def test_a_priority_that_never_preempts_waits_for_a_domain(rack_namespace: RackN
     assert len(rack_namespace.runs("patient", pods=PER_RACK)) == 1
 
 
-@pytest.mark.parametrize("to_be_had", [1, 2])
+@pytest.mark.parametrize("to_be_had", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_two_that_race_never_take_half_a_domain_each(rack_namespace: RackNamespace, to_be_had: int) -> None:
     rack_namespace.apply(exclusive("top", jobs=RACKS - to_be_had, priority="top"))
     out_of_reach = {*rack_namespace.runs("top", pods=(RACKS - to_be_had) * PER_RACK).values()}
@@ -132,6 +133,7 @@ def test_two_that_race_never_take_half_a_domain_each(rack_namespace: RackNamespa
     assert {*rack_namespace.runs("top", pods=(RACKS - to_be_had) * PER_RACK).values()} == out_of_reach
 
 
+@pytest.mark.slow
 def test_the_next_attempt_has_the_priority_that_its_class_has_by_then(rack_namespace: RackNamespace) -> None:
     name = f"shifting-{rack_namespace.namespace}"
     path = f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import pytest
+
 from api import keys
 from tests.support.cluster import request, uids
 from tests.support.racks import (
@@ -125,6 +127,7 @@ def now(rack_namespace: RackNamespace, pod: dict) -> dict:
     return found
 
 
+@pytest.mark.slow
 def test_a_recreated_leader_brings_followers_of_two_domains_together(rack_namespace: RackNamespace) -> None:
     rack_namespace.apply(exclusive(pods=3, job=MANY_RETRIES))
     (rack,) = rack_namespace.runs(pods=3).values()
@@ -146,6 +149,7 @@ def test_a_recreated_leader_brings_followers_of_two_domains_together(rack_namesp
     assert uids(rack_namespace.followers()) & uids(followers) == uids([stays])
 
 
+@pytest.mark.slow
 def test_what_moved_while_no_manager_ran_is_repaired_by_the_next(rack_namespace: RackNamespace) -> None:
     rack_namespace.apply(exclusive(pods=3, job=MANY_RETRIES))
     (rack,) = rack_namespace.runs(pods=3).values()

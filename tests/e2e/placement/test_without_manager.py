@@ -150,6 +150,7 @@ def test_policies_that_gate_need_a_manager_but_no_webhooks(
     assert rack_namespace.refused_pods() == 0
 
 
+@pytest.mark.slow
 def test_policies_without_manager_bring_pods_back_to_their_domain_by_themselves(
     rack_namespace: RackNamespace, admit: Callable[[PodAdmission], local.Manager]
 ) -> None:

@@ -13,7 +13,7 @@ from tests.support.admission import cluster_with_admission
 from tests.support.cluster import drop_namespace, new_namespace
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[Cluster]:
     """An API server with our webhooks behind it, for all files of this folder."""
     folder = tmp_path_factory.mktemp("admission")

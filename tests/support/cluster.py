@@ -176,13 +176,14 @@ def lent(cluster: Cluster) -> Iterator[Cluster]:
 
 
 def _inventory(cluster: Cluster) -> dict[str, Any]:
-    """What `lent` compares: names of what is cluster-wide, and what makes a node fit for pods."""
+    """What `lent` compares: names of what is cluster-wide, and what makes a node fit for pods, and its addresses."""
     found: dict[str, Any] = {
         path: sorted(body["metadata"]["name"] for body in listed(cluster, path)) for path in CLUSTER_WIDE
     }
     for node in listed(cluster, "/api/v1/nodes"):
         capacity = {key: amount for key, amount in node["status"]["capacity"].items() if amount != "0"}
-        found[node["metadata"]["name"]] = (node["metadata"]["labels"], node["spec"], capacity)
+        addresses = node["status"].get("addresses")
+        found[node["metadata"]["name"]] = (node["metadata"]["labels"], node["spec"], capacity, addresses)
     return found
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import ssl
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
 from devcluster.cluster import Cluster
 from tests.support.cluster import MERGE, listed, request
 
+Reached: TypeAlias = tuple[list[dict[str, str]] | None, dict[str, int] | None]
+"""The addresses of a node and the port of its kubelet."""
 Logs = Callable[[str, str], str]
 """Namespace and pod -> what the pod has written."""
 
@@ -39,20 +42,24 @@ def logging(cluster: Cluster, logs: Logs) -> Iterator[None]:
     with ThreadingHTTPServer(("127.0.0.1", 0), Kubelet) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        _reached_at(cluster, server.server_port)
+        before = {node["metadata"]["name"]: _reached_at(node) for node in listed(cluster, "/api/v1/nodes")}
+        here = [{"type": "InternalIP", "address": "127.0.0.1"}], {"Port": server.server_port}
         try:
+            _reach(cluster, dict.fromkeys(before, here))
             yield
         finally:
-            _reached_at(cluster, None)
+            _reach(cluster, before)
             server.shutdown()
 
 
-def _reached_at(cluster: Cluster, port: int | None) -> None:
-    """Write into the status of all nodes where their kubelet is; None takes it out again."""
-    addresses = port and [{"type": "InternalIP", "address": "127.0.0.1"}]
-    status = {"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": port and {"Port": port}}}
-    for node in listed(cluster, "/api/v1/nodes"):
-        code, answer = request(
-            cluster, "PATCH", f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": status}, MERGE
-        )
+def _reached_at(node: dict[str, Any]) -> Reached:
+    endpoints = node["status"].get("daemonEndpoints", {})
+    return node["status"].get("addresses"), endpoints.get("kubeletEndpoint")
+
+
+def _reach(cluster: Cluster, places: Mapping[str, Reached]) -> None:
+    """Write into the status of each node where its kubelet is."""
+    for name, (addresses, endpoint) in places.items():
+        status = {"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": endpoint}}
+        code, answer = request(cluster, "PATCH", f"/api/v1/nodes/{name}/status", {"status": status}, MERGE)
         assert code == 200, answer

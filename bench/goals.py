@@ -39,7 +39,7 @@ QUEUED_CALLS = 657
 """In P13, dry runs included: one less than the Go manager makes for 40 sets under Kueue, which has no dry runs."""
 
 
-NODE_LOST_SECONDS = {"P14 recreate": 5, "P14 recreate 10": 5, "P14 in place": 3}
+NODE_LOST_SECONDS = {"P14 recreate": 5, "P14 recreate 10": 5, "P14 recreate lost": 5, "P14 in place": 3}
 """In P14, beside those of `AFTER_SECONDS`."""
 
 IN_PLACE_SECONDS, WRITES_PER_AGENT, IN_PLACE_STATUS_WRITES = 10, 2, 4

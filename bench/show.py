@@ -34,6 +34,7 @@ TITLES = {
     "P13 admit": "they are resumed with a node selector, as by a queue, until all pods run",
     "P14 recreate": "a node falls silent under a JobSet of 300 Jobs: seconds after its taint until all pods run again",
     "P14 recreate 10": "the same with 30 Jobs of ten pods",
+    "P14 recreate lost": "the same, where only the Jobs of the lost pods restart",
     "P14 in place": "300 Jobs with restarts in place and one process as all agents: until all have let their worker go",
     "P15": "one worker of 50 x 100 pods fails, and all restart in place: until all agents have let their worker go",
     "P16": "a program of 4 hangs under real agents: seconds after its last heartbeat until all have begun again",

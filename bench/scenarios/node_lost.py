@@ -1,6 +1,7 @@
 """P14: a node falls silent under a JobSet of 300 pods: until all run again.
 
-In three forms: 300 Jobs of one pod that are created again, 30 Jobs of ten pods that are, and 300 Jobs in place.
+In four forms: 300 Jobs of one pod that are created again, 30 Jobs of ten pods that are, of 30 such Jobs only those of
+the lost pods, and 300 Jobs in place.
 
 The time runs from the taint of kube-controller-manager. How long that takes to come is left out: 40 to 50 s with its
 defaults (--node-monitor-grace-period).
@@ -17,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 
+from api import keys
 from bench.phases import counted, reaching, running, settled
 from bench.scenarios.group import Result, Size
 from bench.scenarios.steps import created
@@ -31,7 +33,7 @@ PODS = 10
 AFTER_SECONDS = 10
 """How long the JobSets leave a node with its taint. The Job controller replaces no failed pod sooner."""
 
-GATES = {"JobSetNodeFailure": True, "InPlaceRestart": True}
+GATES = {"JobSetNodeFailure": True, "InPlaceRestart": True, "RestartJob": True}
 
 
 def run(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[Result]:
@@ -43,6 +45,9 @@ def run(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[Result]:
         phase, pods = created(scene, watching_nodes(manifest))
         yield name, _recreated(scene, pods, phase["jobs"])
         _drop(scene)
+    phase, pods = created(scene, watching_nodes(restarting_one_job(jobset(size.of(JOBS // PODS), PODS))))
+    yield "P14 recreate lost", _lost_recreated(scene, pods, phase["jobs"])
+    _drop(scene)
     in_place = restarting_in_place(watching_nodes(jobset(size.of(JOBS))))
     with agents(scene) as lifted:
         pods = created(scene, in_place)[1]
@@ -56,14 +61,38 @@ def watching_nodes(manifest: JSON) -> JSON:
     return manifest
 
 
+def restarting_one_job(manifest: JSON) -> JSON:
+    """The JobSet, which restarts the Job that has failed, and no other."""
+    manifest["spec"]["failurePolicy"]["rules"] = [{"name": "job", "action": "RestartJob"}]
+    return manifest
+
+
 def _recreated(scene: Scene, pods: list[JSON], jobs: int) -> JSON:
-    count = len(pods)
     with counted(scene) as phase, running(scene, attempt(1)) as events, _silent(scene, pods) as tainted:
-        moments = [moment for moment, _ in reaching(events, "ADDED", count)]
+        moments = [moment for moment, _ in reaching(events, "ADDED", len(pods))]
         phase.update(figures(moments, tainted))
         phase["reported_seconds"] = settled(lambda: says(scene, restarts=1, ready=jobs)) - tainted
-        checked(scene, count, restarts=1)
+        checked(scene, len(pods), restarts=1)
     return phase
+
+
+def _lost_recreated(scene: Scene, pods: list[JSON], jobs: int) -> JSON:
+    node = pods[0]["spec"]["nodeName"]
+    lost = {_job(pod) for pod in pods if pod["spec"]["nodeName"] == node}
+    others = {pod["metadata"]["uid"] for pod in pods if _job(pod) not in lost}
+    again = f"{keys.JOB_RESTART_ATTEMPT}=1"
+    with counted(scene) as phase, running(scene, again) as events, _silent(scene, pods) as tainted:
+        moments = [moment for moment, _ in reaching(events, "ADDED", len(pods) - len(others))]
+        phase.update(figures(moments, tainted))
+        phase["reported_seconds"] = settled(lambda: says(scene, ready=jobs)) - tainted
+        stayed = {pod["metadata"]["uid"] for pod in checked(scene, len(pods))}
+    if missing := others - stayed:
+        raise BenchmarkError(f"{len(missing)} pods of other Jobs were created again")
+    return phase
+
+
+def _job(pod: JSON) -> str:
+    return str(pod["metadata"]["labels"]["job-name"])
 
 
 def _in_place(scene: Scene, pods: list[JSON], lifted: Lifted) -> JSON:

@@ -236,6 +236,18 @@ def test_what_no_cluster_would_have_is_refused(server):
 
 
 @pytest.mark.parametrize(
+    ("content", "body", "code"),
+    [("application/vnd.kubernetes.protobuf", b"k8s\0\n", 415), ("application/json", b"k8s\0\n", 400), ("", b"{", 400)],
+)
+def test_a_body_that_is_no_json_is_refused(server, content, body, code):
+    headers = {"user-agent": "test", **({"content-type": content} if content else {})}
+    answer = server.handle(Request("POST", JOBS_PATH, {}, headers, body))
+    assert isinstance(answer, Answer)
+    assert answer.status == code
+    assert json.loads(answer.body)["message"].startswith(f"POST {JOBS_PATH}: ")
+
+
+@pytest.mark.parametrize(
     ("status", "code"),
     [
         ({"restarts": 1}, 200),

@@ -10,8 +10,9 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 
 import msgspec
 from rich.console import Console
@@ -29,6 +30,7 @@ from api.jobset_status import JobSetStatus
 from api.layout import layout_of
 from api.meta import JSON
 from api.scheduling import Scheduling
+from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 from controllers.planning.sorted_jobs import SortedJobs
@@ -156,7 +158,9 @@ def groups_at_rest(count: int) -> Observed:
     found = []
     for job in jobs(js, active=1, ready=1, startTime=NOW):
         raw, group = _raw(job), wanted.of_job(job.metadata.name)
-        raw["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": group.name if group else ""}
+        raw["spec"]["template"].setdefault("spec", {})["schedulingGroup"] = {
+            "podGroupName": group.name if group else ""
+        }
         found.append(msgspec.convert(raw, Job))
     what = replace(observed(js, tuple(found)), groups=known)
     status = plan(what, GATES).status
@@ -203,21 +207,42 @@ def best_time(what: Observed, rounds: int) -> float:
     return min(times)
 
 
-def best_time_of_a_change(count: int, rounds: int) -> float:
-    """The same for a set that is known from the plan before, all ready, when one Job is ready no more, or again."""
-    what, known = at_rest(count), SortedJobs()
+def best_time_of_next(history: Iterator[Observed], rounds: int) -> float:
+    """The same for a set that is known from the plan before: of so many plans after the first."""
+    known = SortedJobs()
     times = []
-    for _ in range(rounds + 1):
+    for what in islice(history, rounds + 1):
         gc.collect()
         gc.disable()
         started = time.process_time()
         plan(what, GATES, known=known)
         times.append(time.process_time() - started)
         gc.enable()
-        first, *others = what.jobs
-        status = msgspec.structs.replace(first.status, ready=0 if first.status.ready else 1)
-        what = replace(what, jobs=(*others, msgspec.structs.replace(first, status=status)))
     return min(times[1:])
+
+
+def one_changes(count: int) -> Iterator[Observed]:
+    """All Jobs are ready; then one after the other is ready no more."""
+    what = at_rest(count)
+    while True:
+        yield what
+        first, *others = what.jobs
+        status = msgspec.structs.replace(first.status, ready=0)
+        what = replace(what, jobs=(*others, msgspec.structs.replace(first, status=status)))
+
+
+def forty_are_created(count: int) -> Iterator[Observed]:
+    """Half of the Jobs exist; then forty more."""
+    what = at_rest(count)
+    for exist in range(count // 2, count, DEFAULT_LIMITS.queued_jobs):
+        yield replace(what, jobs=what.jobs[:exist])
+
+
+NEXT: dict[str, Callable[[int], Iterator[Observed]]] = {
+    "one Job has changed": one_changes,
+    "forty Jobs have been created": forty_are_created,
+}
+"""Of these the plan before is known."""
 
 
 def slope_of(seconds: dict[int, float]) -> float:
@@ -245,8 +270,9 @@ def measure(rounds: int = 15) -> list[Row]:
     for name, scenario in SCENARIOS.items():
         seconds = {count: best_time(scenario(count), rounds) for count in SIZES}
         rows.append(Row(name, seconds, slope_of(seconds)))
-    seconds = {count: best_time_of_a_change(count, rounds) for count in SIZES}
-    rows.append(Row("one Job has changed", seconds, slope_of(seconds)))
+    for name, history in NEXT.items():
+        seconds = {count: best_time_of_next(history(count), rounds) for count in SIZES}
+        rows.append(Row(name, seconds, slope_of(seconds)))
     rows += [Row(name, {HUGE: best_time(scenario(HUGE), rounds)}, None) for name, scenario in HUGE_SCENARIOS.items()]
     return rows
 

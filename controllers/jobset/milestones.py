@@ -4,7 +4,7 @@ Only what the watches show counts, never what was sent: an answer may get lost. 
 process has seen it begin. Must not do IO or read a clock: time is an argument.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -74,7 +74,7 @@ class Stopwatch:
     def __init__(self, milestones: Milestones) -> None:
         self._milestones = milestones
 
-    def saw(self, times: AttemptTimes | None, js: JobSet, jobs: Iterable[Job], now: float) -> AttemptTimes | None:
+    def saw(self, times: AttemptTimes | None, js: JobSet, jobs: Collection[Job], now: float) -> AttemptTimes | None:
         """A reconcile begins with this JobSet as stored and its Jobs; `now` is Unix time in seconds.
 
         `times`: what the last call for this JobSet gave, None for the first one.
@@ -100,7 +100,7 @@ class Stopwatch:
                 self._milestones.restarted(last.duration_seconds)
             times.restarting = ""
 
-    def _report_start(self, start: _Start, js: JobSet, jobs: Iterable[Job], now: float) -> None:
+    def _report_start(self, start: _Start, js: JobSet, jobs: Collection[Job], now: float) -> None:
         seconds = max(now - start.begun, 0.0)
         if not start.created.over and start.created.reached(not _lacks_jobs(js, jobs)):
             self._milestones.created(seconds)
@@ -130,8 +130,12 @@ def _created_at(js: JobSet, now: float) -> float:
     return now if now < stamp + 1 else stamp
 
 
-def _lacks_jobs(js: JobSet, jobs: Iterable[Job]) -> bool:
+def _lacks_jobs(js: JobSet, jobs: Collection[Job]) -> bool:
     """Whether a Job of the current attempt was never created, or is gone without having completed."""
+    completed = {status.name: status.completed_indexes for status in js.status.replicated_jobs_status}
+    done = {rjob.name: parse_indexes(completed.get(rjob.name, ""), rjob.replicas) for rjob in js.spec.replicated_jobs}
+    if len(jobs) + sum(map(len, done.values())) < sum(rjob.replicas for rjob in js.spec.replicated_jobs):
+        return True  # while Jobs are created, nearly always, and without a look at each
     attempt = str(js.status.restarts)
     labels = [job.metadata.labels for job in jobs if job.metadata.deletion_timestamp is None]
     there = {
@@ -139,12 +143,11 @@ def _lacks_jobs(js: JobSet, jobs: Iterable[Job]) -> bool:
         for found in labels
         if found.get(keys.RESTART_ATTEMPT) == attempt
     }
-    completed = {status.name: status.completed_indexes for status in js.status.replicated_jobs_status}
-    for rjob in js.spec.replicated_jobs:
-        done = parse_indexes(completed.get(rjob.name, ""), rjob.replicas)
-        if any((rjob.name, str(index)) not in there for index in done.missing(rjob.replicas)):
-            return True
-    return False
+    return any(
+        (rjob.name, str(index)) not in there
+        for rjob in js.spec.replicated_jobs
+        for index in done[rjob.name].missing(rjob.replicas)
+    )
 
 
 def _all_ready(js: JobSet) -> bool:

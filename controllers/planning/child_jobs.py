@@ -10,6 +10,7 @@ it, and until that is stored, the deleted Jobs that the watch has seen are sorte
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import msgspec
 
@@ -111,7 +112,16 @@ class _Place:
     @property
     def whole(self) -> bool:
         """Whether every Job exists."""
-        return len(self.existing) >= self.replicas and self.existing.issuperset(range(self.replicas))
+        return all_exist(self.existing, self.replicas)
+
+
+def all_exist(indexes: set[int], replicas: int) -> bool:
+    """Whether there is a Job for every index."""
+    return len(indexes) >= replicas and indexes.issuperset(range(replicas))
+
+
+by_index = attrgetter("global_index", "replicated_job")
+"""The order of children. The index alone is not enough: one that the spec no longer has may be that of another."""
 
 
 def fails_when_doomed(js: JobSet) -> bool:
@@ -168,9 +178,8 @@ class _Sorting:
             self._add_previous(job, gone)
             return
         place = self._places.get(labels.get(keys.REPLICATED_JOB_NAME, ""))
-        text = labels.get(keys.JOB_INDEX, "")
-        index = integer(text)
-        if place is None or index is None or attempt is None or place.prefix + text != job.metadata.name:
+        index = integer(labels.get(keys.JOB_INDEX, ""))
+        if place is None or index is None or attempt is None or f"{place.prefix}{index}" != job.metadata.name:
             if not gone:
                 self._unrecognized.append(job)
             return
@@ -183,9 +192,9 @@ class _Sorting:
     def _add_previous(self, job: Job, gone: bool) -> None:
         if gone:
             return
-        name, index = job.metadata.labels.get(keys.REPLICATED_JOB_NAME, ""), job.metadata.labels.get(keys.JOB_INDEX, "")
-        place, number = self._places.get(name), integer(index)
-        if place is None or number is None or place.prefix + index != job.metadata.name:
+        name = job.metadata.labels.get(keys.REPLICATED_JOB_NAME, "")
+        place, number = self._places.get(name), integer(job.metadata.labels.get(keys.JOB_INDEX, ""))
+        if place is None or number is None or f"{place.prefix}{number}" != job.metadata.name:
             self._previous.append(Child(job, name, -1, -1))
             return
         place.existing.add(number)
@@ -230,7 +239,7 @@ class _Sorting:
 
     def result(self) -> ChildJobs:
         for children in (self._active, self._failed, self._previous, self._surplus, self._redundant):
-            children.sort(key=_by_index)
+            children.sort(key=by_index)
         return ChildJobs(
             active=tuple(self._active),
             failed=tuple(self._failed),
@@ -245,10 +254,6 @@ class _Sorting:
             newer=tuple(self._newer),
             tallies=tally(self._active),
         )
-
-
-def _by_index(child: Child) -> int:
-    return child.global_index
 
 
 def _at(restarts: tuple[int, ...], index: int) -> int:

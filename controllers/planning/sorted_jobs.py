@@ -1,20 +1,22 @@
-"""Sorts the Jobs of a large set again when a few of them have changed, without a look at the others.
+"""Sorts the Jobs of a large set again when some of them have changed, without a look at the others.
 
-`SortedJobs.sort` gives what `child_jobs.sort_jobs` gives. In a set that runs, nearly all changes are pods of an active
-Job that start, become ready or succeed: the Job stays active, in its place. After another change all are sorted again.
+`SortedJobs.sort` gives what `child_jobs.sort_jobs` gives. Where a Job belongs depends on that Job and the JobSet alone,
+so what the Jobs that changed or are gone were counted for is taken out, and what they are now is put in. That holds for
+nearly all changes: Jobs that are created, pods that start and end, Jobs of an old attempt that are deleted. After
+another change all are sorted again.
 """
 
 import dataclasses
-from collections.abc import Hashable
-
-from msgspec.structs import replace
+from bisect import bisect_left, insort
+from collections.abc import Hashable, Mapping
 
 from api.batch import Job
 from api.features import FeatureGates
+from api.indexes import Indexes
 from api.jobset import JobSet
 from api.layout import Layout
-from controllers.planning.child_jobs import ChildJobs, fails_when_doomed, sort_jobs
-from controllers.planning.tally import changed, of_one
+from controllers.planning.child_jobs import Child, ChildJobs, all_exist, by_index, fails_when_doomed, sort_jobs
+from controllers.planning.tally import NONE, Tally, changed
 
 
 class SortedJobs:
@@ -22,9 +24,7 @@ class SortedJobs:
 
     def __init__(self) -> None:
         self._circumstances: Hashable = None
-        self._jobs: tuple[Job, ...] = ()
-        self._ids: set[int] = set()
-        self._places: dict[str, int] = {}
+        self._jobs: dict[int, Job] = {}
         self._sorted: ChildJobs | None = None
 
     def sort(
@@ -32,33 +32,22 @@ class SortedJobs:
     ) -> ChildJobs:
         """What `sort_jobs` gives."""
         ids, circumstances = set(map(id, jobs)), _circumstances(js, gates)
-        known = self._sorted if circumstances == self._circumstances and not departed else None
-        found = known and self._updated(known, js, jobs, ids)
+        gone, new = self._jobs.keys() - ids, ids - self._jobs.keys()
+        before, after = [self._jobs[old] for old in gone], _of(jobs, new)
+        found = known = self._sorted if circumstances == self._circumstances and not departed else None
+        if known is not None and len(before) + len(after) > len(jobs):
+            found = None
+        elif known is not None and (before or after):
+            was, is_now = sort_jobs(js, before, layout, gates), sort_jobs(js, after, layout, gates)
+            found = _exchanged(known, was, is_now, layout)
         if found is None:
             found = sort_jobs(js, jobs, layout, gates, departed)
-            self._places = {child.job.metadata.uid: place for place, child in enumerate(found.active)}
         # A departed Job is not among `jobs`, and what follows from it may be over with the next plan.
         self._sorted, self._circumstances = None if departed else found, circumstances
-        self._jobs, self._ids = jobs, ids
+        for old in gone:
+            del self._jobs[old]
+        self._jobs.update((id(job), job) for job in after)
         return found
-
-    def _updated(self, known: ChildJobs, js: JobSet, jobs: tuple[Job, ...], ids: set[int]) -> ChildJobs | None:
-        """With Jobs that have changed and stayed in their places; None if anything else has happened."""
-        new = ids - self._ids
-        if len(ids) != len(self._ids) or known.newer:
-            return None
-        active, tallies = list(known.active), dict(known.tallies)
-        places: set[int] = set()
-        for job in _of(jobs, new):
-            place = self._places.get(job.metadata.uid)
-            if place is None or place in places or not _stays_active(js, active[place].job, job):
-                return None
-            places.add(place)
-            before, after = active[place], replace(active[place], job=job)
-            active[place] = after
-            name = before.replicated_job
-            tallies[name] = changed(tallies[name], of_one(before), of_one(after))
-        return dataclasses.replace(known, active=tuple(active), tallies=tallies) if places else known
 
 
 def _circumstances(js: JobSet, gates: FeatureGates) -> Hashable:
@@ -85,7 +74,76 @@ def _of(jobs: tuple[Job, ...], ids: set[int]) -> list[Job]:
     return found
 
 
-def _stays_active(js: JobSet, old: Job, new: Job) -> bool:
-    """Whether a Job that was active is so still, with the same indexes and attempt."""
-    ended = new.finished is not None or (new.doomed and fails_when_doomed(js))
-    return not ended and new.metadata.labels == old.metadata.labels and new.metadata.name == old.metadata.name
+def _exchanged(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:
+    """`known` with some Jobs as in `after` instead of as in `before`; None where that is not what sorting all gives."""
+    if _unplaced(before) or _unplaced(after):
+        return None
+    completed = _completed(known, before, after)
+    if completed is None:
+        return None
+    existing = _existing(known, before, after)
+    return dataclasses.replace(
+        known,
+        active=_moved(known.active, before.active, after.active),
+        failed=_moved(known.failed, before.failed, after.failed),
+        previous=_moved(known.previous, before.previous, after.previous),
+        surplus=_moved(known.surplus, before.surplus, after.surplus),
+        redundant=_moved(known.redundant, before.redundant, after.redundant),
+        completed=completed,
+        existing=existing,
+        whole=known.whole if existing is known.existing else _whole(existing, layout),
+        tallies=_counted(known.tallies, before.tallies, after.tallies),
+    )
+
+
+def _unplaced(children: ChildJobs) -> bool:
+    """Whether there are Jobs without an index, in an order of their own, or that tell of a JobSet that is not known."""
+    without_index = any(child.global_index < 0 for child in children.previous)
+    return bool(without_index or children.unrecognized or children.unrecorded or children.newer)
+
+
+def _moved(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Child, ...]) -> tuple[Child, ...]:
+    """The children without some and with others, in their order."""
+    if not before and not after:
+        return known
+    children = list(known)
+    for child in before:
+        del children[bisect_left(children, by_index(child), key=by_index)]
+    for child in after:
+        insort(children, child, key=by_index)
+    return tuple(children)
+
+
+def _completed(known: ChildJobs, before: ChildJobs, after: ChildJobs) -> Mapping[str, Indexes] | None:
+    """The completed indexes by ReplicatedJob; None if one of them may not be completed any more."""
+    found = dict(known.completed)
+    for name, completed in after.completed.items():
+        if any(index in before.completed[name] and index not in completed for index in before.existing[name]):
+            return None
+        found[name] = found[name].also(index for index in after.existing[name] if index in completed)
+    return found
+
+
+def _existing(known: ChildJobs, before: ChildJobs, after: ChildJobs) -> Mapping[str, set[int]]:
+    """The indexes in use by ReplicatedJob."""
+    changed_ones = {
+        name: (known.existing[name] - before.existing[name]) | indexes
+        for name, indexes in after.existing.items()
+        if indexes != before.existing[name]
+    }
+    return {**known.existing, **changed_ones} if changed_ones else known.existing
+
+
+def _whole(existing: Mapping[str, set[int]], layout: Layout) -> frozenset[str]:
+    """The ReplicatedJobs of which every Job exists."""
+    jobs = (each.replicated_job for each in layout.ranges)
+    return frozenset(job.name for job in jobs if all_exist(existing[job.name], job.replicas))
+
+
+def _counted(
+    known: Mapping[str, Tally], before: Mapping[str, Tally], after: Mapping[str, Tally]
+) -> Mapping[str, Tally]:
+    """The counts, without those of ReplicatedJobs that have no active Job."""
+    names = before.keys() | after.keys()
+    new = {name: changed(known.get(name, NONE), before.get(name, NONE), after.get(name, NONE)) for name in names}
+    return {name: counts for name, counts in {**known, **new}.items() if counts.running + counts.suspended}

@@ -48,11 +48,14 @@ ODD = st.sampled_from(
         *({keys.REPLICATED_JOB_NAME: "none"}, {keys.JOB_RESTART_ATTEMPT: "1"}),
     ]
 )
+OF_STATUS = ("restart", "record", "job restart")
+NUMBERS = st.integers(0, 3)
+"""Few Jobs, so that several changes happen to each: those of the first ReplicatedJob, and one of the second."""
 CHANGES = st.one_of(
-    st.tuples(st.just("status"), st.integers(0, COUNT - 1), STATUSES),
-    st.tuples(st.just("labels"), st.integers(0, COUNT - 1), ODD),
-    st.tuples(st.sampled_from(["suspend", "delete", "remove", "add", "depart"]), st.integers(0, COUNT - 1), st.none()),
-    st.tuples(st.sampled_from(["restart", "record", "job restart"]), st.integers(0, 1), st.none()),
+    st.tuples(st.just("status"), NUMBERS, STATUSES),
+    st.tuples(st.just("labels"), NUMBERS, ODD),
+    st.tuples(st.sampled_from(["suspend", "delete", "remove", "add", "depart"]), NUMBERS, st.none()),
+    st.tuples(st.sampled_from([*OF_STATUS, "resize"]), st.integers(0, 1), st.none()),
 )
 
 
@@ -68,8 +71,13 @@ class Set:
         self.departed: dict[str, Job] = {}
 
     def change(self, what: str, number: int, to: dict | None) -> None:
-        if what in {"restart", "record", "job restart"}:
+        if what in OF_STATUS:
             self._change_status(what, number)
+            return
+        if what == "resize":
+            first, *others = self.js.spec.replicated_jobs
+            sized = (replace(first, replicas=COUNT // 4 - number), *others)
+            self.js = replace(self.js, spec=replace(self.js.spec, replicated_jobs=sized))
             return
         uid = [*self.all][number]
         job = self.jobs.pop(uid, None)  # what changes comes last, as in the index by owner, and is another object
@@ -106,25 +114,36 @@ class Set:
         self.departed.clear()
 
 
-@settings(max_examples=150)
+@settings(max_examples=400)
 @given(
-    st.lists(st.lists(CHANGES, min_size=1, max_size=3), max_size=15), st.sampled_from(["JobFailed", "FailureTarget"])
+    st.sampled_from([*OF_STATUS, "resize"]),
+    st.lists(st.lists(CHANGES, min_size=1, max_size=3), max_size=15),
+    st.sampled_from(["JobFailed", "FailureTarget"]),
 )
-def test_it_gives_what_sorting_all_gives(history, fail_on):
+def test_it_gives_what_sorting_all_gives(first, history, fail_on):
     of, known = Set(fail_on=fail_on), SortedJobs()
-    for changes in ([], *history):
+    for changes in ([], [(first, 1, None)], *history):
         for change in changes:
             of.change(*change)
         what = of.js, tuple(of.jobs.values()), layout_of(of.js), GATES, tuple(of.departed.values())
         assert known.sort(*what) == sort_jobs(*what)
 
 
+CHANGED = {
+    "created": ((), {}),
+    "ready": ({}, {"ready": 0}),
+    "completed": ({}, {"conditions": (condition("Complete"),)}),
+    "gone": ({}, ()),
+}
+
+
 @pytest.mark.parametrize("count", [400, 1600])
-def test_a_job_that_becomes_ready_takes_the_same_work_in_a_set_of_any_size(count):
+@pytest.mark.parametrize("change", CHANGED)
+def test_a_job_that_changes_takes_the_same_work_in_a_set_of_any_size(count, change):
     observed = bench.at_rest(count)
     known, layout = SortedJobs(), layout_of(observed.jobset)
     first, *others = observed.jobs
-    known.sort(observed.jobset, observed.jobs, layout, GATES)
-    after = (*others, with_status(first, ready=0))
-    assert steps(lambda: known.sort(observed.jobset, after, layout, GATES)) < 200
+    before, after = ((*others, *([with_status(first, **how)] if how != () else ())) for how in CHANGED[change])
+    known.sort(observed.jobset, before, layout, GATES)
+    assert steps(lambda: known.sort(observed.jobset, after, layout, GATES)) < 1000
     assert steps(lambda: sort_jobs(observed.jobset, after, layout, GATES)) > 20 * count

@@ -49,7 +49,7 @@ FIRST = "first"
 """Folder of the manager that is there from the beginning."""
 
 PODS_A_NODE = 25
-FAILURES_PER_SECOND = 4
+FAILURES_PER_SECOND = 1
 IDLE, IDLE_SECONDS = 0.05, 3
 """Of a core: a manager that takes less for so long has come to rest."""
 
@@ -65,7 +65,7 @@ class Size:
 
     sets: int = 1000
     jobs: int = 5
-    failures: int = 200
+    failures: int = 100
     rest_seconds: int = 30
 
     @property

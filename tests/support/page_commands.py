@@ -15,6 +15,7 @@ MANY = "tests/bench/test_simulated.py::def test_jobsets_at_rest_fail_one_after_t
 MANY_REAL = "tests/bench/test_many.py::def test_a_whole_run"
 PLACEMENT = "tests/bench/test_placement.py::def test_a_whole_run"
 SATURATION = "tests/bench/test_saturation.py::def test_a_row_for_each_webhook_size_and_number_of_connections"
+SIMULATED = "tests/bench/test_simulated.py::def test_the_manager_restarts_a_fleet_under_it"
 
 RUN_BY = {
     r"make env": ".github/workflows/release.yml::make env\n",
@@ -38,6 +39,7 @@ NOT_RUN = {
     r"make bench-many-real( .*)?": ("takes ten minutes", MANY_REAL),
     r"make bench-placement( .*)?": ("takes minutes", PLACEMENT),
     r"make (chaos|soak)( .*)?": ("takes 2 to 60 minutes", CHAOS),
+    r"python -m bench\.simulated .*": ("needs a Go manager", SIMULATED),
     r"make image IMAGE=.*": ("needs an image builder", "tests/manifests/test_image_root.py::def test_"),
     r"docker push .*": ("needs a registry", ""),
     r"docker buildx .*|cosign .*|(IMAGE|SIGNER)=.*": ("needs an image of a release", ""),

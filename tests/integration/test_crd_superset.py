@@ -66,8 +66,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[W
         status, world.before[HUGE] = world.new.request("POST", PATH, with_replicas(MAX_INT32))
         assert status == 201
         upgrade(world.new)
-        listing = world.new.request("GET", PATH)[1]["items"]
-        world.after = {item["metadata"]["annotations"]["case"]: item for item in listing}
+        world.after = {item["metadata"]["annotations"]["case"]: item for item in stored(world.new)}
         yield world
 
 
@@ -93,6 +92,20 @@ def upgrade(api: Connection) -> None:
         return dry_run(api, probe)[0] == 201 and api.request("GET", PATH)[0] == 200
 
     wait_for(lambda: all(settled() for _ in range(3)), what="the new CRD")
+
+
+def stored(api: Connection) -> list[JSON]:
+    """All JobSets, as soon as the API server lists them: it may refuse once more after `upgrade` saw it answer."""
+    answers: list[JSON] = []
+
+    def listed() -> bool:
+        status, answer = api.request("GET", PATH)
+        answers.append(answer)
+        return status == 200
+
+    wait_for(listed, what="the list of JobSets after the upgrade", last=lambda: answers[-1])
+    items: list[JSON] = answers[-1]["items"]
+    return items
 
 
 def dry_run(api: Connection, body: JSON) -> tuple[int, JSON]:

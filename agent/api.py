@@ -119,9 +119,8 @@ class Api:
     def report(self, attempt: int) -> None:
         """Write the attempt on the pod. Doing it again changes nothing."""
         namespace, pod = self._settings.namespace, self._settings.pod
-        metadata = {"name": pod, "namespace": namespace, "annotations": {ANNOTATION: str(attempt)}}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-        query = urlencode({"fieldManager": MANAGER, "force": "true"})
+        body = {"metadata": {"annotations": {ANNOTATION: str(attempt)}}}
+        query = urlencode({"fieldManager": MANAGER})
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}?{query}"
         with self._guarded(f"reporting attempt {attempt} on pod {pod}"):
             self._request("PATCH", path, REQUEST_SECONDS, json.dumps(body)).read(self._longest_answer)
@@ -148,7 +147,8 @@ class Api:
         token = (self._settings.account / "token").read_text().strip()
         headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": MANAGER}
         if body is not None:
-            headers["Content-Type"] = "application/apply-patch+yaml"
+            # An apply takes the API server a third longer.
+            headers["Content-Type"] = "application/merge-patch+json"
         sock = connection.sock  # the connection forgets it where the server announces the end
         sock.settimeout(REQUEST_SECONDS)
         connection.request(method, path, body, headers)

@@ -25,11 +25,11 @@ class Action(enum.Enum):
     WAIT = "wait"
     REPORT = "report the attempt on the pod"
     LIFT = "lift the barrier"
-    RESTART = "end, to be started again"
+    RESTART = "begin the next attempt"
 
 
 class Own(NamedTuple):
-    """What this agent has done since it started.
+    """What this agent has done in its attempt.
 
     `attempt` is chosen once: a report whose answer was lost may have been counted, and a second, higher one would make
     everybody restart.
@@ -44,6 +44,12 @@ def next_attempt(jobset: dict[str, Any]) -> int:
     """The attempt that a pod reports that starts now."""
     current = _status(jobset, CURRENT)
     return 0 if current is None else current + 1
+
+
+def following_attempt(jobset: dict[str, Any]) -> int:
+    """The attempt that a pod reports whose own is over: the highest that any pod has reported."""
+    previous = _status(jobset, PREVIOUS)
+    return next_attempt(jobset) if previous is None else previous + 1
 
 
 def decide(jobset: dict[str, Any] | None, own: Own) -> Action:

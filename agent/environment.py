@@ -12,3 +12,12 @@ def number(env: Mapping[str, str], name: str, default: str, most: int, problems:
         return int(text)
     problems.append(f"{name} is {text!r}: set a number from 1 to {most}")
     return 0
+
+
+def flag(env: Mapping[str, str], name: str, problems: list[str], *, default: bool) -> bool:
+    """True or false; the default and a problem if the variable holds anything else."""
+    text = env.get(name) or str(default).lower()
+    if text not in {"true", "false"}:
+        problems.append(f"{name} is {text!r}: set true or false")
+        return default
+    return text == "true"

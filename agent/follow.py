@@ -11,22 +11,45 @@ import random
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
+from typing import NamedTuple
 
 from agent.api import JSON, Api, ApiError
-from agent.decision import Action, Own, decide, next_attempt
+from agent.decision import Action, Own, decide, following_attempt, next_attempt
 
 FIRST_PAUSE = 0.5
 LONGEST_PAUSE = 30.0
 
 
-class JobSetWatcher:
-    """One agent's view of its JobSet. `act` gets LIFT and RESTART as they come due; nothing follows RESTART."""
+class NextAttempt(NamedTuple):
+    """How an agent goes on when its attempt is over, without an end of its container.
 
-    def __init__(self, api: Api, act: Callable[[Action], None], sleep: Callable[[float], None] = time.sleep) -> None:
+    `end_worker` returns when nothing of the worker is left. `api` is for the report, since a watch has the connection
+    of the other.
+    """
+
+    end_worker: Callable[[], None]
+    api: Api
+
+
+class JobSetWatcher:
+    """One agent's view of its JobSet. `act` gets LIFT and RESTART as they come due; nothing follows RESTART.
+
+    With `following` there is no RESTART: the worker is ended, and the next attempt is reported.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        act: Callable[[Action], None],
+        sleep: Callable[[float], None] = time.sleep,
+        following: NextAttempt | None = None,
+    ) -> None:
         self.own = Own()
         self._api = api
         self._act = act
         self._sleep = sleep
+        self._following = following
         self._pause = FIRST_PAUSE
         self._over = False
 
@@ -45,16 +68,17 @@ class JobSetWatcher:
         """From a list to the first error, the end of the attempt, or a report that has become due in a watch."""
         jobset = self._api.list()
         if jobset is not None and decide(jobset, self.own) is Action.REPORT:
-            self._report(jobset)
+            self._report(self._api, next_attempt(jobset))
         self._pause = FIRST_PAUSE
         due = self._settle(jobset)
         while due is Action.WAIT:
             due = self._watch()
 
-    def _report(self, jobset: JSON) -> None:
+    def _report(self, api: Api, attempt: int) -> None:
+        """Report the attempt that was chosen before, else this one."""
         if self.own.attempt is None:
-            self.own = self.own._replace(attempt=next_attempt(jobset))
-        self._api.report(self.own.attempt or 0)
+            self.own = self.own._replace(attempt=attempt)
+        api.report(self.own.attempt or 0)
         self.own = self.own._replace(reported=True)
         say(f"reported attempt {self.own.attempt}")
 
@@ -75,6 +99,13 @@ class JobSetWatcher:
         if action is Action.LIFT:
             self.own = self.own._replace(lifted=True)
             self._act(action)
+            return Action.WAIT
+        if action is Action.RESTART and jobset is not None and self._following is not None:
+            self._following.end_worker()
+            self.own = Own()
+            # Higher than any attempt that this pod has reported, so an old state of the JobSet does no harm here.
+            with closing(self._following.api) as api:
+                self._report(api, following_attempt(jobset))
             return Action.WAIT
         if action is Action.RESTART:
             self._over = True

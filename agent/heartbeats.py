@@ -76,11 +76,15 @@ class HeartbeatFile:
         self.problem = problem
         return changed
 
+    def close(self) -> None:
+        """Look no more."""
+        if self._pipe is not None:
+            os.close(self._pipe[2])
+            self._pipe = None
+
     def _drain(self, found: os.stat_result) -> bool:
         if self._pipe is None or self._pipe[:2] != (found.st_dev, found.st_ino):
-            if self._pipe is not None:
-                os.close(self._pipe[2])
-            self._pipe = None
+            self.close()
             self._pipe = (found.st_dev, found.st_ino, os.open(self._path, os.O_RDONLY | os.O_NONBLOCK))
         came = False
         for _ in range(_READS):  # a worker that writes without end must not keep the watchdog here

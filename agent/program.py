@@ -19,7 +19,7 @@ from typing import NamedTuple
 from agent import worker
 from agent.api import Api
 from agent.decision import Action
-from agent.follow import JobSetWatcher, say
+from agent.follow import JobSetWatcher, NextAttempt, say
 from agent.probe import Probe
 from agent.settings import HELP, Settings, SettingsError, read
 from agent.watchdog import Watchdog
@@ -63,7 +63,24 @@ class Printed(NamedTuple):
     lines: list[bytes]
 
 
-Event = Action | Signal | Ended | AllGone | Broken | Hang | Overdue | Printed
+WorkerEvent = Ended | AllGone | Hang | Overdue | Printed
+Tell = Callable[[WorkerEvent], None]
+
+
+class Restart(NamedTuple):
+    """The attempt is over, and the agent is to go on: `gone` is set once nothing of the worker is left."""
+
+    gone: threading.Event
+
+
+class OfWorker(NamedTuple):
+    """Something about the worker that was started as number `run`. What an earlier one left in the queue is dropped."""
+
+    run: int
+    event: WorkerEvent
+
+
+Event = Action | Signal | Broken | Restart | OfWorker
 
 
 class Agent:
@@ -74,6 +91,8 @@ class Agent:
         self._settings = settings
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._worker: int | None = None
+        self._reaper: threading.Thread | None = None
+        self._run = 0
         self._stopping: int | None = None
         self._hanging = False
         self._watchdog: Watchdog | None = None
@@ -94,7 +113,8 @@ class Agent:
         if self._probe is not None:
             self._thread(self._probe.serve)
         if self._settings.in_place:
-            self._thread(JobSetWatcher(Api(self._settings), self._events.put).run)
+            following = NextAttempt(self._end_worker, Api(self._settings)) if self._settings.worker_only else None
+            self._thread(JobSetWatcher(Api(self._settings), self._events.put, following=following).run)
         else:
             self._events.put(Action.LIFT)
         while True:
@@ -104,19 +124,24 @@ class Agent:
 
     def _handle(self, event: Event) -> int | None:
         """Do what the event asks for; the exit code if that is the end."""
-        if self._stopping and not isinstance(event, Signal | Broken | Printed):
-            return self._drain(128 + self._stopping) if isinstance(event, AllGone) else None
         match event:
             case Signal(number):
                 return None if self._hanging else self._stop(number)
             case Broken():
                 return self._finish(1)
-            case Ended(code):
-                return None if self._hanging else self._finish(code)
-            case Printed() | Hang() | AllGone() | Overdue():
-                return None if self._watchdog is None else self._guard(self._watchdog, event)
-            case Action():
+            case OfWorker(run, about):
+                return self._heed(about) if run == self._run else None
+            case Action() | Restart() if not self._stopping:
                 return self._obey(event)
+        return None
+
+    def _heed(self, event: WorkerEvent) -> int | None:
+        """Act on what the worker that runs now has done."""
+        if self._stopping and not isinstance(event, Printed):
+            return self._drain(128 + self._stopping) if isinstance(event, AllGone) else None
+        if isinstance(event, Ended):
+            return None if self._hanging else self._finish(event.code)
+        return None if self._watchdog is None else self._guard(self._watchdog, event)
 
     def _guard(self, watchdog: Watchdog, event: Printed | Hang | AllGone | Overdue) -> int | None:
         """Act on what the watchdog finds. When a worker that hangs is gone, or should be, that is the end."""
@@ -125,21 +150,42 @@ class Agent:
         elif isinstance(event, Hang) and self._worker is not None:
             say(f"the worker hangs: {event.reason}; ending with exit code {watchdog.exit_code}")
             self._hanging = True
-            self._thread(partial(self._end_hang, watchdog, self._worker))
+            self._thread(partial(self._end_hang, watchdog, self._worker, self._told()))
         elif self._hanging:
             return self._finish(watchdog.exit_code)
         return None
 
-    def _end_hang(self, watchdog: Watchdog, pid: int) -> None:
+    def _end_hang(self, watchdog: Watchdog, pid: int, tell: Tell) -> None:
         watchdog.end(pid)
-        self._events.put(Overdue())
+        tell(Overdue())
 
-    def _obey(self, event: Action) -> int | None:
+    def _obey(self, event: Action | Restart) -> int | None:
         if event is Action.LIFT:
             return self._lift()
+        if isinstance(event, Restart):
+            return self._go_on(event)
         if event is Action.RESTART:
             say(f"this attempt is over: ending with exit code {self._settings.exit_code} to be started again in place")
             return self._finish(self._settings.exit_code)
+        return None
+
+    def _end_worker(self) -> None:
+        """For the thread that follows the JobSet: returns once nothing of the worker is left."""
+        gone = threading.Event()
+        self._events.put(Restart(gone))
+        gone.wait()
+
+    def _go_on(self, restart: Restart) -> int | None:
+        """End the worker for the next attempt. If that does not work, the end of the container will do it."""
+        if self._hanging or (self._worker is not None and not worker.kill(self._worker)):
+            return self._obey(Action.RESTART)
+        if self._reaper is not None:
+            self._reaper.join()  # it would take the next worker for a process of this one
+        say("this attempt is over: the worker was ended, and will start again in the next")
+        self._drain(0)
+        self._run += 1
+        self._worker = self._reaper = self._watchdog = None
+        restart.gone.set()
         return None
 
     def _stop(self, number: int) -> int | None:
@@ -162,35 +208,39 @@ class Agent:
             except OSError as error:
                 say(f"cannot start the worker with {self._settings.worker[0]}: {error.strerror}")
                 return 1
+            tell = self._told()
             self._worker = child
-            self._thread(lambda: worker.reap(child, self._ended, self._all_gone))
+            self._reaper = self._thread(partial(self._reap, child, tell))
         return None
+
+    def _reap(self, child: int, tell: Tell) -> None:
+        def ended(code: int) -> None:
+            say(f"the worker ended with exit code {code}")
+            tell(Ended(code))
+
+        worker.reap(child, ended, lambda: tell(AllGone()))
+
+    def _told(self) -> Tell:
+        """Takes what happens to the worker that runs now."""
+        run = self._run
+        return lambda event: self._events.put(OfWorker(run, event))
 
     def _start(self, command: tuple[str, ...]) -> int:
         """Start the worker, and the watchdog's threads if there is to be one. Raises OSError."""
         settings = self._settings.watchdog
         if settings is None:
             return worker.start(command)
+        tell = self._told()
         watchdog = self._watchdog = Watchdog(
             settings,
             self._settings.shell,
-            hang=lambda reason: self._events.put(Hang(reason)),
-            printed=self._printed,
+            hang=lambda reason: tell(Hang(reason)),
+            printed=lambda lines: tell(Printed(lines)),
         )
         child = worker.start(command, output=watchdog.output)
         for work in watchdog.work:
             self._thread(work)
         return child
-
-    def _printed(self, lines: list[bytes]) -> None:
-        self._events.put(Printed(lines))
-
-    def _ended(self, code: int) -> None:
-        say(f"the worker ended with exit code {code}")
-        self._events.put(Ended(code))
-
-    def _all_gone(self) -> None:
-        self._events.put(AllGone())
 
     def _finish(self, code: int) -> int:
         """Leave nothing behind."""
@@ -201,10 +251,10 @@ class Agent:
     def _drain(self, code: int) -> int:
         """Pass on what the worker has printed."""
         if self._watchdog is not None:
-            self._watchdog.drain()
+            self._watchdog.stop()
         return code
 
-    def _thread(self, work: Callable[[], None]) -> None:
+    def _thread(self, work: Callable[[], None]) -> threading.Thread:
         def run() -> None:
             try:
                 work()
@@ -214,8 +264,10 @@ class Agent:
 
         # A thread inherits what is blocked: signals are for the main thread, which alone can handle them.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        threading.Thread(target=run, daemon=True).start()
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return thread
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent import watchdog_settings
-from agent.environment import number
+from agent.environment import flag, number
 from agent.watchdog_settings import WatchdogSettings, read_watchdog
 
 SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -41,6 +41,8 @@ to run beside the worker (sidecar mode, without a command):
 optional:
   IN_PLACE_RESTART             false: start the worker at once and never ask the API server. Then the agent is only a
                                watchdog: it needs no ServiceAccount and none of the required variables; default true
+  RESTART_WORKER_ONLY          true: when another pod has failed, the agent starts the worker again itself, and its
+                               container goes on; default false. Main container mode only
   IN_PLACE_RESTART_EXIT_CODE   exit code that asks the kubelet to start again, 1 to 255, default {DEFAULT_EXIT_CODE}
   SERVICE_ACCOUNT_DIR          folder with token, ca.crt and namespace, default
                                {SERVICE_ACCOUNT}
@@ -63,6 +65,7 @@ class Settings(NamedTuple):
     """
 
     in_place: bool
+    worker_only: bool
     jobset: str
     pod: str
     namespace: str
@@ -107,6 +110,7 @@ def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
     account = Path(env.get("SERVICE_ACCOUNT_DIR") or SERVICE_ACCOUNT)
     settings = Settings(
         in_place=in_place,
+        worker_only=_worker_only(env, problems, worked=worked),
         jobset=env.get("JOBSET_NAME", ""),
         pod=env.get("POD_NAME", ""),
         namespace=_namespace(account, problems) if in_place else "",
@@ -126,12 +130,19 @@ def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
 
 
 def _in_place(env: Mapping[str, str], problems: list[str], *, worked: bool) -> bool:
-    text = env.get("IN_PLACE_RESTART") or "true"
-    if text not in {"true", "false"}:
-        problems.append(f"IN_PLACE_RESTART is {text!r}: set true or false")
-    if text == "false" and not worked:
+    wanted = flag(env, "IN_PLACE_RESTART", problems, default=True)
+    if not wanted and not worked:
         problems.append("IN_PLACE_RESTART is false without a command: there is nothing that the agent could do")
-    return text != "false"
+    return wanted
+
+
+def _worker_only(env: Mapping[str, str], problems: list[str], *, worked: bool) -> bool:
+    wanted = flag(env, "RESTART_WORKER_ONLY", problems, default=False)
+    if wanted and not worked:
+        problems.append(
+            "RESTART_WORKER_ONLY is true without a command: an agent beside the worker cannot start it again"
+        )
+    return wanted
 
 
 def _namespace(account: Path, problems: list[str]) -> str:

@@ -38,6 +38,7 @@ class Watchdog:
         self._shell = shell
         self._hang = hang
         self._beat = False
+        self._stopped = False
         self._file = None if settings.file is None else HeartbeatFile(settings.file)
         self._matcher = None if settings.pattern is None else Matcher(settings.pattern)
         self._log = None if settings.pattern is None else WorkerLog(printed)
@@ -63,8 +64,9 @@ class Watchdog:
         """Dump the stacks of worker `pid`, ask it to end, and return when its time for that is over."""
         hang.end(self._settings, self._shell, pid)
 
-    def drain(self) -> None:
-        """Pass on what the worker has printed, once it has ended."""
+    def stop(self) -> None:
+        """The worker has ended: watch no more, and pass on what it has printed."""
+        self._stopped = True
         if self._log is not None:
             self._log.drain(DRAIN_SECONDS)
 
@@ -72,9 +74,13 @@ class Watchdog:
         silence = Silence(self._settings.first, self._settings.deadline, time.monotonic())
         while True:
             time.sleep(LOOK_SECONDS)
+            if self._stopped:
+                break
             heartbeat, self._beat = self._beat, False
             heartbeat = (self._file is not None and self._file.changed()) or heartbeat
             if silence.look(time.monotonic(), heartbeat):
                 problem = f" ({self._file.problem})" if self._file is not None and self._file.problem else ""
                 self._hang(f"no heartbeat for {silence.limit:.0f} s{problem}")
-                return
+                break
+        if self._file is not None:
+            self._file.close()

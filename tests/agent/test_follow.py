@@ -11,7 +11,7 @@ import pytest
 
 from agent.api import Api, ApiError
 from agent.decision import Action
-from agent.follow import FIRST_PAUSE, LONGEST_PAUSE, JobSetWatcher
+from agent.follow import FIRST_PAUSE, LONGEST_PAUSE, JobSetWatcher, NextAttempt
 
 
 class StopTestError(Exception):
@@ -38,6 +38,9 @@ class Script:
         self.reported.append(attempt)
         self._give(self._reports, default=None)
 
+    def close(self):
+        self.reported.append("closed")
+
     @staticmethod
     def _give(answers, **default):
         answer = next(answers, default.get("default", StopTestError()))
@@ -51,10 +54,11 @@ def jobset(previous=None, current=None, strategy="InPlaceRestart"):
     return {"metadata": {}, "spec": {"failurePolicy": {"restartStrategy": strategy}}, "status": status}
 
 
-def follow(script):
-    """Run to the end of the script; gives what was done and the pauses."""
+def follow(script, beside=None):
+    """Run to the end of the script; gives what was done and the pauses. `beside`: reports while the watch goes on."""
     done, pauses = [], []
-    watcher = JobSetWatcher(script, done.append, pauses.append)
+    following = None if beside is None else NextAttempt(lambda: done.append("ended"), beside)
+    watcher = JobSetWatcher(script, done.append, pauses.append, following)
     with contextlib.suppress(StopTestError):
         watcher.run()
     return done, pauses
@@ -97,6 +101,34 @@ class TestRounds:
         pauses = follow(Script([jobset()], [[], [jobset()], []]))[1]
         assert len(pauses) == 2
         assert all(FIRST_PAUSE / 2 <= pause <= FIRST_PAUSE for pause in pauses)
+
+
+class TestTheWorkerOnly:
+    """The agent goes on with the next attempt, within the same watch."""
+
+    def test_two_attempts_in_one_watch(self):
+        script, beside = Script([jobset()], [[jobset(None, 0), jobset(0, 0), jobset(0, 1), jobset(1, 1)]]), Script()
+        assert follow(script, beside)[0] == [Action.LIFT, "ended", Action.LIFT, "ended"]
+        assert script.reported == [0]
+        assert beside.reported == [1, "closed", 2, "closed"]
+
+    def test_an_attempt_that_is_over_before_it_began(self):
+        script, beside = Script([jobset(3, 2)], [[jobset(3, 4)]]), Script()
+        assert follow(script, beside)[0] == ["ended", Action.LIFT]
+        assert (script.reported, beside.reported) == ([3], [4, "closed"])
+
+    def test_an_old_state_makes_it_report_no_attempt_again(self):
+        """It says that attempt 0 is over, and not yet that 1 runs, which this pod took part in."""
+        script, beside = Script([jobset()], [[jobset(0, 0), jobset(0, 0), jobset(0, 1)]]), Script()
+        assert follow(script, beside)[0] == ["ended", Action.LIFT]
+        assert beside.reported == [1, "closed"]
+
+    def test_a_report_that_fails_is_sent_again_as_it_was_before_the_barrier_may_fall(self):
+        script = Script([jobset(), jobset(0, 1)], [[jobset(None, 0), jobset(0, 0)]], [None, None])
+        done, pauses = follow(script, Script(reports=[ApiError("cut")]))
+        assert done == [Action.LIFT, "ended", Action.LIFT]
+        assert script.reported == [0, 1]
+        assert len(pauses) == 1
 
 
 class TestPauses:
@@ -213,16 +245,16 @@ class TestRequests:
         assert seen[0] == {"metadata": {"resourceVersion": "6"}}
         assert seen[1] is None
 
-    def test_the_report_is_an_apply_that_takes_the_field_over(self, server, api):
+    def test_the_report_changes_one_annotation(self, server, api):
         server.answers = [(200, {}, b"{}")]
         api.report(3)
         [(verb, path, headers, body)] = server.asked
         assert (verb, path) == (
             "PATCH",
-            "/api/v1/namespaces/ns/pods/pod?fieldManager=in-place-restart-agent&force=true",
+            "/api/v1/namespaces/ns/pods/pod?fieldManager=in-place-restart-agent",
         )
-        assert headers["Content-Type"] == "application/apply-patch+yaml"
-        assert json.loads(body)["metadata"]["annotations"] == {"jobset.sigs.k8s.io/in-place-restart-attempt": "3"}
+        assert headers["Content-Type"] == "application/merge-patch+json"
+        assert json.loads(body) == {"metadata": {"annotations": {"jobset.sigs.k8s.io/in-place-restart-attempt": "3"}}}
 
     @pytest.mark.parametrize(
         ("answer", "text"),

@@ -67,6 +67,13 @@ def test_worker_and_probe_exclude_each_other(env, probe):
     assert "exclude each other" in problems({**env, "WORKER_COMMAND": "true", **probe})
 
 
+def test_a_worker_that_is_started_again_alone(env):
+    assert not read({**env, "WORKER_COMMAND": "true"}).worker_only
+    assert read({**env, "WORKER_COMMAND": "true", "RESTART_WORKER_ONLY": "true"}).worker_only
+    assert "RESTART_WORKER_ONLY is 'yes': set true or false" in problems({**env, "RESTART_WORKER_ONLY": "yes"})
+    assert "an agent beside the worker cannot" in problems({**env, "RESTART_WORKER_ONLY": "true"})
+
+
 @pytest.mark.parametrize("name", ["IN_PLACE_RESTART_EXIT_CODE", "STARTUP_PROBE_PORT"])
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.0", " 1", "65536", "٣", "9" * 5000])
 def test_numbers(env, name, value):

@@ -52,6 +52,7 @@ class Container:
             "SERVICE_ACCOUNT_DIR": str(self.kubelet.account),
             "IN_PLACE_RESTART_EXIT_CODE": "99",
             "FOLDER": str(self.folder),
+            **self.kubelet.env,
         }
         if not self.program:
             env["WORKER_COMMAND"] = WORKER
@@ -78,6 +79,7 @@ class Kubelet:
         agents.rights(self.cluster, sets.namespace)
         self.account = agents.account(self.cluster, sets.namespace, folder / "account")
         self.containers = {}
+        self.env = {}
 
     def sync(self):
         living = {pod["metadata"]["uid"]: pod for pod in self.sets.pods() if pod["status"]["phase"] == "Running"}
@@ -228,6 +230,26 @@ def test_a_restart_takes_two_status_writes_and_three_requests_of_each_agent(sets
     )
     # The watches of the old attempt end here, those of the new one are still open.
     assert asked == {("list", "jobsets"): 4, ("patch", "pods"): 4, ("watch", "jobsets"): 4}
+
+
+def test_where_only_workers_start_again_each_agent_makes_one_request(sets, kubelet, manager):
+    kubelet.env = {"RESTART_WORKER_ONLY": "true"}
+    sets.apply(jobset(max_restarts=3))
+    first = running(kubelet, attempt=0)
+    kubelet.until(lambda: sets.counts()["ready"] == 2, "counters that have settled")
+    start = audit.size(sets.cluster.audit_log)
+    victim = next(iter(kubelet.containers.values()))
+    victim.kill_worker()
+    running(kubelet, attempt=1, but=first.values())
+    assert not any(agents.alive(pid) for pid in first.values()), "no worker goes on with an old attempt"
+    assert [c.codes for c in kubelet.containers.values() if c is not victim] == [[], [], []]
+    assert manager.calls(start, namespace=sets.namespace) == {("patch", "jobsets/status", 200): 2}
+    account = f"system:serviceaccount:{sets.namespace}:{agents.ACCOUNT}"
+    asked = Counter(
+        (c.verb, c.resource) for c in audit.calls(sets.cluster.audit_log, start, account) if c.user == account
+    )
+    # The failed worker's agent begins at the top; its watch of the old attempt ends here.
+    assert asked == {("list", "jobsets"): 1, ("patch", "pods"): 4, ("watch", "jobsets"): 1}
 
 
 def test_two_at_once_are_one_restart_and_one_too_many_fails_the_set(sets, kubelet):

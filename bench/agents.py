@@ -2,9 +2,10 @@
 
 For each running pod it does what `agent` does in it: list the JobSet, report, watch on a connection of its own; what
 that means is decided by `agent.decision`. It also does what the kubelet would: an agent that ends is started again, one
-whose pod is deleted or whose node is silent is not. Each time that an agent lets its worker go it prints a line of
-JSON: the pod, the attempt, and the moment (monotonic seconds of the machine). With SIGUSR1 the worker of one pod fails.
-Must not measure.
+whose pod is deleted or whose node is silent is not. With --worker-only agents whose attempt is over do not end, as with
+RESTART_WORKER_ONLY: they report on a second connection and keep their watch. Each time that an agent lets its worker go
+it prints a line of JSON: the pod, the attempt, and the moment (monotonic seconds of the machine). With SIGUSR1 the
+worker of one pod fails. Must not measure.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import msgspec
 import uvloop
 
-from agent.decision import Action, Own, decide, next_attempt
+from agent.decision import Action, Own, decide, following_attempt, next_attempt
 from api import keys
 from api.meta import Base, Identity
 from controllers.resources import JOBSETS
@@ -37,6 +39,9 @@ from kube.store import ChangeKind
 from kube.transport import HttpTransport
 
 JSON = dict[str, Any]
+Connect = Callable[[], AbstractAsyncContextManager[Client]]
+"""A client with a connection of its own."""
+
 MANAGER = "in-place-restart-agent"
 UNLIMITED = 100_000
 WATCH_SECONDS = 300
@@ -71,10 +76,16 @@ class SeenPod(Base, frozen=True, kw_only=True):
 
 
 class SimulatedAgent:
-    """One run of one agent. `lifted` is called with the attempt when it lets its worker go."""
+    """One run of one agent. `lifted` is called with the attempt when it lets its worker go.
 
-    def __init__(self, client: Client, pod: SeenPod, jobset: str, lifted: Callable[[int], None]) -> None:
+    With `second` the run goes on when its attempt is over.
+    """
+
+    def __init__(
+        self, client: Client, second: Connect | None, pod: SeenPod, jobset: str, lifted: Callable[[int], None]
+    ) -> None:
         self._client = client
+        self._second = second
         self._pod = pod.metadata
         self._jobset = jobset
         self._lifted = lifted
@@ -96,20 +107,17 @@ class SimulatedAgent:
         page = await self._client.list(JOBSETS, namespace=namespace, field_selector=select)
         self._version, jobset = page.metadata.resource_version, next(iter(page.items or ()), None)
         if jobset is not None and decide(jobset, self._own) is Action.REPORT:
-            await self._report(next_attempt(jobset) if self._own.attempt is None else self._own.attempt)
-        due = self._settle(jobset)
+            await self._report(self._client, next_attempt(jobset) if self._own.attempt is None else self._own.attempt)
+        due = await self._settle(jobset)
         while due is Action.WAIT:
             due = await self._watch(select)
         return due
 
-    async def _report(self, attempt: int) -> None:
+    async def _report(self, client: Client, attempt: int) -> None:
         self._own = self._own._replace(attempt=attempt)
         name, namespace = self._pod.name, self._pod.namespace
-        metadata = {"name": name, "namespace": namespace, "annotations": {keys.IN_PLACE_RESTART_ATTEMPT: str(attempt)}}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-        await self._client.patch(
-            PODS, name, body, namespace=namespace, patch_type=PatchType.APPLY, field_manager=MANAGER, force=True
-        )
+        body = {"metadata": {"annotations": {keys.IN_PLACE_RESTART_ATTEMPT: str(attempt)}}}
+        await client.patch(PODS, name, body, namespace=namespace, patch_type=PatchType.MERGE, field_manager=MANAGER)
         self._own = self._own._replace(reported=True)
 
     async def _watch(self, select: str) -> Action:
@@ -128,13 +136,18 @@ class SimulatedAgent:
                 self._version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] == "BOOKMARK":
                     continue
-                due = self._settle(None if event["type"] == "DELETED" else event["object"])
+                due = await self._settle(None if event["type"] == "DELETED" else event["object"])
                 if due is not Action.WAIT:
                     return due
         return Action.WAIT
 
-    def _settle(self, jobset: JSON | None) -> Action:
+    async def _settle(self, jobset: JSON | None) -> Action:
         action = decide(jobset, self._own)
+        if action is Action.RESTART and jobset is not None and self._second is not None:
+            self._own = Own()
+            async with self._second() as client:
+                await self._report(client, following_attempt(jobset))
+            return Action.WAIT
         if action is not Action.LIFT:
             return action
         self._own = self._own._replace(lifted=True)
@@ -145,8 +158,11 @@ class SimulatedAgent:
 class Containers:
     """The containers of the pods of a set: one task for each pod that runs, in a task group."""
 
-    def __init__(self, client: Client, namespace: str, jobset: str, tasks: asyncio.TaskGroup) -> None:
-        self._client, self._namespace, self._jobset, self._tasks = client, namespace, jobset, tasks
+    def __init__(
+        self, client: Client, second: Connect | None, namespace: str, jobset: str, tasks: asyncio.TaskGroup
+    ) -> None:
+        self._client, self._second = client, second
+        self._namespace, self._jobset, self._tasks = namespace, jobset, tasks
         self._running: dict[str, tuple[SeenPod, asyncio.Task[None]]] = {}
 
     def seen(self, _kind: ChangeKind, old: SeenPod | None, new: SeenPod | None) -> None:
@@ -177,26 +193,31 @@ class Containers:
 
         with contextlib.suppress(asyncio.CancelledError):
             while True:
-                await SimulatedAgent(self._client, pod, self._jobset, lifted).run()
+                await SimulatedAgent(self._client, self._second, pod, self._jobset, lifted).run()
 
 
-async def run(kubeconfig: str, namespace: str, jobset: str) -> None:
+async def run(kubeconfig: str, namespace: str, jobset: str, *, worker_only: bool) -> None:
     """Until SIGTERM."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 -- we run in one
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    transport = HttpTransport(await load(kubeconfig), user_agent=MANAGER, qps=UNLIMITED, burst=UNLIMITED)
-    client = Client(transport)
-    pods = Informer(client, PODS, SeenPod, label_selector=f"{keys.JOBSET_NAME}={jobset}")
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            containers = Containers(client, namespace, jobset, tasks)
-            pods.on_event(containers.seen)
-            asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, containers.fail_one)
-            tasks.create_task(pods.run())
-            await asyncio.Event().wait()
-    finally:
-        await transport.close()
+    credentials = await load(kubeconfig)
+
+    @contextlib.asynccontextmanager
+    async def connect() -> AsyncIterator[Client]:
+        transport = HttpTransport(credentials, user_agent=MANAGER, qps=UNLIMITED, burst=UNLIMITED)
+        try:
+            yield Client(transport)
+        finally:
+            await transport.close()
+
+    async with connect() as client, asyncio.TaskGroup() as tasks:
+        pods = Informer(client, PODS, SeenPod, label_selector=f"{keys.JOBSET_NAME}={jobset}")
+        containers = Containers(client, connect if worker_only else None, namespace, jobset, tasks)
+        pods.on_event(containers.seen)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, containers.fail_one)
+        tasks.create_task(pods.run())
+        await asyncio.Event().wait()
 
 
 def main() -> None:
@@ -204,9 +225,10 @@ def main() -> None:
     parser.add_argument("--kubeconfig", required=True, help="of the cluster")
     parser.add_argument("--namespace", required=True, help="of the JobSet")
     parser.add_argument("--jobset", required=True, help="its name")
+    parser.add_argument("--worker-only", action="store_true", help="agents go on when their attempt is over")
     options = parser.parse_args()
     with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(options.kubeconfig, options.namespace, options.jobset))
+        runner.run(run(options.kubeconfig, options.namespace, options.jobset, worker_only=options.worker_only))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,9 @@ TITLES = {
     "P14 recreate 10": "the same with 30 Jobs of ten pods",
     "P14 recreate lost": "the same, where only the Jobs of the lost pods restart",
     "P14 in place": "300 Jobs with restarts in place and one process as all agents: until all have let their worker go",
+    "P14 worker only": "the same, where the agents of the other pods go on and only workers start again",
     "P15": "one worker of 50 x 100 pods fails, and all restart in place: until all agents have let their worker go",
+    "P15 worker only": "the same, where agents go on and only workers start again",
     "P16": "a program of 4 hangs under real agents: seconds after its last heartbeat until all have begun again",
     "P13 finish": "their pods succeed, until all JobSets are Completed",
 }

@@ -1,4 +1,7 @@
-"""P15: one worker of 5,000 fails, and all restart in place: until all agents have let their workers go again."""
+"""P15: one worker of 5,000 fails, and all restart in place: until all agents have let their workers go again.
+
+In two forms: the containers of all pods restart, or the workers alone, while their agents go on.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from bench.agents import MANAGER
 from bench.counts import WRITES
 from bench.phases import counted, settled
 from bench.scenarios.group import Result, Size
-from bench.scenarios.node_lost import agents, figures
+from bench.scenarios.node_lost import Lifted, agents, begun, figures
 from bench.scenarios.steps import created
-from bench.scene import STALL_SECONDS, BenchmarkError, Scene, wait
+from bench.scene import JSON, BenchmarkError, Scene
 from bench.sets import GROUP, checked, jobset, restarting_in_place, says
 from devcluster import audit
 
@@ -26,29 +29,38 @@ GATES = {"InPlaceRestart": True}
 
 
 def run(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[Result]:
-    """The set is created with its agents, and then restarts once."""
+    """The set is created with its agents, and restarts once; then once more, with other agents."""
     jobs = size.of(JOBS)
     with agents(scene) as lifted:
         pods = created(scene, restarting_in_place(jobset(jobs, size.of(PODS))))[1]
-        count = len(pods)
-        wait(lambda: len(lifted.moments(0)) == count, JOIN_SECONDS, "all agents to begin")
-        settled(lambda: says(scene, ready=jobs))
-        offset = audit.size(scene.cluster.audit_log)
-        with counted(scene) as phase:
-            begun = time.monotonic()
-            lifted.fail_one()
-            wait(lambda: len(lifted.moments(1)) >= count, STALL_SECONDS, "all agents to begin again")
-            phase.update(figures(lifted.moments(1), begun))
-            phase["reported_seconds"] = settled(lambda: says(scene, ready=jobs)) - begun
-            stayed = {pod["metadata"]["uid"] for pod in checked(scene, count)}
-        calls = audit.calls(scene.cluster.audit_log, offset)
-        writes = sum(call.verb in WRITES and call.agent.startswith(MANAGER) for call in calls)
+        begun(lifted, 0, len(pods), JOIN_SECONDS)
+        yield "P15", _restarted(scene, pods, jobs, lifted, 1)
+    # The agents that start now report the next attempt.
+    with agents(scene, worker_only=True) as lifted:
+        begun(lifted, 2, len(pods), JOIN_SECONDS)
+        yield "P15 worker only", _restarted(scene, pods, jobs, lifted, 3)
+
+
+def _restarted(scene: Scene, pods: list[JSON], jobs: int, lifted: Lifted, attempt: int) -> JSON:
+    """One worker fails, and the attempt of this number begins."""
+    count = len(pods)
+    settled(lambda: says(scene, ready=jobs))
+    offset = audit.size(scene.cluster.audit_log)
+    with counted(scene) as phase:
+        failed = time.monotonic()
+        lifted.fail_one()
+        begun(lifted, attempt, count)
+        phase.update(figures(lifted.moments(attempt), failed))
+        phase["reported_seconds"] = settled(lambda: says(scene, ready=jobs)) - failed
+        stayed = {pod["metadata"]["uid"] for pod in checked(scene, count)}
+    calls = audit.calls(scene.cluster.audit_log, offset)
+    writes = sum(call.verb in WRITES and call.agent.startswith(MANAGER) for call in calls)
     if stayed != {pod["metadata"]["uid"] for pod in pods}:
         raise BenchmarkError("pods were created again")
     phase["writes_per_agent"] = writes / count
     body = len(json.dumps(scene.request("GET", f"{scene.path('jobsets', GROUP)}/bench"), separators=(",", ":")))
     phase["watched_mib"] = watched_mib(body, phase["manager"]["status_writes"], count)
-    yield "P15", phase
+    return phase
 
 
 def watched_mib(body: int, events: int, agents: int) -> float:

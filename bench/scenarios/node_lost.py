@@ -1,7 +1,7 @@
 """P14: a node falls silent under a JobSet of 300 pods: until all run again.
 
-In four forms: 300 Jobs of one pod that are created again, 30 Jobs of ten pods that are, of 30 such Jobs only those of
-the lost pods, and 300 Jobs in place.
+In five forms: 300 Jobs of one pod that are created again, 30 Jobs of ten pods that are, of 30 such Jobs only those of
+the lost pods, and 300 Jobs in place, where the containers of the other pods restart, or their workers alone.
 
 The time runs from the taint of kube-controller-manager. How long that takes to come is left out: 40 to 50 s with its
 defaults (--node-monitor-grace-period).
@@ -51,8 +51,13 @@ def run(scene: Scene, size: Size, _: frozenset[str]) -> Iterator[Result]:
     in_place = restarting_in_place(watching_nodes(jobset(size.of(JOBS))))
     with agents(scene) as lifted:
         pods = created(scene, in_place)[1]
-        wait(lambda: len(lifted.moments(0)) == len(pods), STALL_SECONDS, "all agents to begin")
-        yield "P14 in place", _in_place(scene, pods, lifted)
+        begun(lifted, 0, len(pods))
+        yield "P14 in place", _in_place(scene, pods, lifted, 1)
+    # The agents that start now report the next attempt.
+    with agents(scene, worker_only=True) as lifted:
+        begun(lifted, 2, len(pods))
+        settled(lambda: says(scene, ready=len(pods)))
+        yield "P14 worker only", _in_place(scene, checked(scene, len(pods)), lifted, 3)
 
 
 def watching_nodes(manifest: JSON) -> JSON:
@@ -95,11 +100,11 @@ def _job(pod: JSON) -> str:
     return str(pod["metadata"]["labels"]["job-name"])
 
 
-def _in_place(scene: Scene, pods: list[JSON], lifted: Lifted) -> JSON:
+def _in_place(scene: Scene, pods: list[JSON], lifted: Lifted, attempt_number: int) -> JSON:
     count, node = len(pods), pods[0]["spec"]["nodeName"]
     with counted(scene) as phase, _silent(scene, pods) as tainted:
-        wait(lambda: len(lifted.moments(1)) >= count, STALL_SECONDS, "all agents to begin again")
-        phase.update(figures(lifted.moments(1), tainted))
+        begun(lifted, attempt_number, count)
+        phase.update(figures(lifted.moments(attempt_number), tainted))
         phase["reported_seconds"] = settled(lambda: says(scene, ready=count)) - tainted
         stayed = {pod["metadata"]["uid"] for pod in checked(scene, count)}
     lost = {pod["metadata"]["uid"] for pod in pods if pod["spec"]["nodeName"] == node}
@@ -152,10 +157,16 @@ class Lifted:
         return list(self._moments.get(number, {}).values())
 
 
+def begun(lifted: Lifted, number: int, count: int, timeout: float = STALL_SECONDS) -> None:
+    """Wait until so many agents have begun an attempt."""
+    wait(lambda: len(lifted.moments(number)) >= count, timeout, f"all agents to begin attempt {number}")
+
+
 @contextlib.contextmanager
-def agents(scene: Scene) -> Iterator[Lifted]:
+def agents(scene: Scene, *, worker_only: bool = False) -> Iterator[Lifted]:
     """The agents of all pods of the set, for the length of the block."""
-    options = ["--kubeconfig", str(scene.cluster.kubeconfig), "--namespace", scene.namespace, "--jobset", "bench"]
+    options = ["--worker-only"] if worker_only else []
+    options += ["--kubeconfig", str(scene.cluster.kubeconfig), "--namespace", scene.namespace, "--jobset", "bench"]
     with subprocess.Popen(  # noqa: S603 -- a module of ours
         [sys.executable, "-m", "bench.agents", *options], stdout=subprocess.PIPE, text=True
     ) as process:

@@ -165,18 +165,19 @@ def test_a_lost_node_costs_the_time_that_the_set_leaves_it(binaries, tmp_path):
     done = bench(*arguments, "--manager", "jobset", "-o", "json", timeout=280)
     [turn] = json.loads(done.stdout)["turns"]
     assert turn["errors"] == [], done.stderr
-    names = ("P14 recreate", "P14 recreate 10", "P14 recreate lost", "P14 in place")
+    names = ("P14 recreate", "P14 recreate 10", "P14 recreate lost", "P14 in place", "P14 worker only")
     phases = [turn["phases"][name] for name in names]
-    assert [phase["pods"] for phase in phases] == [6, 20, phases[2]["pods_created"], 6]
+    assert [phase["pods"] for phase in phases] == [6, 20, phases[2]["pods_created"], 6, 6]
     for phase in phases:
         assert phase["reported_seconds"] >= phase["seconds"] >= AFTER_SECONDS - 1  # a taint's time has whole seconds
-    again, of_ten, lost, in_place = phases
+    again, of_ten, lost, *in_place = phases
     assert again["pods_created"] == again["manager"]["creates"] == 6
     assert (of_ten["pods_created"], of_ten["manager"]["creates"]) == (20, 2)
     assert lost["pods_created"] == PODS * lost["manager"]["creates"]
-    assert in_place["pods_created"] == in_place["pods_replaced"] < 6
-    assert in_place["manager"]["creates"] == 0
-    assert in_place["manager"]["status_writes"] <= 4
+    for phase in in_place:
+        assert phase["pods_created"] == phase["pods_replaced"] < 6
+        assert phase["manager"]["creates"] == 0
+        assert phase["manager"]["status_writes"] <= 4
 
 
 @pytest.mark.e2e
@@ -188,13 +189,15 @@ def test_restarts_in_place_after_a_failure_and_after_a_hang(binaries, tmp_path):
     done = bench(*arguments, "--manager", "jobset", "-o", "json", timeout=280)
     turns = json.loads(done.stdout)["turns"]
     assert [turn["errors"] for turn in turns] == [[], []], done.stderr
-    failed, hung = turns[0]["phases"]["P15"], turns[1]["phases"]["P16"]
-    for phase in (failed, hung):
+    failed, alone = (turns[0]["phases"][name] for name in ("P15", "P15 worker only"))
+    hung = turns[1]["phases"]["P16"]
+    for phase in (failed, alone, hung):
         assert phase["reported_seconds"] >= phase["half_seconds"] > 0
         assert (phase["pods"], phase["pods_created"]) == (4, 0)
         assert phase["manager"]["status_writes"] <= 4
-    assert (failed["writes_per_agent"], failed["manager"]["creates"]) == (1, 0)
-    assert failed["watched_mib"] > 0
+    for phase in (failed, alone):
+        assert (phase["writes_per_agent"], phase["manager"]["creates"]) == (1, 0)
+        assert phase["watched_mib"] > 0
     assert hung["seconds"] >= DEADLINE_SECONDS
 
 
@@ -202,7 +205,7 @@ async def test_the_container_whose_worker_fails_starts_again_and_no_other(monkey
     started = []
 
     class Agent:
-        def __init__(self, _client, pod, *_):
+        def __init__(self, _client, _second, pod, *_):
             started.append(pod.metadata.name)
 
         async def run(self):
@@ -210,7 +213,7 @@ async def test_the_container_whose_worker_fails_starts_again_and_no_other(monkey
 
     monkeypatch.setattr(agents, "SimulatedAgent", Agent)
     async with asyncio.TaskGroup() as tasks:
-        containers = agents.Containers(None, "ns", "js", tasks)
+        containers = agents.Containers(None, None, "ns", "js", tasks)
         for name in "ab":
             meta = agents.SeenMeta(name=name, namespace="ns", uid=name)
             pod = agents.SeenPod(metadata=meta, status=agents.SeenStatus(phase="Running"))

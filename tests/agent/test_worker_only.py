@@ -1,0 +1,68 @@
+"""An agent that goes on when its attempt is over, and starts its worker again, against a real API server."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from tests.support import agents
+from tests.support.cluster import wait_for
+
+pytestmark = pytest.mark.integration
+
+ENDLESS = 'echo $$ > "$FOLDER/pid"; exec sleep 300'
+
+
+def worker_pid(stage):
+    return int(stage.file_text("pid"))
+
+
+def test_the_worker_alone_starts_again_in_the_next_attempt(stage):
+    """Twice, so that nothing of one worker is taken for the next; its processes are gone before the report."""
+    tree = '(setsid sh -c \'echo $$ > "$FOLDER/deep"; trap "" TERM; sleep 300; :\' & wait) &'
+    stage.jobset()
+    agent = stage.agent(f'{tree} echo $$ > "$FOLDER/pid"; wait', RESTART_WORKER_ONLY="true")
+    agent.wait_log("reported attempt 0")
+    for attempt in range(2):
+        stage.attempts(current=attempt, previous=attempt - 1 if attempt else None)
+        pids = [worker_pid(stage), int(stage.file_text("deep"))]
+        for name in ("pid", "deep"):
+            (stage.folder / name).unlink()
+        stage.attempts(current=attempt, previous=attempt)
+        wait_for(lambda n=attempt + 1: stage.reported() == str(n))
+        assert not any(map(agents.alive, pids))
+        assert not (stage.folder / "pid").exists(), "the barrier is up again"
+    stage.attempts(current=2, previous=1)
+    os.kill(worker_pid(stage), signal.SIGKILL)
+    assert agent.ended() == 137, "a worker that fails itself is the kubelet's to start again"
+
+
+def test_a_worker_that_ends_by_itself_in_the_second_attempt_ends_the_agent(stage):
+    stage.jobset()
+    ends = '[ -e "$FOLDER/again" ] && exit 5; touch "$FOLDER/again"; ' + ENDLESS
+    agent = stage.agent(ends, RESTART_WORKER_ONLY="true")
+    agent.wait_log("reported attempt 0")
+    stage.attempts(current=0)
+    worker_pid(stage)
+    stage.attempts(current=0, previous=0)
+    agent.wait_log("reported attempt 1")
+    stage.attempts(current=1, previous=0)
+    assert agent.ended() == 5
+
+
+def test_each_worker_has_a_watchdog_of_its_own(stage):
+    """That of the first is silent while the barrier is up; that of the second ends it."""
+    watchdog = {"PROGRESS_DEADLINE_SECONDS": "1", "FIRST_HEARTBEAT_SECONDS": "60", "TERMINATION_SECONDS": "1"}
+    stage.jobset()
+    agent = stage.agent(f"echo step; {ENDLESS}", RESTART_WORKER_ONLY="true", HEARTBEAT_LOG_PATTERN="st+ep", **watchdog)
+    agent.wait_log("reported attempt 0")
+    stage.attempts(current=0)
+    worker_pid(stage)
+    stage.attempts(current=0, previous=0)
+    agent.wait_log("reported attempt 1")
+    time.sleep(1.5)
+    assert "hangs" not in agent.log()
+    stage.attempts(current=1, previous=0)
+    assert agent.ended() == 124
+    assert agent.log().count("step\n") == 2

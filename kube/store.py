@@ -193,7 +193,7 @@ class Store(Generic[T]):
         return [obj for (space, _), obj in self._objects.items() if namespace is None or space == namespace]
 
     def by_index(self, index: str, key: str) -> Objects[T]:
-        """Objects for which the index function gave `key`, in no promised order."""
+        """Objects for which the index function gave `key`; what changed last is at the end, but for a new list."""
         return self._indexes[index].get(key)
 
     # What this process wrote

@@ -45,7 +45,7 @@ class Watches:
     ) -> None:
         ours = keys.JOBSET_NAME
         self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_key}, transform=packed)
-        indexes = {BY_OWNER: controller_uid, BY_SET: _set_key}
+        indexes = {BY_OWNER: controller_uid, BY_SET: set_key}
         self.jobs = Informer(client, JOBS, Job, indexes=indexes, label_selector=ours)
         self.services = Informer(client, SERVICES, Service)
         self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=ours)
@@ -133,7 +133,7 @@ def _service_key(js: JobSet) -> Iterable[str]:
     return [f"{js.metadata.namespace}/{subdomain(js)}"] if js.dns_enabled else []
 
 
-def _set_key(job: Job) -> Iterable[str]:
+def set_key(job: Job) -> Iterable[str]:
     return [f"{job.metadata.namespace}/{job.metadata.labels.get(keys.JOBSET_NAME, '')}"]
 
 

@@ -7,8 +7,9 @@ another change all are sorted again.
 """
 
 import dataclasses
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import Hashable, Mapping
+from operator import itemgetter
 
 from api.batch import Job
 from api.features import FeatureGates
@@ -20,34 +21,38 @@ from controllers.planning.tally import NONE, Tally, changed
 
 
 class SortedJobs:
-    """The Jobs of one JobSet as they were sorted last. Objects are compared by identity: caches never change one."""
+    """The Jobs of one JobSet as they were sorted last."""
 
     def __init__(self) -> None:
         self._circumstances: Hashable = None
-        self._jobs: dict[int, Job] = {}
+        self._jobs: tuple[Job, ...] = ()
         self._sorted: ChildJobs | None = None
 
     def sort(
         self, js: JobSet, jobs: tuple[Job, ...], layout: Layout, gates: FeatureGates, departed: tuple[Job, ...] = ()
     ) -> ChildJobs:
         """What `sort_jobs` gives."""
-        ids, circumstances = set(map(id, jobs)), _circumstances(js, gates)
-        gone, new = self._jobs.keys() - ids, ids - self._jobs.keys()
-        before, after = [self._jobs[old] for old in gone], _of(jobs, new)
-        found = known = self._sorted if circumstances == self._circumstances and not departed else None
-        if known is not None and len(before) + len(after) > len(jobs):
-            found = None
-        elif known is not None and (before or after):
-            was, is_now = sort_jobs(js, before, layout, gates), sort_jobs(js, after, layout, gates)
-            found = _exchanged(known, was, is_now, layout)
+        circumstances, found = _circumstances(js, gates), None
+        if self._sorted is not None and circumstances == self._circumstances and not departed:
+            found = self._again(self._sorted, js, jobs, layout, gates)
         if found is None:
             found = sort_jobs(js, jobs, layout, gates, departed)
         # A departed Job is not among `jobs`, and what follows from it may be over with the next plan.
-        self._sorted, self._circumstances = None if departed else found, circumstances
-        for old in gone:
-            del self._jobs[old]
-        self._jobs.update((id(job), job) for job in after)
+        self._sorted, self._circumstances, self._jobs = None if departed else found, circumstances, jobs
         return found
+
+    def _again(
+        self, known: ChildJobs, js: JobSet, jobs: tuple[Job, ...], layout: Layout, gates: FeatureGates
+    ) -> ChildJobs | None:
+        """`known`, with what has changed since; None where all have to be sorted, or where that is quicker."""
+        differences = _differences(self._jobs, jobs)
+        if differences is None:
+            return None
+        before, after = differences
+        if not before and not after:
+            return known
+        was, is_now = sort_jobs(js, before, layout, gates), sort_jobs(js, after, layout, gates)
+        return _exchanged(known, was, is_now, layout)
 
 
 def _circumstances(js: JobSet, gates: FeatureGates) -> Hashable:
@@ -63,15 +68,27 @@ def _circumstances(js: JobSet, gates: FeatureGates) -> Hashable:
     )
 
 
-def _of(jobs: tuple[Job, ...], ids: set[int]) -> list[Job]:
-    """Those of these identities. The index by owner has the last that changed at the end."""
-    found: list[Job] = []
-    for job in reversed(jobs):
-        if len(found) == len(ids):
-            break
-        if id(job) in ids:
-            found.append(job)
-    return found
+def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Job], tuple[Job, ...]] | None:
+    """The Jobs that are gone and those that are new. None where these are many, or in another order than the cache's.
+
+    The cache keeps the order, and puts what changes at the end. So up to the next Job that is gone, `now` goes on as
+    `before` does: where that is, is found by bisection, and that it is so, by a comparison of both up to there.
+    """
+    gone: list[Job] = []
+
+    def moved(at: int) -> bool:
+        return before[at] is not now[at - len(gone)]
+
+    start = 0
+    while start < len(before):
+        shift = len(gone)
+        end = bisect_left(range(min(len(before), len(now) + shift)), True, start, key=moved)
+        if before[start:end] != now[start - shift : end - shift] or shift > len(now) / 2:
+            return None
+        gone += before[end : end + 1]
+        start = end + 1
+    new = now[len(before) - len(gone) :]
+    return None if len(gone) + len(new) > len(now) / 2 else (gone, new)
 
 
 def _exchanged(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:
@@ -106,12 +123,15 @@ def _moved(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Chi
     """The children without some and with others, in their order."""
     if not before and not after:
         return known
-    children = list(known)
-    for child in before:
-        del children[bisect_left(children, by_index(child), key=by_index)]
-    for child in after:
-        insort(children, child, key=by_index)
-    return tuple(children)
+    changes = [(by_index(child), is_new, child) for is_new, some in enumerate((before, after)) for child in some]
+    children: list[Child] = []
+    start = 0
+    for index, is_new, child in sorted(changes, key=itemgetter(0, 1)):
+        place = bisect_left(known, index, start, key=by_index)
+        children += known[start:place]
+        children += [child] * is_new
+        start = place if is_new else place + 1
+    return (*children, *known[start:])
 
 
 def _completed(known: ChildJobs, before: ChildJobs, after: ChildJobs) -> Mapping[str, Indexes] | None:

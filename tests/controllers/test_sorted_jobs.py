@@ -52,7 +52,7 @@ OF_STATUS = ("restart", "record", "job restart")
 NUMBERS = st.integers(0, 3)
 """Few Jobs, so that several changes happen to each: those of the first ReplicatedJob, and one of the second."""
 CHANGES = st.one_of(
-    st.tuples(st.just("status"), NUMBERS, STATUSES),
+    st.tuples(st.sampled_from(["status", "status in its place"]), NUMBERS, STATUSES),
     st.tuples(st.just("labels"), NUMBERS, ODD),
     st.tuples(st.sampled_from(["suspend", "delete", "remove", "add", "depart"]), NUMBERS, st.none()),
     st.tuples(st.sampled_from([*OF_STATUS, "resize"]), st.integers(0, 1), st.none()),
@@ -80,6 +80,9 @@ class Set:
             self.js = replace(self.js, spec=replace(self.js.spec, replicated_jobs=sized))
             return
         uid = [*self.all][number]
+        if what == "status in its place":  # the cache never does that
+            self.jobs.update({uid: with_status(self.jobs[uid], **(to or {}))} if uid in self.jobs else {})
+            return
         job = self.jobs.pop(uid, None)  # what changes comes last, as in the index by owner, and is another object
         if what == "add":
             self.jobs[uid] = replace(job or self.all[uid])

@@ -60,6 +60,15 @@ def test_an_index_shows_what_a_scan_shows(script):
         agrees(store)
 
 
+def test_what_changed_last_is_at_the_end_and_the_others_keep_their_order():
+    """Large sets are planned quickly because of that (controllers/planning/sorted_jobs.py)."""
+    store: Store[Thing] = Store({"size": values})
+    for version, name in enumerate("abcdbfa", start=1):
+        store.apply(thing(name, version, size=1))
+    store.overlay(thing("c", 10, size=1))
+    assert [obj.metadata.name for obj in store.by_index("size", "1")] == [*"dbfac"]
+
+
 def test_what_an_index_gives_may_be_changed_by_the_caller():
     store: Store[Thing] = Store({"size": values})
     store.apply(thing("a", 1, size=1))

@@ -17,6 +17,10 @@ MESSAGE_LIMIT = 2048
 """Characters of a Status message that are kept: enough for an Event note (1024 bytes) and a log line."""
 
 
+_BEYOND_ETCD = ("etcdserver: request is too large", "trying to send message larger than max")
+"""In the API server's answer 500: what etcd says, and what its client says of an object that is larger still."""
+
+
 class KubeError(Exception):
     """Base of everything `kube` raises on purpose."""
 
@@ -109,6 +113,11 @@ class ApiError(KubeError):
 
     def has_cause(self, reason: str) -> bool:
         return any(cause.reason == reason for cause in self.causes)
+
+    @property
+    def too_large(self) -> bool:
+        """Whether the object would be larger than etcd stores, or than the API server takes."""
+        return self.code == 413 or any(words in self.message for words in _BEYOND_ETCD)
 
 
 class BadRequest(ApiError):

@@ -41,7 +41,7 @@ from controllers.planning.actions import (
 from controllers.planning.node_failure import REASON
 from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
-from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
+from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, NotFound
 from kube.events import NOTE_LIMIT, Recorder, Reference
 from kube.parallel import Failure, each
 from kube.patches import merge_diff
@@ -50,6 +50,12 @@ from kube.store import Store
 
 COUNT_BYTES = 24
 """Bytes of a note that are kept for "and N more"."""
+
+STATUS_TOO_LARGE = (
+    "the status cannot be stored: with it the JobSet would be larger than etcd allows (1.5 MiB by default); until it"
+    " is stored, the JobSet neither restarts nor ends: replace it by several JobSets, or move long texts of its"
+    " templates to ConfigMaps"
+)
 
 T = TypeVar("T")
 Child = TypeVar("Child", Claim, Service)
@@ -302,6 +308,10 @@ class Executor:
             )
         except NotFound:
             return None
+        except ApiError as error:
+            if error.too_large:
+                self.event(js, Event("Warning", "StatusTooLarge", f"{STATUS_TOO_LARGE}: {error.message}"))
+            raise
         self.caches.jobsets.overlay(stored)
         return stored
 

@@ -13,7 +13,7 @@ from api.jobset_status import JobSetStatus
 from controllers.jobset.execute import Caches, Executor, FailedWrites, each
 from controllers.planning.actions import CreateJob, Event, Plan
 from kube.controller import is_terminal
-from kube.errors import Conflict, Forbidden, KubeError, NotFound, Status, parse_status, retry_after
+from kube.errors import Conflict, Forbidden, KubeError, NotFound, ServerError, Status, parse_status, retry_after
 from kube.store import Store
 from tests.support.stored_sets import jobset, rjob
 from tests.support.world import World
@@ -147,6 +147,31 @@ async def test_the_stored_status_is_reported_even_if_the_plan_fails(refused, cha
     with pytest.raises(FailedWrites) if refused and not changed else contextlib.nullcontext():
         await runs.execute(jobset(), plan, stored.append)
     assert stored == [getattr(plan, told)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["etcdserver: request is too large", "rpc error: trying to send message larger than max (2097999 vs. 2097152)"],
+)
+@pytest.mark.parametrize("jobs_refused", [False, True])
+async def test_a_status_that_is_too_large_is_told_and_tried_again(words, jobs_refused):
+    client, notes = Script(patch=[ServerError(500, Status(message=words))]), Notes()
+    client.raises["create"] = [Forbidden(403, Status(message="quota"))] * jobs_refused
+    plan = creations(1)
+    plan = dataclasses.replace(plan, actions=plan.actions if jobs_refused else (), events=())
+    with pytest.raises(FailedWrites if jobs_refused else ServerError) as refused:
+        await executor(client, notes).execute(jobset(), plan)
+    assert not is_terminal(refused.value)
+    [(_, note)] = [(reason, note) for reason, note in notes.notes if reason == "StatusTooLarge"]
+    assert "larger than etcd allows" in note
+    assert note.endswith(words)
+
+
+async def test_another_error_of_the_server_is_not_taken_for_that():
+    client, notes = Script(patch=[ServerError(500, Status(message="etcdserver: request timed out"))]), Notes()
+    with pytest.raises(ServerError):
+        await executor(client, notes).execute(jobset(), dataclasses.replace(creations(1), actions=(), events=()))
+    assert notes.notes == []
 
 
 async def test_no_event_is_recorded_for_a_status_that_was_not_stored():

@@ -19,6 +19,9 @@ _PART = re.compile(r"(?<![^,])([0-9]{1,10})(?:-([0-9]{1,10}))?(?![^,])", re.ASCI
 LONG = 4096
 """Bytes of text that people may still want to read."""
 
+LONG_TOGETHER = 32_768
+"""Bytes of all such texts of one JobSet: where it has more than eight ReplicatedJobs, each has an equal part of it."""
+
 _BITS = "bits:"
 _MOST_BITS = 1 << 21
 """Bits that are read: a longer bitmap, which names Jobs that no set may have, would take more memory than its text."""
@@ -86,6 +89,11 @@ def _gaps(edges: Iterable[int]) -> Iterator[tuple[int, int]]:
     return (gap for number, gap in enumerate(pairwise(edges)) if number % 2 == 0)
 
 
+def longest_text(texts: int) -> int:
+    """Bytes from which on each of so many texts is a bitmap if that is shorter."""
+    return min(LONG, LONG_TOGETHER // max(texts, 1))
+
+
 def parse_indexes(text: str, limit: int) -> Indexes:
     """The indexes below `limit` that the text names. Parts that cannot be read name none."""
     if text.startswith(_BITS):
@@ -94,10 +102,10 @@ def parse_indexes(text: str, limit: int) -> Indexes:
     return Indexes((int(first), min(int(last or first) + 1, limit)) for first, last in found)
 
 
-def format_indexes(indexes: Indexes) -> str:
-    """The shortest text: from three neighbours on, an interval; or, if that is long, a bitmap."""
+def format_indexes(indexes: Indexes, long: int = LONG) -> str:
+    """The shortest text: from three neighbours on, an interval; or, if that has more than `long` bytes, a bitmap."""
     text = ",".join(_texts(indexes))
-    if len(text) <= LONG:
+    if len(text) <= long:
         return text
     last = max(end for _, end in indexes.intervals)
     if last > _MOST_BITS or last / 6 + len(_BITS) + 4 > len(text):

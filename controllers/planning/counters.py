@@ -8,7 +8,7 @@ from collections import Counter
 import msgspec
 
 from api.batch import pods_at_once
-from api.indexes import format_indexes
+from api.indexes import format_indexes, longest_text
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, keep
@@ -27,6 +27,7 @@ def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
     """One entry for each ReplicatedJob of the spec, by name descending, zeros included."""
     failed = Counter(child.replicated_job for child in children.failed if not child.gone)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
+    long = longest_text(len(js.spec.replicated_jobs))
     return tuple(
         ReplicatedJobStatus(
             name=name,
@@ -35,7 +36,7 @@ def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
             failed=failed[name],
             active=children.tally(name).with_pods,
             suspended=children.tally(name).suspended,
-            completed_indexes=format_indexes(children.completed[name]),
+            completed_indexes=format_indexes(children.completed[name], long),
             **(keep((*REACHED, *RESTARTS_OF_JOBS), stored[name]) if name in stored else {}),
         )
         for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True)

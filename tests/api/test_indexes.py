@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.indexes import LONG, Indexes, format_indexes, parse_indexes
+from api.indexes import LONG, LONG_TOGETHER, Indexes, format_indexes, longest_text, parse_indexes
 from api.keys import MAX_INT32
 from tests.support.work import memory, steps
 
@@ -77,6 +77,16 @@ def test_long_text_is_a_bitmap_and_means_the_same(more, step, limit):
 
 def test_the_worst_case_of_100000_jobs_stays_small():
     assert len(format_indexes(Indexes.of(range(0, 100_000, 2)))) < 17_000
+
+
+def test_many_texts_share_what_people_may_want_to_read():
+    assert longest_text(0) == longest_text(8) == LONG
+    assert all(longest_text(texts) * texts <= LONG_TOGETHER for texts in (9, 97, 1000, 100_000))
+    indexes = Indexes.of(range(0, 1024, 2))
+    assert format_indexes(indexes).startswith("0,2,4,")
+    text = format_indexes(indexes, longest_text(97))
+    assert text.startswith("bits:")
+    assert parse_indexes(text, 1024) == indexes
 
 
 def test_a_few_indexes_far_apart_are_text():

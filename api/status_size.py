@@ -1,0 +1,49 @@
+"""How large the status of a JobSet may become. Pure.
+
+etcd stores an object with its status, so a JobSet that is admitted may outgrow what etcd stores later, when Jobs have
+completed, failed or been restarted.
+"""
+
+from api.failure_actions import MAX_REPLICAS_TO_RESTART
+from api.indexes import longest_text
+from api.jobset import JobSet, ReplicatedJob
+
+ETCD_LIMIT = 1_572_864
+"""Bytes of the largest object that etcd stores unless it is configured otherwise (--max-request-bytes)."""
+
+HISTORY = 80 * 1024
+"""Bytes of all that does not grow with the spec: conditions, attempts, recoveries, failed nodes."""
+
+RULE = 768
+"""Bytes for each rule of the failure policy: how often it was applied, and its step."""
+
+ENTRY = 350
+"""Bytes for each ReplicatedJob beside names and numbers: its counts, and what managedFields say of them."""
+
+NUMBERS = 6
+"""Counts of Jobs in an entry."""
+
+RESTARTS = 6
+"""Bytes for each Job of those that may be restarted alone: two lists of numbers of two digits. The Go JobSet has the
+same lists."""
+
+LISTS = 120
+"""Bytes for the names of these two lists."""
+
+
+def largest_status(js: JobSet, *, alone: bool) -> int:
+    """Bytes of the JSON of the status at its largest, with what managedFields say of it.
+
+    `alone`: whether some Jobs may be restarted alone.
+    """
+    rules = js.spec.failure_policy.rules if js.spec.failure_policy else ()
+    long = longest_text(len(js.spec.replicated_jobs))
+    return HISTORY + len(rules) * RULE + sum(_entry(rjob, long, alone) for rjob in js.spec.replicated_jobs)
+
+
+def _entry(rjob: ReplicatedJob, long: int, alone: bool) -> int:
+    """Of one ReplicatedJob. `long`: from how many bytes on its completed indexes are a bitmap."""
+    digits = len(str(rjob.replicas))
+    indexes = min(rjob.replicas * (digits + 1), max(long, rjob.replicas // 6 + 16))
+    restarts = LISTS + RESTARTS * min(rjob.replicas, MAX_REPLICAS_TO_RESTART) if alone else 0
+    return ENTRY + 2 * len(rjob.name) + NUMBERS * digits + indexes + restarts

@@ -66,6 +66,7 @@ BEFORE: tuple[SubjectCheck, ...] = (
     depends_on.not_on_the_first,
     names.subdomain,
     size.size,
+    size.in_etcd,
     managed_by.domain_prefixed_path,
 )
 PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (

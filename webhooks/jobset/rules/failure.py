@@ -151,13 +151,13 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
 
 
 def _gates(subject: Subject) -> Iterator[FieldError]:
-    for path, action in _actions(subject.failure_policy):
+    for path, action in actions_of(subject.failure_policy):
         if not action.enabled(subject.gates):
             refusal = RESTART_JOB_GATE if action in _GO_ACTIONS else RESTART_REPLICATED_JOB_GATE
             yield refusal.at(path, action=action.name, gate=action.gate)
 
 
-def _actions(policy: FailurePolicy) -> Iterator[tuple[Path, FailureAction]]:
+def actions_of(policy: FailurePolicy) -> Iterator[tuple[Path, FailureAction]]:
     """The actions that the policy may take, and where it names them."""
     for i, rule in enumerate(policy.rules):
         yield RULES.at(i, "action"), action_of(rule.action)
@@ -169,7 +169,7 @@ def _actions(policy: FailurePolicy) -> Iterator[tuple[Path, FailureAction]]:
 
 def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
     """For some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
-    asked = dict.fromkeys(action for _, action in _actions(subject.failure_policy))
+    asked = dict.fromkeys(action for _, action in actions_of(subject.failure_policy))
     actions = [action for action in asked if action.restarts_part and action.enabled(subject.gates)]
     if not actions:
         return

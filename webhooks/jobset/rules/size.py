@@ -1,4 +1,4 @@
-"""The size of one JobSet: a larger one would take the controller's time from all others. Pure.
+"""The size of one JobSet: a larger one would take the controller's time from all others, or not fit into etcd. Pure.
 
 See docs/reference/validation.md#size.
 """
@@ -6,8 +6,10 @@ See docs/reference/validation.md#size.
 from collections.abc import Iterator
 
 from api.batch import pods_at_once
-from api.field import ErrorType, FieldError, Rule
+from api.field import SPEC, ErrorType, FieldError, Rule, Severity
 from api.keys import MAX_INT32
+from api.status_size import ETCD_LIMIT, largest_status
+from webhooks.jobset.rules.failure import actions_of
 from webhooks.jobset.subject import Entry, Subject
 
 JOBS = Rule(
@@ -24,6 +26,17 @@ PODS = Rule(
     fix="split it, or raise limits.podsPerSet in the manager's configuration",
     source="docs/reference/validation.md#size",
 )
+STORED = Rule(
+    id="size-in-etcd",
+    type=ErrorType.TOO_LONG,
+    message="with its status this JobSet may take {size} KiB, and etcd stores at most {most}: then the status cannot be"
+    " written, and the set never ends",
+    fix="split it, or move scripts to ConfigMaps",
+    source="docs/reference/validation.md#size",
+    severity=Severity.WARNING,
+)
+NEAR = ETCD_LIMIT * 9 // 10
+"""Bytes from which on a set is near the limit: other clients have entries in its managedFields, too."""
 
 
 def size(js: Subject) -> Iterator[FieldError]:
@@ -33,6 +46,15 @@ def size(js: Subject) -> Iterator[FieldError]:
         if total > most:
             largest = max(js.entries, key=count)
             yield rule.at(largest.path.at("replicas"), most=most, count=total)
+
+
+def in_etcd(js: Subject) -> Iterator[FieldError]:
+    """Whether etcd has room for the set with its status. A warning, since its limit may have been raised."""
+    actions = (action for _, action in actions_of(js.failure_policy))
+    alone = any(action.restarts_part and action.enabled(js.gates) for action in actions)
+    total = js.size + largest_status(js.js, alone=alone)
+    if total > NEAR:
+        yield STORED.at(SPEC.at("replicatedJobs"), size=f"{total // 1024:,}", most=f"{ETCD_LIMIT // 1024:,}")
 
 
 def _jobs(entry: Entry) -> int:

@@ -118,17 +118,20 @@ def test_a_goal_says_by_how_much_it_is_missed(goal, verdict):
 
 
 def test_times_are_judged_by_the_median_of_ratios():
-    turns = [turn(OURS, n, P1=phase(s), P4=phase(2)) for n, s in enumerate((12, 14, 40), start=1)]
-    turns += [turn(FLOOR, n, P1=phase(10), P4=phase(1)) for n in (1, 2, 3)]
+    turns = [turn(OURS, n, P1=phase(s), P4=phase(2), P5_resume=phase(11)) for n, s in enumerate((12, 14, 40), start=1)]
+    turns += [turn(FLOOR, n, P1=phase(10), P4=phase(1), P5_resume=phase(10)) for n in (1, 2, 3)]
     found = results(*turns)
     assert goal_of(found, "P1:").value == pytest.approx(1.4)
-    assert goal_of(found, "P4:").verdict() == "missed by 54%"
+    assert goal_of(found, "P4:").verdict() == "missed by 60%"
+    assert goal_of(found, "P5 resume:").reached
     assert not [of for of in goals.goals(found, OURS) if of.name.startswith("P2")], "not measured, not judged"
 
 
 def test_exclusive_placement_is_compared_with_the_managers_own_plain_pods():
-    found = results(turn(OURS, 1, P3_plain_create=phase(4), P3_create=phase(7, refused_pods=2)))
+    plain = {"P3_plain_create": phase(4), "P3_plain_restart": phase(10)}
+    found = results(turn(OURS, 1, P3_create=phase(7, refused_pods=2), P3_restart=phase(11), **plain))
     assert goal_of(found, "P3 create").value == 1.75
+    assert goal_of(found, "P3 restart").reached
     assert goal_of(found, "refused creations of pods").verdict() == "missed"
 
 
@@ -151,10 +154,10 @@ def test_many_sets_may_write_more_than_one():
 
 
 def test_small_sets_are_compared_with_themselves_alone():
-    found = results(turn(OURS, 1, P6_alone=phase(1.0), P6_beside=phase(3.5)))
+    found = results(turn(OURS, 1, P6_alone=phase(1.0), P6_beside=phase(2.6)))
     median, longest = (of for of in goals.goals(found, OURS) if of.name.startswith("P6"))
-    assert (median.value, median.reached) == (1.25, True)
-    assert (longest.value, longest.reached) == (2.5, False)
+    assert (median.value, median.reached) == (pytest.approx(0.8), True)
+    assert (longest.value, longest.reached) == (pytest.approx(1.6), False)
 
 
 def test_restarts_in_place_and_after_a_hang_are_judged():

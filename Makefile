@@ -88,7 +88,7 @@ bench-admission: $(READY) ## Measure admission: latency at 500 reviews a second,
 	@$(BIN)/python -m bench.admission $(ARGS)
 
 .PHONY: bench-plan
-bench-plan: $(READY) ## Time one plan of the reconcile loop for up to 20,000 Jobs (ARGS="-o json")
+bench-plan: $(READY) ## Time one plan of the reconcile loop for up to 100,000 Jobs (ARGS="-o json")
 	@$(BIN)/python -m bench.plan $(ARGS)
 
 .PHONY: bench-many

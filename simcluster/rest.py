@@ -49,16 +49,16 @@ class Request:
         return self.method == "GET" and self.query.get("watch") in {"1", "true"}
 
     def json(self) -> JSON:
-        """The body, {} for none. Raises `RefusedError` for one that is not JSON, such as client-go's protobuf."""
+        """The body, {} for none. Raises `RefusedError` for what is no JSON object, such as client-go's protobuf."""
         content = self.headers.get("content-type", "application/json")
         if self.body and "json" not in content:
             message = f"{self.method} {self.path}: this server reads JSON only, not {content}"
             raise RefusedError(415, "UnsupportedMediaType", message)
         try:
-            body: JSON = msgspec.json.decode(self.body) if self.body else {}
-        except msgspec.DecodeError as error:
-            raise RefusedError(400, "BadRequest", f"{self.method} {self.path}: the body is no JSON: {error}") from None
-        return body
+            return msgspec.json.decode(self.body, type=JSON) if self.body else {}
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            message = f"{self.method} {self.path}: the body is no JSON object: {error}"
+            raise RefusedError(400, "BadRequest", message) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,14 +237,26 @@ def test_what_no_cluster_would_have_is_refused(server):
 
 @pytest.mark.parametrize(
     ("content", "body", "code"),
-    [("application/vnd.kubernetes.protobuf", b"k8s\0\n", 415), ("application/json", b"k8s\0\n", 400), ("", b"{", 400)],
+    [
+        ("application/vnd.kubernetes.protobuf", b"k8s\0\n", 415),
+        ("application/json", b"k8s\0\n", 400),
+        ("application/json", b'{"kind": "\xff"}', 400),
+        ("", b"{", 400),
+        ("", b"null", 400),
+        ("", b"[]", 400),
+    ],
 )
-def test_a_body_that_is_no_json_is_refused(server, content, body, code):
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", JOBS_PATH), ("DELETE", JOBS_PATH), ("DELETE", f"{JOBS_PATH}/train-00-workers-0")],
+)
+def test_a_body_that_is_no_json_object_is_refused(server, method, path, content, body, code):
     headers = {"user-agent": "test", **({"content-type": content} if content else {})}
-    answer = server.handle(Request("POST", JOBS_PATH, {}, headers, body))
+    answer = server.handle(Request(method, path, {}, headers, body))
     assert isinstance(answer, Answer)
     assert answer.status == code
-    assert json.loads(answer.body)["message"].startswith(f"POST {JOBS_PATH}: ")
+    assert json.loads(answer.body)["message"].startswith(f"{method} {path}: ")
+    assert len(server.storage["jobs"].objects) == FLEET.jobsets * FLEET.jobs, "nothing is created or deleted"
 
 
 @pytest.mark.parametrize(

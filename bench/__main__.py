@@ -15,6 +15,7 @@ from typing import Any
 
 from app import local
 from bench import managers, once, plots, run, runs, show
+from bench.ending import unwound_by_sigterm
 from bench.machine import machine, revision
 from bench.options import positive
 from bench.scenarios.group import Size
@@ -28,6 +29,7 @@ OF_P10 = {"P1", "P2", "P3", "P4"}
 RESULTS = "results.json"
 
 
+@unwound_by_sigterm()
 def main() -> int:
     options = _options()
     try:

@@ -31,6 +31,7 @@ from rich.table import Table
 from app import local
 from bench import managers
 from bench.counts import counts
+from bench.ending import unwound_by_sigterm
 from bench.machine import machine
 from bench.options import positive
 from bench.phases import counted, measured
@@ -73,6 +74,7 @@ class Size:
         return self.sets * self.jobs
 
 
+@unwound_by_sigterm()
 def main() -> int:
     options = _options()
     size = Size(options.sets, failures=min(options.failures, options.sets), rest_seconds=options.rest_seconds)

@@ -23,6 +23,7 @@ from rich.table import Table
 
 from api import keys
 from app import local
+from bench.ending import unwound_by_sigterm
 from bench.machine import machine
 from bench.options import positive
 from bench.placement_run import Bench, Size, run
@@ -55,6 +56,7 @@ VARIANTS = {PLAIN.name: PLAIN, **{pods: Variant(pods, pods=pods) for pods in get
 USUAL = "plain,webhooks,policies"
 
 
+@unwound_by_sigterm()
 def main() -> int:
     options = _options()
     try:

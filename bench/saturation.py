@@ -22,6 +22,7 @@ from bench import proc
 from bench.admission import samples
 from bench.admission.load import cores, server
 from bench.closed_loop import Load, run
+from bench.ending import unwound_by_sigterm
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
 CONNECTIONS = (1, 16, 64)
@@ -96,6 +97,7 @@ def rows(result: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     ]
 
 
+@unwound_by_sigterm()
 def main() -> None:
     options = _options()
     ours, theirs = cores()

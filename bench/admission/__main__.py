@@ -12,6 +12,7 @@ from typing import Any
 
 from bench.admission.cpu import cases
 from bench.admission.load import ROOT, Load, measure
+from bench.ending import unwound_by_sigterm
 from devcluster.errors import DevclusterError
 
 GOAL_P99_MS = 10.0
@@ -22,6 +23,7 @@ GOAL_RULES_MS = 20.0
 """A thousand rules, so a rule 20 microseconds."""
 
 
+@unwound_by_sigterm()
 def main() -> int:
     options = _options()
     load = Load(options.rate, options.seconds, options.warm_up)

@@ -20,6 +20,7 @@ from app import local
 from bench.dashboard.evaluate import evaluate
 from bench.dashboard.picture import draw
 from bench.dashboard.scrape import EVERY, Scrapes, scraping
+from bench.ending import unwound_by_sigterm
 from bench.scene import JSON, BenchmarkError, Scene, say, wait
 from bench.sets import GROUP, fail_one, jobset
 from devcluster.assets import Sources, locate
@@ -129,6 +130,7 @@ def measured(seconds: int) -> Scrapes:
     return scrapes
 
 
+@unwound_by_sigterm()
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.dashboard", description=__doc__)
     parser.add_argument("--seconds", type=int, default=120, help="of load (default %(default)s)")

@@ -8,10 +8,12 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
+from bench.ending import unwound_by_sigterm
 from bench.simulated.fleet import Fleet
 from bench.simulated.run import GOAL_KIB_PER_NODE, GOAL_PODS_PER_SECOND, JSON, SimulationError, measure, rows
 
 
+@unwound_by_sigterm()
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.simulated", description=__doc__)
     own = shlex.join([sys.executable, "-m", "app", "manager"])

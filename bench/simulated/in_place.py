@@ -25,6 +25,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.ending import unwound_by_sigterm
 from bench.goals import IN_PLACE_STATUS_WRITES, WRITES_PER_AGENT
 from bench.options import numbers, positive
 from bench.proc import cpu_seconds, memory_mib, reset_peak
@@ -115,6 +116,7 @@ def exponent(results: list[JSON], field: str) -> float | None:
     return statistics.linear_regression(sizes, figures).slope
 
 
+@unwound_by_sigterm()
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.simulated.in_place",

@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from bench.ending import unwound_by_sigterm
 from bench.options import numbers
 from bench.proc import cpu_seconds, memory_mib, shared_once_mib
 from bench.simulated import sizes
@@ -153,6 +154,7 @@ def slope(results: list[JSON], field: str) -> float:
     return statistics.linear_regression([line["sets"] for line in results], [line[field] for line in results]).slope
 
 
+@unwound_by_sigterm()
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m bench.simulated.many", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

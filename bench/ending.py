@@ -1,0 +1,35 @@
+"""A benchmark that is told to end by SIGTERM ends what it has started, as with Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from types import FrameType
+
+EXIT_CODE = 128 + signal.SIGTERM
+"""What shells report for a process that SIGTERM has ended."""
+
+
+@contextlib.contextmanager
+def unwound_by_sigterm() -> Iterator[None]:
+    """Decorates a `main`, which must run in the main thread: SIGTERM raises `SystemExit` in it.
+
+    So every `with` and `finally` ends its processes. They take some seconds for that, in which another SIGTERM changes
+    nothing.
+    """
+    before = signal.signal(signal.SIGTERM, _unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _unwind(_number: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, _already_unwinding)
+    sys.exit(EXIT_CODE)
+
+
+def _already_unwinding(_number: int, _frame: FrameType | None) -> None:
+    """A process that is started while others end must not inherit that SIGTERM is ignored, so it is handled."""

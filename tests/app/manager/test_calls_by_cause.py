@@ -1,6 +1,7 @@
 """What the controllers ask of the API server in the life of one JobSet of 20 Jobs, exactly.
 
-docs/performance.md has the table. Time is virtual, so the same happens in every run. tests/e2e/test_calls_by_cause.py counts the same on a real control plane.
+docs/performance.md has the table. Time is virtual, so the same happens in every run. tests/e2e/test_calls_by_cause.py
+counts the same on a real control plane, and what admission adds.
 """
 
 from __future__ import annotations

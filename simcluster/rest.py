@@ -28,6 +28,9 @@ LISTS = 16
 
 encode = msgspec.json.Encoder().encode
 
+TOO_OLD = encode({"type": "ERROR", "object": status(410, "Expired", "too old resource version")}) + b"\n"
+"""The last line of a watch that cannot be continued."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -143,6 +146,7 @@ class Rest:
         self._find = find
         self._lists: dict[str, tuple[int, list[Item]]] = {}
         self._bookmarks: set[Callable[[], None]] = set()
+        self._expiries: set[Callable[[], None]] = set()
 
     def handle(self, request: Request) -> Answer | Stream:
         """Answer one request."""
@@ -165,6 +169,12 @@ class Rest:
         """Send a bookmark on every watch."""
         for send in self._bookmarks:
             send()
+
+    def expire(self) -> None:
+        """Forget what has happened, and end every watch for that reason (410): who watches has to list again."""
+        self.server.storage.compact()
+        for end in tuple(self._expiries):
+            end()
 
     def target(self, path: str) -> Target:
         """What a path is about. Raises `RefusedError` for what is not served."""
@@ -267,6 +277,11 @@ class Rest:
             def end() -> None:
                 unwatch()
                 self._bookmarks.discard(mark)
+                self._expiries.discard(expire)
+
+            def expire() -> None:
+                write(TOO_OLD)
+                end()
 
             for line in before:
                 write(line)
@@ -274,6 +289,7 @@ class Rest:
                 write(watch.bookmark(self.server.storage.version, INITIAL_END))
             unwatch = watch.collection.watch(Watcher(watch.scope, lambda event: write(watch.line(event))))
             self._bookmarks.add(mark)
+            self._expiries.add(expire)
             return end
 
         return Stream(begin)

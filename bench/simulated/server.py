@@ -1,7 +1,7 @@
 """The simulated API server as a process: `python -m bench.simulated.server --folder DIR`. Prints "ready PORT".
 
 Beside the API it answers `/simulated/...`: what has been asked, how far the JobSets are, and at will a Job or a worker
-fails.
+fails, or all watches end.
 """
 
 import argparse
@@ -52,6 +52,7 @@ class Server:
             "/simulated/counts": lambda _: self.counts(),
             "/simulated/running": lambda _: self.running(),
             "/simulated/fail": lambda query: self.fail(query["namespace"], query["name"]),
+            "/simulated/expire": lambda _: self.api.expire(),
         }
         """What the benchmark asks for, by path."""
         self.agents: Agents | None = None

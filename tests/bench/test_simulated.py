@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 
 from api import keys
-from bench.simulated import many
 from bench.simulated.fleet import NAMESPACE, Fleet, fill, jobset
 from bench.simulated.run import measure, rows
 from bench.simulated.server import Server
@@ -154,6 +153,28 @@ def test_a_watch_from_before_what_is_remembered_has_to_list_again(server):
         server.cluster.fail((NAMESPACE, f"train-00-workers-{index}"))
         server.cluster.fail((NAMESPACE, f"train-01-workers-{index}"))
     answered(server, "GET", JOBS_PATH, watch="true", resourceVersion="2", code=410)
+
+
+def test_all_watches_end_when_what_has_happened_is_forgotten(server):
+    version = answered(server, "GET", JOBS_PATH)["metadata"]["resourceVersion"]
+    watches = [Watch(server, path, resourceVersion=version) for path in (JOBS_PATH, PODS_PATH)]
+    page = answered(server, "GET", PODS_PATH, limit="5")["metadata"]["continue"]
+    server.cluster.fail((NAMESPACE, "train-00-workers-0"))
+    for watch in watches:
+        watch.lines.clear()
+    answered(server, "POST", "/simulated/expire")
+    for watch in watches:
+        [said] = [json.loads(line) for line in watch.lines]
+        assert (said["type"], said["object"]["code"], said["object"]["reason"]) == ("ERROR", 410, "Expired")
+        watch.lines.clear()
+    answered(server, "GET", JOBS_PATH, watch="true", resourceVersion=version, code=410)
+    answered(server, "GET", PODS_PATH, **{"continue": page}, code=410)
+    again = Watch(server, JOBS_PATH, sendInitialEvents="true")
+    server.cluster.fail((NAMESPACE, "train-01-workers-0"))
+    assert again.events()[-1] == ("MODIFIED", "train-01-workers-0")
+    assert [watch.lines for watch in watches] == [[], []], "they have ended"
+    for watch in watches:
+        watch.end()  # the client is gone, too
 
 
 def test_an_object_that_leaves_the_selection_is_deleted_for_the_watch(server, turns):
@@ -317,19 +338,6 @@ def test_the_manager_restarts_a_fleet_under_it():
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(400)  # three managers start, and each has to come to rest
-def test_jobsets_at_rest_fail_one_after_the_other():
-    """The real manager as a process: each failure is counted, and the figures are there."""
-    result = many.measure([sys.executable, "-m", "app", "manager"], 3, rest_seconds=0.1, failures=2)
-    assert (result["sets"], result["failures"]) == (3, 2)
-    assert 0 < result["delay_p50_ms"] <= result["delay_p99_ms"]
-    assert result["calls_per_restart"] >= 5, "five Jobs are created again"
-    assert result["rss_mib"] > result["pss_mib"] > 10, "two processes share the program"
-    assert result["takeover_ms"] > 0
-    assert result["deletion_calls"] == 0, "the garbage collector does it all"
-
-
 def test_nodes_report_in_turn_and_jobsets_watch_them():
     server = Server(dataclasses.replace(FLEET, heartbeats=3))
     watch = Watch(server, "/api/v1/nodes", resourceVersion=str(server.storage.version))
@@ -339,9 +347,3 @@ def test_nodes_report_in_turn_and_jobsets_watch_them():
     js = answered(server, "GET", f"{JOBSETS_PATH}/train-00")
     assert js["spec"]["failurePolicy"]["nodeFailure"]
     assert "nodeFailure" not in jobset("x", 1, 1, exclusive=False)["spec"]["failurePolicy"]
-
-
-def test_what_one_more_jobset_costs_is_fitted_through_all_sizes():
-    lines = [{"sets": sets, "rss_mib": 50 + sets / 4} for sets in (0, 100, 400)]
-    assert many.slope(lines, "rss_mib") == pytest.approx(0.25)
-    assert many.slope(lines[:1], "rss_mib") == 0

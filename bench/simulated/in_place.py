@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import math
 import shlex
-import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -35,11 +34,9 @@ from bench.simulated.fleet import Fleet, set_name
 from bench.simulated.run import JSON, Bench, SimulationError, running_manager, simulated_server
 
 GATE = "InPlaceRestart"
-GOAL_STATUS_KIB, GOAL_EXPONENT = 100, 1.1
+GOAL_STATUS_KIB = 100
 MIB = 2**20
 AGENTS = "/simulated/in-place"
-FITTED = 1000
-"""Pods from which on the growth is fitted: below, what does not depend on pods is most of it."""
 
 
 def measure(command: list[str], pods: int, *, pods_per_job: int = 100, start_seconds: float = 1.0) -> JSON:
@@ -107,15 +104,6 @@ def _ready(state: JSON) -> tuple[int, int]:
     return reported["restarts"], reported["ready"]
 
 
-def exponent(results: list[JSON], field: str) -> float | None:
-    """Least-squares exponent of a figure over the number of pods: 1 is linear. None for fewer than two sizes."""
-    fitted = [line for line in results if line["pods"] >= FITTED]
-    if len(fitted) < 2:
-        return None
-    sizes, figures = ([math.log(line[name]) for line in fitted] for name in ("pods", field))
-    return statistics.linear_regression(sizes, figures).slope
-
-
 @unwound_by_sigterm()
 def main() -> int:
     parser = argparse.ArgumentParser(
@@ -166,11 +154,11 @@ COLUMNS = {
 def show(results: list[JSON]) -> None:
     """A line for each number of pods, and how the processor time grows."""
     console = sizes.table(COLUMNS, results)
-    grows = exponent(results, "cpu_seconds")
+    grows = sizes.exponent(results, "pods", "cpu_seconds")
     console.print(
         f"Goals: at most {IN_PLACE_STATUS_WRITES} status writes, {WRITES_PER_AGENT} writes of each agent and"
         f" {GOAL_STATUS_KIB} KiB of status; processor time that grows with the number of pods to the power of at most"
-        f" {GOAL_EXPONENT}{'' if grows is None else f' ({grows:.2f} here)'}.",
+        f" {sizes.GOAL_EXPONENT}{'' if grows is None else f' ({grows:.2f} here)'}.",
         highlight=False,
     )
 

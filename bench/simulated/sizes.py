@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -10,6 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.simulated.run import JSON, SimulationError
+
+FITTED = 1000
+"""The size from which on growth is fitted: below, what does not depend on the size is most of a figure."""
+
+GOAL_EXPONENT = 1.1
+"""Of growth: anything steeper than linear is a defect."""
 
 
 def each(
@@ -31,6 +39,20 @@ def each(
     else:
         show(results)
     return 1 if failed else 0
+
+
+def exponent(results: Sequence[JSON], size: str, figure: str) -> float | None:
+    """Least-squares exponent of a figure over the size: 1 is linear, 2 grows with the square.
+
+    What the figure is at size 0, if that was measured, is not part of the growth. None for fewer than two sizes of at
+    least `FITTED` that have the figure.
+    """
+    base = next((line[figure] for line in results if line[size] == 0), 0)
+    fitted = [line for line in results if line[size] >= FITTED and line[figure] > base]
+    if len(fitted) < 2:
+        return None
+    over = [math.log(line[size]) for line in fitted]
+    return statistics.linear_regression(over, [math.log(line[figure] - base) for line in fitted]).slope
 
 
 def table(columns: Mapping[str, tuple[str, str]], results: Sequence[JSON]) -> Console:

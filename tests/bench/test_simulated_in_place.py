@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from api import keys
-from bench.simulated import in_place
+from bench.simulated import in_place, sizes
 from bench.simulated.fleet import NAMESPACE, Fleet, set_name
 from bench.simulated.server import Server
 from controllers.resources import JOBSETS
@@ -146,5 +146,5 @@ def test_processor_time_grows_with_the_number_of_pods_not_with_its_square():
     check(few, 1000)
     check(many, 8000)
     assert many["status_writes"] <= 4 + many["seconds"] // 30, "counts alone go to all agents once in 30 s"
-    assert in_place.exponent([few, many], "cpu_seconds") < 1.5
-    assert in_place.exponent([few], "cpu_seconds") is None
+    assert sizes.exponent([few, many], "pods", "cpu_seconds") < 1.5
+    assert sizes.exponent([few], "pods", "cpu_seconds") is None

@@ -1,4 +1,4 @@
-"""Quotas that are too small for one ReplicatedJob: admission warns, and tells no amount of the quota."""
+"""Quotas that are too small for what starts at once: admission warns, and tells no amount of the quota."""
 
 from __future__ import annotations
 
@@ -82,6 +82,35 @@ async def test_each_replicated_job_is_compared_on_its_own():
         of_pods(4, cpu="3") | {"name": "a"}, of_pods(4, cpu="3") | {"name": "b"}, of_pods(5, cpu="3") | {"name": "c"}
     )
     assert [path for path, _ in await said(quotas({"hard": {"cpu": "12"}}), js)] == ["spec.replicatedJobs[2]"]
+
+
+READY, COMPLETE = ({"name": "a", "status": status} for status in ("Ready", "Complete"))
+AT_ONCE = ("spec.replicatedJobs", "needs 24 of cpu at once, more than a quota allows: some pods wait")
+
+
+@pytest.mark.parametrize(
+    ("spec", "depends_on", "said_of_all"),
+    [
+        ({}, [], [AT_ONCE]),
+        ({"executionPolicy": {"executionPolicyOrder": "InOrder", "sequentialReplicatedJobs": 1}}, [], []),
+        ({"startupPolicy": {"startupPolicyOrder": "InOrder"}}, [], []),
+        ({}, [READY], []),
+        ({}, [COMPLETE], []),
+    ],
+)
+async def test_replicated_jobs_that_start_at_once_are_added_up(
+    spec: JSON, depends_on: list[JSON], said_of_all: list[tuple[str, str]]
+):
+    after = {"name": "b"} | ({"dependsOn": depends_on} if depends_on else {})
+    js = jobset(of_pods(4, cpu="3") | {"name": "a"}, of_pods(4, cpu="3") | after, **spec)
+    assert await said(quotas({"hard": {"cpu": "23"}}), js) == said_of_all
+    assert await said(quotas({"hard": {"cpu": "24"}}), js) == []
+
+
+async def test_of_a_stage_its_replicated_jobs_are_added_up():
+    policy = {"executionPolicyOrder": "InOrder", "sequentialReplicatedJobs": 1}
+    groups = [of_pods(pods, cpu="3") | {"name": name} for name, pods in (("a", 4), ("b", 4), ("c", 4))]
+    assert await said(quotas({"hard": {"cpu": "23"}}), jobset(*groups, executionPolicy=policy)) == [AT_ONCE]
 
 
 async def test_without_the_right_to_read_quotas_nothing_is_said():

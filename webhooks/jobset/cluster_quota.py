@@ -1,20 +1,23 @@
-"""Whether one ReplicatedJob of a new JobSet asks for more than a ResourceQuota of its namespace allows. A warning.
+"""Whether a new JobSet asks at once for more than a ResourceQuota of its namespace allows. A warning.
 
-The API server refuses pods over a quota one by one, and no status says so. ReplicatedJobs may run one after the other,
-so each is compared on its own, and with the whole quota: what others use of it changes. Limits, quotas with scopes, and
-sets whose pods request nothing are not looked at. A quota may be changed later. Its name and amounts are told only to
-who asks with rights of their own: who creates JobSets need not know them.
+The API server refuses pods over a quota one by one, and no status says so. Each ReplicatedJob is compared on its own,
+then those that start together; what starts later may run when these have ended. They are compared with the whole quota:
+what others use of it changes. Limits, quotas with scopes, and sets whose pods request nothing are not looked at. A
+quota may be changed later. Its name and amounts are told only to who asks with rights of their own: who creates JobSets
+need not know them.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
 
-from api.field import ErrorType, FieldError
+from api.field import ErrorType, FieldError, Path
 from api.jobset_policy.judged import Judged, Template
 from api.jobset_policy.requests import Amount, Amounts, amounts
 from api.quantity import with_unit
+from api.stages import in_order, stages
 from kube.client import Client
 from kube.errors import Forbidden
 from kube.resources import RESOURCE_QUOTAS
@@ -94,28 +97,53 @@ def strictest(quotas: Sequence[Quota]) -> Allowed:
 
 
 def too_much(judged: Judged, allowed: Allowed, *, named: bool) -> Iterator[FieldError]:
-    """A warning at each ReplicatedJob that alone needs more than is allowed; of its resources the first by name.
+    """Warnings where more is needed than is allowed; of several resources the first by name.
 
+    At each ReplicatedJob that alone needs too much, or else at all of them, for those that start together.
     `named`: with the quota's name and amount.
     """
-    for template in judged.templates:
-        needed = _needed(template)
-        over = sorted(name for name, amount in needed.items() if name in allowed and amount > allowed[name][0])
-        if over:
-            unit = "Gi" if over[0] == "memory" else ""
-            most, quota = allowed[over[0]]
-            yield QUOTA.at(
-                template.path,
-                None,
-                amount=with_unit(needed[over[0]], unit),
-                resource=over[0],
-                quota=f"the {with_unit(most, unit)} that quota {quota}" if named else "a quota",
-            )
+    alone = [(template.path, (template,)) for template in judged.templates]
+    together = [(Path(("spec", "replicatedJobs")), templates) for templates in _together(judged)]
+    for groups in (alone, together):
+        found = [_over(path, templates, allowed, named=named) for path, templates in groups]
+        if any(found):
+            yield from filter(None, found)
+            return
 
 
-def _needed(template: Template) -> dict[str, Amount]:
-    """What all its pods need together."""
-    return {"pods": template.pods} | {name: template.pods * amount for name, amount in template.requests.items()}
+def _together(judged: Judged) -> Iterator[tuple[Template, ...]]:
+    """The ReplicatedJobs that start at once: a stage, or else what waits for nothing."""
+    spec = judged.js.spec
+    rest = iter(judged.templates)
+    for stage in stages(spec):
+        yield tuple(islice(rest, len(stage)))
+    if not in_order(spec):
+        yield tuple(template for template in rest if not template.rjob.depends_on)
+
+
+def _over(path: Path, templates: Sequence[Template], allowed: Allowed, *, named: bool) -> FieldError | None:
+    needed = _needed(templates)
+    over = min((name for name, amount in needed.items() if name in allowed and amount > allowed[name][0]), default="")
+    if not over:
+        return None
+    unit = "Gi" if over == "memory" else ""
+    most, quota = allowed[over]
+    return QUOTA.at(
+        path,
+        None,
+        amount=with_unit(needed[over], unit),
+        resource=over,
+        quota=f"the {with_unit(most, unit)} that quota {quota}" if named else "a quota",
+    )
+
+
+def _needed(templates: Sequence[Template]) -> Amounts:
+    """What all their pods need together."""
+    needed: Amounts = {"pods": sum(template.pods for template in templates)}
+    for template in templates:
+        for name, amount in template.requests.items():
+            needed[name] = needed.get(name, 0) + template.pods * amount
+    return needed
 
 
 class Quotas:

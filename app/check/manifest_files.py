@@ -14,6 +14,7 @@ from typing import Any
 
 from api.field import ErrorType, Rule
 from api.field import Path as FieldPath
+from api.jsontree import dig
 from api.meta import JSON
 from app.check.documents import Document, documents
 from app.check.object_checks import is_jobset
@@ -22,6 +23,8 @@ from app.check.trees import Fault
 
 MAX_FILE = 16 * 2**20
 """Bytes of one file; the API server takes objects of at most 3 MiB."""
+Named = tuple[str, str, str]
+"""An object: its kind, its namespace or "", its name."""
 SUFFIXES = (".yaml", ".yml", ".json")
 STDIN = "<stdin>"
 
@@ -47,6 +50,8 @@ class Inputs:
     wanted: Callable[[JSON], bool] = is_jobset
     files: int = 0
     others: int = 0
+    named: set[Named] = field(default_factory=set)
+    """The objects of other kinds so far."""
     problems: list[str] = field(default_factory=list)
 
     def documents(self) -> Iterator[Document]:
@@ -73,6 +78,12 @@ class Inputs:
                     yield item
                 else:
                     self.others += 1
+                    self.named.add(_named(item.value))
+
+
+def _named(value: JSON) -> Named:
+    kind, namespace, name = value.get("kind"), dig(value, "metadata", "namespace"), dig(value, "metadata", "name")
+    return str(kind), str(namespace or ""), str(name)
 
 
 def read(path: str) -> Source:

@@ -16,6 +16,7 @@ from api.field import ErrorType, FieldError, Layer, Path, Rule
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent
+from app.check.manifest_files import Named
 from app.version import user_agent
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -27,7 +28,7 @@ from kube.transport import HttpTransport
 from webhooks.jobset.answers import MORE_WARNINGS, warning_texts
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.cluster_faults import REFUSED, parts_of, refused
-from webhooks.jobset.cluster_needs import PRIORITY_CLASS, TOPOLOGY
+from webhooks.jobset.cluster_needs import RESOURCES
 from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.engine import Findings
 
@@ -101,8 +102,6 @@ CLUSTER_WARNS = warning(
     "change what it names, or ask who owns that policy or webhook",
     source="admission by others",
 )
-_CLUSTER_SETUP = (PRIORITY_CLASS, TOPOLOGY)
-"""Warnings about what the administrators of a cluster set up."""
 
 
 class ServerChecks:
@@ -118,14 +117,17 @@ class ServerChecks:
         self._namespace = namespace or "default"
         self._children = ClusterChecks(client, budget=BUDGET, own_rights=True, per_review=QUESTIONS)
 
-    async def check(self, checks: Checks, sent: Sent) -> Findings:
-        """Findings about a manifest, those of the object alone included. `CheckError` when there is no answer."""
+    async def check(self, checks: Checks, sent: Sent, others: AbstractSet[Named] = frozenset()) -> Findings:
+        """Findings about a manifest, those of the object alone included. `CheckError` when there is no answer.
+
+        `others` are created before it: they are not missing.
+        """
         try:
-            return await self._check(checks, sent)
+            return await self._check(checks, sent, others)
         except (KubeError, TimeoutError) as error:
             raise CheckError(_reason(error)) from error
 
-    async def _check(self, checks: Checks, sent: Sent) -> Findings:
+    async def _check(self, checks: Checks, sent: Sent, others: AbstractSet[Named]) -> Findings:
         if any(error.path.parts[:2] in _IDENTITY for error in sent.faults):
             return checks.create(sent)  # the cluster needs a valid name and namespace
         sent = _without_bad_metadata(sent)
@@ -151,7 +153,8 @@ class ServerChecks:
             more += await self._children.update(stored, new, found.errors, gates, namespace=namespace)
             more.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
         if self._empty:
-            more = [error for error in more if error.rule not in _CLUSTER_SETUP]
+            more = [error for error in more if error.rule not in RESOURCES]
+        more = [error for error in more if not _is_expected(error, namespace, others)]
         found = found.and_also(map(_not_a_fault, more))
         said, by_us = await self._sent(sent.object, namespace, stored, found)
         unsure = of_gates if by_us else frozenset()
@@ -218,6 +221,12 @@ class ServerChecks:
             return await self._client.get(JOBSETS, name, namespace=namespace, timeout=TIMEOUT)
         except NotFound:
             return None
+
+
+def _is_expected(error: FieldError, namespace: str, others: AbstractSet[Named]) -> bool:
+    """Whether it says that one of these objects is missing."""
+    resource = RESOURCES.get(error.rule) if error.rule else None
+    return resource is not None and any((resource.kind, place, error.value) in others for place in ("", namespace))
 
 
 def _without_bad_metadata(sent: Sent) -> Sent:

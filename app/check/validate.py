@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
@@ -16,7 +17,7 @@ from api.jobset_policy.judged import Namespace
 from api.jsontree import dig
 from app.check.checks import CheckError, Checks, Sent, placed
 from app.check.findings import MAX_FINDINGS, Report, name_of, printable, write_json, write_text
-from app.check.manifest_files import Inputs
+from app.check.manifest_files import Inputs, Named
 from app.check.policies import (
     DEFAULT,
     EARLIEST,
@@ -110,7 +111,7 @@ async def checked(options: Options) -> Report:
                 report.saw_jobset(document.source.name)
                 document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
                 sent = checks.sent(document.value)
-                findings = await asked.about(held_to.filled(sent, checks.gates))
+                findings = await asked.about(held_to.filled(sent, checks.gates), inputs.named)
                 findings = findings.and_also(services.shared(findings.object))
                 findings = findings.and_elsewhere(without_defaults(sent.object))
                 findings = _with_policies(findings, held_to, options, report)
@@ -138,10 +139,10 @@ class _Asked:
         except CheckError as error:
             self._without(error)
 
-    async def about(self, sent: Sent) -> Findings:
+    async def about(self, sent: Sent, others: AbstractSet[Named]) -> Findings:
         if self._server is not None:
             try:
-                found = await self._server.check(self._checks, sent)
+                found = await self._server.check(self._checks, sent, others)
             except CheckError as error:
                 self._without(error)
             else:

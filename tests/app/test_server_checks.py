@@ -1,6 +1,7 @@
 """What becomes of the cluster's word about a JobSet itself; what a real one says is in tests/integration."""
 
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -229,3 +230,52 @@ async def test_of_a_jobset_that_exists_it_is_said_that_references_were_not_looke
     [note] = report.findings
     assert (note.rule, note.severity) == ("references-not-looked-up", "note")
     assert note.error.fix == "`jobset explain train` says what its pods wait for"
+
+
+class Bare(Cluster):
+    """Has nothing that a pod may name."""
+
+    async def send(self, request: Request) -> Response:
+        if request.verb == "get" and not re.search(r"/(namespaces|jobsets)/[^/]+$", request.path):
+            return Response(404, {}, b'{"kind":"Status","reason":"NotFound","code":404}')
+        return await super().send(request)
+
+
+VOLUMES = {
+    "serviceAccountName": "trainer",
+    "volumes": [
+        {"name": "app", "configMap": {"name": "app"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "missing"),
+    [
+        ([], ["config-map-missing", "service-account-missing", "claim-missing"]),
+        (
+            [("ConfigMap", "app"), ("PersistentVolumeClaim", "data"), ("ServiceAccount", "other")],
+            ["service-account-missing"],
+        ),
+    ],
+)
+async def test_what_stands_before_a_jobset_in_the_files_is_not_missing(
+    monkeypatch, write, before: list[tuple[str, str]], missing: list[str]
+):
+    @contextlib.asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
+        yield ServerChecks(Client(Bare(201, "")))
+
+    monkeypatch.setattr("app.check.server_checks.connected", connected)
+    others = [{"kind": kind, "apiVersion": "v1", "metadata": {"name": name}} for kind, name in before]
+    documents = "---\n".join(yaml.safe_dump(body) for body in (*others, jobset(rjob(pod=VOLUMES))))
+    report = await checked(Options([write(documents)], FeatureGates(), server=True))
+    assert sorted(found.rule for found in report.findings) == sorted(missing)
+
+
+async def test_a_cluster_that_runs_for_the_checks_alone_lacks_nothing():
+    checks = Checks(FeatureGates(), "default")
+    sent = checks.sent(jobset(rjob(pod=VOLUMES)))
+    found = await ServerChecks(Client(Bare(201, "")), empty=True).check(checks, sent)
+    assert found.warnings == ()

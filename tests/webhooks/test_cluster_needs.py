@@ -11,10 +11,10 @@ from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from kube.errors import TransportError
 from kube.transport import Request, Response
 from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.scripted_server import GATES, MOUNT, Script, checks, claims, status
+from tests.support.scripted_server import GATES, MOUNT, Script, checks, claims, create, status
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.cluster import INCOMPLETE
-from webhooks.jobset.cluster_needs import CLAIM, FOUND_FOR, MISSING_FOR
+from webhooks.jobset.cluster_needs import CLAIM, CONFIG_MAP, FOUND_FOR, MISSING_FOR, SECRET
 from webhooks.jobset.cluster_questions import PER_REVIEW
 
 pytestmark = pytest.mark.looptime
@@ -124,6 +124,77 @@ async def test_what_is_there_anyway_is_not_asked_for(js: JSON):
     script = Script()
     assert [error for error in await asked(script, js) if error.rule is CLAIM] == []
     assert not {"get serviceaccounts", "get runtimeclasses"} & set(script.asked())
+
+
+def reading(**pod: object) -> JSON:
+    return jobset(rjob(pod={"containers": [{"name": "main", "image": "busybox"}], **pod}))
+
+
+def running(**container: object) -> JSON:
+    return reading(containers=[{"name": "main", "image": "busybox", **container}])
+
+
+REFERENCES = [
+    (reading(volumes=[{"name": "v", "configMap": {"name": "app"}}]), "volumes[0].configMap.name", "ConfigMap"),
+    (reading(volumes=[{"name": "v", "secret": {"secretName": "app"}}]), "volumes[0].secret.secretName", "Secret"),
+    (
+        reading(
+            volumes=[
+                {"name": "v", "projected": {"sources": [{"serviceAccountToken": {}}, {"secret": {"name": "app"}}]}}
+            ]
+        ),
+        "volumes[0].projected.sources[1].secret.name",
+        "Secret",
+    ),
+    (
+        running(env=[{"name": "A", "value": "a"}, {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "app"}}}]),
+        "containers[0].env[1].valueFrom.configMapKeyRef.name",
+        "ConfigMap",
+    ),
+    (running(envFrom=[{"secretRef": {"name": "app"}}]), "containers[0].envFrom[0].secretRef.name", "Secret"),
+    (
+        reading(initContainers=[{"name": "i", "image": "busybox", "envFrom": [{"configMapRef": {"name": "app"}}]}]),
+        "initContainers[0].envFrom[0].configMapRef.name",
+        "ConfigMap",
+    ),
+]
+
+
+@pytest.mark.parametrize(("js", "place", "kind"), REFERENCES)
+async def test_config_maps_and_secrets_are_looked_up_with_the_authors_rights(js: JSON, place: str, kind: str):
+    found = [error for error in await create(Script(), js, own_rights=True) if error.rule in {CONFIG_MAP, SECRET}]
+    assert [f"{error.path}: {error.detail}" for error in found] == [
+        f"{OF_POD}.{place}: no {kind} app: pods wait for it"
+    ]
+    there = dict.fromkeys(
+        ("get configmaps", "get secrets"), lambda _: Response(200, {}, b'{"metadata": {"name": "x"}}')
+    )
+    assert [
+        error
+        for error in await create(Script(answers=there), js, own_rights=True)
+        if error.rule in {CONFIG_MAP, SECRET}
+    ] == []
+
+
+@pytest.mark.parametrize("js", [js for js, _, _ in REFERENCES])
+async def test_the_manager_does_not_look_into_config_maps_and_secrets(js: JSON):
+    script = Script()
+    await asked(script, js)
+    assert not {"get configmaps", "get secrets"} & set(script.asked())
+
+
+@pytest.mark.parametrize(
+    "js",
+    [
+        reading(volumes=[{"name": "v", "configMap": {"name": "app", "optional": True}}]),
+        running(envFrom=[{"secretRef": {"name": "app", "optional": True}}]),
+        running(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+    ],
+)
+async def test_what_is_optional_is_not_missing(js: JSON):
+    script = Script()
+    await create(script, js, own_rights=True)
+    assert not {"get configmaps", "get secrets"} & set(script.asked())
 
 
 async def test_who_may_not_look_it_up_is_told_nothing():

@@ -168,7 +168,7 @@ class ClusterChecks:
         is_stored: bool = False,
     ) -> Request:
         deadline, ours = asyncio.get_running_loop().time() + self._budget, created_by_us(read.js, known)
-        needs = () if is_stored else tuple(needs_of(read))
+        needs = () if is_stored else tuple(needs_of(read, own_rights=self._own_rights))
         return Request(client, raw, identified(read.js, namespace), deadline, ours, is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:

@@ -2,7 +2,8 @@
 
 Without it each pod is refused or waits, and no status says so. It may be created later: a warning. Names are looked up
 on create only, with one small request for each; answers are kept for a while. Nobody is told about what the client has
-no right to look up. ConfigMaps and Secrets are not looked up: nobody but their users should be able to read them.
+no right to look up. ConfigMaps and Secrets are looked up with the rights of the JobSet's author alone: nobody but their
+users should be able to read them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,16 +20,19 @@ from api.validation import dns1123_subdomain, qualified_name
 from kube.client import Client
 from kube.errors import Forbidden, NotFound
 from kube.resources import (
+    CONFIG_MAPS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PRIORITY_CLASSES,
     RUNTIME_CLASSES,
+    SECRETS,
     SERVICE_ACCOUNTS,
     STORAGE_CLASSES,
     Resource,
 )
 from webhooks.jobset.cluster_claims import Claim, claims_of
 from webhooks.jobset.cluster_lookups import Lookups
+from webhooks.jobset.cluster_references import references
 from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.subject import Entry, Subject
@@ -70,19 +74,36 @@ STORAGE_CLASS = warning(
     "create it",
     kind=ErrorType.NOT_FOUND,
 )
-_RESOURCES = {
-    PRIORITY_CLASS: PRIORITY_CLASSES,
-    SERVICE_ACCOUNT: SERVICE_ACCOUNTS,
-    RUNTIME_CLASS: RUNTIME_CLASSES,
-    CLAIM: PERSISTENT_VOLUME_CLAIMS,
-    STORAGE_CLASS: STORAGE_CLASSES,
-}
+CONFIG_MAP = warning(
+    "config-map-missing",
+    "no ConfigMap {name}: pods wait for it",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+SECRET = warning(
+    "secret-missing",
+    "no Secret {name}: pods wait for it",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
 TOPOLOGY = warning(
     "exclusive-topology-missing",
     "no node has the label {name}: pods wait for one",
     "label nodes",
     kind=ErrorType.NOT_FOUND,
 )
+RESOURCES = {
+    PRIORITY_CLASS: PRIORITY_CLASSES,
+    SERVICE_ACCOUNT: SERVICE_ACCOUNTS,
+    RUNTIME_CLASS: RUNTIME_CLASSES,
+    CLAIM: PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASS: STORAGE_CLASSES,
+    CONFIG_MAP: CONFIG_MAPS,
+    SECRET: SECRETS,
+    TOPOLOGY: NODES,
+}
+"""By rule what is looked up; nodes by label, everything else by name."""
+_OF_AUTHORS = {CONFIG_MAPS: CONFIG_MAP, SECRETS: SECRET}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +115,14 @@ class Need:
     paths: tuple[Path, ...]
 
 
-def needs_of(js: Subject) -> list[Need]:
-    """What the pods of a JobSet need, each name once, without invalid names: these are refused elsewhere."""
+def needs_of(js: Subject, *, own_rights: bool) -> list[Need]:
+    """What the pods of a JobSet need, each name once, without invalid names: these are refused elsewhere.
+
+    `own_rights`: it is looked up with the rights of the JobSet's author.
+    """
     found: dict[tuple[Rule, str], dict[Path, None]] = {}
     for entry in js.entries:
-        for rule, name, path in _of_entry(js, entry) if entry.rjob.replicas else ():
+        for rule, name, path in _of_entry(js, entry, own_rights=own_rights) if entry.rjob.replicas else ():
             found.setdefault((rule, name), {})[path] = None
     for claim in claims_of(js.js):
         found.pop((CLAIM, claim.name), None)  # the controller creates it
@@ -115,9 +139,12 @@ def classes_of(claims: Iterable[Claim]) -> list[Need]:
     return [Need(STORAGE_CLASS, name, tuple(paths)) for name, paths in found.items()]
 
 
-def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
+def _of_entry(js: Subject, entry: Entry, *, own_rights: bool) -> Iterator[tuple[Rule, str, Path]]:
     path = entry.pod_path.at("spec")
-    for rule, name, place in _of_pod(entry.rjob.pod_spec):
+    found = list(_of_pod(entry.rjob.pod_spec))
+    if own_rights:
+        found += [(_OF_AUTHORS[kind], name, place) for kind, name, place in references(entry.rjob.pod_spec)]
+    for rule, name, place in found:
         if isinstance(name, str) and name and not dns1123_subdomain(name):
             yield rule, name, path.at(*place)
     topology = by_affinity(js, entry)
@@ -156,7 +183,7 @@ class Needs:
 
     async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
         """A warning at each place if it is not there; raises when there is no answer."""
-        resource = _RESOURCES.get(need.rule, NODES)
+        resource = RESOURCES[need.rule]
         place = namespace if resource.namespaced else ""
         there = await self._known.get(
             (need.rule.id, place, need.name),

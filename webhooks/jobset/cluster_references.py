@@ -1,0 +1,41 @@
+"""The ConfigMaps and Secrets without which the containers of a pod do not start, and where it names them. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from api.jsontree import dig, items
+from kube.resources import CONFIG_MAPS, SECRETS, Resource
+
+Place = tuple[str | int, ...]
+_VOLUME = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "secretName"))
+_SOURCE = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "name"))
+_VARIABLE = ((CONFIG_MAPS, "configMapKeyRef", "name"), (SECRETS, "secretKeyRef", "name"))
+_ENVIRONMENT = ((CONFIG_MAPS, "configMapRef", "name"), (SECRETS, "secretRef", "name"))
+"""Of each holder of references: what is named, the field that names it, and in which member."""
+
+
+def references(pod: Any) -> Iterator[tuple[Resource, Any, Place]]:
+    """What the spec of a pod names, whatever that is, with its place in it; nothing that is optional."""
+    for at, volume in _items(pod, "volumes"):
+        yield from _named(volume, _VOLUME, at)
+        for source_at, source in _items(dig(volume, "projected"), "sources"):
+            yield from _named(source, _SOURCE, (*at, "projected", *source_at))
+    for group in ("initContainers", "containers"):
+        for at, container in _items(pod, group):
+            for inner, variable in _items(container, "env"):
+                yield from _named(dig(variable, "valueFrom"), _VARIABLE, (*at, *inner, "valueFrom"))
+            for inner, source in _items(container, "envFrom"):
+                yield from _named(source, _ENVIRONMENT, (*at, *inner))
+
+
+def _items(holder: Any, field: str) -> Iterator[tuple[Place, Any]]:
+    for i, item in enumerate(items(holder, field)):
+        yield (field, i), item
+
+
+def _named(
+    holder: Any, fields: tuple[tuple[Resource, str, str], ...], at: Place
+) -> Iterator[tuple[Resource, Any, Place]]:
+    for resource, field, member in fields:
+        if dig(holder, field, "optional") is not True:
+            yield resource, dig(holder, field, member), (*at, field, member)

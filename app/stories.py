@@ -3,6 +3,7 @@
 They drive the cluster by kubectl and jobset alone, as a person would, and must not start or stop anything.
 """
 
+import argparse
 import json
 import subprocess
 import sys
@@ -111,7 +112,14 @@ def add_demo(commands: Commands) -> None:
     parser.add_argument(
         "--keep", action="store_true", help="leave cluster and manager running, and say how to use them"
     )
-    parser.set_defaults(handler=lambda parsed: run(STORIES[parsed.story], keep=parsed.keep))
+    parser.set_defaults(handler=_demo)
+
+
+def _demo(parsed: argparse.Namespace) -> int:
+    # An install without the manager is told so before a cluster is built and started for it.
+    from app.manager import process  # noqa: F401, PLC0415
+
+    return run(STORIES[parsed.story], keep=parsed.keep)
 
 
 def _grant(demo: Demo, file: Path) -> None:

@@ -95,9 +95,10 @@ def test_commands_run_where_it_is_installed_alone(installed: Path):
     assert "Traceback" not in waits.stderr
 
 
-def test_the_manager_says_which_extra_it_needs(installed: Path):
-    started = jobset(installed, "manager", "--kubeconfig=/dev/null")
-    assert started.returncode == 1
+@pytest.mark.parametrize("words", [["manager", "--kubeconfig=/dev/null"], ["demo"], ["ui", "--kubeconfig=/dev/null"]])
+def test_commands_that_need_the_manager_say_which_extra_that_is(installed: Path, words: list[str]):
+    started = jobset(installed, *words)
+    assert (started.returncode, started.stdout) == (1, "")
     assert started.stderr.endswith("install jobset-controller[manager]\n")
     assert "Traceback" not in started.stderr
 

@@ -5,15 +5,15 @@ from functools import partial
 
 from app.explain.case import FRESH, Case
 from app.explain.facts import SeenEvent, SeenPod
-from app.explain.finding import Finding, Found, KeyedFinding, Level, age, by_job, seconds_since
+from app.explain.finding import NAMED, Finding, Found, KeyedFinding, Level, age, by_job, seconds_since
 from app.explain.nodes import SeenNode
 from controllers.planning.child_jobs import Child
-from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, policy_of
+from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE, policy_of
 
 _MARGIN = 60.0
 """Seconds after its time by which the manager has acted on a failed node."""
 _STATES = {
-    "node.kubernetes.io/unreachable": "unreachable",
+    UNREACHABLE: "unreachable",
     OUT_OF_SERVICE: "out of service",
     "node.kubernetes.io/not-ready": "not ready",
 }
@@ -120,3 +120,64 @@ def _handling(case: Case, since: str) -> tuple[Finding, ...]:
             what = f"no manager has acted on it: {limit}"
             fix = f"start the manager with --feature-gates={GATE}=true"
     return (Finding(level=Level.NOTE, cause="node-failure-policy", what=what, fix=fix),)
+
+
+def held_up(case: Case) -> tuple[Finding, ...]:
+    """The nodes that hold up a restart: nobody ends the pods of an earlier attempt that are being deleted there."""
+    by_node: dict[str, list[SeenPod]] = {}
+    for pod in case.facts.ending:
+        if pod.spec.node_name in case.facts.nodes_by_name:
+            by_node.setdefault(pod.spec.node_name, []).append(pod)
+    found = (_held_up(case, name, case.facts.nodes_by_name[name], pods) for name, pods in by_node.items())
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) -> Finding | None:
+    """None if the node may end these pods by itself."""
+    who = f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"
+    names = " ".join(pod.name for pod in pods[:NAMED])
+    force = f"kubectl delete pod -n {pods[0].metadata.namespace} {names} --grace-period=0 --force"
+    level, because = Level.WAITS, tuple[Finding, ...]()
+    if node is None:
+        state, since = "which does not exist any more", ""
+        fix = f"wait: Kubernetes deletes such pods within two minutes; or {force}"
+    else:
+        taint, since = _taint(case, node, pods[0])
+        if not taint:
+            return None
+        state = f"which has the taint {taint}"
+        fix = "wait: Kubernetes deletes the pods of a node with this taint while the node is not ready"
+        if taint != OUT_OF_SERVICE:
+            fence = f"kubectl taint nodes {name} {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
+            risk = "which risks two processes for one rank if the node is only cut off"
+            fix = f"once the machine is off or fenced: {fence}; or {force}, {risk}"
+            level, because = _forced(case, since)
+    what = f"{who} being deleted on node {name}, {state}"
+    return Finding(level=level, cause="restart-waits-for-node", what=what, because=because, fix=fix, since=since)
+
+
+def _taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
+    """The taint that says why the node does not end the pod, and since when; both may be empty.
+
+    A kubelet works that is not ready, or whose node was tainted by others. So those count once the pod should be gone.
+    """
+    overdue = (seconds_since(pod.metadata.deletion_timestamp or "", case.facts.now) or 0) > 0
+    times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
+    evicts = [taint.key for taint in node.spec.taints if taint.effect == "NoExecute" and overdue]
+    return next(((key, times[key]) for key in (OUT_OF_SERVICE, UNREACHABLE, *evicts) if key in times), ("", ""))
+
+
+def _forced(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]]:
+    """Whether the manager ends the pods of a node that has failed since then."""
+    policy, waited = policy_of(case.facts.jobset), seconds_since(since, case.facts.now)
+    field, level = "spec.failurePolicy.nodeFailure.forceDeletePods", Level.WAITS
+    if policy is None or not policy.force_delete_pods:
+        level, what, fix = Level.FAULT, f"{field} is not set: the manager does not delete it", ""
+    elif waited is not None and waited < policy.after_seconds:
+        what, fix = f"the manager deletes it in {age(policy.after_seconds - waited)}: {field} is true", ""
+    elif waited is not None and waited < policy.after_seconds + _MARGIN:
+        what, fix = f"the manager deletes it now: {field} is true", ""
+    else:
+        level, what = Level.FAULT, f"no manager has deleted it: {field} is true"
+        fix = f"start the manager with --feature-gates={GATE}=true"
+    return level, (Finding(level=Level.NOTE, cause="node-failure-policy", what=what, fix=fix),)

@@ -192,7 +192,8 @@ class Facts:
     """All that was read. None: not known; what that is for, and why, stands in `unseen`.
 
     - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and who owns those.
-    - `leftover_pods`: pods of earlier attempts by the name of their Job, which is gone.
+    - `leftover_pods`: pods of earlier attempts by the name of their Job, which is gone. `ending`: pods of earlier
+      attempts that are being deleted on a node, those first that are most likely to stay.
     - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
     - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend or are not ready.
     - `gated`: pods that await their leader, by the UID of their Job.
@@ -201,7 +202,7 @@ class Facts:
     - `lease`: the manager's; without holder where there is none.
     - `manager`: the pod that holds the lease, looked up where Jobs are missing and nothing says why.
     - `claims`: of pods that have no node because of them. `storage_classes`: those that there are.
-    - `nodes_by_name`: of pods that run and are not ready; None for one that is gone.
+    - `nodes_by_name`: of pods that run and are not ready, and of `ending`; None for one that is gone.
     - `ends`: events about pods that were ended from outside. Newest first.
     - `groups`: of a set with `spec.scheduling` that has Jobs that are not ready.
     """
@@ -211,6 +212,7 @@ class Facts:
     jobs: tuple[Job, ...] | None = None
     foreign: Mapping[str, Owner] = field(default_factory=dict)
     leftover_pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ending: tuple[SeenPod, ...] = ()
     warnings: tuple[SeenEvent, ...] = ()
     job_warnings: tuple[SeenEvent, ...] = ()
     pods: tuple[SeenPod, ...] | None = None

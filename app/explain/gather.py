@@ -86,10 +86,17 @@ class _Gatherer:
             known["manager"] = await look_up.manager(self._read, known["lease"])
         if of.missing and self._js.status.restarts:
             known["leftover_pods"] = await self._leftover_pods(of)
+        if of.previous or known.get("leftover_pods"):
+            known["ending"] = ending = await look_up.ending(self._read, self._js, of.previous)
+            known["nodes_by_name"] = await look_up.nodes(self._read, ending)
         if any(lacking(child.job) for child in of.unready):
             fields = "regarding.kind=Job"
             known["job_warnings"] = await self._events(fields, {child.name for child in of.unready})
-        return known | await self._about_pods(of) if of.unready else known
+        if of.unready:
+            nodes = known.get("nodes_by_name", {})
+            known |= await self._about_pods(of)
+            known["nodes_by_name"] = {**nodes, **known["nodes_by_name"]}
+        return known
 
     async def _about_pods(self, of: Survey) -> dict[str, Any]:
         """What matters about pods of Jobs that are not ready."""

@@ -9,6 +9,7 @@ from api import keys
 from api.avoided_nodes import avoided, policy_of, remembered
 from api.meta import find
 from app.explain.case import STALE, Case
+from app.explain.ends import held_up
 from app.explain.facts import SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, counted, listed, seconds_since
 from app.explain.restart_causes import attempt, decisive_container
@@ -19,6 +20,7 @@ from webhooks.jobset.default import lacking
 
 _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""
+_WAITS_FOR_NODE = "RestartWaitsForNode"
 _MOST_WARNINGS = 3
 FOREGROUND = "foregroundDeletion"
 _FIX_FAILURE = "fix what failed, delete the JobSet and create it again; spec.failurePolicy.maxRestarts allows retries"
@@ -236,13 +238,15 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
     blocked, wait = _blocked(case, names, "each has to go first")
     limit = f" of at most {policy.max_restarts}" if policy is not None else ""
     counts = f"{js.status.restarts_count_towards_max}{limit}"
-    going = [child for child in old if child.deleting]
+    going, held = [child for child in old if child.deleting], held_up(case)
+    fix = WAIT_FOR_PODS if going else "the manager deletes them"
     found = Finding(
         level=Level.WAITS,
         cause="restarting",
         what=f"it restarts ({counts} restarts counted): {counted(len(old), 'Job')} of an earlier attempt still"
         f" {'exists' if len(old) == 1 else 'exist'}, {len(going)} in deletion ({listed(names)}); {wait}",
-        fix=WAIT_FOR_PODS if going else "the manager deletes them",
+        because=held,
+        fix="" if held else fix,
         since=_restarted(case),
     )
     return [Found(found, left.intersection(blocked), state="restarts")]
@@ -254,13 +258,14 @@ def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
     if case.survey is None or not old:
         return []
     blocked, wait = _blocked(case, old, "each waits for its own")
-    names = sorted(name for pods in old.values() for name in pods)
+    names, held = sorted(name for pods in old.values() for name in pods), held_up(case)
     found = Finding(
         level=Level.WAITS,
         cause="old-pods",
         what=f"{counted(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
         f" ({listed(names)}), and {counted(len(old), 'Job')} cannot be created again yet; {wait}",
-        fix=WAIT_FOR_PODS,
+        because=held,
+        fix="" if held else WAIT_FOR_PODS,
         since=_restarted(case),
     )
     return [Found(found, left.intersection(blocked), state="restarts")]
@@ -288,7 +293,8 @@ def warned(case: Case, _left: frozenset[str]) -> list[Found]:
     """Recent Warnings of the controller that no cause before explains."""
     blind = case.survey is None or (bool(case.survey.unready) and case.facts.pods is None)
     about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
-    elsewhere = {keys.JOB_CREATION_FAILED, *about_pods}
+    nodes = {_WAITS_FOR_NODE} if held_up(case) else set()
+    elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes}
     by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
         if event.reason in elsewhere or _DECISION in event.reason:

@@ -4,22 +4,28 @@ Each reads a bounded number of objects. What may not be read is noted and left o
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from api import keys
 from api.batch import Owned
 from api.jobset import JobSet
+from api.selectors import of_other_attempts, one_of
 from app.explain.facts import Regarding, SeenClaim, SeenEvent, SeenLease, SeenPod, SeenStorageClass, SeenStorageClasses
 from app.explain.nodes import SeenNode
 from app.explain.reader import LOOKED_AT, Reader
+from controllers.planning.child_jobs import Child
 from kube.errors import Forbidden
 from kube.options import METADATA_LIST
 from kube.resources import EVENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
 
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events that tell of a pod that is ended from outside."""
+_BOUND = "spec.nodeName!="
+"""Field selector of pods that are on a node."""
+_RESTARTED_ALONE = 50
+"""Jobs whose pods are looked at where a rule restarts single Jobs: their UIDs are in the URL."""
 PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
 """What kube-scheduler notes about a pod that it preempts."""
 
@@ -49,8 +55,29 @@ async def nodes(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenNode 
     try:
         return {name: await read.one(NODES, SeenNode, name) for name in names}
     except Forbidden:
-        read.skip("nodes: you may not get nodes, so whether those of pods that are not ready work is not known")
+        read.skip("nodes: you may not get nodes, so whether those of pods that are not ready or end work is not known")
         return {}
+
+
+async def ending(read: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[SeenPod, ...]:
+    """Pods of earlier attempts that are being deleted on a node: of the Jobs `previous`, and of those that are gone.
+
+    Those first that are not ready, as all pods of a silent node, and then those that were deleted first.
+    """
+    attempt = str(js.status.restarts)
+    alone = [child.job.metadata for child in previous if child.job.metadata.labels.get(keys.RESTART_ATTEMPT) == attempt]
+    selectors = [of_other_attempts(js)] if js.status.restarts else []
+    selectors += [one_of(keys.JOB_UID, [meta.uid for meta in alone[:_RESTARTED_ALONE]])] if alone else []
+    found: list[SeenPod] = []
+    try:
+        for labels in selectors:
+            pods = read.some(
+                PODS, SeenPod, "pods that are ending", pages=1, label_selector=labels, field_selector=_BOUND
+            )
+            found += [pod async for pod in pods if pod.metadata.deletion_timestamp is not None]
+    except Forbidden:
+        read.skip("pods that are ending: you may not list pods, so the nodes that they are on are not known")
+    return tuple(sorted(found, key=lambda pod: (pod.ready, pod.metadata.deletion_timestamp or "", pod.name)))
 
 
 async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from api import keys
 from app.explain.facts import Facts
 from app.explain.gather import LEASE, gather
 from kube.client import Client
@@ -99,6 +100,47 @@ async def test_the_node_of_a_pod_that_is_not_ready_is_looked_up():
     forbidden, _ = await read(*silent(), refused=("nodes",))
     assert causes(explanation_of(forbidden)[1]) == ["not-ready"]
     assert any("you may not get nodes" in text for text in forbidden.unseen)
+
+
+def restarting(*nodes: str, alone: bool = False) -> list[JSON]:
+    """A Job of an earlier attempt that is being deleted, and such a pod on each node. `alone`: a rule restarts it."""
+    counts = {"name": "workers", "ready": 0, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+    status: JSON = {"replicatedJobsStatus": [{**counts, "jobRestarts": [1]}]} if alone else {"restarts": 1}
+    js = a_set(**status)
+    job = made(job_of(js, 0), active=1)
+    pods = [made(pod_of(job, index, node=node)) for index, node in enumerate(nodes)]
+    for body in (job, *pods):
+        body["metadata"]["deletionTimestamp"] = at(MOMENT)
+    for pod in pods:
+        pod["metadata"]["labels"] |= {keys.JOBSET_UID: js["metadata"]["uid"]}
+    return [js, job, *pods]
+
+
+@pytest.mark.parametrize("alone", [False, True])
+async def test_the_nodes_of_pods_that_a_restart_waits_for_are_looked_up(alone: bool):
+    js, job, *pods = restarting("a", "b", "c", "d", "lost", alone=alone)
+    for condition in pods[4]["status"]["conditions"]:
+        condition["status"] = "False"
+    other = made(pod_of(made(job_of(js, 0, attempt=1), uid="new"), node="e"))
+    other["metadata"]["labels"] |= {keys.JOBSET_UID: js["metadata"]["uid"]}
+    healthy = [{"kind": "Node", "metadata": {"name": name}} for name in "abcd"]
+    found, asked = await read(js, job, *pods, other, *healthy)
+    assert [pod.spec.node_name for pod in found.ending] == ["lost", "a", "b", "c", "d"], "what is not ready comes first"
+    assert [path.rpartition("/")[2] for path in asked if "/nodes/" in path] == ["lost", "a", "b"], "the first few"
+    text, _ = explanation_of(found)
+    assert "pod train-workers-0-4 is being deleted on node lost, which does not exist any more" in text
+    refused, _ = await read(js, job, *pods, refused=("pods", "nodes"))
+    assert any("you may not list pods" in text for text in refused.unseen)
+
+
+async def test_the_nodes_of_a_restart_and_of_pods_that_are_not_ready_are_kept_apart():
+    js, job, *pods = restarting("a")
+    js["spec"]["replicatedJobs"].append(rjob("more"))
+    quiet = silent()[2]
+    more = made(job_of(js, 0, "more", attempt=1), uid="more", active=1)
+    quiet = made(pod_of(more, node="node-3", containers=quiet["status"]["containerStatuses"]))
+    found, _ = await read(js, job, *pods, more, quiet)
+    assert found.nodes_by_name == {"a": None, "node-3": None}
 
 
 def preempted(name: str = "train-workers-0-0-x") -> JSON:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 import pytest
 
+from controllers.planning.node_failure import OUT_OF_SERVICE
 from devcluster.node_faults import UNREACHABLE, come_back, fall_silent
 from tests.support.cluster import request, uids, wait_for
 from tests.support.jobs import group, manifest
@@ -75,3 +77,6 @@ def test_without_force_a_warning_says_what_the_restart_waits_for(sets, silent):
     assert f"on node {node}, which has the taint {UNREACHABLE}" in note
     assert "--grace-period=0" in note
     assert sets.status()["restarts"] == 1
+    explained = sets.explain()
+    assert re.search(rf"pod \S+ is being deleted on node {node}, which has the taint {UNREACHABLE} \(since ", explained)
+    assert f"kubectl taint nodes {node} {OUT_OF_SERVICE}=nodeshutdown:NoExecute; or kubectl delete pod -n" in explained

@@ -108,6 +108,9 @@ def _chosen(body: JSON, query: dict[str, str]) -> bool:
 def _matches(labels: JSON, term: str) -> bool:
     if term.startswith("!"):
         return term[1:] not in labels
+    key, without, value = term.partition(" notin ")
+    if without:
+        return labels.get(key) != value.strip("()")
     key, among, value = term.partition(" in ")
     if among:
         return labels.get(key) == value.strip("()")

@@ -16,17 +16,7 @@ import msgspec
 from api.meta import Owner
 from app.explain.facts import Facts, SeenPod
 from app.explain.nodes import Nodes, SeenNode
-from tests.support.explained import (
-    MOMENT,
-    NOW,
-    at,
-    event,
-    facts,
-    job_of,
-    lease,
-    made,
-    pod_of,
-)
+from tests.support.explained import MOMENT, NOW, at, event, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -293,6 +283,45 @@ def _() -> Facts:
 )
 def _() -> Facts:
     return on_node(silent_node(60), failurePolicy={"maxRestarts": 3, "nodeFailure": {"afterSeconds": 120}})
+
+
+def restarting(state: JSON | None, *warnings: JSON, gone: bool = False, seconds: float = -60, **failed: Any) -> Facts:
+    """A restart that waits for two pods on such a node, whose grace period is over in `seconds`. `gone`: their Job is."""
+    policy = {"maxRestarts": 3, **({"nodeFailure": failed} if failed else {})}
+    last = {"reason": "DefaultFailurePolicy", "startTime": at(MOMENT + timedelta(minutes=1))}
+    js = a_set(failurePolicy=policy, status={"restarts": 1, "restartsCountTowardsMax": 1, "lastRestart": last})
+    job = started(js)
+    job["metadata"]["deletionTimestamp"] = at(MOMENT)
+    pods = [made(pod_of(job, index, node="node-3")) for index in range(2)]
+    for pod in pods:
+        pod["metadata"]["deletionTimestamp"] = at(NOW + timedelta(seconds=seconds))
+    known: JSON = {"leftover_pods": {"train-workers-0": tuple(pod["metadata"]["name"] for pod in pods)}} if gone else {}
+    known |= {"ending": tuple(msgspec.convert(pods, list[SeenPod])), "warnings": warnings}
+    known["nodes_by_name"] = {"node-3": None if state is None else msgspec.convert(state, SeenNode)}
+    return facts(js, [] if gone else [job], lease=lease(), **known)
+
+
+@stuck(
+    "a restart that waits for pods on a node that no longer answers",
+    "it restarts (1 of at most 3 restarts counted): 1 Job of an earlier attempt still exists, 1 in deletion"
+    f" (train-workers-0); each has to go first: pod {POD} and 1 more are being deleted on node node-3, which has the"
+    " taint node.kubernetes.io/unreachable",
+    "once the machine is off or fenced: kubectl taint nodes node-3 node.kubernetes.io/out-of-service=nodeshutdown:NoE"
+    f"xecute; or kubectl delete pod -n team-a {POD} train-workers-0-1 --grace-period=0 --force, which risks two processes",
+)
+def _() -> Facts:
+    return restarting(silent_node(300))
+
+
+@stuck(
+    "a restart that waits for pods on a node that was deleted",
+    "2 pods of an earlier attempt are still ending (train-workers-0-0, train-workers-0-1), and 1 Job cannot be created"
+    f" again yet; each waits for its own: pod {POD} and 1 more are being deleted on node node-3, which does not exist any"
+    " more",
+    "wait: Kubernetes deletes such pods within two minutes; or kubectl delete pod",
+)
+def _() -> Facts:
+    return restarting(None, gone=True)
 
 
 @stuck(

@@ -13,6 +13,7 @@ from controllers.planning.deadline import time_left
 from controllers.planning.plan import plan
 from tests.support.lives import ONE_BY_ONE, of_type, restart, resume, started, suspend
 from tests.support.stored_sets import jobset, rjob
+from tests.support.unused_features import GATES
 from tests.support.world import World
 
 GATE = {"JobSetActiveDeadlineSeconds": True}
@@ -278,15 +279,16 @@ class TestNumbers:
 
 
 class TestSetsWithoutIt:
-    def test_the_gate_changes_no_plan_of_theirs(self):
-        on, off = (self._lives(gates) for gates in (GATE, {}))
+    @pytest.mark.parametrize("gates", [GATE, GATES], ids=["its own", "all of recovery"])
+    def test_the_gate_changes_no_plan_of_theirs(self, gates):
+        on, off = (self._lives(gates) for gates in (gates, {}))
         assert [dataclasses.replace(p, actions=()) for p in on.plans] == [
             dataclasses.replace(p, actions=()) for p in off.plans
         ]
         assert [[repr(a) for a in p.actions if not isinstance(a, CreateJob)] for p in on.plans] == [
             [repr(a) for a in p.actions if not isinstance(a, CreateJob)] for p in off.plans
         ]
-        assert on.jobs == off.jobs
+        assert (on.jobs, on.status, on.events) == (off.jobs, off.status, off.events)
         assert "startTime" not in msgspec.to_builtins(on.status)
 
     def _lives(self, gates: dict[str, bool]) -> World:

@@ -73,7 +73,8 @@ class Api(MemoryApi):
 class Crowd:
     """Sets of all `KINDS`, which live together."""
 
-    def __init__(self) -> None:
+    def __init__(self, gates: FeatureGates | None = None) -> None:
+        self.gates = gates or FeatureGates()
         self.api = Api()
         self.metrics = Metrics()
         self.lives = 0
@@ -96,7 +97,7 @@ class Crowd:
             stop.set()
 
     async def _stages(self, supervisor: Supervisor) -> None:
-        client, options = Client(self.api), Options(Settings(), FeatureGates())
+        client, options = Client(self.api), Options(Settings(), self.gates)
         deps = Deps(options, client, self.metrics, supervisor)
         self.watches, leaders = Watches(client, options.gates), PlacementWatches(client)
         supervisor.start(leaders.run(), "placement-watches")

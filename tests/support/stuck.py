@@ -306,8 +306,8 @@ def restarting(state: JSON | None, *warnings: JSON, gone: bool = False, seconds:
     "it restarts (1 of at most 3 restarts counted): 1 Job of an earlier attempt still exists, 1 in deletion"
     f" (train-workers-0); each has to go first: pod {POD} and 1 more are being deleted on node node-3, which has the"
     " taint node.kubernetes.io/unreachable",
-    "once the machine is off or fenced: kubectl taint nodes node-3 node.kubernetes.io/out-of-service=nodeshutdown:NoE"
-    f"xecute; or kubectl delete pod -n team-a {POD} train-workers-0-1 --grace-period=0 --force, which risks two processes",
+    "once the machine is off or fenced: kubectl taint nodes node-3 node.kubernetes.io/out-of-service=nodeshutdown:"
+    f"NoExecute; or kubectl delete pod -n team-a {POD} train-workers-0-1 --grace-period=0 --force, which risks two",
 )
 def _() -> Facts:
     return restarting(silent_node(300))

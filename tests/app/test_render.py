@@ -371,3 +371,22 @@ def test_groups_without_the_feature_gate_are_a_fault(render, write):
     code, out, err = render("-f", write(slices()))
     assert (code, out) == (1, "")
     assert "JobSetWorkloadAwareSchedulingAPI=true,JobSetGangOfGangs=true" in err
+
+
+@pytest.mark.parametrize("mode", ["Sidecar", "MainContainer"])
+def test_the_agent_for_restarts_in_place_is_shown_in_the_pods_of_both_modes(render, write, mode):
+    agent = {"image": "example.com/agent:1", "mode": mode}
+    worker = {"name": "main", "image": "busybox", "command": ["train"]}
+    policy = {"maxRestarts": 3, "restartStrategy": "InPlaceRestart", "agent": agent}
+    workers = rjob(pod={"containers": [worker]})
+    workers["template"]["spec"] |= {"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}
+    code, out, _ = render("-f", write(jobset(workers, failurePolicy=policy)), "--feature-gates", "InPlaceRestart=true")
+    assert code == 0
+    pod = list(yaml.safe_load_all(out))[-1]["spec"]["template"]["spec"]
+    [added], [main] = pod["initContainers"], pod["containers"]
+    assert (added["name"], added["image"]) == ("jobset-agent", agent["image"])
+    assert added.get("restartPolicy") == ("Always" if mode == "Sidecar" else None)
+    assert main["command"] == (
+        ["train"] if mode == "Sidecar" else ["python3", "-IBS", "/jobset-agent/agent.pyz", "--", "train"]
+    )
+    assert ("restartPolicyRules" in main, "volumes" in pod) == (mode == "Sidecar", mode == "MainContainer")

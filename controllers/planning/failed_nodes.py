@@ -1,7 +1,8 @@
 """Which nodes failed the set (`failurePolicy.avoidNodes`). See docs/concepts/recovery.md#nodes-that-failed-before.
 
-A node fails the set when a Job fails by nodeFailure because of it, or with a failed pod on it whose exit code or reason
-the policy names; several pods of one decision count once. Failures are counted with the restart that they lead to.
+A node fails the set when a Job fails by nodeFailure because of it, or makes another pod in place of one on it, or fails
+with a failed pod on it whose exit code or reason the policy names. Several pods of one decision count once. Failures
+are counted with the restart that they lead to.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,7 @@ from controllers.planning import node_failure
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.decisive_pod import decides_by_pods, matching
-from controllers.planning.observed import FailedPod
+from controllers.planning.observed import FailedPod, PodOnFailedNode
 from controllers.planning.status import StatusDraft
 
 MOST_BYTES = 256
@@ -49,21 +50,40 @@ def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
     policy = wanted(ctx)
     if policy is None or draft.status.terminal_state:
         return
-    to_blame = _to_blame(ctx, policy, {child.job.metadata.uid for child in failed})
+    _count(ctx, draft, policy, _to_blame(ctx, policy, {child.job.metadata.uid for child in failed}))
+
+
+def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnFailedNode]) -> bool:
+    """The same for the nodes of pods that are replaced while the others restart in place; returns if any is counted.
+
+    A pod is seen until its deletion is. So what was counted since its node failed is not counted again.
+    """
+    policy = wanted(ctx)
+    if policy is None:
+        return False
+    counted = {node.name: node.last_time for node in draft.status.failed_nodes}
+    new = [pod for pod in pods if counted.get(pod.node, "") < max(pod.since, pod.created)]
+    return _count(ctx, draft, policy, _blamed(new))
+
+
+def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mapping[str, Blame]) -> bool:
+    """Returns if there was a node to count. One that this plan has counted before is not counted again."""
     if not to_blame:
-        return
-    before = {node.name for node in avoided(ctx.js, ctx.now)}
-    nodes = {node.name: node for node in remembered(ctx.js, ctx.now)}
+        return False
+    js = msgspec.structs.replace(ctx.js, status=draft.status)
+    before = {node.name for node in avoided(js, ctx.now)}
+    nodes = {node.name: node for node in remembered(js, ctx.now)}
     for name, blame in sorted(to_blame.items()):
         old = nodes.pop(name, FailedNode(name=name))
-        nodes[name] = _failed_again(old, blame, policy, ctx.now)
+        nodes[name] = old if old.last_time == ctx.now else _failed_again(old, blame, policy, ctx.now)
     draft.update(failed_nodes=tuple(nodes.values())[-MOST_FAILED_NODES:])
-    after = avoided(msgspec.structs.replace(ctx.js, status=draft.status), ctx.now)
+    after = avoided(msgspec.structs.replace(js, status=draft.status), ctx.now)
     for node in after:
         if node.name not in before:
             where = f" and its domain {node.domain}" if node.domain else ""
             note = f"pods of Jobs that are created from now on keep away from node {node.name}{where}: {node.reason}"
             draft.event("Normal", "AvoidsNode", note)
+    return True
 
 
 def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, Blame]:
@@ -71,15 +91,22 @@ def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, 
     found: dict[str, Blame] = {}
     of_nodes, observed = node_failure.policy_of(ctx.js), ctx.observed
     if of_nodes is not None and ctx.gates[node_failure.GATE]:
-        for pod in node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now):
-            if pod.job_uid in uids and not pod.ended:
-                reason = f"{node_failure.REASON}: pod {pod.name} was on the node, {node_failure.state(pod)}"
-                found.setdefault(pod.node, Blame(reason, pod.topology, pod.domain))
+        due = node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now)
+        found |= _blamed(pod for pod in due if pod.job_uid in uids and not pod.ended)
     for uid in uids & observed.failed_pods.keys():
         for failed in observed.failed_pods[uid]:
             reason = _fault(policy, failed)
             if failed.node and reason:
                 found.setdefault(failed.node, Blame(reason, failed.topology, failed.domain))
+    return found
+
+
+def _blamed(pods: Iterable[PodOnFailedNode]) -> dict[str, Blame]:
+    """The nodes of these pods, which have failed."""
+    found: dict[str, Blame] = {}
+    for pod in pods:
+        reason = f"{node_failure.REASON}: pod {pod.name} was on the node, {node_failure.state(pod)}"
+        found.setdefault(pod.node, Blame(reason, pod.topology, pod.domain))
     return found
 
 

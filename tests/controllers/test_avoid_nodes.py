@@ -215,6 +215,57 @@ class TestExclusivePlacement:
         assert "matchExpressions" not in world.terms("js-b-0")[0]
 
 
+class TestRestartInPlace:
+    """A pod that is replaced fails its node, too: if its Job has to move later, it keeps away from there."""
+
+    GATES = {**GATES, "InPlaceRestart": True, "RestartJob": True}
+
+    def lost(self, *pods: tuple[str, str], gates: dict[str, bool] = GATES) -> AvoidingWorld:
+        """The world in which these Jobs replace pods on these nodes; nothing is done yet."""
+        policy = {
+            "restartStrategy": "InPlaceRestart",
+            "nodeFailure": {"afterSeconds": 30, "forceDeletePods": True},
+            "rules": [{"name": "r", "action": "RestartJob", "onJobFailureReasons": ["BackoffLimitExceeded"]}],
+        }
+        workers = rjob("workers", 2, parallelism=1, completions=1)
+        world = running(workers, gates=gates, annotations=RACK, policy=policy, scope="Domain")
+        for job, node in pods:
+            on_failed_node(world, job, node=node, topology="rack", domain="r3")
+        world.seconds += 30
+        return world
+
+    def test_a_job_that_has_to_move_goes_into_another_domain(self):
+        world = self.lost(("js-workers-1", "n1"))
+        world.settle()
+        assert (world.failed_nodes(), world.status.restarts, world.terms()) == ([("n1", 1)], 0, [])
+        [note] = said(world, "AvoidsNode")
+        assert "keep away from node n1 and its domain r3: NodeFailure: pod js-workers-1-0" in note
+        world.fail("js-workers-1")
+        world.restart()
+        assert (world.avoided(), world.avoided("js-workers-0")) == (["n1"], [])
+        assert world.terms()[0]["matchExpressions"] == [{"key": "rack", "operator": "NotIn", "values": ["r3"]}]
+
+    def test_nodes_count_once_however_many_pods_and_plans_there_are(self):
+        world = self.lost(("js-workers-0", "n1"), ("js-workers-1", "n1"))
+        left = list(world.pods_on_failed_nodes)
+        for _ in range(2):
+            world.settle()
+            assert (world.pods_on_failed_nodes, world.failed_nodes()) == ([], [("n1", 1)])
+            # The watch has not seen yet that they are gone.
+            world.pods_on_failed_nodes += left
+            world.seconds += 1
+        assert len(said(world, "AvoidsNode")) == 1
+
+    def test_it_is_stored_before_the_pods_are_gone(self):
+        plan = self.lost(("js-workers-1", "n1")).plan()
+        assert (plan.status_first, [node.name for node in plan.status.failed_nodes]) == (True, ["n1"])
+
+    def test_without_the_gate_the_pods_are_deleted_as_before(self):
+        world = self.lost(("js-workers-1", "n1"), gates={**self.GATES, "JobSetAvoidNodes": False})
+        plan = world.plan()
+        assert (plan.status_first, len(plan.actions)) == (False, 1)
+
+
 class TestWhenNothingFits:
     def stuck(self, *nodes: str, **wanted) -> AvoidingWorld:
         """A set that avoids these nodes. The pod of its second Job finds no node from now on."""

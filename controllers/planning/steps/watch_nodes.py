@@ -6,7 +6,7 @@ Jobs replace while all others restart in place. `apply_failure_policy` judges th
 
 from collections.abc import Container, Iterable
 
-from controllers.planning import node_failure
+from controllers.planning import failed_nodes, node_failure
 from controllers.planning.actions import DeletePod, PodQuery
 from controllers.planning.context import Context
 from controllers.planning.finished import finished
@@ -39,6 +39,7 @@ def watch_nodes(ctx: Context) -> Partial:
     deleted = [pod for pod in due if pod.deleting and (wanted.force_delete_pods or not pod.taint)]
     nodes = {pod.node for pod in deleted}
     replaced: dict[str, str] = {}
+    counted = False
     if not (ctx.js.suspended or finished(ctx.js)):
         lost = node_failure.lost(ctx.js, ctx.gates, ctx.children.active, due)
         nodes |= {pod.node for _, pod in (*lost.failed, *lost.replaced)}
@@ -54,9 +55,11 @@ def watch_nodes(ctx: Context) -> Partial:
         names = [f"pod {pod.name} is on {replaced[pod.uid]}" for pod in deleted if pod.uid in replaced]
         advice = "their Jobs make others, and when these have joined all pods restart in place"
         draft.warn("LostPodsReplaced", listed(names, advice, ctx.limits))
+        counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
     return of_draft(
         draft,
         *(DeletePod(pod.name, pod.uid, replaced.get(pod.uid, "")) for pod in deleted),
+        status_first=counted,
         requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now),
     )
 

@@ -22,6 +22,13 @@ def article(word: str) -> str:
     return "an" if word[:1].lower() in _VOWELS else "a"
 
 
+def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
+    """`rack r3, where its Job is`: where a follower has been sent to; empty if these pods do not say that."""
+    domains = (pod.spec.node_selector.get(topology) for pod in pods if not pod.metadata.leads)
+    found = next(filter(None, domains), "")
+    return f"{noun(topology)} {found}, where its Job is" if found else ""
+
+
 @dataclass(slots=True)
 class _Class:
     """Domains that are in the way for the same reason."""

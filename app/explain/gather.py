@@ -219,6 +219,11 @@ class _Gatherer:
             for uid in unexplained[:LOOKED_AT]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
                 pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
+            # A leader that was replaced has to join its followers: one of them says where.
+            started = {child.job.metadata.uid for child in of.unready if child.job.status.ready}
+            joining = [pod.job_uid for pod in pods if pod.metadata.leads and pod.unscheduled and pod.metadata.topology]
+            for uid in [uid for uid in joining if uid in started][:LOOKED_AT]:
+                pods += (await self._page("Running", f"{keys.JOB_UID}={uid}"))[:1]
         except Forbidden:
             self._read.skip(f"pods: you may not list pods in namespace {self._namespace}")
             return None

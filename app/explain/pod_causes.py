@@ -10,7 +10,7 @@ from api.names import namespaced_job
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from app.explain.case import Case
 from app.explain.claims import unbound
-from app.explain.domains import article, in_the_way, noun
+from app.explain.domains import article, domain_of_job, in_the_way, noun
 from app.explain.facts import SeenPod
 from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
 from app.explain.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
@@ -24,11 +24,18 @@ def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
     """The leader of an exclusive Job has no node: the scheduler's reason, and who holds the domains."""
     return by_job(
         KeyedFinding(
-            child.name, (topology, said.message, leader.spec.priority), partial(_leader_waits, case, child, leader)
+            child.name,
+            (topology, _home(case, child, topology), said.message, leader.spec.priority),
+            partial(_leader_waits, case, child, leader),
         )
         for child, topology, leader in _exclusive_jobs(case, left)
         if (said := leader.unscheduled) is not None
     )
+
+
+def _home(case: Case, child: Child, topology: str) -> str:
+    """Where a leader has to join followers that have a node; empty if it may go anywhere."""
+    return domain_of_job((pod for pod in case.pods_of(child) if pod.spec.node_name), topology)
 
 
 def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
@@ -36,15 +43,17 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
     gated = _gated(case, child)
     lacks = misfit(case, leader)
     behind = f"; {counted(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
-    word = noun(topology)
+    word, home = noun(topology), _home(case, child, topology)
+    others = () if home else in_the_way(case, leader, topology)
     pod = Finding(
         level=Level.WAITS,
         cause="leader-unscheduled",
         what=f"leader pod {leader.name}: not scheduled: {_said(said)}{behind}",
-        because=(*([lacks] if lacks else []), *in_the_way(case, leader, topology)),
+        because=(*([lacks] if lacks else []), *others),
         since=said.since if said else "",
     )
-    what = f"Job {child.name}: waits for {article(word)} {word} of its own"
+    room = f"room in {home}" if home else f"{article(word)} {word} of its own"
+    what = f"Job {child.name}: waits for {room}"
     return Finding(level=Level.WAITS, cause="leader-waits", what=what, because=(pod,))
 
 
@@ -148,9 +157,15 @@ def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
         pods = [pod for pod in case.pods_of(child) if pod.unscheduled]
         if pods and (said := pods[0].unscheduled):
             lacks = unbound(case, pods[0]) or misfit(case, pods[0])
-            key = (said.message, lacks.what if lacks else "")
+            key = (said.message, lacks.what if lacks else "", _where(pods[0]))
             findings.append(KeyedFinding(child.name, key, partial(_unscheduled, child, pods, lacks)))
     return by_job(findings)
+
+
+def _where(pod: SeenPod) -> str:
+    """` in rack r3, where its Job is`; empty for pods that may go anywhere."""
+    here = domain_of_job([pod], pod.metadata.topology or "")
+    return f" in {here}" if here else ""
 
 
 def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
@@ -173,7 +188,7 @@ def _misfits(child: Child, pods: list[SeenPod], lacks: Finding, said: PodConditi
     return Finding(
         level=lacks.level,
         cause=lacks.cause,
-        what=f"Job {child.name}: {pods_are(pods)} not scheduled: {lacks.what}",
+        what=f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {lacks.what}",
         because=(scheduler,),
         fix=lacks.fix,
         since=said.since if said else "",
@@ -192,7 +207,7 @@ def _unscheduled(child: Child, pods: list[SeenPod], lacks: Finding | None) -> Fi
     return Finding(
         level=Level.WAITS,
         cause="unscheduled",
-        what=f"Job {child.name}: {pods_are(pods)} not scheduled: {_said(said)}",
+        what=f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {_said(said)}",
         fix=fix,
         since=said.since if said else "",
     )

@@ -138,6 +138,15 @@ async def test_pods_of_a_few_jobs_without_an_explanation_are_read():
     assert len(found.pods or ()) == LOOKED_AT
 
 
+async def test_of_a_leader_that_has_to_join_its_followers_one_of_these_is_read():
+    js = a_set(exclusive(parallelism=3, completions=3))
+    job = made(job_of(js, 0), active=3, ready=2)
+    leader = made(leader_of(job, unscheduled="no"))
+    followers = [made(pod_of(job, index, node="n", nodeSelector={RACK: "r"})) for index in (1, 2)]
+    text, _ = explanation_of(await read(Cluster(js, job, leader, *followers)))
+    assert "waits for room in rack r, where its Job is" in text
+
+
 async def test_names_of_missing_jobs_are_looked_up_for_a_few():
     js = a_set(rjob(replicas=9))
     taken = {**job_of(js, 1), "metadata": {"name": "train-workers-1", "namespace": "default"}}

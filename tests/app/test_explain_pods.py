@@ -133,6 +133,25 @@ def test_many_jobs_with_one_reason_are_reported_once():
     assert len(body["because"]) == 2
 
 
+def test_a_leader_that_was_replaced_waits_for_room_where_its_followers_are():
+    js = a_set()
+    job = started(js, ready=2)
+    pods = [made(leader_of(job, unscheduled=f"{FULL}."))]
+    pods += [made(pod_of(job, index, node="node-2", nodeSelector={RACK: "rack-1"})) for index in (1, 2)]
+    text, body = explanation_of(facts(js, [job], pods, nodes=RACKS, holders=(holder("other", "node-0"),)))
+    assert "Job train-workers-0: waits for room in rack rack-1, where its Job is" in text
+    assert causes(body) == ["leader-waits", "leader-unscheduled"], "other racks do not matter"
+
+
+def test_a_follower_that_finds_no_node_in_the_rack_of_its_job():
+    js = a_set()
+    job = started(js, ready=2)
+    leader = made(leader_of(job, node="node-2"))
+    late = made(pod_of(job, 1, unscheduled="0/4 nodes are available: 2 Too many pods", nodeSelector={RACK: "rack-1"}))
+    text, _ = explanation_of(facts(js, [job], [leader, late], nodes=RACKS))
+    assert "pod train-workers-0-1 is not scheduled in rack rack-1, where its Job is: 0/4 nodes are available" in text
+
+
 def test_more_jobs_than_racks():
     text, body = waiting(holder("other", "node-0"), jobs=3)
     assert (body["level"], causes(body)[2]) == ("fault", "too-few-domains")

@@ -47,10 +47,14 @@ def racks_cluster(shared_racks: Cluster, racks_manager: ManagerProcess) -> Itera
 
 @pytest.fixture
 def rack_namespaces(
-    racks_cluster: Cluster, racks_manager: ManagerProcess, racks_nodes: Nodes
+    request: pytest.FixtureRequest, racks_cluster: Cluster, racks_manager: ManagerProcess, racks_nodes: Nodes
 ) -> Iterator[Callable[[], RackNamespace]]:
-    """Makes namespaces; when the test is over, their pods are gone and the nodes are as before."""
-    racks_manager.start()
+    """Makes namespaces; when the test is over, their pods are gone and the nodes are as before.
+
+    The marker `manager` of the test has the configuration of the manager.
+    """
+    marker = request.node.get_closest_marker("manager")
+    racks_manager.start(**(marker.kwargs if marker else {}))
     made: list[RackNamespace] = []
 
     def make() -> RackNamespace:

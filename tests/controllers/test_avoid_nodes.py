@@ -300,6 +300,16 @@ class TestWhenNothingFits:
             f"node n1 is not avoided any more: pod js-workers-1-0 of Job js-workers-1 finds no node: {NO_NODE}"
         )
 
+    def test_a_crash_between_status_and_deletion_drops_no_second_node(self):
+        world = self.stuck("n1", "n2")
+        world.seconds += 120
+        dropped = world.plan()
+        assert dropped.status_first, "else a crash leaves Jobs that are created again with the same terms"
+        world._store(dropped.status)
+        world.start_look = ""  # the next process knows of no look
+        world.settle()
+        assert (world.live(), world.failed_nodes()) == (["js-workers-0"], [("n2", 1)])
+
     def test_in_the_end_nothing_is_avoided(self):
         world = self.stuck("n1", "n2", "n3")
         for left in (["n2", "n3"], ["n3"], []):

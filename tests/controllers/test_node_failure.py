@@ -45,7 +45,7 @@ class NodeWorld(World):
             super()._do(action)
             return
         [pod] = [p for p in self.pods_on_failed_nodes if (p.name, p.uid) == (action.name, action.uid)]
-        assert pod.deleting or action.failed, f"pod {pod.name} is not being deleted"
+        assert pod.deleting or pod.ended or action.failed, f"pod {pod.name} is not being deleted"
         self.pods_on_failed_nodes.remove(pod)
 
 
@@ -350,6 +350,15 @@ class TestInPlaceRestart:
         world = self.lost(rules=[{"name": "r", "action": "FailJobSet", **rule}])
         world.settle()
         assert (world.status.restarts, world.status.terminal_state) == (0, "")
+
+    @pytest.mark.parametrize("force", [True, False])
+    def test_one_that_was_marked_as_failed_and_not_deleted_is_deleted(self, force):
+        """By a manager that ended between the two writes. Its Job has another by now."""
+        world = self.lost(force=force)
+        world.pods_on_failed_nodes = [replace(world.pods_on_failed_nodes[0], ended=True)]
+        assert world.plan().actions == (DeletePod(POD, "pod-of-js-workers-1"),)
+        world.settle()
+        assert (world.status.restarts, world.pods_on_failed_nodes) == (0, [])
 
     def test_a_suspended_set_replaces_nothing(self):
         world = self.lost()

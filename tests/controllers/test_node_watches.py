@@ -175,11 +175,16 @@ class TestWhatHasFailed:
             ({"kind": "ReplicaSet"}, False),
             ({"phase": "Failed"}, False),
             ({"phase": "Failed", "deletionTimestamp": NOW}, True),
+            ({"phase": "Failed", "reason": "NodeFailure"}, True),
+            ({"phase": "Failed", "reason": "DeletionByPodGC"}, False),
         ],
     )
     def test_which_pods_are_kept(self, changes, kept):
-        phase = changes.pop("phase", "Running")
-        body = pod_body("p", changes.pop("node", "n1"), **changes) | {"status": {"phase": phase}}
+        """`reason`: why somebody has marked the pod as Failed."""
+        phase, reason = changes.pop("phase", "Running"), changes.pop("reason", "")
+        marks = [{"type": "DisruptionTarget", "status": "True", "reason": reason}] if reason else []
+        status = {"phase": phase, "conditions": marks}
+        body = pod_body("p", changes.pop("node", "n1"), **changes) | {"status": status}
         found = bound_pod(msgspec.convert(body, DetailedPod))
         assert (found is not None) == kept
         if found is not None:

@@ -4,135 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID
-from controllers.resources import JOBSETS
-from kube.resources import JOBS, PODS, SERVICES
-from simcluster.job_status import condition
+from tests.support.crash_steps import (
+    FIRST,
+    SECOND,
+    complete,
+    delete_job,
+    delete_service,
+    doom,
+    edit,
+    exit_with,
+    fail,
+    lose_node_of_first_pod,
+    replace_by_pending,
+    report,
+    start_first_pod,
+    start_on_no_node,
+    start_pods,
+)
 from tests.support.jobs import group, manifest
-from tests.support.kills import Path, Step
-from tests.support.played import NOW, PlayedCluster, Snapshot
+from tests.support.kills import Path
 
 DNS = {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
-FIRST, SECOND = "js-workers-0", "js-workers-1"
 TPU, GPU = ({"nodeSelector": {"pool": pool}} for pool in ("tpu", "gpu"))
-
-
-def complete(*names: str) -> Step:
-    """The pods of these Jobs succeed, of all at once."""
-
-    async def step(world: PlayedCluster, seen: Snapshot) -> None:
-        world.at_once(JOBS, *names)
-        for name in names:
-            done = seen.one(JOBS, name)["spec"].get("completions", 1)
-            await _end(world, seen, name, ("SuccessCriteriaMet", "Complete"), succeeded=done, completionTime=NOW)
-
-    return step
-
-
-def fail(*names: str) -> Step:
-    """A pod of each of these Jobs fails, and with it the Job, of all at once."""
-
-    async def step(world: PlayedCluster, seen: Snapshot) -> None:
-        world.at_once(JOBS, *names)
-        for name in names:
-            await _end(world, seen, name, ("FailureTarget", "Failed"), failed=1)
-
-    return step
-
-
-def doom(name: str) -> Step:
-    """A pod of the Job fails, and with it the Job, while its other pods still end."""
-
-    async def step(world: PlayedCluster, _: Snapshot) -> None:
-        status = {"conditions": [condition("FailureTarget", NOW, "BackoffLimitExceeded")]}
-        await world.patch(JOBS, name, {"status": status}, "status")
-
-    return step
-
-
-def exit_with(pod: str, code: int) -> Step:
-    """The one container of a pod ends."""
-
-    async def step(world: PlayedCluster, _: Snapshot) -> None:
-        ended = {"terminated": {"exitCode": code, "reason": "Error", "finishedAt": NOW, "startedAt": NOW}}
-        main = {"name": "main", "image": "busybox", "imageID": "", "ready": False, "restartCount": 0, "state": ended}
-        await world.patch(PODS, pod, {"status": {"phase": "Failed", "containerStatuses": [main]}}, "status")
-
-    return step
-
-
-def edit(**spec: Any) -> Step:
-    """The user changes the spec."""
-
-    async def step(world: PlayedCluster, _: Snapshot) -> None:
-        await world.patch(JOBSETS, "js", {"spec": spec})
-
-    return step
-
-
-def delete_job(name: str) -> Step:
-    """A person, or the Job's own time to live, deletes a Job."""
-
-    async def step(world: PlayedCluster, _: Snapshot) -> None:
-        await world.delete(JOBS, name, "Background")
-
-    return step
-
-
-async def delete_service(world: PlayedCluster, _: Snapshot) -> None:
-    await world.delete(SERVICES, "js", "Background")
-
-
-async def start_pods(world: PlayedCluster, seen: Snapshot) -> None:
-    """Each Job's one pod comes up, with an in-place restart agent in it."""
-    for job in seen.of(JOBS):
-        await _start_pod(world, job)
-
-
-async def start_on_no_node(world: PlayedCluster, seen: Snapshot) -> None:
-    """The pod of the first Job comes up on a node that does not exist any more."""
-    await _start_pod(world, seen.one(JOBS, FIRST), nodeName="gone")
-
-
-async def replace_by_pending(world: PlayedCluster, seen: Snapshot) -> None:
-    """The pod of the first Job is gone, and the one in its place pends."""
-    await _start_pod(world, seen.one(JOBS, FIRST), phase="Pending")
-    await world.patch(JOBS, FIRST, {"status": {"ready": 0}}, "status")
-
-
-async def _start_pod(world: PlayedCluster, job: dict[str, Any], phase: str = "Running", **spec: str) -> None:
-    meta = job["metadata"]
-    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
-    labels = {**meta["labels"], JOB_UID: meta["uid"]}
-    pod = {"name": meta["name"], "labels": labels, "ownerReferences": [owner]}
-    await world.create(PODS, {"metadata": pod, "spec": {**job["spec"]["template"]["spec"], **spec}})
-    await world.patch(PODS, meta["name"], {"status": {"phase": phase}}, "status")
-
-
-def report(job: str, attempt: int) -> Step:
-    """The agent in the pod of that Job is about to run an attempt."""
-
-    async def step(world: PlayedCluster, _: Snapshot) -> None:
-        await world.patch(PODS, job, {"metadata": {"annotations": {IN_PLACE_RESTART_ATTEMPT: str(attempt)}}})
-
-    return step
-
-
-async def _end(world: PlayedCluster, seen: Snapshot, name: str, kinds: tuple[str, str], **counts: Any) -> None:
-    job = seen.one(JOBS, name)
-    assert job["status"].get("active"), f"{name} runs no pods that could end"
-    old = job["status"].get("conditions", [])
-    status = {
-        "active": 0,
-        "ready": 0,
-        "conditions": [*old, *(condition(kind, NOW, "BackoffLimitExceeded") for kind in kinds)],
-        "uncountedTerminatedPods": {},
-        **counts,
-    }
-    await world.patch(JOBS, name, {"status": status}, "status")
-
-
-# The paths
 
 
 def workers(name: str = "workers", replicas: int = 2, **extra: Any) -> dict[str, Any]:
@@ -151,6 +44,7 @@ def claim(name: str) -> dict[str, Any]:
 
 
 NODES = {"nodeFailure": {"afterSeconds": 1}, "avoidNodes": {"forSeconds": 8}}
+DROPPED = NODES | {"avoidNodes": {"forSeconds": 3600, "dropAfterSeconds": 1}}
 STEPS = [{"afterRestarts": 1, "action": action} for action in ("RestartJobSet", "FailJobSet")]
 ORDER = {"startupPolicyOrder": "InOrder"}
 STAGES = (workers("first", 1), workers("workers"))
@@ -338,6 +232,14 @@ PATHS = (
         timers=True,
     ),
     Path(
+        "avoided-node-dropped",
+        RESTARTED,
+        manifest(workers(), failurePolicy={**restarting(), **DROPPED}),
+        (start_on_no_node, replace_by_pending),
+        frozenset({"JobSetNodeFailure", "JobSetAvoidNodes"}),
+        timers=True,
+    ),
+    Path(
         "start-timeout",
         RESTARTED,
         manifest(workers(), failurePolicy={**restarting(), "startTimeoutSeconds": 1}),
@@ -387,6 +289,14 @@ PATHS = (
         manifest(workers(), failurePolicy=restarting("InPlaceRestart")),
         (start_pods, *TWICE),
         frozenset({"InPlaceRestart"}),
+    ),
+    Path(
+        "in-place-node-gone",
+        "2 Jobs, 2 ready, 2 pods, 0 before 1 in place",
+        manifest(workers(), failurePolicy={**restarting("InPlaceRestart"), "nodeFailure": {"afterSeconds": 1}}),
+        (start_pods, *TWICE[:2], lose_node_of_first_pod, start_first_pod, *TWICE[2:]),
+        frozenset({"InPlaceRestart", "JobSetNodeFailure"}),
+        timers=True,
     ),
     Path(
         "in-place-restarts-used-up",

@@ -42,4 +42,5 @@ def drop_failed_nodes(ctx: Context) -> Partial:
         draft.update(failed_nodes=tuple(node for node in ctx.status.failed_nodes if node.name != dropped.name))
         note = f"node {dropped.name} is not avoided any more: pod {pods[uid].name} of Job {job.metadata.name} finds no"
         draft.event("Warning", "AvoidedNodeDropped", f"{note} node: {pods[uid].why}")
-    return of_draft(draft, *delete_unfinished(job for job, _ in kept.values()), kind=Stop)
+    # The Jobs still say what they avoided. So a crash after the status only leaves them to be deleted.
+    return of_draft(draft, *delete_unfinished(job for job, _ in kept.values()), kind=Stop, status_first=True)

@@ -6,6 +6,7 @@ Jobs replace while all others restart in place. `apply_failure_policy` judges th
 
 from collections.abc import Container, Iterable
 
+from api.policies import NodeFailure
 from controllers.planning import failed_nodes, node_failure
 from controllers.planning.actions import DeletePod, PodQuery
 from controllers.planning.context import Context
@@ -36,7 +37,7 @@ def watch_nodes(ctx: Context) -> Partial:
         return NOTHING
     due = node_failure.due(pods, wanted.after_seconds, ctx.now)
     # PodGC of Kubernetes does the same with pods of nodes that do not exist, later.
-    deleted = [pod for pod in due if pod.deleting and (wanted.force_delete_pods or not pod.taint)]
+    deleted = [pod for pod in due if _has_to_go(pod, wanted)]
     nodes = {pod.node for pod in deleted}
     replaced: dict[str, str] = {}
     counted = False
@@ -62,6 +63,13 @@ def watch_nodes(ctx: Context) -> Partial:
         status_first=counted,
         requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now),
     )
+
+
+def _has_to_go(pod: PodOnFailedNode, wanted: NodeFailure) -> bool:
+    """Whether it is deleted without its node: as the set asks, or because that was begun and not finished."""
+    if pod.deleting:
+        return wanted.force_delete_pods or not pod.taint
+    return pod.ended
 
 
 def _held(ctx: Context, due: Iterable[PodOnFailedNode], deleted: Container[PodOnFailedNode]) -> str:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from api.gangs import Forest, forest
 from api.jobset_policy.judged import Judged
 from api.jobset_policy.requests import Amounts
-from app.explain.facts import Facts, SeenEvent, SeenPod
+from app.explain.facts import Facts, SeenEvent, SeenLease, SeenPod
 from app.explain.finding import Finding, Found, seconds_since
 from app.explain.survey import Survey, survey
 from controllers.planning.child_jobs import Child
@@ -37,11 +38,7 @@ class Case:
     @property
     def manager_missing(self) -> bool:
         """Whether no manager holds the lease, as far as is known."""
-        lease = self.facts.lease
-        if lease is None:
-            return False
-        age = seconds_since(lease.spec.renew_time or "", self.facts.now)
-        return not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + STALE
+        return unheld(self.facts.lease, self.facts.now)
 
     @property
     def recent_warnings(self) -> list[SeenEvent]:
@@ -53,6 +50,14 @@ class Case:
         """What is known of a Job's pods, its leader first."""
         uid = child.job.metadata.uid
         return [*([self.leaders[uid]] if uid in self.leaders else []), *self.others.get(uid, ())]
+
+
+def unheld(lease: SeenLease | None, now: datetime) -> bool:
+    """Whether no manager holds the lease; False where it is not known."""
+    if lease is None:
+        return False
+    age = seconds_since(lease.spec.renew_time or "", now)
+    return not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + STALE
 
 
 Cause = Callable[[Case, frozenset[str]], list[Found]]

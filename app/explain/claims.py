@@ -46,8 +46,11 @@ def _pending(case: Case, name: str, claim: SeenClaim, where: str) -> Finding:
     elif wanted == "":
         what = f"{what}: it asks for no StorageClass, and no volume without one is free and large enough"
         fix = "kubectl get pv lists the volumes; create one, or the claim again with a storageClassName"
+    elif classes is not None and not classes.names:
+        what = f"{what}: it names no StorageClass, and the cluster has none"
+        fix = "install a provisioner of volumes with a StorageClass that is the default, or create the volume yourself"
     elif classes is not None and not any(of.metadata.annotations.get(_DEFAULT) == "true" for of in classes.there):
         what = f"{what}: it names no StorageClass, and none of the cluster is the default one"
         mark = f'\'{{"metadata":{{"annotations":{{"{_DEFAULT}":"true"}}}}}}\''
-        fix = f"kubectl patch storageclass {(classes.names or ['NAME'])[0]} -p {mark}"
+        fix = f"kubectl patch storageclass {classes.names[0]} -p {mark}"
     return Finding(level=Level.FAULT, cause="claim-pending", what=what, fix=fix)

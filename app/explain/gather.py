@@ -19,20 +19,18 @@ from api.meta import Owner, seconds_between
 from api.selectors import of_other_attempts
 from api.topology import NodeMetadata
 from app.explain import look_up
-from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenLease, SeenPod
+from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenPod
 from app.explain.nodes import Nodes, SeenNode
 from app.explain.reader import LOOKED_AT, MOST_PAGES, PAGE, TIMEOUT, Reader
 from app.explain.remedies import CLAIMS, MISFIT
 from app.explain.restart_causes import failed_lately
 from app.explain.survey import Survey, lacking, survey
-from app.settings import LeaderElectionSettings
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.errors import Forbidden, NotFound
 from kube.options import METADATA_LIST
-from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, LEASES, NODES, POD_GROUPS, PODS
+from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
 
-LEASE = LeaderElectionSettings().resource_name
 PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that are on a node and have not ended."""
 REPLACED = 10.0
@@ -80,7 +78,7 @@ class _Gatherer:
         known: dict[str, Any] = {}
         if not of.waiting or self._js.suspended or self._js.metadata.deletion_timestamp is not None:
             return known
-        known["lease"] = await self._lease()
+        known["lease"] = await look_up.lease(self._read)
         known["foreign"] = await self._foreign(of)
         if len(of.missing) == of.total and known["lease"] is not None and not self._js.status.replicated_jobs_status:
             known["manager"] = await look_up.manager(self._read, known["lease"])
@@ -315,16 +313,6 @@ class _Gatherer:
         return self._read.some(
             PODS, SeenPod, what, pages=pages, namespace=None, label_selector=selector, field_selector=PLACED
         )
-
-    async def _lease(self) -> SeenLease | None:
-        namespace = keys.MANAGER_NAMESPACE
-        try:
-            return await self._client.get(LEASES, LEASE, namespace=namespace, type=SeenLease, timeout=TIMEOUT)
-        except NotFound:
-            return SeenLease()
-        except Forbidden:
-            self._read.skip(f"the manager: you may not get leases in namespace {namespace}")
-            return None
 
 
 def _replaced(of: Survey, pods: Iterable[SeenPod] | None) -> bool:

@@ -22,6 +22,7 @@ _FIXES = {
     "WaitingForOldGroups": WAIT_FOR_PODS,
     "NameConflict": "delete that object, or recreate the JobSet under another name: the manager tries again by itself",
     "Discovering": "look again in a moment",
+    "FeatureGateDisabled": "restart the manager with the feature gate, or leave spec.scheduling out",
 }
 _DEFAULT_FIX = (
     "the manager looks again every 15 s and goes on by itself; to run without groups, leave spec.scheduling out"

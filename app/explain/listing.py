@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
+from api import keys
 from api.jobset import JobSet
 from app.check.findings import printable
+from app.explain import look_up
+from app.explain.case import unheld
 from app.explain.finding import Finding, Level, counted
 from app.explain.gather import gather_about
-from app.explain.manager_causes import NO_MANAGER
-from app.explain.reader import TIMEOUT
+from app.explain.manager_causes import NO_MANAGER, unmanaged
+from app.explain.reader import TIMEOUT, Reader
 from app.explain.reasons import Explanation, explain
-from app.explain.show import age_of, json_form
+from app.explain.show import age_of, json_form, one_line
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now as wall_clock
@@ -31,6 +34,7 @@ class Listing:
         self.bodies: list[dict[str, Any]] = []
         self.left_out = False
         self._rows: list[tuple[str, ...]] = []
+        self._unseen: dict[str, None] = {}
         self._unmanaged = 0
         self._no_manager: Finding | None = None
 
@@ -49,9 +53,21 @@ class Listing:
             cause_line(others) or "-",
         ))  # fmt: skip
         self.bodies.append(json_form(explanation, now))
+        self._unseen |= dict.fromkeys(explanation.unseen)
+
+    async def look_for_manager(self, client: Client) -> None:
+        """Where no set waits, its lease has not been looked at yet."""
+        read = Reader(client, keys.MANAGER_NAMESPACE)
+        lease = None if self._no_manager or not self.bodies else await look_up.lease(read)
+        if unheld(lease, wall_clock()):
+            self._no_manager = unmanaged(lease)
+        self._unseen |= dict.fromkeys(read.unseen)
 
     def write(self, out: TextIO, *, namespaces: bool) -> None:
-        """A table, the last column of which is never cut; below it, once, what holds up sets for want of a manager."""
+        """A table, the last column of which is never cut.
+
+        Below it, each once: that no manager runs, and what was not looked at.
+        """
         rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
         rows = [tuple(map(printable, row if namespaces else row[1:])) for row in rows]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
@@ -60,8 +76,9 @@ class Listing:
             for *cells, last in rows
         )
         if self._no_manager is not None:
-            waits = counted(self._unmanaged, "JobSet", "waits", "wait")
+            waits = counted(self._unmanaged, "JobSet", "waits", "wait") if self._unmanaged else "no JobSet waits"
             out.write(f"\n{waits} for a manager: {self._no_manager.what}\nto fix: {self._no_manager.fix}\n")
+        out.writelines(f"not looked at: {printable(what)}\n" for what in self._unseen)
 
 
 def _apart(explanation: Explanation) -> tuple[Explanation, Finding | None]:
@@ -79,13 +96,13 @@ def cause_line(explanation: Explanation) -> str:
     """
     worst = _cause(explanation.root)
     if explanation.headline or worst is None:
-        return " ".join(explanation.headline.split())
+        return one_line(explanation.headline)
     words = [worst.what]
     while below := _cause(worst):
         if below.level is Level.NOTE:
             break
         worst, words = below, [words[0], below.what]
-    return " ".join(": ".join(words).split())
+    return ": ".join(map(one_line, words))
 
 
 def _cause(root: Finding) -> Finding | None:
@@ -113,6 +130,7 @@ async def listing(client: Client, namespace: str | None) -> Listing:
             await _explain(client, group, made)
             group.clear()
     await _explain(client, group, made)
+    await made.look_for_manager(client)
     return made
 
 

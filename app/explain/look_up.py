@@ -15,11 +15,13 @@ from api.selectors import of_other_attempts, one_of
 from app.explain.facts import Regarding, SeenClaim, SeenEvent, SeenLease, SeenPod, SeenStorageClass, SeenStorageClasses
 from app.explain.nodes import SeenNode
 from app.explain.reader import LOOKED_AT, Reader
+from app.settings import LeaderElectionSettings
 from controllers.planning.child_jobs import Child
 from kube.errors import Forbidden
 from kube.options import METADATA_LIST
-from kube.resources import EVENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
+from kube.resources import EVENTS, LEASES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
 
+LEASE = LeaderElectionSettings().resource_name
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events that tell of a pod that is ended from outside."""
 _BOUND = "spec.nodeName!="
@@ -28,6 +30,16 @@ _RESTARTED_ALONE = 50
 """Jobs whose pods are looked at where a rule restarts single Jobs: their UIDs are in the URL."""
 PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
 """What kube-scheduler notes about a pod that it preempts."""
+
+
+async def lease(read: Reader) -> SeenLease | None:
+    """The manager's lease; None if it may not be read."""
+    namespace = keys.MANAGER_NAMESPACE
+    try:
+        return await read.one(LEASES, SeenLease, LEASE, namespace=namespace) or SeenLease()
+    except Forbidden:
+        read.skip(f"the manager: you may not get leases in namespace {namespace}")
+        return None
 
 
 async def claims(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenClaim | None]:

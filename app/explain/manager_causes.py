@@ -2,6 +2,7 @@
 
 from api import keys
 from app.explain.case import Case
+from app.explain.facts import SeenLease
 from app.explain.finding import Finding, Found, Level, age, seconds_since
 
 IDLE = 60.0
@@ -9,9 +10,10 @@ IDLE = 60.0
 NO_MANAGER = "no-manager"
 _WHERE = f"-n {keys.MANAGER_NAMESPACE}"
 _START = (
-    f"kubectl {_WHERE} get deployments,pods shows what there is; kubectl {_WHERE} rollout restart deployment starts it"
-    " again; on your own machine: make run, or after make demo jobset cluster status. A manager without --leader-elect"
-    " or in another namespace is not seen here"
+    f"kubectl {_WHERE} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
+    f" {_WHERE} scale deployment --all --replicas=1, one whose pods do not work by kubectl {_WHERE} rollout restart"
+    " deployment; on your own machine: make run, or after make demo jobset cluster status. A manager without"
+    " --leader-elect or in another namespace is not seen here"
 )
 """How to get a manager."""
 
@@ -20,17 +22,20 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
     """Nothing is created, restarted or placed while no manager runs."""
     if not case.manager_missing or not left:
         return []
-    lease = case.facts.lease
+    return [Found(unmanaged(case.facts.lease, case.facts.jobset.metadata.creation_timestamp or ""))]
+
+
+def unmanaged(lease: SeenLease | None, created: str = "") -> Finding:
+    """What is said where no manager holds the lease. `created`: RFC 3339, before which a JobSet cannot have waited."""
     renewed = (lease.spec.renew_time if lease else None) or ""
     what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
-    found = Finding(
+    return Finding(
         level=Level.FAULT,
         cause=NO_MANAGER,
         what=f"{what} in namespace {keys.MANAGER_NAMESPACE}: Jobs are neither created nor restarted nor placed",
         fix=_START,
-        since=renewed,
+        since=max(renewed, created) if renewed else "",
     )
-    return [Found(found)]
 
 
 def idle_manager(case: Case) -> Finding | None:

@@ -26,14 +26,15 @@ def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator
         last = number == len(finding.because) - 1
         since = "" if under.since == shown else _since(under.since, now)
         deeper = indent + ("  " if last else "│ ")
-        yield f"{indent}{'└' if last else '├'} {_one_line(under.what)}{since}"
+        yield f"{indent}{'└' if last else '├'} {one_line(under.what)}{since}"
         yield from _below(under, deeper, under.since or shown, now)
         if under.fix:
             yield f"{deeper}to fix: {under.fix}"
 
 
-def _one_line(words: str) -> str:
-    return " ".join(words.split())
+def one_line(words: str) -> str:
+    """Text of several lines, such as what the API server says of several Jobs, in one."""
+    return "; ".join(dict.fromkeys(" ".join(line.split()) for line in words.splitlines() if line.strip()))
 
 
 def age_of(moment: str, now: datetime) -> str:

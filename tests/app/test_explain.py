@@ -250,7 +250,10 @@ def test_an_old_warning_is_no_reason():
     ],
 )
 def test_no_manager_runs(given: JSON, says: str):
-    text, body = explanation_of(facts(a_set(), lease=given))
+    js = a_set()
+    text, body = explanation_of(facts(js, lease=given))
+    [since] = [found["since"] for found in walk(body) if found["cause"] == "no-manager"]
+    assert not since or since >= js["metadata"]["creationTimestamp"], "no set has waited longer than it is there"
     assert (body["level"], causes(body)) == ("fault", ["no-manager", "missing"])
     assert says in text
 
@@ -370,7 +373,7 @@ def test_every_finding_has_all_members_and_a_fix_stands_below_its_finding():
 def test_a_note_of_several_lines_stays_on_one():
     js = a_set()
     text, _ = explanation_of(facts(js, warnings=[event("JobCreationFailed", "one\n├ two")], lease=lease()))
-    assert "one ├ two" in text
+    assert "one; ├ two" in text
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,9 @@ import pytest
 import yaml
 
 from app.explain import listing
+from app.explain.look_up import LEASE
+from kube.clock import now as wall_clock
+from kube.transport import Response
 from tests.support.explained import MOMENT, at, explanation_of, facts, job_of, lease, made, walk
 from tests.support.jobsets import jobset, rjob, stored
 
@@ -24,8 +27,20 @@ def ended(kind: str) -> JSON:
     return {"terminalState": kind, "conditions": [condition]}
 
 
-def test_each_set_has_one_line_with_its_state_and_the_cause(command, connected):
-    connected(
+@pytest.fixture
+def managed(connected):
+    """The same cluster, with a manager that holds its lease."""
+
+    def connect(*objects: JSON):
+        spec = {"holderIdentity": "manager-0_1234", "leaseDurationSeconds": 3600, "renewTime": wall_clock().isoformat()}
+        meta = {"name": LEASE, "namespace": "jobset-system"}
+        return connected(*objects, {"kind": "Lease", "metadata": meta, "spec": spec})
+
+    return connect
+
+
+def test_each_set_has_one_line_with_its_state_and_the_cause(command, managed):
+    managed(
         a_set("done", status=ended("Completed")), a_set("held", suspend=True), a_set("over", status=ended("Failed"))
     )
     code, out, err = command("explain")
@@ -84,8 +99,8 @@ def test_programs_get_the_whole_explanations(command, connected, output: str):
     assert [(one["name"], one["level"]) for one in body["items"]] == [("done", "fine"), ("held", "waits")]
 
 
-def test_all_namespaces(command, connected):
-    cluster = connected(a_set("a", suspend=True), a_set("b", namespace="team-b", suspend=True))
+def test_all_namespaces(command, managed):
+    cluster = managed(a_set("a", suspend=True), a_set("b", namespace="team-b", suspend=True))
     code, out, _ = command("explain", "-A")
     assert code == 0
     assert out.splitlines()[0].split()[0] == "NAMESPACE"
@@ -100,9 +115,9 @@ def test_no_jobset_at_all_is_no_fault(command, connected):
     assert command("explain", "-o", "json")[1] == '{\n  "items": []\n}\n'
 
 
-def test_a_list_has_an_end_and_says_so(command, connected, monkeypatch):
+def test_a_list_has_an_end_and_says_so(command, managed, monkeypatch):
     monkeypatch.setattr(listing, "MOST", 2)
-    connected(*(a_set(name, suspend=True) for name in ("a", "b", "c")))
+    managed(*(a_set(name, suspend=True) for name in ("a", "b", "c")))
     _, out, err = command("explain")
     assert len(out.splitlines()) == 3
     assert err.startswith("there are more: ")
@@ -119,8 +134,32 @@ def test_that_no_manager_runs_is_said_once_with_the_commands(command, connected)
     assert out.count("no manager has ever taken the lease") == 1
     assert lines[4].startswith("2 JobSets wait for a manager: no manager has ever taken the lease in namespace jobset-")
     assert lines[5].startswith("to fix: kubectl -n jobset-system get deployments,pods ")
-    assert "kubectl -n jobset-system rollout restart deployment " in lines[5]
+    assert "kubectl -n jobset-system scale deployment --all --replicas=1" in lines[5]
+    assert "kubectl -n jobset-system rollout restart deployment" in lines[5]
     assert "make run, or after make demo jobset cluster status" in lines[5]
+
+
+def test_that_no_manager_runs_is_said_where_no_set_waits_for_one(command, connected):
+    connected(a_set("done", status=ended("Completed")))
+    _, out, _ = command("explain", "-A")
+    assert "no JobSet waits for a manager: no manager has ever taken the lease" in out
+
+
+def test_what_may_not_be_read_is_said_once_below_the_list(command, connected, monkeypatch):
+    cluster = connected(a_set("a"), a_set("b"))
+    send = cluster.send
+
+    async def refusing(request):
+        if request.path.endswith(("/jobs", "/leases/" + LEASE)):
+            return Response(403, {}, b'{"kind":"Status","reason":"Forbidden","details":{"kind":"x"}}')
+        return await send(request)
+
+    monkeypatch.setattr(cluster, "send", refusing)
+    _, out, _ = command("explain")
+    below = [line for line in out.splitlines() if line.startswith("not looked at: ")]
+    assert len(below) == 2
+    assert "Jobs" in below[0]
+    assert "you may not get leases in namespace jobset-system" in below[1]
 
 
 @pytest.mark.parametrize("name", ["train", "jobset/train", "jobsets.jobset.x-k8s.io/train", "js/train"])
@@ -160,8 +199,8 @@ def test_who_watches_sees_what_changes_until_the_set_has_ended(command, connecte
     ]
 
 
-def test_who_watches_a_list_sees_it_again_when_it_changes(command, connected, monkeypatch):
-    cluster = connected(a_set("a", suspend=True))
+def test_who_watches_a_list_sees_it_again_when_it_changes(command, managed, monkeypatch):
+    cluster = managed(a_set("a", suspend=True))
     monkeypatch.setattr("app.explain.run.EVERY", 0.01)
     looks = 0
     send = cluster.send
@@ -171,7 +210,7 @@ def test_who_watches_a_list_sees_it_again_when_it_changes(command, connected, mo
         if request.path.endswith("/jobsets"):
             looks += 1
             if looks == 3:
-                cluster.objects = (a_set("a", status=ended("Completed")),)
+                cluster.objects = (a_set("a", status=ended("Completed")), *cluster.objects[1:])
             if looks == 4:
                 raise KeyboardInterrupt
         return await send(request)

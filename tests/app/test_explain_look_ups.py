@@ -9,7 +9,8 @@ import pytest
 
 from api import keys
 from app.explain.facts import Facts
-from app.explain.gather import LEASE, gather
+from app.explain.gather import gather
+from app.explain.look_up import LEASE
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.explained import MOMENT, NOW, at, causes, event, explanation_of, job_of, lease, made, pod_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.app.test_explain import a_set, running
-from tests.support.explained import causes, explanation_of, facts, leader_of, lease, made
+from tests.support.explained import causes, event, explanation_of, facts, leader_of, lease, made
 
 JSON = dict[str, Any]
 
@@ -33,6 +33,17 @@ def test_how_long_a_pod_may_still_take(seconds, said):
     assert "start-timeout" in causes(body)
     assert said in text
     assert ("--feature-gates=JobSetStartTimeout=true" in text) == (seconds == 600)
+
+
+def test_nothing_of_a_limit_that_has_no_effect():
+    """The manager's warning says that its gate is off."""
+    note = "spec.failurePolicy.startTimeoutSeconds has no effect without the feature gate JobSetStartTimeout: start"
+    js = a_set(failurePolicy={"maxRestarts": 1, "startTimeoutSeconds": 3600})
+    job = running(js, 0, ready=0)
+    given = facts(js, [job], [made(leader_of(job))], warnings=[event("FeatureGateDisabled", note)], lease=lease())
+    text, body = explanation_of(given)
+    assert "start-timeout" not in causes(body)
+    assert note in text
 
 
 def test_nothing_of_sets_without_it():

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from api import keys
-from app.explain.gather import LEASE
+from app.explain.look_up import LEASE
 from devcluster.cluster import Cluster
 from tests.support.cluster import request
 from tests.support.explain_world import LEASES, NO_NODE, World, post

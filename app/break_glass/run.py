@@ -11,6 +11,7 @@ import yaml
 from api.meta import JSON
 from app import session
 from app.break_glass.switch import Configuration, State, look, switched_off, switched_on
+from app.certificates.look import APPLY_AGAIN
 from app.check.findings import printable
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -52,7 +53,7 @@ async def _run(options: Options, out: TextIO, err: TextIO) -> int:
     _write(found, options.output, out)
     missing = [each.name for each in found if each.state is State.MISSING]
     if missing:
-        err.write(f"jobset webhooks: {' and '.join(missing)}: no webhooks are there: apply manifests/install.yaml\n")
+        err.write(f"jobset webhooks: {' and '.join(missing)}: no webhooks are there: {APPLY_AGAIN}\n")
     if any(each.state is State.OFF for each in found):
         err.write(f"jobset webhooks: {NOT_ENFORCED}\n")
     if options.wanted == "off":

@@ -17,6 +17,9 @@ from certs.manager import material_of
 from certs.pki import RENEW_BEFORE, Material, certificates, hosts_of, readable
 from kube.clock import rfc3339
 
+APPLY_AGAIN = "apply again what you have installed (your kustomization or chart, or manifests/install.yaml)"
+"""The fix of objects that are missing: install.yaml alone would put back its own image and number of replicas."""
+
 SOON = timedelta(days=14)
 """Time before the end at which it is a problem; the alert JobSetCertificateExpires has the same."""
 
@@ -189,16 +192,16 @@ def _host(client: JSON) -> str:
 def _missing(found: Found) -> Iterator[str]:
     if found.secret is None:
         yield (
-            f"Secret {found.secret_name} does not exist: apply manifests/install.yaml, and the manager fills it; or"
-            " name another with -n and --secret"
+            f"Secret {found.secret_name} does not exist: {APPLY_AGAIN}, and the manager fills it; or name another with"
+            " -n and --secret"
         )
     for (kind, name), configuration in found.configurations.items():
         if configuration is None:
-            yield f"{kind} {name} does not exist: apply manifests/install.yaml"
+            yield f"{kind} {name} does not exist: {APPLY_AGAIN}"
         elif not configuration.get("webhooks"):
             yield f"{kind} {name} lists no webhook: see `jobset webhooks status`"
     if found.crd is None:
-        yield f"CustomResourceDefinition {found.crd_name} does not exist: apply manifests/install.yaml"
+        yield f"CustomResourceDefinition {found.crd_name} does not exist: {APPLY_AGAIN}"
 
 
 def _of_certificates(found: Found, described: tuple[Certificate, ...], now: datetime) -> Iterator[str]:

@@ -191,7 +191,7 @@ def test_a_bundle_that_is_not_there_is_a_problem_and_who_writes_it_is_said():
 def test_what_is_missing_is_named():
     nothing = found()
     nothing = replace(nothing, secret=None, crd=None, configurations=dict.fromkeys(nothing.configurations))
-    assert [line.partition(": apply manifests/install.yaml")[0] for line in problems(nothing)] == [
+    assert [line.partition(": apply again what you have installed")[0] for line in problems(nothing)] == [
         f"Secret {SECRET} does not exist",
         "MutatingWebhookConfiguration jobset-mutating-webhook-configuration does not exist",
         "ValidatingWebhookConfiguration jobset-validating-webhook-configuration does not exist",

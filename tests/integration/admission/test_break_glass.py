@@ -91,4 +91,4 @@ def test_what_is_not_there_cannot_be_put_back(server, as_before):
     assert status == 200, answer
     on = webhooks(server, "on")
     assert on.returncode == 1
-    assert f"{VALIDATING_CONFIGURATION}: no webhooks are there: apply manifests/install.yaml" in on.stderr
+    assert f"{VALIDATING_CONFIGURATION}: no webhooks are there: apply again what you have installed" in on.stderr

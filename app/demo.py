@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from api.gang_api import GATE, LEVELS_GATE
 from api.jobset_policy.types import GATE as POLICIES_GATE
 from app import local
 from app.local import LocalError, kubectl
@@ -34,8 +33,17 @@ STEP_SECONDS = 60
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 ACCELERATOR = "nvidia.com/gpu"
 SPEC = ClusterSpec(name="demo", nodes=FakeNodes(count=20, label_every={"rack": 10}, capacity={ACCELERATOR: "8"}))
-GATES = (GATE, LEVELS_GATE)
-"""Gangs can be tried on the cluster that is kept."""
+GATES = (
+    "InPlaceRestart",
+    "JobSetActiveDeadlineSeconds",
+    "JobSetFailureEscalation",
+    "JobSetGangOfGangs",
+    "JobSetNodeFailure",
+    "JobSetStartTimeout",
+    "JobSetWorkloadAwareSchedulingAPI",
+    "RestartJob",
+)
+"""All that the examples need: they can be tried on the cluster that is kept."""
 
 Status = dict[str, Any]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app import cli
+from app import cli, demo
 from tests.support.pages import ROOT, yaml_blocks
 
 EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if "kind: JobSet\n" in path.read_text())
@@ -35,6 +35,16 @@ def validate(file: Path) -> int:
 def test_examples_are_good_except_the_one_that_shows_mistakes(file, capsys):
     code = validate(file)
     assert code == (1 if file.name == "mistakes.yaml" else 0), capsys.readouterr().out
+
+
+def test_the_demo_has_the_gates_that_examples_need():
+    named = {
+        gate
+        for file in EXAMPLES
+        for gates in GATES.findall(file.read_text())
+        for gate in gates.split("=", 1)[1].split(",")
+    }
+    assert {gate.removesuffix("=true") for gate in named} <= {*demo.GATES}
 
 
 @pytest.mark.parametrize("text", SNIPPETS)

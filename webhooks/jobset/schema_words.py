@@ -168,7 +168,8 @@ def _how_boolean(value: Any) -> str:
 def _how_text(value: Any) -> str:
     if isinstance(value, list | dict):
         return _LIKE["string"]
-    return f'it in quotes: "{_shown(value)}"'
+    # YAML has read 0777 as 511 and yes as true: what was written stands in the user's file alone.
+    return f'it in quotes, as it stands in your file (it was read as "{_shown(value)}")'
 
 
 def _shown(value: Any) -> str:

@@ -34,7 +34,7 @@ JOB_INDEX = Rule(
     id="coordinator-job-index",
     type=ErrorType.INVALID,
     message="coordinator job index {index} is invalid for replicatedJob {name}",
-    fix="it has {count} Jobs, numbered from 0: use a number below {count}",
+    fix="it has {count} Jobs, numbered from 0: {remedy}",
     source="docs/reference/validation.md#coordinator",
 )
 COMPLETION_MODE = Rule(
@@ -55,7 +55,7 @@ POD_INDEX = Rule(
     id="coordinator-pod-index",
     type=ErrorType.INVALID,
     message="coordinator pod index {index} is invalid for replicatedJob {name} job index {job_index}",
-    fix="the Job has {count} completions, numbered from 0: use a number below {count}",
+    fix="the Job has {count} completions, numbered from 0: {remedy}",
     source="docs/reference/validation.md#coordinator",
 )
 LABEL = Rule(
@@ -95,11 +95,16 @@ def _known(name: str, names: Sequence[str]) -> str:
 def _pod(entry: Entry, at: Coordinator) -> Iterator[FieldError]:
     name, job, replicas = at.replicated_job, entry.job, entry.rjob.replicas
     if not 0 <= at.job_index < replicas:
-        yield JOB_INDEX.at(PATH.at("jobIndex"), at.job_index, index=at.job_index, name=name, count=replicas)
+        words = {"index": at.job_index, "name": name, "count": replicas, "remedy": _remedy("replicas", replicas)}
+        yield JOB_INDEX.at(PATH.at("jobIndex"), at.job_index, **words)
     if job.completion_mode != "Indexed":
         yield COMPLETION_MODE.at(entry.job_path.at("completionMode"), job.completion_mode)
     elif job.completions is None:
         yield COMPLETIONS.at(entry.job_path.at("completions"))
     elif not 0 <= at.pod_index < job.completions:
         words = {"index": at.pod_index, "name": name, "job_index": at.job_index, "count": job.completions}
-        yield POD_INDEX.at(PATH.at("podIndex"), at.pod_index, **words)
+        yield POD_INDEX.at(PATH.at("podIndex"), at.pod_index, **words, remedy=_remedy("completions", job.completions))
+
+
+def _remedy(field: str, count: int) -> str:
+    return f"use a number below {count}" if count else f"set {field} to 1 or more, or name another pod"

@@ -39,9 +39,15 @@ def gang_cluster(shared_gang_cluster: Cluster, gang_manager: ManagerProcess) -> 
 
 
 @pytest.fixture
-def gang_namespace(gang_cluster: Cluster, gang_manager: ManagerProcess) -> Iterator[GangNamespace]:
-    """A namespace for one test; all of its pods are gone afterwards."""
-    gang_manager.start(featureGates=GATES)
+def gang_namespace(
+    request: pytest.FixtureRequest, gang_cluster: Cluster, gang_manager: ManagerProcess
+) -> Iterator[GangNamespace]:
+    """A namespace for one test; all of its pods are gone afterwards.
+
+    The marker `manager` of the test has another configuration of the manager.
+    """
+    marker = request.node.get_closest_marker("manager")
+    gang_manager.start(**(marker.kwargs if marker else {"featureGates": GATES}))
     place = GangNamespace(gang_cluster)
     yield place
     place.close()

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from api import keys
-from api.jobset_status import FailedAttempt, LastRestart, ReplicatedJobStatus, RuleRestarts
+from api.jobset_status import FailedAttempt, JobSetStatus, LastRestart, ReplicatedJobStatus, RuleRestarts
 from controllers.planning.status import StatusDraft
 
 HISTORY = 10
@@ -132,6 +132,11 @@ def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:
     """Add to `status.attemptHistory` how an attempt failed; the time is filled in here."""
     entry = msgspec.structs.replace(failed, time=draft.now)
     draft.update(attempt_history=(*draft.status.attempt_history, entry)[-HISTORY:])
+
+
+def counted_in_parts(status: JobSetStatus) -> int:
+    """Restarts of parts of the set that count towards maxRestarts (gate RestartJob)."""
+    return sum(sum(entry.job_restarts_count_towards_max) for entry in status.replicated_jobs_status)
 
 
 def count_rule(draft: StatusDraft, name: str) -> None:

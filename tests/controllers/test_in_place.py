@@ -206,6 +206,15 @@ class TestPodsThatSucceeded:
         assert decide(js, pods(1, 1, 1)).status.current_in_place_restart_attempt == 1
         assert decide(js, pods(2, 1, 1)).status.terminal_state == "Failed"
 
+    @pytest.mark.parametrize(("counted", "in_parts", "restarts"), [(1, 0, 2), (1, 1, 1), (2, 0, 2)])
+    def test_the_set_fails_if_no_restart_is_left(self, counted, in_parts, restarts):
+        """Restarts before the first attempt was released have raised no attempt, and count."""
+        js = jobset(max_restarts=2, status=at_attempt(0, counted=counted))
+        draft = Recorder(js)
+        apply(js, [*pods(1, 0), pod(0, phase="Succeeded")], frozenset({JOB}), draft, None, in_parts)
+        assert draft.status.restarts == restarts
+        assert draft.status.terminal_state == ("" if restarts > counted else "Failed")
+
     def test_a_first_stage_that_has_to_complete_is_not_waited_for(self):
         first = jobsets.rjob("prepare")
         after = jobsets.rjob(parallelism=2, completions=2, dependsOn=[{"name": "prepare", "status": "Complete"}])

@@ -297,8 +297,7 @@ class _Judge:
     @cached_property
     def _parts_counted(self) -> int:
         """Restarts of parts of the set that count towards maxRestarts, before this plan."""
-        entries = self._draft.status.replicated_jobs_status
-        return sum(sum(entry.job_restarts_count_towards_max) for entry in entries)
+        return attempts.counted_in_parts(self._draft.status)
 
     def _restart(self, rule: FailurePolicyRule | None, action: FailureAction, child: Child, message: str) -> str:
         """Restart what the action names. Returns the reason of the condition if that is the whole set, else nothing."""

@@ -27,7 +27,7 @@ from api.jobset_status import JobSetStatus
 from api.pod import Pod
 from api.restart_agent import awaited
 from controllers.planning import escalation
-from controllers.planning.attempts import fail_set, restart_set
+from controllers.planning.attempts import counted_in_parts, fail_set, restart_set
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, of_draft
@@ -51,18 +51,24 @@ def restart_in_place(ctx: Context) -> Partial:
             f" manager with --feature-gates={escalation.GATE}=true",
         )
         most = None
-    apply(ctx.js, ctx.observed.pods, uids, draft, most)
+    in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
+    apply(ctx.js, ctx.observed.pods, uids, draft, most, in_parts)
     return of_draft(draft)
 
 
 def apply(
-    js: JobSet, pods: Sequence[Pod], job_uids: frozenset[str], draft: StatusDraft, most: int | None = None
+    js: JobSet,
+    pods: Sequence[Pod],
+    job_uids: frozenset[str],
+    draft: StatusDraft,
+    most: int | None = None,
+    in_parts: int = 0,
 ) -> None:
     """Write previous and current attempt, or the failure, into the draft.
 
     `pods` may hold any pods of the namespace; `job_uids` are the UIDs of the live Jobs of the current attempt. The
     caller has made sure that the gate is on, the strategy is InPlaceRestart and nothing has ended the set. After `most`
-    restarts in place the set is recreated.
+    restarts in place the set is recreated. `in_parts`: restarts of parts of it that count towards maxRestarts.
     """
     policy = js.spec.failure_policy
     if policy is None or js.suspended:
@@ -73,20 +79,22 @@ def apply(
     highest = max(attempts, default=0)
     restarts = max((pod.restarts for pod in ours), default=0)
     if max(restarts, highest - _free(draft.status)) > policy.max_restarts:
-        fail_set(draft, "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+        _fail(draft)
         return
+    left = policy.max_restarts - draft.status.restarts_count_towards_max - in_parts
     expected = _expected(js, draft)
     if expected is None or not attempts:
         return
     if most is not None and _used_up(most, draft.status, attempts):
         times = f"{most} restart{'s' * (most > 1)} in place {'have' if most > 1 else 'has'}"
-        restart_set(draft, "InPlaceRestartsUsedUp", f"recreating all jobs: {times} not helped", counts=True)
+        _recreate(draft, left, "InPlaceRestartsUsedUp", f"{times} not helped")
     elif len(attempts) == expected and len(set(attempts)) == 1:
         draft.update(current_in_place_restart_attempt=highest)
     elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
         _left(js, draft.status, highest)
     ):
-        _recreate(draft)
+        why = "pods have succeeded that a restart in place would leave behind"
+        _recreate(draft, left, "InPlaceRestartImpossible", why)
     elif highest > 0:
         stored = draft.status.previous_in_place_restart_attempt
         draft.update(previous_in_place_restart_attempt=highest - 1 if stored is None else max(stored, highest - 1))
@@ -135,9 +143,16 @@ def _used_up(most: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
     return in_place > most and (min(attempts) < highest or in_place == most + 1)
 
 
-def _recreate(draft: StatusDraft) -> None:
-    message = "recreating all jobs: pods have succeeded that a restart in place would leave behind"
-    restart_set(draft, "InPlaceRestartImpossible", message, counts=True)
+def _fail(draft: StatusDraft) -> None:
+    fail_set(draft, "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+
+
+def _recreate(draft: StatusDraft, left: int, reason: str, why: str) -> None:
+    """Restart the whole set, if a restart is left of those that count."""
+    if left > 0:
+        restart_set(draft, reason, f"recreating all jobs: {why}", counts=True)
+    else:
+        _fail(draft)
 
 
 def _free(status: JobSetStatus) -> int:

@@ -1,6 +1,7 @@
 """Invariants of the reconcile loop over random histories, planned on stale caches and carried out under faults.
 
-The machine moves three parties in any order: the cluster (`tests.support.stale`: Job controller, garbage collector), its
+The machine moves three parties in any order: the cluster (`tests.support.stale`: Job controller, garbage collector,
+nodes that fail, pods that are late, agents that restart their workers in place), its
 users (spec changes that admission allows, foreign Jobs and Jobs with invalid labels, a JobSet that is deleted and created again), and one
 controller process (`tests.support.replica`) whose caches lag, jump and repeat, whose writes are refused or unanswered,
 and which crashes between any two of them. `tests.support.ledger` judges every write. At the end the faults stop, and the
@@ -12,7 +13,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-from tests.support.histories import Histories, RuledHistories, schedules
+from tests.support.histories import Histories, InPlaceHistories, RuledHistories, schedules
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,9 +27,9 @@ def _figure(request):
 
 @pytest.mark.no_cover
 class TestHistories(Histories.TestCase):
-    """A few hundred schedules, always."""
+    """Some schedules, always."""
 
-    settings = settings(max_examples=80, stateful_step_count=50, deadline=None)
+    settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
 
 
 @pytest.mark.no_cover
@@ -36,6 +37,21 @@ class TestRuledHistories(RuledHistories.TestCase):
     """A few of those, always."""
 
     settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.no_cover
+class TestInPlaceHistories(InPlaceHistories.TestCase):
+    """A few of those, always."""
+
+    settings = settings(max_examples=20, stateful_step_count=50, deadline=None)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+class TestManyInPlaceHistories(InPlaceHistories.TestCase):
+    """The same, for long."""
+
+    settings = settings(max_examples=3_000, stateful_step_count=50, deadline=None)
 
 
 @pytest.mark.slow

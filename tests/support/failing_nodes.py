@@ -1,6 +1,7 @@
 """Nodes of the model cluster that fail and come back: one for each name of a Job, on which its pods run.
 
-Nobody ends a pod on a node that has failed. What is true of nodes here, the caches of the controller may not know yet.
+The API server ends the pods on a node that is out of service; nobody ends those on another one that has failed. What is
+true of nodes here, the caches of the controller may not know yet.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from typing import Any
 import msgspec
 
 from api.jobset import JobSet
-from api.nodes import DetailedNode, Node, node_with
+from api.nodes import ALWAYS, REASON, DetailedNode, Node, node_with
 from api.pod import DetailedPod
-from controllers.planning.node_failure import UNREACHABLE, policy_of
+from controllers.planning.node_failure import OUT_OF_SERVICE, policy_of
 from simcluster.api_server import ApiServer
 
 NS = "ns"
-node_record = node_with(frozenset({UNREACHABLE}))
+node_record = node_with(frozenset(ALWAYS))
 
 
 def node_of(content: dict[str, Any]) -> Node:
@@ -41,21 +42,30 @@ class FailingNodes(ApiServer):
         meta = {"name": name, "namespace": NS, "uid": name}
         self.put("nodes", {"metadata": meta, "spec": {"taints": [*taints]}})
 
-    def fail_node(self, name: str, *, gone: bool) -> None:
-        """It is gone, or unreachable, from now on."""
+    def fail_node(self, name: str, taint: str) -> None:
+        """It has this taint from now on; without one it is gone. Who says that it is off does not say since when."""
         self.failed_nodes[name] = self.seconds
-        if gone:
+        if not taint:
             self.storage.drop("nodes", (NS, name))
         else:
-            self.add_node(name, {"key": UNREACHABLE, "timeAdded": self.timestamp()})
+            time = {} if taint == OUT_OF_SERVICE else {"timeAdded": self.timestamp()}
+            self.add_node(name, {"key": taint, **time})
 
     def node_returns(self, name: str) -> None:
-        """It works again, and ends its pods that were deleted."""
+        """It works again, and ends its pods that were deleted or that somebody has marked as Failed."""
         del self.failed_nodes[name]
         self.add_node(name)
         for stored in list(self.tables["pods"].live.values()):
-            if stored.content["spec"]["nodeName"] == name and "deletionTimestamp" in stored.meta:
+            if stored.content["spec"]["nodeName"] == name and ("deletionTimestamp" in stored.meta or _marked(stored)):
                 self.storage.drop("pods", stored.key)
+
+    def off(self, node: str) -> bool:
+        """Whether somebody says that the node is off."""
+        return any(taint["key"] == OUT_OF_SERVICE for taint in self._taints(node))
+
+    def _taints(self, node: str) -> list[dict[str, str]]:
+        stored = self.tables["nodes"].live.get(node)
+        return [] if stored is None else stored.content["spec"]["taints"]
 
     def nodes(self, name: str) -> list[DetailedNode]:
         """The node of that name, if there is one, as a list gives it."""
@@ -73,17 +83,28 @@ class FailingNodes(ApiServer):
         return {stored.meta["ownerReferences"][0]["uid"] for stored in pods if self._lost(stored)}
 
     def check_pod_deletion(self, stored: Any) -> None:
-        """Only a pod that is being deleted on a node that has failed, if the set asks for that or the node is gone."""
+        """Only of a pod that is being deleted or replaced, on a node that has failed, and only as the set asks for."""
         name, node = stored.key[1], stored.content["spec"]["nodeName"]
-        replaced = stored.content["status"]["phase"] == "Failed"
-        assert replaced or "deletionTimestamp" in stored.meta, f"{name} is deleted, which nobody had asked for"
+        assert _marked(stored) or "deletionTimestamp" in stored.meta, f"{name} is deleted, which nobody had asked for"
         assert self._lost(stored), f"{name} is deleted without its node, which works"
         wanted = None if self.jobset is None else policy_of(self.jobset)
-        forced = wanted is not None and wanted.force_delete_pods
+        forced = (wanted is not None and wanted.force_delete_pods) or (_marked(stored) and self.off(node))
         assert forced or node not in self.tables["nodes"].live, f"{name} is deleted without its node"
+
+    def check_pod_status(self, old: Any) -> None:
+        """Only a pod that its Job replaces is marked."""
+        js = self.jobset
+        assert js is not None and js.restarts_in_place, f"{old.key[1]} is marked, and nothing restarts in place"  # noqa: PT018 -- one thing
+        assert self._lost(old), f"{old.key[1]} is marked, and its node works"
 
     def _lost(self, stored: Any) -> bool:
         """Whether the node of a pod has failed for as long as the set wants."""
         wanted = None if self.jobset is None else policy_of(self.jobset)
         since = self.failed_nodes.get(stored.content["spec"]["nodeName"])
         return wanted is not None and since is not None and self.seconds - since >= wanted.after_seconds
+
+
+def _marked(stored: Any) -> bool:
+    """Whether the controller has marked the pod as Failed, to have its Job make another."""
+    marks = stored.content["status"].get("conditions", [])
+    return stored.content["status"]["phase"] == "Failed" and any(mark["reason"] == REASON for mark in marks)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize
+from hypothesis.stateful import initialize, rule
 
 from api import keys
 from api.batch import Job
 from api.indexes import parse_indexes
+from api.restart_agent import awaited
 from controllers.planning.child_jobs import integer
 from controllers.planning.tally import job_ready
 from tests.support.moves import SIZES, Moves
+from tests.support.pod_moves import AGENT_MOVES
 from tests.support.replica import REQUEST
-from tests.support.setups import GATES, NAMES, RULED
+from tests.support.setups import GATES, IN_PLACE, NAMES, RULED
 
 ROUNDS = 120
 """Rounds in which a set has to come to rest without interference; each is one plan or one move of the cluster."""
@@ -33,6 +35,7 @@ class Histories(Moves):
             self._come_to_rest()
             if self.server.jobset is not None:
                 self._right_jobs()
+                self._one_attempt_runs()
                 self._nothing_to_do()
                 self._all_complete()
         finally:
@@ -99,6 +102,22 @@ class Histories(Moves):
             active = sum(j.status.active > 0 for j in ours.values())
             assert (counted.ready, counted.suspended, counted.active) == (ready, suspended, active)
 
+    def _one_attempt_runs(self):
+        """Where workers restart in place, all run the attempt that the status says, if all Jobs are there."""
+        js, early = self.js, awaited(self.js)
+        if not js.restarts_in_place or js.suspended or js.status.terminal_state or self._helpless():
+            return
+        with_agents = [of for of in js.spec.replicated_jobs if of.name not in early]
+        names = [f"js-{of.name}-{i}" for of in with_agents for i in range(of.replicas)]
+        jobs = [self.server.jobs[name].obj for name in names if name in self.server.jobs]
+        one_pod_each = all(of.parallelism == 1 for of in with_agents)
+        whole = len(jobs) == len(names) and not any(self._unmanaged(job) or job.finished for job in jobs)
+        if one_pod_each and whole and not any(entry.succeeded for entry in js.status.replicated_jobs_status):
+            run = {job.metadata.name: self.agents.runs(job.metadata.uid) for job in jobs}
+            current = js.status.current_in_place_restart_attempt
+            assert set(run.values()) <= {current}, f"{run}, released is {current}"
+            assert not jobs or current is not None
+
     def _helpless(self) -> bool:
         """A rule asks for what its gate does not allow: the set waits for a person."""
         return bool(self.ledger.failed_in(self.js)) and not self.gates["RestartJob"]
@@ -161,3 +180,20 @@ class RuledHistories(Histories):
     @initialize(setup=RULED, gates=st.frozensets(st.sampled_from(GATES)), old_server=st.booleans(), large=SIZES)
     def start(self, setup, gates, old_server, large):
         self.begin(setup, gates | {"RestartJob"}, on_resume=False, old_server=old_server, large=large)
+
+
+class InPlaceHistories(Histories):
+    """The same where all workers restart in place, and more happens to them than to their Jobs."""
+
+    @initialize(
+        setup=IN_PLACE,
+        gates=st.frozensets(st.sampled_from(GATES)) | st.just(frozenset(GATES)),
+        old_server=st.booleans(),
+        large=SIZES,
+    )
+    def start(self, setup, gates, old_server, large):
+        self.begin(setup, gates, on_resume=False, old_server=old_server, large=large)
+
+    @rule(move=st.sampled_from(AGENT_MOVES), data=st.data())
+    def move_agents(self, move, data):
+        self.move(move, data)

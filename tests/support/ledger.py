@@ -23,6 +23,8 @@ from api.jobset_status import JobSetStatus
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import KnownGroups
 from controllers.planning.tally import job_ready
+from tests.support.ledger_in_place import InPlaceRules
+from tests.support.ledger_nodes import NodeRules
 from tests.support.ledger_recovery import RecoveryRules
 from tests.support.ledger_status import MANY, Place, StatusRules, entry_of, own_restarts
 
@@ -41,7 +43,7 @@ class View:
 
 
 @dataclass(slots=True)
-class Ledger(StatusRules, RecoveryRules):
+class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
     """What has happened so far to all JobSets of the name."""
 
     gates: FeatureGates
@@ -69,6 +71,16 @@ class Ledger(StatusRules, RecoveryRules):
     """Restart counters of a ReplicatedJob, by attempt, when all its Jobs were last restarted: none before counts."""
     counted_from: dict[str, str] = field(default_factory=dict)
     """When the seconds of a set were first counted."""
+    late: set[str] = field(default_factory=set)
+    """Jobs with a pod that was late when the pending pods were last listed for a plan."""
+    lost_before: set[str] = field(default_factory=set)
+    """Jobs with a pod on a node that had failed when the plan was made, which may delete that pod."""
+    domains: set[str] = field(default_factory=set)
+    """Topology domains that the Job which is being created has to keep away from."""
+    reports: dict[str, set[int]] = field(default_factory=dict)
+    """The attempts in place that agents in pods of a Job have reported."""
+    containers: dict[str, int] = field(default_factory=dict)
+    """How often containers of a pod of a Job were started again, at most."""
     paused: set[str] = field(default_factory=set)
     """Sets whose seconds were not counted for a while, or are not any more."""
 
@@ -134,6 +146,8 @@ class Ledger(StatusRules, RecoveryRules):
 
     def begin(self, view: View) -> None:
         self.view = view
+        self.late.clear()
+        self.lost_before = self.lost()
 
     def _of(self, js_uid: str) -> View:
         assert self.view is not None, "a write outside of a reconcile"
@@ -339,9 +353,11 @@ class Ledger(StatusRules, RecoveryRules):
         self._deadline(js, new)
         self._recovery(js.metadata.uid, old, new, now)
         self._failed_nodes(js, new)
+        self._in_place(js, new)
         counted = self._restarts_of_jobs(js, new)
         if restarted:
-            assert self.failed_in(js) - counted, "a restart without a failure that was not counted yet"
+            by_agents = self._restarted_by_agents(js, new)
+            assert by_agents or self.failed_in(js) - counted, "a restart without a failure that was not counted yet"
         else:
             self._completed_stays(js, new)
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from api import keys
-from api.avoided_nodes import avoided_by, policy_of
-from api.batch import Job
 from api.failure_actions import Scope, action_of
 from api.indexes import parse_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus, RuleStep
 from api.meta import seconds_between
-from api.policies import MOST_FAILED_NODES, OnExitCodes
+from api.policies import OnExitCodes
 from controllers.planning.escalation import GATE as ESCALATION
 from controllers.planning.escalation import actions_of
 
@@ -137,32 +135,6 @@ class StatusRules:
         exceeded = ended and any(c.reason == "DeadlineExceeded" for c in new.conditions if c.type == keys.FAILED)
         assert exceeded == (too_late and not js.suspended), f"failed or restarted at {moments} of {old.start_time}"
 
-    def _keeps_away(self, js: JobSet, job: Job) -> None:
-        """A Job avoids nodes that the status says have failed, as many as the set allows, and no others."""
-        names = avoided_by(job.metadata.annotations)
-        wanted = policy_of(js) if self.gates["JobSetAvoidNodes"] else None
-        failures = {node.name: node.failures for node in js.status.failed_nodes} if wanted else {}
-        assert names <= failures.keys(), f"{job.metadata.name} avoids {names}"
-        assert wanted is None or len(names) <= wanted.max_nodes
-        assert wanted is None or all(failures[name] >= wanted.after_failures for name in names)
-
-    def _failed_nodes(self, js: JobSet, new: JobSetStatus) -> None:
-        """A node fails a set with a decision about a Job that failed on it, and is forgotten later."""
-        before = {node.name: node.failures for node in js.status.failed_nodes}
-        after = {node.name: node.failures for node in new.failed_nodes}
-        risen = {name for name, failures in after.items() if failures != before.get(name, 0)}
-        assert len(after) == len(new.failed_nodes) <= MOST_FAILED_NODES
-        assert [node.last_time for node in new.failed_nodes] == sorted(node.last_time for node in new.failed_nodes)
-        assert all(after[name] in {before.get(name, 0) + 1, 1} for name in risen), f"{before} become {after}"
-        jobs = {
-            f"node-of-{js.metadata.name}-{at.replicated_job}-{at.index}"
-            for at in map(self.places.get, self.failed_in(js))
-            if at
-        }
-        assert not risen or (risen <= jobs and self.gates["JobSetAvoidNodes"] and policy_of(js)), (
-            f"{risen} are to blame"
-        )
-
     def _exit_codes_fit(self, js: JobSet, new: JobSetStatus) -> None:
         """A rule that ends or restarts the set by exit code is right about one of the failed Jobs."""
         rules = js.spec.failure_policy.rules if js.spec.failure_policy else ()
@@ -210,7 +182,7 @@ class StatusRules:
         """Failed Jobs of the current attempt that nothing was counted for."""
         return {
             uid
-            for uid in self.failed | (self.lost() & self.places.keys())
+            for uid in self.failed | ((self.lost() | self.late) & self.places.keys())
             if (at := self.places[uid]).owner == js.metadata.uid
             and at.attempt == js.status.restarts
             and at.own >= own_restarts(js.status, at)

@@ -13,8 +13,9 @@ from api import keys
 from api.features import FeatureGates
 from api.jobset import JobSet
 from controllers.planning.limits import Limits
-from controllers.planning.tally import job_ready
 from tests.support.ledger import Ledger
+from tests.support.model_agents import Agents
+from tests.support.pod_moves import PodMoves
 from tests.support.replica import NONE, Crash, Fault, ModelTimeLoop, Replica
 from tests.support.setups import GATES, SETUPS, spec_of, with_placement
 from tests.support.stale import KINDS, Server, failed_pod
@@ -24,7 +25,7 @@ FAULTS = st.just(NONE) | st.builds(
     st.sampled_from(["crash before", "crash after", "refuse", "lose answer", "meanwhile", "silence"]),
     st.sampled_from([0, 0, 0, 1, 1, 2, 3, 5]),
 )
-BEHIND = st.just({}) | st.fixed_dictionaries({}, optional={kind: st.integers(1, 10) for kind in KINDS})
+BEHIND = st.just({}) | st.fixed_dictionaries({}, optional={kind: st.integers(1, 10) for kind in (*KINDS, "agents")})
 FLIPS = st.sampled_from([False, False, True])
 REASONS = st.sampled_from(["BackoffLimitExceeded", "PodFailurePolicy", "DeadlineExceeded"])
 CODES = st.sampled_from([3, 5])
@@ -50,6 +51,10 @@ MOVES = {
     "cluster_collects": 2,
     "node_fails": 2,
     "node_returns": 1,
+    "pod_is_late": 2,
+    "agent_acts": 2,
+    "agents_act": 1,
+    "worker_fails": 1,
     "flip": 1,
     "change_placement": 1,
     "scale": 2,
@@ -74,7 +79,7 @@ SIZES = st.sampled_from([10, 1, 1, 3])
 """Jobs from which on a set counts as large. With 1, each that restarts is deleted collectively; with 10, none is."""
 
 
-class Moves(RuleBasedStateMachine):
+class Moves(PodMoves, RuleBasedStateMachine):
     """Plans are carried out at random moments, between random events. `sound`: no rule was broken so far."""
 
     sound = False
@@ -97,6 +102,7 @@ class Moves(RuleBasedStateMachine):
         self.gates = FeatureGates(dict.fromkeys(gates, True) | {"InPlaceRestart": in_place})
         self.ledger = Ledger(self.gates, create_suspended=not on_resume)
         self.server = Server(self.ledger, old=old_server)
+        self.agents = Agents(self.server)
         self.ledger.spec_of = lambda: self.server.jobset
         self.ledger.lost, self.ledger.homeless = self.server.lost_jobs, self.server.waits_for_a_node
         self.loop = ModelTimeLoop(lambda: float(self.server.seconds))
@@ -182,13 +188,17 @@ class Moves(RuleBasedStateMachine):
         self.replica.deliver("jobs", data.draw(st.integers(1, 5)))
 
     def _events_arrive(self, data):
-        self.replica.deliver(data.draw(st.sampled_from(list(KINDS))), 1, twice=data.draw(st.booleans()))
+        self.replica.deliver(data.draw(self._kinds()), 1, twice=data.draw(st.booleans()))
 
     def _watch_expires(self, data):
         """Events since the last one are never delivered, only the state after them, from a server that may be behind."""
-        kind = data.draw(st.sampled_from(["jobs", *KINDS]))
+        kind = data.draw(self._kinds())
         behind = data.draw(st.sampled_from([0, 0, 1, 2, 5, 10]))
         self.replica.relist(kind, behind)
+
+    def _kinds(self):
+        """What is watched, Jobs and agents more often."""
+        return st.sampled_from(["jobs", *KINDS, *(["agents"] * 2 if self.gates["InPlaceRestart"] else [])])
 
     # The cluster
 
@@ -218,9 +228,14 @@ class Moves(RuleBasedStateMachine):
         self.server.finish(name, "Failed", failure.reason, failure.message)
 
     def _job_completes(self, data):
-        name = self.pick(data, lambda job: self._may_end(job) and not job.doomed)
+        name = self.pick(data, lambda job: self._may_end(job) and not job.doomed and not self._waits(job))
         if name:
             self.server.finish(name, "Complete")
+
+    def _waits(self, job):
+        """Whether its worker waits at the barrier."""
+        uid = job.metadata.uid
+        return f"pod-of-{uid}" in self.agents.pods() and self.agents.runs(uid) is None
 
     def _may_end(self, job):
         return job.finished is None and bool(self.server.runnable(job) or job.status.active)
@@ -263,15 +278,6 @@ class Moves(RuleBasedStateMachine):
     def _cluster_collects(self, _data):
         self.server.seconds += 1
         self.server.collect()
-
-    def _node_fails(self, data):
-        nodes = sorted(self.server.tables["nodes"].live.keys() - self.server.failed_nodes)
-        if self.gates["JobSetNodeFailure"] and nodes:
-            self.server.fail_node(data.draw(st.sampled_from(nodes)), gone=data.draw(FLIPS))
-
-    def _node_returns(self, data):
-        if self.server.failed_nodes:
-            self.server.node_returns(data.draw(st.sampled_from(sorted(self.server.failed_nodes))))
 
     # Users
 
@@ -377,16 +383,3 @@ class Moves(RuleBasedStateMachine):
         free = [f"js-{r.name}-{i}" for r in self.js.spec.replicated_jobs for i in range(r.replicas)]
         free = [name for name in free if name not in self.server.jobs]
         return data.draw(st.sampled_from(free)) if free else None
-
-    def _cluster_moves(self):
-        server = self.server
-        server.collect()
-        for uid in server.orphans():
-            server.end_pods(uid)
-        for name, stored in list(server.jobs.items()):
-            if stored.obj.doomed and stored.obj.finished is None:
-                self._fulfil(name)
-            elif server.haltable(stored.obj):
-                server.halt(name)
-            elif server.runnable(stored.obj) and not (stored.obj.status.active and job_ready(stored.obj)):
-                server.run(name, ready=True)

@@ -21,7 +21,7 @@ from api.features import FeatureGates
 from api.gang_api import Served
 from api.jobset import JobSet
 from api.nodes import bound_pod
-from api.pod import DetailedPod
+from api.pod import DetailedPod, Pod
 from controllers.indexes import BY_OWNER
 from controllers.jobset.controller import JobSetReconciler, Options
 from controllers.jobset.execute import FailedWrites
@@ -275,6 +275,8 @@ class Replica:
             }
         if self.watches.nodes is not None:
             self.informers |= {"nodes": self.watches.nodes.nodes, "pods": self.watches.nodes.pods}
+        if self.watches.pods is not None:
+            self.informers["agents"] = self.watches.pods
         self.places = dict.fromkeys(self.informers, 0)
         self.due: float | None = None
         self.queue = Requests()
@@ -380,8 +382,11 @@ def _obj(item: Stored) -> Any:
     return item.obj
 
 
-_RECORDS = {"pods": lambda item: bound_pod(msgspec.convert(item.content, DetailedPod))}
-"""What the watch of all pods keeps, which is not what that of pods of earlier attempts does."""
+_RECORDS = {
+    "pods": lambda item: bound_pod(msgspec.convert(item.content, DetailedPod)),
+    "agents": lambda item: msgspec.convert(item.content, Pod),
+}
+"""What the watches of all pods keep, which is not what that of pods of earlier attempts does."""
 
 
 def _as_informer_input(event: Event, record: Callable[[Stored], Any] = _obj) -> Apply | Delete:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from api import keys
 from api.failure_actions import ACTIONS
 from api.jobset import JobSet, ReplicatedJob
 from tests.support.stored_sets import jobset, rjob
@@ -55,9 +56,18 @@ AVOIDED = st.fixed_dictionaries(
         "afterFailures": st.just(2),
         "forSeconds": st.sampled_from([1, 5]),
         "maxNodes": st.just(1),
+        "scope": st.just("Domain"),
         "onExitCodes": st.just({"operator": "In", "values": [3]}),
+        "onPodReasons": st.just(["Evicted"]),
     },
 )
+BACK_IN_SECONDS = {
+    "nodeFailure": NODE_FAILURES,
+    "avoidNodes": AVOIDED,
+    "startTimeoutSeconds": st.sampled_from([2, 5]),
+    "inPlaceRestarts": st.sampled_from([1, 2]),
+}
+"""What a failure policy may say about nodes, late pods and restarts in place."""
 POLICIES = st.fixed_dictionaries(
     {
         "maxRestarts": st.sampled_from([0, 1, 2, 5, 9]),
@@ -65,7 +75,7 @@ POLICIES = st.fixed_dictionaries(
         "rules": st.lists(RULES, max_size=2),
         "failOn": st.sampled_from(["", "JobFailed", "FailureTarget"]),
     },
-    optional={"nodeFailure": NODE_FAILURES, "avoidNodes": AVOIDED},
+    optional=BACK_IN_SECONDS,
 )
 SUCCESS = st.fixed_dictionaries(
     {"operator": st.sampled_from(["All", "Any"]), "targetReplicatedJobs": st.sampled_from([[], ["a"], ["b"]])}
@@ -77,6 +87,7 @@ GATES = (
     "MutablePodResourcesForSuspendedJobSets",
     "JobSetActiveDeadlineSeconds",
     "JobSetNodeFailure",
+    "JobSetStartTimeout",
     "JobSetFailureEscalation",
     "JobSetRecoveryTimes",
     "JobSetAvoidNodes",
@@ -95,6 +106,7 @@ SETUPS = st.fixed_dictionaries(
         "ttl": st.sampled_from([None, None, None, 0, 20]),
         "deadline": st.sampled_from([None, None, None, 5, 20]),
         "exit_codes": st.sampled_from([None, None, {}, {"permanent": [3]}]),
+        "exclusive": st.sampled_from([False, False, True]),
     }
 )
 
@@ -110,7 +122,7 @@ RULED = st.fixed_dictionaries(
                 "rules": st.lists(RULES | RULES_FOR_A_PART | RULES_FOR_A_PART, min_size=1, max_size=3),
                 "failOn": st.sampled_from(["", "FailureTarget"]),
             },
-            optional={"nodeFailure": NODE_FAILURES, "avoidNodes": AVOIDED},
+            optional=BACK_IN_SECONDS,
         ),
         "success": st.none(),
         "suspend": st.just(False),
@@ -118,10 +130,34 @@ RULED = st.fixed_dictionaries(
         "ttl": st.none(),
         "deadline": st.sampled_from([None, None, None, 10]),
         "exit_codes": st.sampled_from([None, {"permanent": [3]}]),
+        "exclusive": st.sampled_from([False, False, True]),
     }
 )
 """Sets whose failures are decided by rules, most of them about single Jobs or ReplicatedJobs."""
-
+IN_PLACE = st.fixed_dictionaries(
+    {
+        "replicas": st.lists(st.sampled_from([1, 2, 3]), min_size=1, max_size=2),
+        "order": st.sampled_from(["AnyOrder", "AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete"]),
+        "alone": st.none(),
+        "policy": st.fixed_dictionaries(
+            {
+                "maxRestarts": st.sampled_from([1, 2, 9, 9]),
+                "restartStrategy": st.just("InPlaceRestart"),
+                "rules": st.lists(RULES | RULES_FOR_A_PART, max_size=1),
+                "nodeFailure": st.fixed_dictionaries({"afterSeconds": st.just(1), "forceDeletePods": st.booleans()}),
+            },
+            optional={name: of for name, of in BACK_IN_SECONDS.items() if name != "nodeFailure"},
+        ),
+        "success": st.none() | st.none() | SUCCESS,
+        "suspend": st.sampled_from([False, False, True]),
+        "claims": st.just(False),
+        "ttl": st.none(),
+        "deadline": st.sampled_from([None, None, None, 10]),
+        "exit_codes": st.sampled_from([None, {"permanent": [3]}]),
+        "exclusive": st.sampled_from([False, False, True]),
+    }
+)
+"""Sets whose pods restart in place."""
 
 SHAPES = ("whole", "whole", "basic", "entries", "jobs", "gangs", "levels", "mixed", "one")
 
@@ -144,11 +180,12 @@ def in_groups(shape, names) -> dict:
 
 
 def spec_of(
-    *, replicas, order, alone, policy, success, suspend, claims, ttl, deadline, exit_codes, shape=None
+    *, replicas, order, alone, policy, success, suspend, claims, ttl, deadline, exit_codes, exclusive, shape=None
 ) -> JobSet:
     """A JobSet of up to three ReplicatedJobs; each but the first waits for the one before it where `order` says so.
 
-    `alone`: how many are a stage each where there are stages. `shape`: of the groups, if there are to be any.
+    `alone`: how many are a stage each where there are stages. `exclusive`: whether each Job has a topology domain of its
+    own. `shape`: of the groups, if there are to be any.
     """
     rjobs = []
     for number, count in enumerate(replicas):
@@ -176,7 +213,8 @@ def spec_of(
     if deadline is not None:
         extra["activeDeadlineSeconds"] = deadline
     start = {"startupPolicyOrder": "InOrder" if order == "InOrder" else "AnyOrder"}
-    return jobset(*rjobs, startupPolicy=start, suspend=suspend, **extra)
+    annotations = {keys.EXCLUSIVE_TOPOLOGY: "rack"} if exclusive else None
+    return jobset(*rjobs, annotations=annotations, startupPolicy=start, suspend=suspend, **extra)
 
 
 def with_placement(rjob_: ReplicatedJob, zone: str, *, resources: bool) -> ReplicatedJob:

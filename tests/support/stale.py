@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from api import keys
 from api.avoided_nodes import avoided_by, policy_of
 from api.batch import Claim, Job, Owned, Service
+from api.exclusive import topology_of
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import seconds_between
@@ -30,6 +31,7 @@ from simcluster.selectors import parse
 from simcluster.storage import Collection, Event, Item, Plain, Scope, Watcher
 from tests.support.failing_nodes import FailingNodes, node_of
 from tests.support.ledger import Ledger
+from tests.support.ledger_nodes import EVICTED
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 NS = "ns"
@@ -101,6 +103,7 @@ class Server(FailingNodes):
         self.tables = {plural: Table() for plural in RECORDS}
         for plural, table in self.tables.items():
             table.follow(self.storage[plural], WATCHED.get(plural, Scope()))
+        self.tables["agents"] = self.tables["pods"]  # which have two watches
 
     @property
     def now(self) -> datetime:
@@ -134,6 +137,7 @@ class Server(FailingNodes):
         super().check_new(plural, new)
         if plural == "jobs":
             self.ledger.job_created(RECORDS[plural](new), self.orphans())
+            self.ledger.keeps_away(new)
         elif plural in GROUPS:
             self.ledger.group_created(RECORDS[plural](new))
 
@@ -145,6 +149,8 @@ class Server(FailingNodes):
             self.ledger.status_written(old.obj, RECORDS[plural](new).status, self.now)
         elif plural in GROUPS:
             self.ledger.group_changed(old.obj)
+        elif plural == "pods":
+            self.check_pod_status(old)
 
     def check_deletion(self, plural: str, item: Item) -> None:
         if plural == "jobs":
@@ -173,22 +179,40 @@ class Server(FailingNodes):
         wanted = 0 if self.homeless(job) or not ready else job_status.pods_wanted(job)
         self._set_status(job, job_status.started(job, self.timestamp(), ready=wanted))
 
-    def _start_pods(self, job: JSON) -> None:
-        meta, name = job["metadata"], f"pod-of-{job['metadata']['uid']}"
-        if name in self.tables["pods"].live:
-            return
+    def pend(self, name: str) -> None:
+        """The pod of a Job that may run is another one from now on, and waits for its image."""
+        job = self.jobs[name].content
+        self.end_pods(self.jobs[name].uid)
+        self._start_pods(job, "Pending")
+        self._set_status(job, job_status.started(job, self.timestamp(), ready=0))
+
+    def _start_pods(self, job: JSON, phase: str = "Running") -> None:
+        old = self.pod_of(job["metadata"]["uid"])
+        if old is None:
+            self._create_pod(job, phase)
+        elif old.content["status"]["phase"] == "Pending" and old.content["spec"]["nodeName"]:
+            self._set_phase(old, phase)
+
+    def _create_pod(self, job: JSON, phase: str) -> None:
+        meta = job["metadata"]
         ours = keys.JOBSET_NAME, keys.JOBSET_UID, keys.RESTART_ATTEMPT
         labels = {key: meta["labels"][key] for key in ours if key in meta["labels"]} | {keys.JOB_UID: meta["uid"]}
         ref = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
-        pod = {"name": name, "namespace": NS, "uid": name, "labels": labels, "ownerReferences": [ref]}
-        pod["creationTimestamp"] = self.timestamp()
+        pod = {"name": f"pod-of-{meta['uid']}", "namespace": NS, "uid": self.uid(), "labels": labels}
+        pod |= {"ownerReferences": [ref], "creationTimestamp": self.timestamp()}
+        spec, pod["annotations"] = _placed(job)
         if self.homeless(job):
-            self.put("pods", {"metadata": pod, "spec": {"nodeName": ""}, "status": {"phase": "Pending"}})
-            return
-        node = node_of_job(meta["name"])
-        if node not in self.failed_nodes:
-            self.add_node(node)
-        self.put("pods", {"metadata": pod, "spec": {"nodeName": node}, "status": {"phase": "Running"}})
+            spec["nodeName"], phase = "", "Pending"
+        elif spec["nodeName"] not in self.failed_nodes:
+            self.add_node(spec["nodeName"])
+        self.put("pods", {"metadata": pod, "spec": spec, "status": {"phase": phase}})
+
+    def _set_phase(self, pod: Stored, phase: str) -> None:
+        self.put("pods", {**pod.content, "status": {**pod.content["status"], "phase": phase}})
+
+    def pod_of(self, job_uid: str) -> Stored | None:
+        """The pod of a Job, if there is one."""
+        return self.tables["pods"].live.get(f"pod-of-{job_uid}")
 
     @staticmethod
     def homeless(job: JSON) -> bool:
@@ -198,22 +222,30 @@ class Server(FailingNodes):
 
     def waits_for_a_node(self, job_uid: str) -> bool:
         """Whether the pods of a Job find no node, and have waited for one for as long as the set wants."""
-        pod, wanted = self.tables["pods"].live.get(f"pod-of-{job_uid}"), self.jobset and policy_of(self.jobset)
+        pod, wanted = self.pod_of(job_uid), self.jobset and policy_of(self.jobset)
         if pod is None or not wanted or pod.content["spec"]["nodeName"]:
             return False
         return seconds_between(pod.meta["creationTimestamp"], self.timestamp()) >= wanted.drop_after_seconds
 
     def pending_pods(self) -> list[Pod]:
-        """The pods that have no node."""
-        pods = (stored.content for stored in self.tables["pods"].live.values())
-        return [msgspec.convert(pod, Pod) for pod in pods if not pod["spec"]["nodeName"]]
+        """The pods that do not run. The ledger is told which of them are late."""
+        pods = [pod for pod in self.tables["pods"].live.values() if pod.content["status"]["phase"] == "Pending"]
+        policy = self.jobset and self.jobset.spec.failure_policy
+        limit = policy.start_timeout_seconds if policy else None
+        for pod in pods if limit is not None and self.ledger.gates["JobSetStartTimeout"] else ():
+            if seconds_between(pod.meta["creationTimestamp"], self.timestamp()) >= limit:
+                self.ledger.late.add(pod.meta["ownerReferences"][0]["uid"])
+        return [msgspec.convert(pod.content, Pod) for pod in pods]
 
     def end_pods(self, job_uid: str) -> None:
-        """The last pod of a Job is gone, or is being deleted if its node does not end it."""
-        pod = self.tables["pods"].live.get(f"pod-of-{job_uid}")
-        if pod is not None and pod.content["spec"]["nodeName"] not in self.failed_nodes:
+        """The last pod of a Job is gone, or is being deleted if its node does not end it; the next call may."""
+        pod = self.pod_of(job_uid)
+        if pod is None:
+            return
+        node, deleting = pod.content["spec"]["nodeName"], "deletionTimestamp" in pod.meta
+        if node not in self.failed_nodes or (deleting and self.off(node)):
             self.drop("pods", pod.key[1])
-        elif pod is not None and "deletionTimestamp" not in pod.meta:
+        elif not deleting:
             self.mark("pods", pod, [])
 
     def orphans(self) -> dict[str, JSON]:
@@ -228,8 +260,10 @@ class Server(FailingNodes):
         self._set_status(job, job_status.doomed(job, self.timestamp(), reason, message))
 
     def finish(self, name: str, kind: str, reason: str = "", message: str = "") -> None:
-        job = self.jobs[name].content
+        job, pod = self.jobs[name].content, self.pod_of(self.jobs[name].uid)
         self._set_status(job, job_status.ended(job, self.timestamp(), kind, reason, message))
+        if pod is not None and pod.content["spec"]["nodeName"] not in self.failed_nodes:
+            self._set_phase(pod, "Succeeded" if kind == "Complete" else "Failed")
 
     def halt(self, name: str) -> None:
         """The pods of a suspended Job are gone, and the Job says so."""
@@ -251,8 +285,8 @@ class Server(FailingNodes):
 
     def failed_pods(self, uids: set[str]) -> list[Pod]:
         """One pod of each of these Jobs that has a failed one; pods go with their Job."""
-        codes = ((name, stored.uid, self.ledger.codes.get(stored.uid)) for name, stored in self.jobs.items())
-        return [_failed(name, uid, code) for name, uid, code in codes if uid in uids and code is not None]
+        codes = ((stored.content, self.ledger.codes.get(stored.uid)) for stored in self.jobs.values())
+        return [_failed(job, code) for job, code in codes if job["metadata"]["uid"] in uids and code is not None]
 
     # The garbage collector
 
@@ -269,7 +303,7 @@ class Server(FailingNodes):
                 orphan = ours and (ours != [uid] or doomed)
                 if orphan or "deletionTimestamp" in stored.meta:
                     self.end_pods(stored.uid)
-                    if f"pod-of-{stored.uid}" not in self.tables["pods"].live:
+                    if self.pod_of(stored.uid) is None:
                         self.drop(plural, name)
         if doomed and not any(plural == "jobs" for plural, _ in self.storage.owned(uid)):
             self.drop("jobsets", "js")
@@ -282,7 +316,8 @@ class Server(FailingNodes):
     def new_jobset(self, js: JobSet) -> None:
         """The user creates it."""
         body = msgspec.to_builtins(js)
-        self.create("jobsets", NS, {"metadata": {"name": body["metadata"]["name"]}, "spec": body["spec"]})
+        meta = {"name": js.metadata.name, "annotations": js.metadata.annotations}
+        self.create("jobsets", NS, {"metadata": meta, "spec": body["spec"]})
 
     def edit(self, **spec: Any) -> None:
         """The user changes the spec."""
@@ -332,13 +367,30 @@ def node_of_job(job: str) -> str:
     return f"node-of-{job}"
 
 
+def domain_of_job(job: str) -> str:
+    """Name of the topology domain in which that node is."""
+    return f"rack-of-{job}"
+
+
 def failed_pod(job: str) -> str:
     """Name of the failed pod of a Job."""
     return f"{job}-0-x"
 
 
-def _failed(job: str, uid: str, code: int) -> Pod:
+def _placed(job: JSON) -> tuple[JSON, dict[str, str]]:
+    """Spec and annotations of a pod of a Job: its node, and in exclusive placement its topology domain."""
+    name, annotations = (
+        job["metadata"]["name"],
+        (job["spec"]["template"].get("metadata") or {}).get("annotations") or {},
+    )
+    topology = topology_of(annotations)
+    domain = {} if topology is None else {"nodeSelector": {topology: domain_of_job(name)}}
+    return {"nodeName": node_of_job(name), **domain}, annotations
+
+
+def _failed(job: JSON, code: int) -> Pod:
     ended = {"name": "main", "state": {"terminated": {"exitCode": code}}}
-    status = {"phase": "Failed", "containerStatuses": [ended]}
-    meta = {"name": failed_pod(job), "labels": {keys.JOB_UID: uid}}
-    return msgspec.convert({"metadata": meta, "spec": {"nodeName": node_of_job(job)}, "status": status}, Pod)
+    status = {"phase": "Failed", "containerStatuses": [ended], "reason": "Evicted" if code == EVICTED else ""}
+    spec, annotations = _placed(job)
+    meta = {"name": failed_pod(job["metadata"]["name"]), "labels": {keys.JOB_UID: job["metadata"]["uid"]}}
+    return msgspec.convert({"metadata": {**meta, "annotations": annotations}, "spec": spec, "status": status}, Pod)

@@ -8,11 +8,12 @@ from datetime import datetime
 import pytest
 
 from controllers.planning.node_failure import OUT_OF_SERVICE
-from devcluster.node_faults import UNREACHABLE, come_back, fall_silent
+from devcluster.node_faults import UNREACHABLE, Taint, add_taint, come_back, fall_silent, remove_taint
 from tests.support.cluster import request, uids, wait_for
 from tests.support.jobs import group, manifest
 
-pytestmark = pytest.mark.manager(featureGates={"JobSetNodeFailure": True})
+BROKEN = "example.com/gpu-broken"
+pytestmark = pytest.mark.manager(featureGates={"JobSetNodeFailure": True}, nodeFailure={"taints": [BROKEN]})
 SECONDS = 2
 SOON = 30
 """Seconds until all pods run again, on a busy machine: far less than the five minutes of Kubernetes."""
@@ -32,6 +33,39 @@ def silent(full_cluster, sets):
         yield make
         for name in names:
             come_back(connection, name)
+
+
+@pytest.fixture
+def tainted(full_cluster):
+    """Gives a node a taint, which is removed at the end."""
+    with full_cluster.connect() as connection:
+        added = []
+
+        def make(node: str, key: str, effect: str) -> None:
+            added.append((node, key))
+            add_taint(connection, node, Taint(key, "nodeshutdown", effect))
+
+        yield make
+        for node, key in added:
+            remove_taint(connection, node, key)
+
+
+@pytest.fixture
+def deleted(full_cluster):
+    """Deletes a node, which is created again at the end."""
+    removed = []
+
+    def make(node: str) -> None:
+        path = f"/api/v1/nodes/{node}"
+        removed.append(request(full_cluster, "GET", path)[1])
+        assert request(full_cluster, "DELETE", path)[0] == 200
+
+    yield make
+    for body in removed:
+        meta = {key: body["metadata"][key] for key in ("name", "labels", "annotations")}
+        status = {key: body["status"][key] for key in ("capacity", "allocatable", "addresses")}
+        answer = request(full_cluster, "POST", "/api/v1/nodes", {"metadata": meta, "status": status})
+        assert answer[0] == 201, answer
 
 
 def policy(**wanted) -> dict:
@@ -80,3 +114,34 @@ def test_without_force_a_warning_says_what_the_restart_waits_for(sets, silent):
     explained = sets.explain()
     assert re.search(rf"pod \S+ is being deleted on node {node}, which has the taint {UNREACHABLE} \(since ", explained)
     assert f"kubectl taint nodes {node} {OUT_OF_SERVICE}=nodeshutdown:NoExecute; or kubectl delete pod -n" in explained
+
+
+@pytest.mark.slow
+def test_out_of_service_ends_the_wait_without_force(sets, silent, tainted):
+    """What the Warning advises: Kubernetes deletes the pods of a node that is said to be off."""
+    sets.apply(manifest(group("w", replicas=2), failurePolicy=policy(action="RestartJobSetAndIgnoreMaxRestarts")))
+    wait_for(lambda: running(sets), what="the first attempt")
+    before = uids(sets.pods())
+    node = silent()
+    sets.wait_explained(f"is being deleted on node {node}")
+    tainted(node, OUT_OF_SERVICE, "NoExecute")
+    wait_for(lambda: running(sets, before), what="the second attempt", timeout=120)
+    assert sets.status()["restarts"] == 1
+
+
+@pytest.mark.parametrize(
+    "taint", [BROKEN, pytest.param(OUT_OF_SERVICE, marks=pytest.mark.slow), pytest.param("", marks=pytest.mark.slow)]
+)
+def test_a_taint_that_counts_or_a_node_that_is_gone_restarts_the_set(sets, tainted, deleted, taint):
+    """Also a taint that only the manager's configuration names. The kubelet works, so without it nothing would happen."""
+    sets.apply(manifest(group("w", replicas=2), failurePolicy=policy(action="RestartJobSetAndIgnoreMaxRestarts")))
+    wait_for(lambda: running(sets), what="the first attempt")
+    before = uids(sets.pods())
+    node = sets.pods()[0]["spec"]["nodeName"]
+    tainted(node, taint, "NoSchedule") if taint else deleted(node)
+    wait_for(lambda: running(sets, before), what="the second attempt")
+    status = sets.status()
+    [attempt] = status["attemptHistory"]
+    assert (status["restarts"], attempt["node"]) == (1, node)
+    state = f"which has the taint {taint} since" if taint else "which does not exist since"
+    assert re.fullmatch(rf"NodeFailure: pod \S+ is on node {node}, {state} \S+", attempt["message"])

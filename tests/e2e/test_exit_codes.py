@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from agent.watchdog_settings import DEFAULT_HANG_EXIT_CODE
 from tests.support.cluster import MERGE, listed, request, wait_for
 from tests.support.jobs import Sets, group, manifest
 
@@ -173,6 +174,19 @@ class TestRulesByExitCode:
             ("DefaultFailurePolicy", "main", 9),
             ("FailJobSetFailurePolicyAction", "main", 2),
         ]
+
+    def test_the_code_of_the_watchdog_has_a_rule_of_its_own(self, sets):
+        """A worker that hangs is ended by its agent with this code, and here by the test."""
+        code = int(DEFAULT_HANG_EXIT_CODE)
+        assert code == 124
+        hang = rule("hang", "RestartJobSetAndIgnoreMaxRestarts", **codes(code))
+        sets.apply(manifest(group(), failurePolicy={"maxRestarts": 0, "rules": [hang]}))
+        pod = end_one(sets, "js-workers-0", code)
+        sets.wait_ready(1)
+        [attempt] = sets.status()["attemptHistory"]
+        assert (attempt["reason"], attempt["pod"], attempt["exitCode"]) == ("FailurePolicy_hang", name(pod), code)
+        end_one(sets, "js-workers-0", 1)
+        sets.wait_state("Failed")
 
     @pytest.mark.slow
     def test_codes_that_are_not_in_the_list_match_not_in(self, sets):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -83,6 +85,34 @@ def test_the_command_adds_replaces_and_removes_taints(full_cluster, capsys):
     assert main(["cluster", "node", node, *place, "--untaint", "example.com/bad"]) == 0
     assert taints(full_cluster, node) == before
     assert capsys.readouterr().out.splitlines()[-1] == f"Node {node} has no taint example.com/bad."
+
+
+@pytest.mark.e2e
+def test_the_command_lets_a_node_fall_silent_and_come_back(full_cluster, namespace):
+    """By the command line, as a process of its own."""
+    pod = create_pod(full_cluster, namespace)
+    node = get(full_cluster, pod)["spec"]["nodeName"]
+    place = ["--name", full_cluster.name, "--state-dir", str(full_cluster.plan.layout.root.parent)]
+
+    def said(*change: str) -> str:
+        command = [sys.executable, "-m", "app", "cluster", "node", node, *place, *change]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
+        return done.stdout
+
+    try:
+        assert said("--silent") == f"Node {node} is silent and has the taint {UNREACHABLE}.\n"
+        assert UNREACHABLE in {one["key"] for one in taints(full_cluster, node)}
+        assert ready(get(full_cluster, pod)) == "False"
+    finally:
+        assert said("--back") == f"Node {node} is back.\n"
+    assert UNREACHABLE not in {one["key"] for one in taints(full_cluster, node)}
+    wait_for(lambda: ready(get(full_cluster, pod)) == "True", what="the pod is ready")
+    assert (
+        said("--taint", "example.com/bad=x:NoSchedule") == f"Node {node} has the taint example.com/bad=x:NoSchedule.\n"
+    )
+    assert {one["key"] for one in taints(full_cluster, node)} == {"example.com/bad"}
+    assert said("--untaint", "example.com/bad") == f"Node {node} has no taint example.com/bad.\n"
+    wait_for(lambda: not taints(full_cluster, node), what="the node has no taint")
 
 
 @pytest.mark.e2e

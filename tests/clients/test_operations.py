@@ -74,7 +74,8 @@ def test_what_is_no_namespace_is_not_sent():
 @pytest.mark.parametrize(("given", "what"), [(None, "null"), ({"metadata": {}}, "an object"), ("a", "a string")])
 def test_only_a_jobset_is_created(given: Any, what: str):
     error = play(operations.create(given, "team-a", dry_run=False), []).error
-    assert str(error) == f"create takes a JobSet, and this is {what}: JobSet.from_dict(...) makes one"
+    make = "from_yaml" if isinstance(given, str) else "from_dict"
+    assert str(error) == f"create takes a JobSet, and this is {what}: JobSet.{make}(...) makes one"
 
 
 def test_a_jobset_of_another_namespace_than_the_caller_says_is_not_created():

@@ -176,6 +176,24 @@ def test_all_faults_of_a_document_come_at_once_in_the_order_of_its_lines():
     assert str(error).splitlines()[-1].startswith("keep_unknown=True")
 
 
+def test_texts_are_no_numbers_and_no_truth_values():
+    """As for kubectl."""
+    text = "spec:\n  suspend: 'yes'\n  failurePolicy:\n    maxRestarts: '3'\n"
+    assert [cause.partition(";")[0] for cause in refused(JobSet.from_yaml, text).causes] == [
+        'line 2: spec.suspend: Invalid value: "yes": must be of type boolean, is a string',
+        'line 4: spec.failurePolicy.maxRestarts: Invalid value: "3": must be of type integer, is a string',
+    ]
+
+
+def test_another_version_is_named_beside_the_other_faults_and_another_kind_alone():
+    text = "apiVersion: jobset.x-k8s.io/v1\nkind: {}\nspec:\n  replicatedJob: []\n"
+    version = 'line 1: apiVersion is "jobset.x-k8s.io/v1", not "jobset.x-k8s.io/v1alpha2"'
+    first, second = refused(JobSet.from_yaml, text.format("JobSet")).causes
+    assert first == version
+    assert 'unknown field "replicatedJob"' in second
+    assert refused(JobSet.from_yaml, text.format("Job")).causes == (version, 'line 2: kind is "Job", not "JobSet"')
+
+
 def test_unknown_fields_of_a_newer_version_are_read_where_that_is_asked_for():
     body = jobset(rjob(), zebra={"a": 1})
     error = str(refused(JobSet.from_dict, body))

@@ -1,7 +1,7 @@
 """What all models share: names of the API, refusal of unknown fields, and only fields that were set are written."""
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Self
 
@@ -99,9 +99,14 @@ class Model(BaseModel):
 
 
 def _unreadable(
-    who: str, error: ValidationError, line: Callable[[faults.Path], int] | None = None, *, todo: str = ""
+    who: str,
+    error: ValidationError,
+    line: Callable[[faults.Path], int] | None = None,
+    *,
+    todo: str = "",
+    before: Sequence[str] = (),
 ) -> UnreadableError:
-    causes = list(faults.in_words(error, line))
+    causes = [*before, *faults.in_words(error, line)]
     text = in_lines(who, limited(causes))
     if todo and faults.is_new(error):
         text += f"{'; ' if len(causes) == 1 else chr(10)}{todo}"
@@ -194,17 +199,23 @@ class Resource(Model):
             raise UnreadableError(
                 f"a manifest is an object with apiVersion, kind, metadata and spec, and this is {type_of(body)}"
             )
+        other = []
         for name in ("apiVersion", "kind"):
             wanted = cls.model_fields[_known(cls)[name]].default
             if body.get(name, wanted) != wanted:
                 where = f"line {line((name,))}: " if line else ""
-                raise UnreadableError(f"{where}{name} is {shown(body[name])}, not {shown(wanted)}")
+                other.append(f"{where}{name} is {shown(body[name])}, not {shown(wanted)}")
+                if name == "kind":  # the fields of another kind are no faults
+                    raise UnreadableError("; ".join(other), causes=tuple(other))
+        called = mapping(body.get("metadata")).get("name")
+        who = f"{cls.__name__} {called}" if isinstance(called, str) and called else f"{cls.__name__} without a name"
         try:
-            return cls.model_validate(body, context=_KEEP if keep_unknown else None)
+            made = cls.model_validate(body, context=_KEEP if keep_unknown else None)
         except ValidationError as error:
-            called = mapping(body.get("metadata")).get("name")
-            who = f"{cls.__name__} {called}" if isinstance(called, str) and called else f"{cls.__name__} without a name"
-            raise _unreadable(who, error, line, todo=_TODO) from None
+            raise _unreadable(who, error, line, todo=_TODO, before=other) from None
+        if other:
+            raise UnreadableError("; ".join(other), causes=tuple(other))
+        return made
 
     def to_yaml(self) -> str:
         """As people write it."""

@@ -42,7 +42,8 @@ def place(namespace: str | None, name: str = "") -> str:
 def create(js: JobSet, default: str, *, dry_run: bool, namespace: str | None = None) -> Operation[JobSet]:
     """Create it in the namespace that it names itself, else in the one that the caller says, else in the default."""
     if not isinstance(js, JobSet):
-        raise UnreadableError(f"create takes a JobSet, and this is {type_of(js)}: JobSet.from_dict(...) makes one")
+        make = "from_yaml" if isinstance(js, str | bytes) else "from_dict"
+        raise UnreadableError(f"create takes a JobSet, and this is {type_of(js)}: JobSet.{make}(...) makes one")
     own = js.metadata.namespace
     if own and namespace and own != namespace:
         raise UnreadableError(f"{title(js)} names another namespace than {namespace!r}: change one of them")

@@ -136,11 +136,15 @@ def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) ->
     compiled = _jobset("policy", "export", "-p", str(policy), "--only", "vap")
     kubectl(demo.cluster, "apply", "--server-side", "-f", "-", stdin=compiled)
     demo.say(
-        "jobset policy export -p examples/platform/policy.yaml | kubectl apply --server-side -f -; jobset webhooks off"
+        "jobset policy export -p examples/platform/policy.yaml --only vap | kubectl apply --server-side -f -;"
+        " jobset webhooks off"
     )
     _jobset("webhooks", "off", *kubeconfig)
     try:
-        what = "no webhook is asked, as if the manager were gone: the API server refuses by itself"
+        what = (
+            "no webhook is asked, as if the manager were gone: the API server refuses by itself, also for want of the"
+            " ttl, which is a default of the webhook"
+        )
         _show_refusal(demo, what, jobset, "final-run-3", by="ValidatingAdmissionPolicy")
     finally:
         _jobset("webhooks", "on", *kubeconfig)

@@ -41,9 +41,10 @@ def place(namespace: str | None, name: str = "") -> str:
 
 def create(js: JobSet, default: str, *, dry_run: bool, namespace: str | None = None) -> Operation[JobSet]:
     """Create it in the namespace that it names itself, else in the one that the caller says, else in the default."""
-    if not isinstance(js, JobSet):
-        make = "from_yaml" if isinstance(js, str | bytes) else "from_dict"
-        raise UnreadableError(f"create takes a JobSet, and this is {type_of(js)}: JobSet.{make}(...) makes one")
+    given: object = js
+    if not isinstance(given, JobSet):
+        make = "from_yaml" if isinstance(given, str | bytes) else "from_dict"
+        raise UnreadableError(f"create takes a JobSet, and this is {type_of(given)}: JobSet.{make}(...) makes one")
     own = js.metadata.namespace
     if own and namespace and own != namespace:
         raise UnreadableError(f"{title(js)} names another namespace than {namespace!r}: change one of them")

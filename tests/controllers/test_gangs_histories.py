@@ -16,7 +16,7 @@ from api.gangs import forest
 from controllers.planning.child_jobs import integer
 from tests.support.histories import Histories
 from tests.support.moves import SIZES
-from tests.support.setups import GATES, NAMES, SETUPS, SHAPES, in_groups
+from tests.support.setups import NAMES, SETUPS, SHAPES, SOME_GATES, in_groups
 from tests.support.stale import GROUPS
 from tests.support.stored_sets import jobset
 
@@ -30,7 +30,7 @@ class GangHistories(Histories):
     @initialize(
         setup=SETUPS,
         shape=st.sampled_from(SHAPES),
-        gates=st.frozensets(st.sampled_from(GATES)),
+        gates=SOME_GATES,
         old_server=st.booleans(),
         large=SIZES,
     )

@@ -29,14 +29,14 @@ def _figure(request):
 class TestHistories(Histories.TestCase):
     """Some schedules, always."""
 
-    settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+    settings = settings(max_examples=50, stateful_step_count=50, deadline=None)
 
 
 @pytest.mark.no_cover
 class TestRuledHistories(RuledHistories.TestCase):
     """A few of those, always."""
 
-    settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+    settings = settings(max_examples=50, stateful_step_count=50, deadline=None)
 
 
 @pytest.mark.no_cover

@@ -14,7 +14,7 @@ from controllers.planning.tally import job_ready
 from tests.support.moves import SIZES, Moves
 from tests.support.pod_moves import AGENT_MOVES
 from tests.support.replica import REQUEST
-from tests.support.setups import GATES, IN_PLACE, NAMES, RULED
+from tests.support.setups import IN_PLACE, NAMES, RULED, SOME_GATES
 
 ROUNDS = 120
 """Rounds in which a set has to come to rest without interference; each is one plan or one move of the cluster."""
@@ -177,7 +177,7 @@ class Histories(Moves):
 class RuledHistories(Histories):
     """The same where rules restart single Jobs and ReplicatedJobs: among all sets those are few."""
 
-    @initialize(setup=RULED, gates=st.frozensets(st.sampled_from(GATES)), old_server=st.booleans(), large=SIZES)
+    @initialize(setup=RULED, gates=SOME_GATES, old_server=st.booleans(), large=SIZES)
     def start(self, setup, gates, old_server, large):
         self.begin(setup, gates | {"RestartJob"}, on_resume=False, old_server=old_server, large=large)
 
@@ -187,7 +187,7 @@ class InPlaceHistories(Histories):
 
     @initialize(
         setup=IN_PLACE,
-        gates=st.frozensets(st.sampled_from(GATES)) | st.just(frozenset(GATES)),
+        gates=SOME_GATES,
         old_server=st.booleans(),
         large=SIZES,
     )

@@ -17,7 +17,7 @@ from tests.support.ledger import Ledger
 from tests.support.model_agents import Agents
 from tests.support.pod_moves import PodMoves
 from tests.support.replica import NONE, Crash, Fault, ModelTimeLoop, Replica
-from tests.support.setups import GATES, SETUPS, spec_of, with_placement
+from tests.support.setups import SETUPS, SOME_GATES, spec_of, with_placement
 from tests.support.stale import KINDS, Server, failed_pod
 
 FAULTS = st.just(NONE) | st.builds(
@@ -86,7 +86,7 @@ class Moves(PodMoves, RuleBasedStateMachine):
 
     @initialize(
         setup=SETUPS,
-        gates=st.frozensets(st.sampled_from(GATES)),
+        gates=SOME_GATES,
         on_resume=st.sampled_from([False, False, True]),
         old_server=st.booleans(),
         large=SIZES,

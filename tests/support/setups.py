@@ -92,6 +92,8 @@ GATES = (
     "JobSetRecoveryTimes",
     "JobSetAvoidNodes",
 )
+SOME_GATES = st.frozensets(st.sampled_from(GATES)) | st.just(frozenset(GATES))
+"""Any of them, and often all."""
 STAGES = {"Stages Succeeded": "Succeeded", "Stages Ready": "Ready", "Stages Active": "Active"}
 ORDERS = ("AnyOrder", "AnyOrder", "InOrder", "Ready", "Complete", *STAGES)
 SETUPS = st.fixed_dictionaries(

@@ -24,6 +24,8 @@ FRESH = 3600.0
 class Case:
     """`survey` is None where the Jobs are not known. Pods are by the UID of their Job; `leaders` are with index 0.
 
+    `failed`: pods that failed and are not being deleted.
+
     `forest`: the groups that spec.scheduling leads to; None without such groups, or where the Jobs are not known.
     `shortage`: of what its pods request more than all nodes have together, as far as that is known.
     """
@@ -34,6 +36,7 @@ class Case:
     shortage: Finding | None = None
     leaders: dict[str, SeenPod] = field(default_factory=dict)
     others: dict[str, list[SeenPod]] = field(default_factory=dict)
+    failed: dict[str, list[SeenPod]] = field(default_factory=dict)
 
     @property
     def manager_missing(self) -> bool:
@@ -45,6 +48,10 @@ class Case:
         """Warnings about the JobSet that are recent, newest first."""
         ages = ((event, seconds_since(event.last, self.facts.now)) for event in self.facts.warnings)
         return [event for event, age in ages if age is not None and age <= FRESH]
+
+    def refusals(self, uid: str) -> list[SeenEvent]:
+        """Warnings that pods of the Job with this UID were refused, newest first."""
+        return [of for of in self.facts.job_warnings if of.regarding.uid == uid and of.reason == "FailedCreate"]
 
     def pods_of(self, child: Child) -> list[SeenPod]:
         """What is known of a Job's pods, its leader first."""
@@ -69,6 +76,8 @@ def case(facts: Facts) -> Case:
     known = None if facts.jobs is None else survey(facts.jobset, facts.jobs)
     found = Case(facts, known, None if known is None else forest(facts.jobset), _shortage(facts, known))
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
+        if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None:
+            found.failed.setdefault(pod.job_uid, []).append(pod)
         if pod.metadata.leads:
             found.leaders[pod.job_uid] = pod
         elif pod.live:

@@ -4,14 +4,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from api.batch import Job
+from api.batch import Job, JobSpec, JobStatus
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
 from api.meta import Base, Owner
 from api.pending import first_trouble
-from api.pod import DetailedPod, PodCondition
+from api.pod import DetailedPod, PodCondition, Terminated
 from app.explain.needs import SeenSpec
 from app.explain.nodes import Nodes, SeenNode
+
+
+class _JobSpec(JobSpec, frozen=True, kw_only=True):
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+
+
+class _JobStatus(JobStatus, frozen=True, kw_only=True):
+    failed: int = 0
+
+
+class SeenJob(Job, frozen=True, kw_only=True):
+    """A Job with what it does about pods that fail."""
+
+    spec: _JobSpec = _JobSpec()
+    status: _JobStatus = _JobStatus()
 
 
 class SeenPod(DetailedPod, frozen=True, kw_only=True):
@@ -46,6 +62,19 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         """Whether no scheduler has looked at it."""
         waits = self.live and not self.spec.node_name and not self.gated
         return waits and self.status.condition("PodScheduled") is None
+
+    @property
+    def failed_container(self) -> tuple[str, Terminated] | None:
+        """Of the containers that ended with an exit code other than 0 the first, with its name."""
+        every = (*self.status.container_statuses, *self.status.init_container_statuses)
+        ends = [(of.name, end) for of in every if (end := of.state.terminated) is not None and end.exit_code]
+        return min(ends, key=lambda found: found[1].finished_at or "", default=None)
+
+    @property
+    def ended_at(self) -> str:
+        """When the last of its containers ended, as RFC 3339; empty if none has."""
+        every = (*self.status.container_statuses, *self.status.init_container_statuses)
+        return max((end.finished_at or "" for of in every if (end := of.state.terminated) is not None), default="")
 
     @property
     def ready(self) -> bool:
@@ -195,7 +224,8 @@ class Facts:
     - `leftover_pods`: pods of earlier attempts by the name of their Job, which is gone. `ending`: pods of earlier
       attempts that are being deleted on a node, those first that are most likely to stay.
     - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
-    - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend or are not ready.
+    - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend, are not ready, or have
+      failed.
     - `gated`: pods that await their leader, by the UID of their Job.
     - `nodes`: the topology labels of every node, by its name. `node_offers`: where the scheduler misses something on
       nodes, what each has. `holders`: Jobs of all JobSets that are on nodes.
@@ -209,7 +239,7 @@ class Facts:
 
     now: datetime
     jobset: JobSet
-    jobs: tuple[Job, ...] | None = None
+    jobs: tuple[SeenJob, ...] | None = None
     foreign: Mapping[str, Owner] = field(default_factory=dict)
     leftover_pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ending: tuple[SeenPod, ...] = ()
@@ -228,3 +258,7 @@ class Facts:
     ends: tuple[SeenEvent, ...] = ()
     groups: SeenGroups | None = None
     unseen: tuple[str, ...] = ()
+
+    def job(self, uid: str) -> SeenJob | None:
+        """The Job with this UID."""
+        return next((job for job in self.jobs or () if job.metadata.uid == uid), None)

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from api import keys
-from api.batch import Job, Owned
+from api.batch import Owned
 from api.exclusive import topology_of
 from api.gang_status import StoredGroup
 from api.gangs import forest
@@ -19,7 +19,7 @@ from api.meta import Owner, seconds_between
 from api.selectors import of_other_attempts
 from api.topology import NodeMetadata
 from app.explain import look_up
-from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenPod
+from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenJob, SeenPod
 from app.explain.nodes import Nodes, SeenNode
 from app.explain.reader import LOOKED_AT, MOST_PAGES, PAGE, TIMEOUT, Reader
 from app.explain.remedies import CLAIMS, MISFIT
@@ -69,6 +69,8 @@ class _Gatherer:
         if jobs is not None:
             of = survey(self._js, jobs)
             known |= await self._about(of)
+            if known.get("pods") is not None:
+                known["pods"] += await self._failed(of, jobs)
             if failed_lately(self._js, now) or of.failed or _replaced(of, known.get("pods")):
                 known["ends"] = await look_up.ends(self._read, self._js)
         return Facts(**known, unseen=tuple(self._read.unseen))
@@ -147,10 +149,10 @@ class _Gatherer:
         except Forbidden:
             return None  # `_pods` has noted it
 
-    async def _jobs(self) -> tuple[Job, ...] | None:
+    async def _jobs(self) -> tuple[SeenJob, ...] | None:
         uid = self._js.metadata.uid
         try:
-            jobs = self._read.all(JOBS, Job, label_selector=self._of_set)
+            jobs = self._read.all(JOBS, SeenJob, label_selector=self._of_set)
             return tuple([job async for job in jobs if (owner := job.metadata.controller()) and owner.uid == uid])
         except Forbidden:
             self._read.skip(f"Jobs and pods: you may not list jobs in namespace {self._namespace}")
@@ -226,6 +228,15 @@ class _Gatherer:
             self._read.skip(f"pods: you may not list pods in namespace {self._namespace}")
             return None
         return tuple(pods)
+
+    async def _failed(self, of: Survey, jobs: Iterable[SeenJob]) -> tuple[SeenPod, ...]:
+        """Failed pods of the unready Jobs that lack pods; those with index 0 are known."""
+        uids = {job.metadata.uid for job in jobs if job.status.failed and lacking(job)}
+        uids &= {child.job.metadata.uid for child in of.unready}
+        if not uids:
+            return ()
+        pods = await self._page("Failed", f"{self._of_set},{keys.COMPLETION_INDEX}!=0")
+        return tuple(pod for pod in pods if pod.job_uid in uids)
 
     async def _page(self, phase: str, selector: str) -> list[SeenPod]:
         """The first pods of a phase: enough to name, however many there are."""

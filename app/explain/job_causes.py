@@ -159,10 +159,9 @@ def being_deleted(case: Case, left: frozenset[str]) -> list[Found]:
 
 def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that run and lack pods: admission has refused them, or the Job controller does not create them."""
-    said = {event.regarding.uid: event for event in reversed(case.facts.job_warnings) if event.reason == "FailedCreate"}
     findings, refused = [], dict[tuple[str, str], list[_Refused]]()
     for child in case.survey.unready if case.survey else ():
-        event = said.get(child.job.metadata.uid)
+        event = next(iter(case.refusals(child.job.metadata.uid)), None)
         if child.name in left and lacking(child.job) and (event or not child.job.status.active):
             if event is not None and (beyond := exceeded(event.note)) is not None:
                 refused.setdefault((beyond.quota, beyond.resource), []).append((child, event, beyond))

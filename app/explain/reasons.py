@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.explain import (
+    back_off,
     ends,
     group_causes,
     job_causes,
@@ -46,6 +47,7 @@ CAUSES: tuple[Cause, ...] = (
     job_causes.being_deleted,
     ends.ended_from_outside,
     ends.node_fails,
+    back_off.back_off,
     pod_causes.leader_waits,
     pod_causes.leader_without_domain,
     group_causes.waits,

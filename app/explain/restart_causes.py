@@ -14,7 +14,7 @@ LOOP = 2
 """Attempts that failed, or restarts of one Job, from which on a set keeps failing."""
 
 _MOST_ATTEMPTS = 3
-_EXIT_CODES = {
+EXIT_CODES = {
     126: "the command may not be executed",
     127: "the command was not found",
     134: "aborted, SIGABRT",
@@ -48,7 +48,7 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
     last = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
     if not last.pod or last.pod in message or f"(first failed job: {last.failed_job})" not in message:
         return ""
-    meaning = _EXIT_CODES.get(last.exit_code or 0)
+    meaning = EXIT_CODES.get(last.exit_code or 0)
     return _of_pod(last) + (f" ({meaning})" if meaning else "")
 
 
@@ -108,7 +108,7 @@ def _restarts(case: Case) -> str:
 def _logs(case: Case, last: FailedAttempt) -> str:
     """What the exit code means and where to look: pods of an earlier attempt are gone, those of this one are there."""
     meta, code = case.facts.jobset.metadata, last.exit_code
-    meaning = _EXIT_CODES.get(code or 0)
+    meaning = EXIT_CODES.get(code or 0)
     job = f" --job {last.failed_job}" if last.failed_job else ""
     look = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
     return f"exit code {code}: {meaning}; {look}" if meaning else look

@@ -6,12 +6,13 @@ import pytest
 
 from app.explain.listing import cause_line
 from app.explain.reasons import explain
-from tests.support import stuck_pods
+from tests.support import stuck_jobs, stuck_pods
 from tests.support.explained import explanation_of, walk
 from tests.support.pages import ROOT
 from tests.support.stuck import TABLE, Stuck
 
-assert stuck_pods  # adds its situations to the table
+assert stuck_jobs  # adds its situations to the table
+assert stuck_pods
 
 
 @pytest.mark.parametrize("situation", TABLE, ids=lambda situation: situation.title)

@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 
 from api import keys
-from api.batch import Job
 from api.jobset import JobSet
 from api.names import job_key
 from app.explain import show
-from app.explain.facts import Facts, SeenEvent, SeenLease, SeenPod
+from app.explain.facts import Facts, SeenEvent, SeenJob, SeenLease, SeenPod
 from app.explain.reasons import explain
 from tests.support.jobsets import rjob
 
@@ -153,7 +152,7 @@ def facts(js: JSON, jobs: Iterable[JSON] | None = (), pods: Iterable[JSON] | Non
     return Facts(
         now=NOW,
         jobset=msgspec.convert(js, JobSet),
-        jobs=None if jobs is None else tuple(msgspec.convert(job, Job) for job in jobs),
+        jobs=None if jobs is None else tuple(msgspec.convert(job, SeenJob) for job in jobs),
         pods=None if pods is None else tuple(msgspec.convert(pod, SeenPod) for pod in pods),
         **known,
     )

@@ -1,0 +1,103 @@
+"""Stuck situations that are about Jobs that lack pods; see `tests/support/stuck.py`."""
+
+from __future__ import annotations
+
+from app.explain.facts import Facts
+from tests.support.explained import MOMENT, at, event, facts, lease, made, pod_of
+from tests.support.jobsets import rjob
+from tests.support.stuck import JSON, POD, a_set, started, stuck
+
+
+def refused(note: str, jobs: int = 1, pods: int = 1) -> Facts:
+    """Jobs whose pods admission refuses."""
+    js = a_set(rjob(replicas=jobs, parallelism=pods, completions=pods))
+    made_jobs = [started(js, index, active=0) for index in range(jobs)]
+    notes = [event("FailedCreate", note, about=job["metadata"]["uid"]) for job in made_jobs]
+    return facts(js, made_jobs, [], job_warnings=notes, lease=lease())
+
+
+@stuck(
+    "a quota that is used up",
+    "3 Jobs (train-workers-0, train-workers-1, train-workers-2): lack 6 of 6 pods: need 24 cpu, quota compute has 2"
+    " left of 26",
+    'kubectl patch quota compute -n team-a --type=merge -p \'{"spec":{"hard":{"requests.cpu":"48"}}}\'',
+)
+def _() -> Facts:
+    amounts = "requested: requests.cpu=4, used: requests.cpu=24, limited: requests.cpu=26"
+    return refused(f'Error creating: pods "{POD}-x" is forbidden: exceeded quota: compute, {amounts}', 3, 2)
+
+
+@stuck(
+    "a quota of Jobs",
+    "1 Job does not exist (yet): train-workers-0: each needs 1 count/jobs.batch, quota jobs has 0 left of 2",
+    '{"spec":{"hard":{"count/jobs.batch":"3"}}}',
+)
+def _() -> Facts:
+    amounts = "requested: count/jobs.batch=1, used: count/jobs.batch=2, limited: count/jobs.batch=2"
+    note = f'jobs.batch "train-workers-0" is forbidden: exceeded quota: jobs, {amounts}'
+    return facts(a_set(), warnings=[event("JobCreationFailed", note)], lease=lease())
+
+
+def lacks(note: str) -> str:
+    return f"Job train-workers-0: lacks 1 of 1 pod: FailedCreate: {note}"
+
+
+NO_ACCOUNT = (
+    f'Error creating: pods "{POD}-" is forbidden: error looking up service account team-a/trainer: serviceaccount'
+    ' "trainer" not found'
+)
+NO_PRIORITY = f'Error creating: pods "{POD}-" is forbidden: no PriorityClass with name high was found'
+TOO_OPEN = f'Error creating: pods "{POD}-" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
+NO_RUNTIME = f'Error creating: pods "{POD}-" is forbidden: pod rejected: RuntimeClass "gvisor" not found'
+
+
+@stuck("a ServiceAccount that is missing", lacks(NO_ACCOUNT), "kubectl create serviceaccount trainer -n team-a")
+def _() -> Facts:
+    return refused(NO_ACCOUNT)
+
+
+@stuck(
+    "a PriorityClass that is missing",
+    lacks(NO_PRIORITY),
+    "an administrator of the cluster run kubectl create priorityclass high",
+)
+def _() -> Facts:
+    return refused(NO_PRIORITY)
+
+
+@stuck("a RuntimeClass that is missing", lacks(NO_RUNTIME), "create RuntimeClass gvisor")
+def _() -> Facts:
+    return refused(NO_RUNTIME)
+
+
+@stuck("a pod that the namespace's pod security refuses", lacks(TOO_OPEN), "kubectl label ns team-a pod-security")
+def _() -> Facts:
+    return refused(TOO_OPEN)
+
+
+def failed_pod(job: JSON, index: int = 0, code: int = 1, reason: str = "Error", **ended: str) -> JSON:
+    """A pod that has failed because of its container."""
+    end = {"exitCode": code, "reason": reason, "finishedAt": at(MOMENT), **ended}
+    status = {"name": "main", "ready": False, "state": {"terminated": end}}
+    return made(pod_of(job, index, node="node-1", phase="Failed", containers=[status]))
+
+
+@stuck(
+    "a Job that the Job controller has not taken up", "Job train-workers-0: has no pods (yet), and no Warning says why"
+)
+def _() -> Facts:
+    js = a_set()
+    return facts(js, [started(js, active=0)], [], lease=lease())
+
+
+@stuck(
+    "pods that fail, with a pause before the next one",
+    f"Job train-workers-0: 0 of 1 pod ready; pod {POD} has failed: container main, exit code 1; 3 failures, backoffLimit"
+    " allows 6",
+    "jobset logs train -n team-a --job train-workers-0 shows what it wrote; the Job controller makes the next pod after",
+)
+def _() -> Facts:
+    js = a_set()
+    job = started(js, active=0, failed=3)
+    job["spec"]["backoffLimit"] = 6
+    return facts(js, [job], [failed_pod(job)], lease=lease())

@@ -49,6 +49,11 @@ class Case:
         ages = ((event, seconds_since(event.last, self.facts.now)) for event in self.facts.warnings)
         return [event for event, age in ages if age is not None and age <= FRESH]
 
+    @property
+    def ends(self) -> list[SeenEvent]:
+        """Events about pods that were ended from outside, newest first; a deletion that was cancelled ends none."""
+        return [event for event in self.facts.ends if not event.note.startswith("Cancelling")]
+
     def refusals(self, uid: str) -> list[SeenEvent]:
         """Warnings that pods of the Job with this UID were refused, newest first."""
         return [of for of in self.facts.job_warnings if of.regarding.uid == uid and of.reason == "FailedCreate"]

@@ -41,11 +41,11 @@ def ended_from_outside(case: Case, left: frozenset[str]) -> list[Found]:
     """Pods of Jobs that are not ready that were preempted or evicted within the last hour."""
     found: dict[str, list[SeenEvent]] = {}
     seen: set[str] = set()
-    for event in case.facts.ends:
+    for event in case.ends:
         since = seconds_since(event.last, case.facts.now)
         name = event.regarding.name
         mine = name.rsplit("-", 2)[0] in left or name.rsplit("-", 1)[0] in left  # of an Indexed or a NonIndexed Job
-        if mine and since is not None and since <= FRESH and not event.note.startswith("Cancelling"):
+        if mine and since is not None and since <= FRESH:
             if name not in seen:
                 found.setdefault(end_words(event), []).append(event)
             seen.add(name)

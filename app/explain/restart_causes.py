@@ -91,7 +91,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
 def _ended(case: Case, failed: FailedAttempt) -> str:
     """Who ended a pod of the Job that decided; empty if nobody is known to have."""
     names = (failed.pod,) if failed.pod else ()
-    events = (event for event in case.facts.ends if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
+    events = (event for event in case.ends if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
     ended = next((event for event in events if failed.failed_job), None)
     return "" if ended is None else f"pod {ended.regarding.name} was {end_words(ended)}"
 

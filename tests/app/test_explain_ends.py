@@ -8,7 +8,7 @@ import pytest
 
 from controllers.planning.node_failure import OUT_OF_SERVICE, UNREACHABLE
 from tests.support.explained import MOMENT, NOW, at, causes, event, explanation_of, walk
-from tests.support.stuck import JSON, POD, gone, node, on_node, replaced, restarting, silent_node
+from tests.support.stuck import JSON, POD, failed, gone, looping, node, on_node, replaced, restarting, silent_node
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,15 @@ def test_pods_that_were_ended_in_the_same_way_share_one_line():
 )
 def test_what_is_no_end_of_a_pod_of_the_set_is_left_out(other: JSON):
     assert "evicted" not in explanation_of(replaced(other))[0]
+
+
+def test_a_deletion_that_was_cancelled_ended_no_attempt():
+    cancelled = gone("TaintManagerEviction", f"Cancelling deletion of Pod team-a/{POD}-x")
+    text, _ = explanation_of(looping(failed(0, 20), failed(1, 10), ends=[cancelled]))
+    assert "evicted" not in text
+    evicted = gone("TaintManagerEviction", f"Marking for deletion Pod team-a/{POD}-x")
+    text, _ = explanation_of(looping(failed(0, 20), failed(1, 10), ends=[cancelled, evicted]))
+    assert f"pod {POD}-x was evicted, because its node got a taint with the effect NoExecute" in text
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
             if event is not None and (beyond := exceeded(event.note)) is not None:
                 refused.setdefault((beyond.quota, beyond.resource), []).append((child, event, beyond))
             else:
-                findings.append(_without_pods(child, event))
+                findings.append(_without_pods(case, child, event))
     return [_beyond_quota(same) for same in refused.values()] + by_job(findings)
 
 
@@ -188,7 +188,7 @@ def _beyond_quota(refused: list[_Refused]) -> Found:
     return Found(finding, frozenset(names))
 
 
-def _without_pods(child: Child, said: SeenEvent | None) -> KeyedFinding:
+def _without_pods(case: Case, child: Child, said: SeenEvent | None) -> KeyedFinding:
     job = child.job
     if said is None:
         finding = Finding(
@@ -204,7 +204,7 @@ def _without_pods(child: Child, said: SeenEvent | None) -> KeyedFinding:
         level=Level.FAULT,
         cause="pods-refused",
         what=f"Job {child.name}: lacks {lacking(job)} of {pods}: {said.reason}: {said.note}",
-        fix=for_refusal(job.metadata.namespace, said.note),
+        fix=for_refusal(case.facts.jobset, said.note),
         since=said.first,
     )
     return KeyedFinding(child.name, said.note.replace(child.name, ""), lambda: finding)

@@ -203,11 +203,11 @@ class Nodes:
             if most < amount:
                 has = f"has {_number(most, name)} ({node})" if most else "has none"
                 what = f"it needs {in_words(amount, name)}, the largest{where} {has}"
-                fix = f"request less, or add larger nodes; {_offers(name)}"
+                fix = f"request less in a new JobSet, or add larger nodes; {_offers(name)}"
                 return Finding(level=Level.FAULT, cause="too-large", what=what, fix=fix)
         amounts = " and ".join(in_words(amount, name) for name, amount in needs.items())
         what = f"it needs {amounts}, {'none' if narrowed else 'no'}{where} has all of that"
-        fix = "request less, or add larger nodes; kubectl describe nodes shows what each has"
+        fix = "request less in a new JobSet, or add larger nodes; kubectl describe nodes shows what each has"
         return Finding(level=Level.FAULT, cause="too-large", what=what, fix=fix)
 
 

@@ -33,7 +33,8 @@ class Exceeded:
         enough = self._number(self.limit - self.left + self.needs * objects)
         patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough}"}}}}}}'
         raised = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"
-        return f"wait for what uses it (kubectl describe quota -n {namespace}), request less, or raise it: {raised}"
+        uses = f"wait for what uses it (kubectl describe quota -n {namespace})"
+        return f"{uses}, request less in a new JobSet, or raise it: {raised}"
 
     @property
     def _plain(self) -> str:

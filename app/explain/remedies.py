@@ -76,37 +76,54 @@ looks for last, for those nodes have passed everything before: resources, then a
 """
 
 
+_RETRIED = "the Job controller tries again"
 _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r'serviceaccount "([^"]+)" not found'), "kubectl create serviceaccount {name} -n {namespace}"),
+    (
+        re.compile(r'serviceaccount "([^"]+)" not found'),
+        f"kubectl create serviceaccount {{name}} -n {{namespace}}: {_RETRIED}",
+    ),
     (
         re.compile(r"no PriorityClass with name (\S+) was found"),
         (
-            "use another priorityClassName (kubectl get priorityclass), or have an administrator of the cluster run"
-            " kubectl create priorityclass {name} --value=0"
+            "have an administrator of the cluster run kubectl create priorityclass {name} --value=0:"
+            f" {_RETRIED}; or use another priorityClassName (kubectl get priorityclass): {{again}}"
         ),
     ),
     (
         re.compile(r'RuntimeClass "([^"]+)" not found'),
-        "create RuntimeClass {name}, or use another runtimeClassName: kubectl get runtimeclass",
+        (
+            f"create RuntimeClass {{name}}: {_RETRIED}; or use another runtimeClassName (kubectl get runtimeclass):"
+            " {again}"
+        ),
     ),
     (
         re.compile(r'violates PodSecurity "([^":]+)'),
-        "change what the message names, or kubectl label ns {namespace} pod-security.kubernetes.io/enforce-",
+        (
+            "change what the message names: {again}; or kubectl label ns {namespace}"
+            f" pod-security.kubernetes.io/enforce-: {_RETRIED}"
+        ),
     ),
     (
-        re.compile(r"(m(?:ax|in)imum) (?:cpu|memory) usage per"),
-        "kubectl describe limitrange -n {namespace} shows the limits: request as much as they allow",
+        re.compile(r"(m(?:ax|in)imum \S+ usage|limit to request ratio) per "),
+        "kubectl describe limitrange -n {namespace} shows the limits: request as much as they allow: {again}",
+    ),
+    (
+        re.compile(r"failed quota: \S+: must specify (\S+)"),
+        "set resources.requests and resources.limits of each container that the message names: {again}",
     ),
 )
-"""What admission says about pods, and what to do."""
+"""What admission says about pods, and what to do. `again`: a command for what can only change in a new JobSet."""
 
 
-def for_refusal(namespace: str, message: str) -> str:
-    """What to do about pods that admission refuses. `message`: of the API server."""
+def for_refusal(js: JobSet, message: str) -> str:
+    """What to do about pods of a set that admission refuses. `message`: of the API server."""
     for pattern, fix in _REFUSALS:
         if found := pattern.search(message):
-            return f"{fix.format(name=found[1], namespace=namespace)}: the Job controller tries again"
-    return "fix what the message names (quota, policy, webhook, service account): the Job controller tries again"
+            return fix.format(name=found[1], namespace=js.metadata.namespace, again=make_again(js))
+    return (
+        f"fix what the message names (quota, policy, webhook, service account): {_RETRIED}; if it is the pod template:"
+        f" {make_again(js)}"
+    )
 
 
 def for_scheduling(pod: SeenPod, message: str) -> str:
@@ -132,6 +149,14 @@ def recreate(js: JobSet) -> str:
     """A command that makes a set again with one text replaced: `{old}`, a regular expression, by `{new}`."""
     where = f"{js.metadata.name} -n {js.metadata.namespace}"
     return f"kubectl get jobset {where} -o yaml | sed 's#{{old}}#{{new}}#' | kubectl replace --force -f -"
+
+
+def make_again(js: JobSet) -> str:
+    """Commands that make a set again with any change: the templates of one that is there never change."""
+    meta = js.metadata
+    file = f"{meta.name}.yaml"
+    get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml > {file}"
+    return f"{get}, change {file}, and kubectl replace --force -f {file} deletes the JobSet and creates it again"
 
 
 def unknown_scheduler(pod: SeenPod) -> str:

@@ -8,6 +8,16 @@ import pytest
 
 from tests.support.explained import NOW, at, explanation_of, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import jobset, rjob, stored
+from tests.support.stuck_jobs import (
+    AGAIN,
+    NO_ACCOUNT,
+    NO_PRIORITY,
+    NO_REQUESTS,
+    NO_RUNTIME,
+    TOO_LARGE,
+    TOO_OPEN,
+    refused,
+)
 
 JSON = dict[str, Any]
 PREEMPTION = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
@@ -49,6 +59,39 @@ def test_a_node_selector_is_written_out_as_a_command():
     message = f"0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. {PREEMPTION}"
     _, fix = advice(unscheduled=message, nodeSelector={"pool": "h100", "arch": "arm64"})
     assert fix.startswith("kubectl get nodes -l 'arch=arm64,pool=h100' lists the nodes of its nodeSelector")
+
+
+RETRIED = "the Job controller tries again"
+REPLACE = "kubectl replace --force -f train.yaml deletes the JobSet and creates it again"
+
+
+@pytest.mark.parametrize(
+    ("message", "retried", "again"),
+    [
+        (NO_ACCOUNT, True, False),
+        (NO_PRIORITY, True, True),
+        (NO_RUNTIME, True, True),
+        (TOO_OPEN, True, True),
+        (TOO_LARGE, False, True),
+        (
+            'pods "x" is forbidden: cpu max limit to request ratio per Container is 2, but provided ratio is 4',
+            False,
+            True,
+        ),
+        (NO_REQUESTS, False, True),
+        ('admission webhook "policy.example.com" denied the request: no', True, True),
+    ],
+)
+def test_a_new_pod_is_only_promised_where_it_need_not_differ_from_the_template(
+    message: str, retried: bool, again: bool
+):
+    _, body = explanation_of(refused(message))
+    fix = body["because"][0]["wayOut"]
+    assert (RETRIED in fix, REPLACE in fix) == (retried, again)
+    if TOO_OPEN in message:
+        assert f"change what the message names: {AGAIN}; or kubectl label ns team-a" in fix, (
+            "a retry changes no template"
+        )
 
 
 @pytest.mark.parametrize(

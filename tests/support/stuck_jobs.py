@@ -82,6 +82,24 @@ def failed_pod(job: JSON, index: int = 0, code: int = 1, reason: str = "Error", 
     return made(pod_of(job, index, node="node-1", phase="Failed", containers=[status]))
 
 
+AGAIN = (
+    "kubectl get jobset train -n team-a -o yaml > train.yaml, change train.yaml, and kubectl replace --force -f train.yaml"
+    " deletes the JobSet and creates it again"
+)
+TOO_LARGE = f'pods "{POD}-" is forbidden: maximum cpu usage per Container is 2, but limit is 4'
+NO_REQUESTS = f'Error creating: pods "{POD}-" is forbidden: failed quota: compute: must specify requests.cpu for: main'
+
+
+@stuck("a pod that is larger than a LimitRange allows", lacks(TOO_LARGE), f"request as much as they allow: {AGAIN}")
+def _() -> Facts:
+    return refused(TOO_LARGE)
+
+
+@stuck("a pod without the requests that a quota counts", lacks(NO_REQUESTS), f"that the message names: {AGAIN}")
+def _() -> Facts:
+    return refused(NO_REQUESTS)
+
+
 @stuck(
     "a Job that the Job controller has not taken up", "Job train-workers-0: has no pods (yet), and no Warning says why"
 )

@@ -35,7 +35,7 @@ def _() -> Facts:
 @stuck(
     "more than any node has",
     f"{NOT_SCHEDULED}it needs 16 nvidia.com/gpu, the largest node has 8 (node-1)",
-    "request less, or add larger nodes",
+    "request less in a new JobSet, or add larger nodes",
 )
 def _() -> Facts:
     return unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "16"})

@@ -22,6 +22,10 @@ _STATES = {
 """Taints of Kubernetes itself, and what they mean."""
 
 
+_PODS = 110
+"""Pods that a node takes that does not say how many: what the kubelet takes by default."""
+
+
 class _Meta(Base, frozen=True, kw_only=True):
     name: str = ""
     labels: dict[str, str] = {}
@@ -74,6 +78,7 @@ class Nodes:
         self._keep = labels
         self._label_keys: dict[str, None] = {}
         self._answers: dict[bytes, Finding | None] = {}
+        self._rooms: dict[bytes, list[int]] = {}
         for node in nodes:
             self.add(node)
 
@@ -99,11 +104,38 @@ class Nodes:
         `recreate`: a command that makes the set again with one text replaced, with `{old}` and `{new}` for it.
         The `what` of the finding is a sentence about the pod.
         """
-        shape = (spec.node_selector, spec.affinity, spec.tolerations, spec.containers, spec.init_containers)
-        key = msgspec.json.encode((*shape, spec.overhead, spec.resources))
+        key = _shape(spec)
         if key not in self._answers:
             self._answers[key] = self._why_none(spec, recreate) if self._nodes else None
         return self._answers[key]
+
+    def too_many(self, spec: SeenSpec, wanted: int, running: int) -> Finding | None:
+        """That `wanted` such pods never fit on the nodes at once, of which `running` run; None if they do.
+
+        Each node may have too little for one more though all together have enough.
+        """
+        key = _shape(spec)
+        if key not in self._rooms:
+            self._rooms[key] = self._room(spec)
+        each = self._rooms[key]
+        if sum(each) >= wanted:
+            return None
+        by_node = f" ({each[0]} per node)" if len(set(each)) == 1 else ""
+        what = f"of the {wanted} pods of its ReplicatedJob only {sum(each)} fit on the nodes at once{by_node}"
+        if running:
+            what += f"; {counted(running, 'pod', 'of its own holds', 'of its own hold')} them now"
+        fix = "add nodes, or run fewer pods at once: lower replicas or parallelism in a new JobSet"
+        fix += "; as it is, the others run when some of its pods have ended"
+        return Finding(level=Level.FAULT, cause="too-many-at-once", what=what, fix=fix)
+
+    def _room(self, spec: SeenSpec) -> list[int]:
+        """How many such pods each node takes that takes any, while it is idle."""
+        needs = spec.requests()
+        found = (_times(node[3], needs) for node in self._nodes if self._takes(spec, node))
+        return [number for number in found if number]
+
+    def _takes(self, spec: SeenSpec, node: _Node) -> bool:
+        return self._chosen(spec, node[0], node[1]) and _hinders(spec, node) is None
 
     def too_little(self, needs: Mapping[str, Amount]) -> Finding | None:
         """Of what the pods of a set request more together than all nodes have; None without such a resource."""
@@ -126,7 +158,7 @@ class Nodes:
         fitting = [node for node in chosen if _holds(node[3], needs)]
         if not fitting:
             return self._too_large(needs, chosen)
-        taken = sum(_hinders(spec, node) is None for node in fitting)
+        taken = sum(self._takes(spec, node) for node in fitting)
         return self._in_use(taken) if taken else _tainted(spec, fitting)
 
     def _in_use(self, taken: int) -> Finding:
@@ -217,6 +249,17 @@ def _number(amount: Amount, resource: str) -> str:
 
 def _holds(offers: Mapping[str, Amount], needs: Mapping[str, Amount]) -> bool:
     return all(offers.get(name, 0) >= amount for name, amount in needs.items())
+
+
+def _times(offers: Mapping[str, Amount], needs: Mapping[str, Amount]) -> int:
+    """How many pods with these needs a node takes while it is idle."""
+    return int(min([offers.get("pods", _PODS), *(offers.get(name, 0) // amount for name, amount in needs.items())]))
+
+
+def _shape(spec: SeenSpec) -> bytes:
+    """What is the same of pods that fit on the same nodes."""
+    shape = (spec.node_selector, spec.affinity, spec.tolerations, spec.containers, spec.init_containers)
+    return msgspec.json.encode((*shape, spec.overhead, spec.resources))
 
 
 def _hinders(spec: SeenSpec, node: _Node) -> _Taint | None:

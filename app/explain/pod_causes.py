@@ -13,6 +13,7 @@ from app.explain.claims import unbound
 from app.explain.domains import article, domain_of_job, in_the_way, noun
 from app.explain.facts import SeenPod
 from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
+from app.explain.nodes import Nodes
 from app.explain.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
 from controllers.planning.child_jobs import Child
 
@@ -180,7 +181,19 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
     if found is None or found.level is Level.FAULT:
         return found
     insufficient = "Insufficient" in said.message
-    return (case.shortage if insufficient or in_group else None) or (found if insufficient else None)
+    if not insufficient and not in_group:
+        return None
+    return case.shortage or _too_many(case, pod, nodes) or (found if insufficient else None)
+
+
+def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
+    """That the pods of its ReplicatedJob hold the nodes themselves; None if all of them fit at once."""
+    children = case.survey.unready if case.survey else ()
+    rjob = next((child.replicated_job for child in children if child.job.metadata.uid == pod.job_uid), None)
+    if case.survey is None or rjob is None:
+        return None
+    jobs = (job for job in case.facts.jobs or () if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) == rjob)
+    return nodes.too_many(pod.spec, case.survey.pods[rjob], sum(job.status.ready or 0 for job in jobs))
 
 
 def _misfits(child: Child, pods: list[SeenPod], lacks: Finding, said: PodCondition | None) -> Finding:

@@ -6,7 +6,7 @@ write. Those that a real cluster can be brought into are made for real in `tests
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -61,15 +61,20 @@ def started(js: JSON, index: int = 0, **status: Any) -> JSON:
 
 
 def about_pod(
-    *, js: JSON | None = None, containers: tuple[JSON, ...] = (), known: JSON | None = None, **pod: Any
+    *,
+    js: JSON | None = None,
+    jobs: Sequence[JSON] = (),
+    containers: tuple[JSON, ...] = (),
+    known: JSON | None = None,
+    **pod: Any,
 ) -> Facts:
-    """A set of which the first Job has one such pod; `containers` are those of its spec."""
+    """A set of which the first Job has one such pod; `jobs` are the others, `containers` those of the pod's spec."""
     js = js or a_set()
     job = started(js)
     body = made(pod_of(job, **{"containers": pod.pop("statuses", None), **pod}))
     if containers:
         body["spec"]["containers"] = list(containers)
-    return facts(js, [job], [body], lease=lease(), **(known or {}))
+    return facts(js, [job, *jobs], [body], lease=lease(), **(known or {}))
 
 
 def node(name: str, *taints: JSON, labels: JSON | None = None, gpus: int = 8) -> JSON:

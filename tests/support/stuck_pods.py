@@ -6,6 +6,7 @@ import msgspec
 
 from app.explain.facts import Facts, Holder, SeenClaim, SeenStorageClass, SeenStorageClasses
 from tests.support.explained import MOMENT, RACK, at, exclusive, facts, job_of, leader_of, lease, made, pod_of
+from tests.support.jobsets import rjob
 from tests.support.stuck import (
     AFFINITY,
     JSON,
@@ -116,6 +117,18 @@ def _() -> Facts:
 )
 def _() -> Facts:
     return unscheduled("Insufficient cpu", needs={"cpu": "32"})
+
+
+@stuck(
+    "nodes that the set itself holds",
+    f"{NOT_SCHEDULED}of the 3 pods of its ReplicatedJob only 2 fit on the nodes at once (1 per node); 2 pods of its"
+    " own hold them now",
+    "add nodes, or run fewer pods at once",
+)
+def _() -> Facts:
+    js = a_set(rjob(replicas=3))
+    others = [started(js, index, ready=1) for index in (1, 2)]
+    return unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "5"}, js=js, jobs=others)
 
 
 @stuck(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from api.batch import Job, JobSpec, JobStatus
 from api.gang_status import StoredGroup
@@ -178,6 +179,17 @@ class SeenStorageClasses:
         return next((of.provisioner for of in self.there if of.metadata.name == name), None)
 
 
+class _QuotaStatus(Base, frozen=True, kw_only=True):
+    hard: dict[str, Any] = {}
+    used: dict[str, Any] = {}
+
+
+class SeenQuota(Base, frozen=True, kw_only=True):
+    """core/v1 ResourceQuota: what it allows and what is used, as quantities by resource."""
+
+    status: _QuotaStatus = _QuotaStatus()
+
+
 class _LeaseSpec(Base, frozen=True, kw_only=True):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -231,6 +243,7 @@ class Facts:
       nodes, what each has. `holders`: Jobs of all JobSets that are on nodes.
     - `lease`: the manager's; without holder where there is none.
     - `manager`: the pod that holds the lease, looked up where Jobs are missing and nothing says why.
+    - `quotas`: those that have refused Jobs or pods, by name; None for one that is gone.
     - `claims`: of pods that have no node because of them. `storage_classes`: those that there are.
     - `nodes_by_name`: of pods that run and are not ready, and of `ending`; None for one that is gone.
     - `ends`: events about pods that were ended from outside. Newest first.
@@ -252,6 +265,7 @@ class Facts:
     holders: tuple[Holder, ...] | None = None
     lease: SeenLease | None = None
     manager: SeenPod | None = None
+    quotas: Mapping[str, SeenQuota | None] = field(default_factory=dict)
     claims: Mapping[str, SeenClaim | None] = field(default_factory=dict)
     storage_classes: SeenStorageClasses | None = None
     nodes_by_name: Mapping[str, SeenNode | None] = field(default_factory=dict)

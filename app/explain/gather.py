@@ -71,6 +71,8 @@ class _Gatherer:
             known |= await self._about(of)
             if known.get("pods") is not None:
                 known["pods"] += await self._failed(of, jobs)
+            refusals = (*known.get("job_warnings", ()), *(known["warnings"] if of.missing else ()))
+            known["quotas"] = await look_up.quotas(self._read, refusals)
             if failed_lately(self._js, now) or of.failed or _replaced(of, known.get("pods")):
                 known["ends"] = await look_up.ends(self._read, self._js)
         return Facts(**known, unseen=tuple(self._read.unseen))

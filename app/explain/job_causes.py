@@ -8,11 +8,12 @@ from app.explain.case import Case
 from app.explain.facts import SeenEvent
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, by_job, counted, listed
 from app.explain.manager_causes import idle_manager
-from app.explain.quota import Exceeded, exceeded
+from app.explain.quota import Exceeded, as_it_is, exceeded
 from app.explain.remedies import for_refusal
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
+_AGAIN = "tries again by itself soon; the pause grows with each refusal"
 _Refused = tuple[Child, SeenEvent, Exceeded]
 """A Job, the Warning that its pods are refused, and the quota that does it."""
 
@@ -118,9 +119,12 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
         level, fix = Level.FAULT, "fix what the message names: the manager tries again by itself"
         because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.first),)
         if beyond is not None:
-            fix, said = beyond.fix(namespace, len(names)), Finding(level=Level.NOTE, cause="warning", what=refused.note)
-            each = f"each {beyond.words()}"
-            because = (Finding(level=Level.FAULT, cause="quota", what=each, because=(said,), since=refused.first),)
+            beyond = as_it_is(beyond, case.facts.quotas)
+            said = Finding(level=Level.NOTE, cause="warning", what=refused.note)
+            level = Level.WAITS if beyond.allowed else Level.FAULT
+            fix = f"wait: the manager {_AGAIN}" if beyond.allowed else beyond.fix(namespace, len(names))
+            each = f"{'' if beyond.gone else 'each '}{beyond.words()}"
+            because = (Finding(level=level, cause="quota", what=each, because=(said,), since=refused.first),)
     elif case.manager_missing:
         fix = "a manager creates them"
     elif idle := idle_manager(case):
@@ -167,22 +171,24 @@ def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
                 refused.setdefault((beyond.quota, beyond.resource), []).append((child, event, beyond))
             else:
                 findings.append(_without_pods(case, child, event))
-    return [_beyond_quota(same) for same in refused.values()] + by_job(findings)
+    return [_beyond_quota(case, same) for same in refused.values()] + by_job(findings)
 
 
-def _beyond_quota(refused: list[_Refused]) -> Found:
+def _beyond_quota(case: Case, refused: list[_Refused]) -> Found:
     """One finding for all Jobs whose pods a quota refuses."""
     names = [child.name for child, _, _ in refused]
     pods = sum(pods_at_once(child.job.spec) for child, _, _ in refused)
     missing = sum(lacking(child.job) for child, _, _ in refused)
-    first, event, beyond = refused[0]
+    first, event, noted = refused[0]
+    beyond = as_it_is(noted, case.facts.quotas)
+    namespace = first.job.metadata.namespace
     who = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({listed(names)}): lack"
     finding = Finding(
-        level=Level.FAULT,
+        level=Level.WAITS if beyond.allowed else Level.FAULT,
         cause="quota",
         what=f"{who} {missing} of {counted(pods, 'pod')}: {beyond.words(missing)}",
         because=(Finding(level=Level.NOTE, cause="refused", what=f"{event.reason}: {event.note}"),),
-        fix=beyond.fix(first.job.metadata.namespace, missing),
+        fix=f"wait: the Job controller {_AGAIN}" if beyond.allowed else beyond.fix(namespace, missing),
         since=event.first,
     )
     return Found(finding, frozenset(names))

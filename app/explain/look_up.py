@@ -12,14 +12,24 @@ from api import keys
 from api.batch import Owned
 from api.jobset import JobSet
 from api.selectors import of_other_attempts, one_of
-from app.explain.facts import Regarding, SeenClaim, SeenEvent, SeenLease, SeenPod, SeenStorageClass, SeenStorageClasses
+from app.explain.facts import (
+    Regarding,
+    SeenClaim,
+    SeenEvent,
+    SeenLease,
+    SeenPod,
+    SeenQuota,
+    SeenStorageClass,
+    SeenStorageClasses,
+)
 from app.explain.nodes import SeenNode
+from app.explain.quota import exceeded
 from app.explain.reader import LOOKED_AT, Reader
 from app.settings import LeaderElectionSettings
 from controllers.planning.child_jobs import Child
 from kube.errors import Forbidden
 from kube.options import METADATA_LIST
-from kube.resources import EVENTS, LEASES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STORAGE_CLASSES
+from kube.resources import EVENTS, LEASES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, STORAGE_CLASSES
 
 LEASE = LeaderElectionSettings().resource_name
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
@@ -40,6 +50,16 @@ async def lease(read: Reader) -> SeenLease | None:
     except Forbidden:
         read.skip(f"the manager: you may not get leases in namespace {namespace}")
         return None
+
+
+async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> Mapping[str, SeenQuota | None]:
+    """The first quotas that these Warnings name: None where there is no such quota."""
+    names = list(dict.fromkeys(beyond.quota for event in refusals if (beyond := exceeded(event.note))))[:LOOKED_AT]
+    try:
+        return {name: await read.one(RESOURCE_QUOTAS, SeenQuota, name) for name in names}
+    except Forbidden:
+        read.skip("quotas: you may not get resourcequotas, so whether they still refuse what they refused is not known")
+        return {}
 
 
 async def claims(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenClaim | None]:

@@ -78,7 +78,7 @@ class Nodes:
         self._keep = labels
         self._label_keys: dict[str, None] = {}
         self._answers: dict[bytes, Finding | None] = {}
-        self._rooms: dict[bytes, list[int]] = {}
+        self._fitting: dict[bytes, list[int]] = {}
         for node in nodes:
             self.add(node)
 
@@ -115,9 +115,9 @@ class Nodes:
         Each node may have too little for one more though all together have enough.
         """
         key = _shape(spec)
-        if key not in self._rooms:
-            self._rooms[key] = self._room(spec)
-        each = self._rooms[key]
+        if key not in self._fitting:
+            self._fitting[key] = self._room(spec)
+        each = self._fitting[key]
         if sum(each) >= wanted:
             return None
         by_node = f" ({each[0]} per node)" if len(set(each)) == 1 else ""

@@ -1,12 +1,13 @@
-"""What a quota refuses, from the message of the API server. Pure."""
+"""What a quota refuses, from the message of the API server and from the quota as it is now. Pure."""
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from api.node_offers import in_words
 from api.quantity import parse_quantity
+from app.explain.facts import SeenQuota
 
 _AMOUNTS = r"([^\s,=]+=[^\s,]+(?:,[^\s,=]+=[^\s,]+)*)"
 _EXCEEDED = re.compile(f"exceeded quota: ([^\\s,]+), requested: {_AMOUNTS}, used: {_AMOUNTS}, limited: {_AMOUNTS}")
@@ -14,19 +15,36 @@ _EXCEEDED = re.compile(f"exceeded quota: ([^\\s,]+), requested: {_AMOUNTS}, used
 
 @dataclass(frozen=True, slots=True)
 class Exceeded:
-    """A quota and, of the first resource that it refuses, what one object needs and what is left of how much."""
+    """A quota and, of the first resource that it refuses, what one object needs and what is left of how much.
+
+    `gone`: there is no such quota any more.
+    """
 
     quota: str
     resource: str
     needs: Fraction
     left: Fraction
     limit: Fraction
+    gone: bool = False
 
     def words(self, objects: int = 1) -> str:
         """`need 24 cpu, quota compute has 2 left of 26`; so many objects need it together."""
+        if self.gone:
+            return f"quota {self.quota} refused them, and there is no such quota any more"
         need = "needs" if objects == 1 else "need"
         left, limit = (self._number(amount) for amount in (self.left, self.limit))
-        return f"{need} {in_words(self.needs * objects, self._plain)}, quota {self.quota} has {left} left of {limit}"
+        needs = f"{need} {in_words(self.needs * objects, self._plain)}"
+        now = f" and allows {self._by_now(objects)} now" if self.allowed else ""
+        return f"{needs}, quota {self.quota} has {left} left of {limit}{now}"
+
+    def _by_now(self, objects: int) -> str:
+        number = min(int(self.left // self.needs), objects)
+        return "that" if number == objects else f"{number} of {objects}"
+
+    @property
+    def allowed(self) -> bool:
+        """Whether there is enough left for one object."""
+        return self.gone or self.needs <= self.left
 
     def fix(self, namespace: str, objects: int = 1) -> str:
         """How to allow so many objects."""
@@ -55,6 +73,16 @@ def exceeded(message: str) -> Exceeded | None:
         if limit is not None and used_up + needs > limit:
             return Exceeded(found[1], resource, needs, limit - used_up, limit)
     return None
+
+
+def as_it_is(beyond: Exceeded, quotas: Mapping[str, SeenQuota | None]) -> Exceeded:
+    """The same with what the quota allows and what is used of it now, as far as it was read."""
+    quota = quotas.get(beyond.quota)
+    if quota is None:
+        return replace(beyond, gone=beyond.quota in quotas)
+    limit = parse_quantity(quota.status.hard.get(beyond.resource))
+    used = parse_quantity(quota.status.used.get(beyond.resource)) or Fraction()
+    return beyond if limit is None else replace(beyond, left=limit - used, limit=limit)
 
 
 def _amounts(text: str) -> Mapping[str, Fraction]:

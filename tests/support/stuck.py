@@ -390,15 +390,3 @@ def _() -> Facts:
 )
 def _() -> Facts:
     return facts(a_set(), foreign={"train-workers-0": Owner("CronJob", "nightly")}, lease=lease())
-
-
-@stuck(
-    "more than all nodes have together",
-    f"Job train-workers-0: pod {POD} is not scheduled: the pods of its JobSet need 32 nvidia.com/gpu in all, the nodes"
-    " offer 16: they never run all at once",
-    "add nodes, or run fewer pods",
-)
-def _() -> Facts:
-    trainer = {"name": "main", "image": "trainer", "resources": {"limits": {"nvidia.com/gpu": 8}}}
-    js = a_set(rjob(replicas=4, pod={"containers": [trainer]}))
-    return unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "8"}, js=js)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from app.explain.facts import Facts
+from dataclasses import replace
+
+import msgspec
+
+from app.explain.facts import Facts, SeenQuota
 from tests.support.explained import MOMENT, at, event, facts, lease, made, pod_of
 from tests.support.jobsets import rjob
 from tests.support.stuck import JSON, POD, a_set, started, stuck
@@ -25,6 +29,24 @@ def refused(note: str, jobs: int = 1, pods: int = 1) -> Facts:
 def _() -> Facts:
     amounts = "requested: requests.cpu=4, used: requests.cpu=24, limited: requests.cpu=26"
     return refused(f'Error creating: pods "{POD}-x" is forbidden: exceeded quota: compute, {amounts}', 3, 2)
+
+
+def raised(note: str, hard: str, used: str) -> Facts:
+    """A Job whose pod a quota has refused that allows this now."""
+    quota = msgspec.convert({"status": {"hard": {"pods": hard}, "used": {"pods": used}}}, SeenQuota)
+    return replace(refused(note), quotas={"few": quota})
+
+
+FEW = f'Error creating: pods "{POD}-x" is forbidden: exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3'
+
+
+@stuck(
+    "a quota that was raised after it refused pods",
+    "Job train-workers-0: lacks 1 of 1 pod: needs 1 pods, quota few has 3 left of 6 and allows that now",
+    "wait: the Job controller tries again by itself soon",
+)
+def _() -> Facts:
+    return raised(FEW, "6", "3")
 
 
 @stuck(

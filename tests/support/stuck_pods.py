@@ -43,6 +43,18 @@ def _() -> Facts:
 
 
 @stuck(
+    "more than all nodes have together",
+    f"Job train-workers-0: pod {POD} is not scheduled: the pods of its JobSet need 32 nvidia.com/gpu in all, the nodes"
+    " offer 16: they never run all at once",
+    "add nodes, or run fewer pods",
+)
+def _() -> Facts:
+    trainer = {"name": "main", "image": "trainer", "resources": {"limits": {"nvidia.com/gpu": 8}}}
+    js = a_set(rjob(replicas=4, pod={"containers": [trainer]}))
+    return unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "8"}, js=js)
+
+
+@stuck(
     "more than the nodes of its pool have",
     f"{NOT_SCHEDULED}it needs 8 nvidia.com/gpu, the largest of the 1 node that its labels choose has 4 (small)",
     "request less",

@@ -40,7 +40,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 if js.suspended == options.suspend:
                     out.write(f"{title}: {'is suspended' if options.suspend else 'is not suspended'} already\n")
                     return session.DONE
-                _refuse(js, title, suspend=options.suspend)
+                if not options.suspend:
+                    refuse_queued(js, title)
                 warnings = await write(to, js, suspend=options.suspend)
                 err.writelines(f"jobset {command}: warning: {printable(text)}\n" for text in warnings)
         out.write(f"{title}: {'suspended' if options.suspend else 'resumed'}\n")
@@ -74,10 +75,9 @@ def refuse_ended(js: JobSet) -> None:
         )
 
 
-def _refuse(js: JobSet, title: str, *, suspend: bool) -> None:
-    """Raise `RefusedError` where the field would be changed back."""
-    queue = js.metadata.labels.get(QUEUE_NAME)
-    if queue and not suspend:
+def refuse_queued(js: JobSet, title: str) -> None:
+    """Raise `RefusedError` where a queue decides when a suspended set runs."""
+    if queue := js.metadata.labels.get(QUEUE_NAME):
         raise session.RefusedError(
             f"{title} is in the Kueue queue {queue}, which resumes it when it admits it:"
             f" kubectl get workloads -n {js.metadata.namespace} says when"

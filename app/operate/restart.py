@@ -8,7 +8,7 @@ from api.jobset import JobSet
 from api.keys import QUEUE_NAME
 from app import session
 from app.check.findings import printable
-from app.operate.change import refuse_ended, write
+from app.operate.change import refuse_ended, refuse_queued, write
 from app.operate.wait import TIMED_OUT, until
 from controllers.resources import JOBSETS
 
@@ -69,7 +69,10 @@ def _refuse(js: JobSet, title: str) -> None:
     """Raise `RefusedError` where a restart would change nothing, or somebody else decides when it runs again."""
     refuse_ended(js)
     if js.suspended:
-        raise session.RefusedError(f"{title} is suspended: jobset resume starts its pods")
+        refuse_queued(js, title)
+        raise session.RefusedError(
+            f"{title} is suspended: jobset resume {js.metadata.name} -n {js.metadata.namespace} starts its pods"
+        )
     if queue := js.metadata.labels.get(QUEUE_NAME):
         raise session.RefusedError(
             f"{title} is in the Kueue queue {queue}, which decides when it runs; delete its pods to start them again:"

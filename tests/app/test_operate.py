@@ -206,7 +206,8 @@ def test_a_set_that_is_deleted_in_the_middle_of_a_restart_is_not_resumed(command
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (a_set(suspend=True), "is suspended: jobset resume starts its pods"),
+        (a_set(suspend=True), "is suspended: jobset resume train -n team-a starts its pods"),
+        (with_queue(a_set(suspend=True)), "is in the Kueue queue gpus, which resumes it when it admits it"),
         (with_queue(a_set()), "is in the Kueue queue gpus, which decides when it runs"),
     ],
 )

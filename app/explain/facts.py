@@ -11,6 +11,7 @@ from api.jobset import JobSet
 from api.meta import Base, Owner
 from api.pending import first_trouble
 from api.pod import DetailedPod, PodCondition, Terminated
+from app.break_glass.switch import State
 from app.explain.needs import SeenSpec
 from app.explain.nodes import Nodes, SeenNode
 
@@ -244,6 +245,7 @@ class Facts:
     - `lease`: the manager's; without holder where there is none.
     - `manager`: the pod that holds the lease, looked up where Jobs are missing and nothing says why.
     - `quotas`: those that have refused Jobs or pods, by name; None for one that is gone.
+    - `webhooks`: whether the mutating webhooks are called, looked up for a set that lacks their defaults.
     - `claims`: of pods that have no node because of them. `storage_classes`: those that there are.
     - `nodes_by_name`: of pods that run and are not ready, and of `ending`; None for one that is gone.
     - `ends`: events about pods that were ended from outside. Newest first.
@@ -265,6 +267,7 @@ class Facts:
     holders: tuple[Holder, ...] | None = None
     lease: SeenLease | None = None
     manager: SeenPod | None = None
+    webhooks: State | None = None
     quotas: Mapping[str, SeenQuota | None] = field(default_factory=dict)
     claims: Mapping[str, SeenClaim | None] = field(default_factory=dict)
     storage_classes: SeenStorageClasses | None = None

@@ -20,6 +20,7 @@ from api.selectors import of_other_attempts
 from api.topology import NodeMetadata
 from app.explain import look_up
 from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenJob, SeenPod
+from app.explain.jobset_causes import undefaulted
 from app.explain.nodes import Nodes, SeenNode
 from app.explain.reader import LOOKED_AT, MOST_PAGES, PAGE, TIMEOUT, Reader
 from app.explain.remedies import CLAIMS, MISFIT
@@ -66,6 +67,8 @@ class _Gatherer:
         jobs = await self._jobs()
         known: dict[str, Any] = {"now": now, "jobset": self._js, "jobs": jobs}
         known["warnings"] = await self._events(f"regarding.kind={keys.KIND},regarding.name={self._js.metadata.name}")
+        if undefaulted(self._js):
+            known["webhooks"] = await look_up.webhooks(self._read)
         if jobs is not None:
             of = survey(self._js, jobs)
             known |= await self._about(of)

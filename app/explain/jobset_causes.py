@@ -7,7 +7,9 @@ import msgspec
 
 from api import keys
 from api.avoided_nodes import avoided, policy_of, remembered
+from api.jobset import JobSet
 from api.meta import find
+from app.break_glass.switch import State
 from app.explain.case import STALE, Case
 from app.explain.ends import held_up
 from app.explain.facts import SeenPod
@@ -22,6 +24,13 @@ _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""
 _WAITS_FOR_NODE = "RestartWaitsForNode"
 _MOST_WARNINGS = 3
+_WEBHOOKS = {
+    State.ON: "",
+    State.OFF: "first jobset webhooks on, for they are off; then ",
+    State.MISSING: "first apply manifests/install.yaml, for the webhooks are not there; then ",
+    None: "once jobset webhooks status says that they are on, ",
+}
+"""What comes before a set is made again with defaults, by the state of the webhooks; None: not known."""
 FOREGROUND = "foregroundDeletion"
 _FIX_FAILURE = "fix what failed, delete the JobSet and create it again; spec.failurePolicy.maxRestarts allows retries"
 _FIX_DEADLINE = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
@@ -101,19 +110,25 @@ def managed_elsewhere(case: Case, _left: frozenset[str]) -> list[Found]:
     return [Found(found, state="is managed by another controller", ends=True)]
 
 
+def undefaulted(js: JobSet) -> list[tuple[str, str]]:
+    """The fields that the webhooks would have set, and what it means that they did not."""
+    return [(str(path), means) for path, means in lacking(msgspec.json.decode(msgspec.json.encode(js.spec)))]
+
+
 def without_defaults(case: Case, _left: frozenset[str]) -> list[Found]:
     """It was stored while no webhook was called, so it runs, but not as its manifest means."""
     meta = case.facts.jobset.metadata
-    lacks = list(lacking(msgspec.json.decode(msgspec.json.encode(case.facts.jobset.spec))))
+    lacks = undefaulted(case.facts.jobset)
     if not lacks:
         return []
     meanings = " and ".join(dict.fromkeys(means for _, means in lacks))
-    places = listed([str(path) for path, _ in lacks])
+    places = listed([path for path, _ in lacks])
+    again = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml | kubectl replace --force -f -"
     found = Finding(
         level=Level.NOTE,
         cause="without-defaults",
         what=f"stored without defaults, as no webhook was called: {meanings} ({places})",
-        fix=f"make it again: kubectl get jobset {meta.name} -n {meta.namespace} -o yaml | kubectl replace --force -f -",
+        fix=f"{_WEBHOOKS[case.facts.webhooks]}make it again: {again}",
     )
     return [Found(found)]
 

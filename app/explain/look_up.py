@@ -5,6 +5,7 @@ Each reads a bounded number of objects. What may not be read is noted and left o
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -12,6 +13,7 @@ from api import keys
 from api.batch import Owned
 from api.jobset import JobSet
 from api.selectors import of_other_attempts, one_of
+from app.break_glass.switch import State, look
 from app.explain.facts import (
     Regarding,
     SeenClaim,
@@ -29,7 +31,17 @@ from app.settings import LeaderElectionSettings
 from controllers.planning.child_jobs import Child
 from kube.errors import Forbidden
 from kube.options import METADATA_LIST
-from kube.resources import EVENTS, LEASES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, STORAGE_CLASSES
+from kube.resources import (
+    EVENTS,
+    LEASES,
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    RESOURCE_QUOTAS,
+    STORAGE_CLASSES,
+)
+from manifests.naming import MUTATING_CONFIGURATION
 
 LEASE = LeaderElectionSettings().resource_name
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
@@ -50,6 +62,16 @@ async def lease(read: Reader) -> SeenLease | None:
     except Forbidden:
         read.skip(f"the manager: you may not get leases in namespace {namespace}")
         return None
+
+
+async def webhooks(read: Reader) -> State | None:
+    """Whether the API server calls the mutating webhooks; None if that may not be read."""
+    try:
+        stored = await read.one(MUTATING_WEBHOOK_CONFIGURATIONS, dict[str, Any], MUTATING_CONFIGURATION)
+    except Forbidden:
+        read.skip("webhooks: you may not get mutatingwebhookconfigurations, so whether they are off is not known")
+        return None
+    return look(MUTATING_WEBHOOK_CONFIGURATIONS.kind, MUTATING_CONFIGURATION, stored).state
 
 
 async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> Mapping[str, SeenQuota | None]:

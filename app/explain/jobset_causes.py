@@ -14,6 +14,7 @@ from app.explain.case import STALE, Case
 from app.explain.ends import held_up
 from app.explain.facts import SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, counted, listed, seconds_since
+from app.explain.remedies import make_again
 from app.explain.restart_causes import attempt, decisive_container
 from controllers.planning import deadline
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
@@ -32,7 +33,6 @@ _WEBHOOKS = {
 }
 """What comes before a set is made again with defaults, by the state of the webhooks; None: not known."""
 FOREGROUND = "foregroundDeletion"
-_FIX_FAILURE = "fix what failed, delete the JobSet and create it again; spec.failurePolicy.maxRestarts allows retries"
 _FIX_DEADLINE = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
 
 
@@ -55,10 +55,22 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
         cause="failed",
         what=": ".join(filter(None, [said, decisive_container(status, said)])),
         because=history,
-        fix=_FIX_DEADLINE if too_long else _FIX_FAILURE,
+        fix=_FIX_DEADLINE if too_long else _after_failure(case.facts.jobset, said),
         since=since,
     )
     return [Found(fault, state="failed", ends=True)]
+
+
+def _after_failure(js: JobSet, said: str) -> str:
+    """Where to see why it failed, how to run it again, and what allows more restarts. `said`: by its condition."""
+    history, policy = js.status.attempt_history, js.spec.failure_policy
+    job = f" --job {history[-1].failed_job}" if history and history[-1].failed_job else ""
+    logs = f"jobset logs {js.metadata.name} -n {js.metadata.namespace}{job} shows what the failed pod wrote"
+    most = policy.max_restarts if policy is not None else 0
+    retries = "; spec.failurePolicy.maxRestarts allows retries" if not most else ""
+    if most and said.startswith("ReachedMaxRestarts"):
+        retries = f"; a spec.failurePolicy.maxRestarts above {most} allows more retries"
+    return f"{logs}; fix it and run it again: {make_again(js)}{retries}"
 
 
 def deleted(case: Case, _left: frozenset[str]) -> list[Found]:

@@ -140,3 +140,29 @@ def test_a_rule_that_goes_up_says_where_it_is(step: JSON, says: str):
     text, body = explanation_of(facts(js, [made(job_of(js, i), active=1, ready=1) for i in range(2)], lease=lease()))
     assert causes(body) == ["escalation"]
     assert text.splitlines()[1] == f"└ failure policy rule hardware {says}"
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason", "retries"),
+    [
+        ({}, "FailedJobs", "; spec.failurePolicy.maxRestarts allows retries"),
+        (
+            {"failurePolicy": {"maxRestarts": 3}},
+            "ReachedMaxRestarts",
+            "; a spec.failurePolicy.maxRestarts above 3 allows more retries",
+        ),
+        ({"failurePolicy": {"maxRestarts": 3}}, "FailJobSetFailurePolicyAction", ""),
+    ],
+)
+@pytest.mark.parametrize("history", [[], [failed(3, 1, **PLACE)]])
+def test_a_set_that_has_failed_shows_its_logs_and_how_to_run_it_again(
+    policy: JSON, reason: str, retries: str, history: list[JSON]
+):
+    why = {"type": "Failed", "status": "True", "reason": reason, "message": "m", "lastTransitionTime": at(NOW)}
+    given = stored(jobset(rjob(), namespace="team-a", **policy))
+    js = made(given, terminalState="Failed", conditions=[why], attemptHistory=history)
+    text, _ = explanation_of(facts(js, None))
+    job = " --job train-workers-0" if history else ""
+    again = "kubectl get jobset train -n team-a -o yaml > train.yaml, change train.yaml, and kubectl replace --force"
+    fix = f"jobset logs train -n team-a{job} shows what the failed pod wrote; fix it and run it again: {again}"
+    assert f"to fix: {fix} -f train.yaml deletes the JobSet and creates it again{retries}\n" in f"{text}\n"

@@ -26,7 +26,7 @@ from typing import Any
 from devcluster import pki, rest
 from devcluster.assets import Sources, locate
 from devcluster.components import ADMIN, CLIENTS, Plan, port_names, write_configs
-from devcluster.errors import DevclusterError, disk_errors, require_space
+from devcluster.errors import DevclusterError, disk_errors, not_up, require_space
 from devcluster.kept import kept_words
 from devcluster.nodes import create_nodes
 from devcluster.spec import ClusterSpec, Layout, default_state_root
@@ -163,7 +163,9 @@ def get(name: str, *, state_root: Path | None = None) -> Cluster:
     """The cluster of that name; DevclusterError when it is not up."""
     layout = Layout.of(name, state_root)
     if not _alive(layout):
-        raise DevclusterError(f"cluster {name!r} is not up: start it with `jobset cluster up --name {name}`.")
+        raise not_up(
+            name, [of["name"] for of in statuses(state_root=state_root) if of["phase"] in {"ready", "degraded"}]
+        )
     return Cluster(Plan.read(layout), existed=True)
 
 

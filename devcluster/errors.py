@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,13 @@ class DevclusterError(Exception):
 
 class UsageError(DevclusterError):
     """What was asked for makes no sense, whatever the state of the machine."""
+
+
+def not_up(name: str, others: Sequence[str]) -> DevclusterError:
+    """The error for a cluster that does not run; `others` are the names of those that do."""
+    start = f"start it with `jobset cluster up --name {name}`"
+    others_up = f"up are {', '.join(others)}: use --name {others[0]}, or " if others else ""
+    return DevclusterError(f"cluster {name!r} is not up: {others_up}{start}.")
 
 
 def disk_full(path: Path, needed: str) -> DevclusterError:

@@ -86,6 +86,8 @@ def test_up_twice_is_harmless_and_clusters_live_side_by_side(root, binaries):
         assert not set(first.plan.ports.values()) & set(second.plan.ports.values())
         found = statuses(state_root=root)
         assert [(entry["name"], entry["phase"]) for entry in found] == [("one", "ready"), ("two", "ready")]
+        with pytest.raises(DevclusterError, match="'default' is not up: up are one, two: use --name one, or start it"):
+            get("default", state_root=root)
     assert [entry["name"] for entry in statuses(state_root=root)] == ["one"]
     assert kubectl(first, "get", "namespaces", "--output", "name").startswith("namespace/default")
     pids = processes(root)

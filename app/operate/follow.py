@@ -7,6 +7,7 @@ from typing import TextIO
 from api import keys
 from api.jobset import JobSet
 from app import session
+from app.check.findings import printable
 from app.explain.finding import counted
 from app.operate.log_order import JOB_NAME, Log, LogPod, logs, newest
 from app.operate.states import ended
@@ -47,6 +48,7 @@ class Follower:
         self._tasks: dict[tuple[str, ...], asyncio.Task[None]] = {}
         self._last: dict[tuple[str, ...], str] = {}
         self._done: set[tuple[str, ...]] = set()
+        self._told: set[tuple[str, ...]] = set()
         self._left_out = 0
         self._shown = False
 
@@ -132,6 +134,7 @@ class Follower:
             except ApiError as error:
                 if error.code == 404 or before is None:
                     break
+                self._tell(log, place, error)
             except KubeError:
                 pass  # the connection broke, or nothing was written for long
             if self._fault is not None:
@@ -143,6 +146,12 @@ class Follower:
             await asyncio.sleep(PAUSE)
         self._done.add(_run(log))
         self._changed.set()
+
+    def _tell(self, log: Log, place: tuple[str, ...], error: ApiError) -> None:
+        """Say once why a log cannot be read of which nothing was shown yet."""
+        if place not in self._last and place not in self._told:
+            self._told.add(place)
+            self._err.write(printable(f"{log.prefix} has no log: {error.message or error.reason}") + "\n")
 
     async def _read(self, log: Log, place: tuple[str, ...], tail: int) -> None:
         """Show what is written after the last line that was shown, as long as the API server sends it."""

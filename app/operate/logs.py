@@ -6,6 +6,7 @@ from typing import TextIO
 
 from api import keys
 from api.jobset import JobSet
+from api.layout import layout_of
 from api.suggest import did_you_mean
 from app import session
 from app.check.findings import printable
@@ -60,6 +61,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT)
             try:
                 if options.follow:
+                    _refuse_unknown_job(js, options.job)
                     follower = Follower(to, js, container=options.container, tail=options.tail, out=out, err=err)
                     return await follower.run(options.job)
                 pods = await _pods(to, js, options, err)
@@ -94,7 +96,10 @@ def _of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options) -> Sequenc
     chosen = [pod for pod in pods if pod.attempt == attempt]
     if chosen:
         return chosen
+    _refuse_unknown_job(js, options.job)
     title = f"JobSet {js.metadata.namespace}/{js.metadata.name}"
+    if attempt > max(newest(pods), js.status.restarts):
+        raise session.RefusedError(f"attempt {attempt} of {title} has not begun: the latest is {js.status.restarts}")
     of = f"Job {options.job} of {title}" if options.job else title
     what = f"there are no pods of {of}" + ("" if options.attempt is None else f" of attempt {attempt}")
     why = "logs go with their pods, and pods of earlier attempts are deleted"
@@ -107,6 +112,14 @@ def _of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options) -> Sequenc
     raise session.RefusedError(
         f"{what}: {why}{known}; jobset explain {js.metadata.name} -n {js.metadata.namespace} says more"
     )
+
+
+def _refuse_unknown_job(js: JobSet, job: str) -> None:
+    """Raise `RefusedError` if the set has no Job of this name; empty: any."""
+    meta = js.metadata
+    names = [position.name for jobs in layout_of(js).ranges for position in jobs.positions(meta.name)]
+    if job and job not in names:
+        raise session.RefusedError(f"JobSet {meta.namespace}/{meta.name} has no Job {job}; {did_you_mean(job, names)}")
 
 
 def _no_container(js: JobSet, options: Options, others: Sequence[Log]) -> str:

@@ -91,6 +91,34 @@ def test_no_more_than_the_limit_is_followed_at_once_and_the_rest_afterwards(comm
     assert err == "jobset logs: 2 more logs, followed when others have ended: --job JOB follows those of one Job\n"
 
 
+REFUSED = 'Get "https://node-1:10250/containerLogs": no route to host'
+
+
+def test_a_log_that_cannot_be_read_is_named_once(command, connected):
+    js = a_set()
+    one, other = pod(js, 0, 0, {"state": RUNNING}), pod(js, 1, 0, {"state": RUNNING})
+    cluster = connected(js, one, other)
+    cluster.logs = {("train-workers-1-0", "main"): "x\n"}
+    cluster.unread = {"train-workers-0-0": REFUSED}
+    cluster.changes = [("MODIFIED", after(js, "train-workers-0-0", **done(js)))]
+    cluster.changes += [("DELETED", after(of, of["metadata"]["name"])) for of in (one, other)]
+    code, out, err = command("logs", "train", "-f")
+    assert (code, out) == (0, "[train-workers-1/0 main] x\n")
+    assert err.count(f"[train-workers-0/0 main] has no log: {REFUSED}\n") == 1
+
+
+def test_a_set_that_has_ended_and_whose_logs_cannot_be_read_says_why(command, connected):
+    js = made(a_set(), **done({}))
+    connected(js, pod(js, 0, 0, {"state": ended(1)})).unread = {"train-workers-0-0": REFUSED}
+    assert command("logs", "train", "-f") == (1, "", f"[train-workers-0/0 main] has no log: {REFUSED}\n")
+
+
+def test_a_job_that_the_set_does_not_have_is_not_followed(command, connected):
+    connected(a_set())
+    code, _, err = command("logs", "train", "-f", "--job=train-worker-0")
+    assert (code, 'has no Job train-worker-0; did you mean "train-workers-0"?' in err) == (1, True)
+
+
 def test_a_deleted_set_ends_it(command, connected):
     js = a_set()
     connected(js).changes = [("DELETED", newer(js))]

@@ -107,6 +107,21 @@ def test_the_latest_attempt_unless_another_one_is_asked_for(command, connected):
     assert "there are no pods of JobSet team-a/train of attempt 0: logs go with their pods" in err
 
 
+def test_a_job_that_the_set_does_not_have_names_those_that_it_has(command, connected):
+    connected(a_set())
+    code, _, err = command("logs", "train", "--job", "foo")
+    there = 'there are: "train-workers-0", "train-workers-1"'
+    assert (code, err) == (1, f"jobset logs: JobSet team-a/train has no Job foo; {there}\n")
+    assert "there are no pods of Job train-workers-1" in command("logs", "train", "--job", "train-workers-1")[2]
+
+
+def test_an_attempt_that_has_not_begun_is_not_one_whose_pods_are_gone(command, connected):
+    connected(a_set(restarts=2))
+    code, _, err = command("logs", "train", "--attempt=7")
+    assert (code, err) == (1, "jobset logs: attempt 7 of JobSet team-a/train has not begun: the latest is 2\n")
+    assert "pods of earlier attempts are deleted" in command("logs", "train", "--attempt=2")[2]
+
+
 def test_pods_that_are_gone_are_named_with_how_they_failed(command, connected):
     failed = {
         "attempt": 3,

@@ -20,7 +20,7 @@ JSON = dict[str, Any]
 class Cluster:
     """Answers by path and query, in pages; `endless` names collections of which there is always another page.
 
-    `logs` are texts by pod and container. `changes` are the events of a watch, as (type, object); when they are over, the watch stays open.
+    `logs` are texts by pod and container; `unread` says of a pod why its logs cannot be read. `changes` are the events of a watch, as (type, object); when they are over, the watch stays open.
     """
 
     def __init__(self, *objects: JSON, endless: tuple[str, ...] = ()) -> None:
@@ -28,6 +28,7 @@ class Cluster:
         self._endless = endless
         self.asked: list[Request] = []
         self.logs: dict[tuple[str, str], str] = {}
+        self.unread: dict[str, str] = {}
         self._read: dict[str, asyncio.Event] = {}
         self.changes: list[tuple[str, JSON]] = []
 
@@ -75,6 +76,9 @@ class Cluster:
         """What a pod has written since the given second, each line a second after the one before."""
         pod, query = request.path.split("/")[-2], dict(request.query)
         text = self.logs.get((pod, query["container"]))
+        if why := self.unread.get(pod):
+            self._read.setdefault(pod, asyncio.Event()).set()
+            raise from_response(500, {}, msgspec.json.encode({"kind": "Status", "message": why}), request.call)
         if text is None:
             raise from_response(404, {}, b'{"kind":"Status","message":"no such pod","code":404}', request.call)
         lines = [f"2026-01-02T03:04:{second:02}.000000000Z {line}" for second, line in enumerate(text.splitlines())]

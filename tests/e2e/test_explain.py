@@ -82,6 +82,18 @@ def test_a_quota_that_keeps_pods_out(sets: Sets):
     sets.apply(manifest(group(pods_per_job=3)))
     text = sets.wait_explained("Job js-workers-0: lacks 2 of 3 pods: need 2 pods, quota none has 0 left of 1")
     assert "exceeded quota: none" in text
+    kubectl_apply(sets.cluster, sets.namespace, {**quota, "spec": {"hard": {"pods": "9"}}})
+    sets.wait_explained("js: runs, 1 of 1 Job ready or done")
+
+
+def test_a_pod_that_fails_while_its_job_waits_before_the_next_one(sets: Sets):
+    sets.apply(manifest(group(pods_per_job=4, job={"backoffLimit": 6})))
+    sets.wait_ready(1)
+    sets.end(sets.pods()[2], code=3)
+    text = sets.wait_explained("Job js-workers-0: 3 of 4 pods ready; pod js-workers-0-2", "container main, exit code 3")
+    assert "; 1 failure, backoffLimit allows 6" in text
+    assert "the Job controller makes the next pod after a pause" in text
+    sets.wait_explained("js: runs, 1 of 1 Job ready or done")
 
 
 def test_pods_that_fit_nowhere(sets: Sets):

@@ -24,7 +24,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from api.features import FeatureGateError, FeatureGates, gate_faults
-from api.validation import dns1035_label, dns1123_subdomain
+from api.validation import dns1035_label, dns1123_label, dns1123_subdomain
 from app.durations import Duration, duration_text
 from app.settings_faults import GateFaultsError, again, faults
 from certs.tls import check_options
@@ -91,15 +91,29 @@ class LeaderElectionSettings(_Section):
     lease_duration: Duration = Field(15.0, examples=["15s"])
     """Time after which others may take a lease that is not renewed. Longer than renewDeadline."""
     renew_deadline: Duration = Field(10.0, examples=["10s"])
-    """Time after which the holder gives up when it cannot renew. Longer than retryPeriod."""
+    """Time after which the holder gives up when it cannot renew. Longer than 1.2 times retryPeriod."""
     retry_period: Duration = Field(2.0, examples=["2s"])
     """Time between tries."""
     resource_lock: Literal["leases", ""] = Field("leases", examples=["leases"])
     """Kind of the object that is held: a Lease."""
     resource_name: str = Field("6d4f6a47.jobset.x-k8s.io", examples=["6d4f6a47.jobset.x-k8s.io"])
-    """Name of the lease. Replicas with one name take turns; the Go manager has the same."""
+    """Name of the lease, a DNS-1123 subdomain. Replicas with one name take turns; the Go manager has the same."""
     resource_namespace: str = Field("", examples=["jobset-system"])
-    """Namespace of the lease; empty = that of the manager's pod, else jobset-system."""
+    """Namespace of the lease, which has to exist; empty = that of the manager's pod, else jobset-system."""
+
+    @field_validator("resource_name")
+    @classmethod
+    def _subdomain(cls, value: str) -> str:
+        if dns1123_subdomain(value):
+            raise ValueError(f"{value!r} is not a DNS-1123 subdomain")
+        return value
+
+    @field_validator("resource_namespace")
+    @classmethod
+    def _label(cls, value: str) -> str:
+        if value and dns1123_label(value):
+            raise ValueError(f"{value!r} is not a DNS-1123 label")
+        return value
 
     @model_validator(mode="wrap")
     @classmethod
@@ -115,11 +129,11 @@ class LeaderElectionSettings(_Section):
                 raise
             section = read({name: given[name] for name in names & given.keys()})
         durations = section.lease_duration, section.renew_deadline, section.retry_period
-        if not durations[0] > durations[1] > durations[2]:
+        if not durations[0] > durations[1] > 1.2 * durations[2]:
             lease, renew, retry = map(duration_text, durations)
             wrong = ValueError(
                 f"leaseDuration ({lease}) must be longer than renewDeadline ({renew}), and that longer than"
-                f" retryPeriod ({retry})"
+                f" 1.2 times retryPeriod ({retry})"
             )
             others.append({"type": "value_error", "loc": (), "input": given, "ctx": {"error": wrong}})
         if others:

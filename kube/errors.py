@@ -115,6 +115,11 @@ class ApiError(KubeError):
         return any(cause.reason == reason for cause in self.causes)
 
     @property
+    def namespace_ends(self) -> bool:
+        """Whether a creation was refused because its namespace is being deleted."""
+        return self.has_cause("NamespaceTerminating")
+
+    @property
     def too_large(self) -> bool:
         """Whether the object would be larger than etcd stores, or than the API server takes."""
         return self.code == 413 or any(words in self.message for words in _BEYOND_ETCD)
@@ -244,7 +249,7 @@ def disposition(error: BaseException) -> Disposition:
             return decision
     if isinstance(error, BadRequest) and error.code != 400:
         return Disposition.TERMINAL
-    if isinstance(error, Forbidden) and error.has_cause("NamespaceTerminating"):
+    if isinstance(error, Forbidden) and error.namespace_ends:
         return Disposition.TERMINAL
     return Disposition.RETRY
 

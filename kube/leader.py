@@ -24,10 +24,13 @@ import msgspec
 
 from kube import clock
 from kube.client import Client
-from kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from kube.resources import LEASES
 
 log = logging.getLogger(__name__)
+
+LOG_EVERY = 60.0
+"""Seconds between two warnings about failures of the same kind."""
 
 RELEASE_TIMEOUT = 3.0
 """Seconds a clean stop spends on giving the lease back; without it the next leader waits a lease duration."""
@@ -102,6 +105,8 @@ class LeaderElector:
         self._observed_at = 0.0
         self._renewed_at = float("-inf")
         self._leading = False
+        self._warned: type[Exception] | None = None
+        self._warn_again_at = 0.0
 
     @property
     def is_leader(self) -> bool:
@@ -199,15 +204,32 @@ class LeaderElector:
             async with asyncio.timeout(seconds):
                 if not await self._take():
                     return False
-        except (Conflict, AlreadyExists, NotFound):
-            self._lease = None
-            return False
         except (KubeError, TimeoutError) as error:
-            log.warning("lease %s: %s", self._config, str(error) or "no answer in time")
+            if not _changed_meanwhile(error):
+                self._warn(error)
             self._lease = None
             return False
-        self._renewed_at = started
+        self._renewed_at, self._warned = started, None
         return True
+
+    def _warn(self, error: KubeError | TimeoutError) -> None:
+        """Log a failure with what to do about it: each kind at once, and then once a minute."""
+        now = self._now()
+        if type(error) is self._warned and now < self._warn_again_at:
+            return
+        self._warned, self._warn_again_at = type(error), now + LOG_EVERY
+        said = f"{str(error) or 'no answer in time'}{self._advice(error)}"
+        log.warning("lease %s: without it nothing is reconciled: %s", self._config, said)
+
+    def _advice(self, error: KubeError | TimeoutError) -> str:
+        if isinstance(error, NotFound):
+            return f"; namespace {self._config.namespace} has to exist: create it, or name another one for the lease"
+        if isinstance(error, Forbidden) and not error.namespace_ends:
+            return (
+                f"; the manager needs the rights to get, create and patch leases in namespace {self._config.namespace}:"
+                " apply its Role for leader election there again"
+            )
+        return ""
 
     async def _take(self) -> bool:
         """Read the lease unless it is known, then write it if it is ours or free."""
@@ -300,3 +322,9 @@ class LeaderElector:
     @staticmethod
     def _now() -> float:
         return asyncio.get_running_loop().time()
+
+
+def _changed_meanwhile(error: KubeError | TimeoutError) -> bool:
+    """Whether the lease was written, created or deleted by somebody else since it was read."""
+    created = isinstance(error, ApiError) and error.call.verb == "create"
+    return isinstance(error, Conflict) or (isinstance(error, NotFound) and not created)

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
-from app.manager.options import Deps, own_namespace
+from app.manager.options import Deps, Options, own_namespace
 from kube.client import Client
 from kube.leader import LeaderElector, LeaseConfig, identity
 
@@ -12,22 +12,29 @@ async def lead(deps: Deps, work: Callable[[Client], Awaitable[None]]) -> None:
 
     The client that it gets writes only while this process may lead.
     """
-    election = deps.options.settings.leader_election
-    if not election.leader_elect:
+    lease = lease_of(deps.options)
+    if lease is None:
         await work(deps.client)
         return
-    lease = LeaseConfig(
+    deps.metrics.leader(lease.name, False)
+    elector = LeaderElector(
+        deps.client,
+        lease,
+        identity=identity(),
+        on_change=lambda leading: deps.metrics.leader(lease.name, leading),
+    )
+    await elector.lead(lambda: work(deps.client.guarded(elector.require_lease)))
+
+
+def lease_of(options: Options) -> LeaseConfig | None:
+    """The lease of the settings; None where there is no election."""
+    election = options.settings.leader_election
+    if not election.leader_elect:
+        return None
+    return LeaseConfig(
         namespace=election.resource_namespace or own_namespace(),
         name=election.resource_name,
         lease_duration=election.lease_duration,
         renew_deadline=election.renew_deadline,
         retry_period=election.retry_period,
     )
-    deps.metrics.leader(election.resource_name, False)
-    elector = LeaderElector(
-        deps.client,
-        lease,
-        identity=identity(),
-        on_change=lambda leading: deps.metrics.leader(election.resource_name, leading),
-    )
-    await elector.lead(lambda: work(deps.client.guarded(elector.require_lease)))

@@ -16,7 +16,7 @@ from app.manager.caches import fill_caches, start_placement_watches
 from app.manager.certificates import start_certificates
 from app.manager.controllers import run_controllers
 from app.manager.endpoints import start_endpoints
-from app.manager.leadership import lead
+from app.manager.leadership import lead, lease_of
 from app.manager.options import Deps, Options, Shared, StartError
 from app.manager.policies import record_decisions
 from app.manager.rights import watch_rights
@@ -58,7 +58,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
         raise StartError(f"{error}; this is {chosen(deps.options.kubeconfig)}") from error
     health.set_readiness("crd", passes)
     if deps.options.controllers:
-        deps.supervisor.start(watch_rights(deps.client, health), "rights")
+        deps.supervisor.start(watch_rights(deps.client, health, lease_of(deps.options)), "rights")
     placement = start_placement_watches(deps)
     if deps.options.webhooks:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))

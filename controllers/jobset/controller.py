@@ -315,4 +315,4 @@ class JobSetReconciler:
 
 
 def _says_namespace_ends(error: Exception) -> bool:
-    return isinstance(error, ApiError) and error.has_cause("NamespaceTerminating")
+    return isinstance(error, ApiError) and error.namespace_ends

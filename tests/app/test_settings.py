@@ -115,6 +115,18 @@ def test_every_fault_is_named_in_one_answer():
             ],
         ),
         (
+            HEAD + "leaderElection: {resourceName: A B, resourceNamespace: team.x, leaseDuration: 5s}",
+            [
+                "leaderElection.resourceName: 'A B' is not a DNS-1123 subdomain (line 3)",
+                "leaderElection.resourceNamespace: 'team.x' is not a DNS-1123 label (line 3)",
+                "leaderElection: leaseDuration (5s) must be longer than renewDeadline (10s), and that longer than",
+            ],
+        ),
+        (
+            HEAD + "leaderElection: {renewDeadline: 2.3s}",
+            ["leaderElection: leaseDuration (15s) must be longer than renewDeadline (2.3s), and that longer than 1.2"],
+        ),
+        (
             HEAD + "leaderElection: {leaderElect: 'yes', leaseDuration: soon}",
             ["leaderElection.leaderElect: must be true", "leaderElection.leaseDuration: 'soon' is no duration"],
         ),

@@ -1,4 +1,4 @@
-"""Rights to write that are missing keep a manager from being ready, and are named."""
+"""Rights that are missing keep a manager from being ready, and are named."""
 
 import asyncio
 import logging
@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from app.health import Health
-from app.manager.rights import ASK_AGAIN, NEEDED, watch_rights
+from app.manager.rights import ASK_AGAIN, LOG_EVERY, NEEDED, lease_rights, watch_rights
 from kube.client import Client
 from kube.errors import TransportError
+from kube.leader import LeaseConfig
 from kube.transport import Request, Response
 from manifests import rbac_objects
 from tests.support.asgi import post
@@ -17,11 +18,14 @@ from tests.support.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime
 
+LEASE = LeaseConfig(namespace="team", name="lock")
+
 
 class Authorizer(MemoryApi):
-    """Denies the verbs in `denied`; answers nothing while it is `silent`."""
+    """Denies the verbs in `denied`, and all of leases in `denied_leases`; answers nothing while it is `silent`."""
 
     denied: frozenset[str] = frozenset()
+    denied_leases: frozenset[str] = frozenset()
     silent = False
 
     async def send(self, request: Request) -> Response:
@@ -29,7 +33,10 @@ class Authorizer(MemoryApi):
         if self.silent:
             raise TransportError("no answer")
         asked = msgspec.json.decode(request.body or b"")["spec"]["resourceAttributes"]
-        allowed = asked["verb"] not in self.denied
+        lease = asked["resource"] == "leases"
+        assert not lease or (asked["namespace"], asked["group"]) == ("team", "coordination.k8s.io")
+        assert asked.get("name") == ("lock" if lease and asked["verb"] != "create" else None)
+        allowed = asked["verb"] not in (self.denied_leases if lease else self.denied)
         return Response(201, {}, msgspec.json.encode({"status": {"allowed": allowed}}))
 
 
@@ -40,7 +47,7 @@ async def said(health: Health) -> str:
 async def test_missing_rights_are_named_until_they_are_granted(caplog: pytest.LogCaptureFixture) -> None:
     api, health = Authorizer(), Health()
     api.denied = frozenset({"patch"})
-    watching = asyncio.create_task(watch_rights(Client(api), health))
+    watching = asyncio.create_task(watch_rights(Client(api), health, LEASE))
     await asyncio.sleep(ASK_AGAIN * 2.5)
     fault = "the manager may not patch jobs.batch, patch jobsets/status.jobset.x-k8s.io: apply its ClusterRoles with --force-conflicts"
     assert await said(health) == f"[-]rights failed: {fault}\nrights check failed\n"
@@ -55,10 +62,45 @@ async def test_missing_rights_are_named_until_they_are_granted(caplog: pytest.Lo
     assert await said(health) == "ok"
 
 
+async def test_a_manager_that_cannot_take_the_lease_is_not_ready_and_says_why_once_a_minute(caplog) -> None:
+    api, health = Authorizer(), Health()
+    api.denied_leases = frozenset({"patch", "create"})
+    watching = asyncio.create_task(watch_rights(Client(api), health, LEASE))
+    await asyncio.sleep(LOG_EVERY * 2.5)
+    fault = (
+        "the manager may not create leases.coordination.k8s.io, patch leases.coordination.k8s.io in namespace team, so it"
+        " cannot lead: apply its Role jobset-leader-election-role and the RoleBinding there, with --force-conflicts"
+    )
+    assert await said(health) == f"[-]rights failed: {fault}\nrights check failed\n"
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert warnings == [f"not ready: {fault}"] * 3
+    api.denied_leases = frozenset()
+    await asyncio.wait_for(watching, ASK_AGAIN * 2)
+    assert await said(health) == "ok"
+
+
+async def test_without_an_election_no_right_to_leases_is_needed() -> None:
+    api, health = Authorizer(), Health()
+    api.denied_leases = frozenset({"patch", "create", "get"})
+    await asyncio.wait_for(watch_rights(Client(api), health, None), 1)
+    assert await said(health) == "ok"
+
+
+async def test_a_right_to_watch_that_is_missing_is_named() -> None:
+    api, health = Authorizer(), Health()
+    api.denied = frozenset({"watch"})
+    watching = asyncio.create_task(watch_rights(Client(api), health, LEASE))
+    await asyncio.sleep(1)
+    watched = ("jobsets.jobset.x-k8s.io", "jobs.batch", "services", "pods", "nodes", "persistentvolumeclaims")
+    text = await said(health)
+    assert [resource for resource in watched if f"watch {resource}" not in text] == []
+    watching.cancel()
+
+
 async def test_rights_that_the_api_server_does_not_tell_are_not_missing() -> None:
     api, health = Authorizer(), Health()
     api.silent = True
-    await asyncio.wait_for(watch_rights(Client(api), health), 120)
+    await asyncio.wait_for(watch_rights(Client(api), health, LEASE), 120)
     assert await said(health) == "ok"
 
 
@@ -71,5 +113,8 @@ def test_the_rights_asked_for_are_granted_by_the_manifests() -> None:
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    asked = {(group, f"{resource}/{part}" if part else resource, verb) for group, resource, part, verb in NEEDED}
+    asked = {
+        (right.group, f"{right.resource}/{right.subresource}" if right.subresource else right.resource, right.verb)
+        for right in (*NEEDED, *lease_rights(LEASE))
+    }
     assert asked <= granted

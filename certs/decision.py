@@ -132,4 +132,5 @@ def _fault(what: str, certificate: x509.Certificate, now: datetime) -> str:
         return f"the {what} has a negative serial number, which the API server does not read"
     if certificate.not_valid_before_utc <= now and now + RENEW_BEFORE < certificate.not_valid_after_utc:
         return ""
-    return f"the {what} is valid from {certificate.not_valid_before_utc} to {certificate.not_valid_after_utc}"
+    first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+    return f"the {what} is valid from {first:%Y-%m-%dT%H:%M:%SZ} to {last:%Y-%m-%dT%H:%M:%SZ}"

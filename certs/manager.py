@@ -28,8 +28,8 @@ from certs.decision import heal
 from certs.pki import Fresh, Material, PrivateKey, Renewal, certificates
 from certs.source import Live
 from kube.client import Client
-from kube.clock import now
-from kube.errors import Conflict, KubeError, NotFound
+from kube.clock import now, rfc3339
+from kube.errors import Conflict, Forbidden, KubeError, NotFound
 from kube.informer import Informer
 from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
 
@@ -41,7 +41,7 @@ _KEYS = {"ca.crt": "authorities", "ca.key": "authority_key", "tls.crt": "certifi
 
 
 class MissingSecretError(KubeError):
-    """The Secret for the certificates was not installed."""
+    """The Secret for the certificates was not installed, or the right to it is missing."""
 
 
 class NotTrustedError(KubeError):
@@ -82,6 +82,14 @@ class CertOptions:
     check_every: float = 12 * 3600
     retry_after: float = 3
     settle: float = 10
+
+    @property
+    def secret_remedy(self) -> str:
+        """What to do if the right to the Secret is missing."""
+        return (
+            f"have the Role jobset-manager-secrets-role of namespace {self.namespace} name Secret {self.secret}"
+            " (docs/security.md#rights-of-the-manager)"
+        )
 
     @property
     def configurations(self) -> tuple[tuple[Resource, str], ...]:
@@ -173,7 +181,8 @@ class CertManager:
                 await asyncio.sleep(self._options.settle)
                 await self._check_trusted(authority)
             self._live.install(material.certificate, material.key)
-            log.info("serving a certificate valid until %s", certificates(material.certificate)[0].not_valid_after_utc)
+            until = rfc3339(certificates(material.certificate)[0].not_valid_after_utc)
+            log.info("serving a certificate valid until %s", until)
         self._served_authorities = material.authorities
         self._live.observer.authority(authority.not_valid_after_utc.timestamp())
 
@@ -202,6 +211,8 @@ class CertManager:
         where = (self._options.namespace, self._options.secret)
         try:
             return await self._client.get(SECRETS, where[1], namespace=where[0])
+        except Forbidden as error:
+            raise MissingSecretError(f"{error}; {self._options.secret_remedy}") from error
         except NotFound as error:
             raise MissingSecretError(
                 f"Secret {'/'.join(where)} does not exist and is not ours to create (it may be empty): apply"
@@ -261,7 +272,15 @@ class CertManager:
     def _informers(self) -> list[Informer[_Watched]]:
         options = self._options
         secret = f"metadata.name={options.secret}"
-        informers = [Informer(self._client, SECRETS, _Watched, namespace=options.namespace, field_selector=secret)]
+        watched: Informer[_Watched] = Informer(
+            self._client,
+            SECRETS,
+            _Watched,
+            namespace=options.namespace,
+            field_selector=secret,
+            remedy=options.secret_remedy,
+        )
+        informers = [watched]
         for resource, name in options.configurations:
             informers.append(Informer(self._client, resource, _Watched, field_selector=f"metadata.name={name}"))
         return informers

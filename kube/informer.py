@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar, Unpack
 
 from kube.client import Client
-from kube.errors import KubeError
+from kube.errors import KubeError, NotFound
 from kube.reflector import Target, WatchOptions, watch
 from kube.resources import Resource
 from kube.store import Change, ChangeKind, IndexFunction, Object, Store, Unreadable
@@ -61,6 +61,11 @@ class Informer(Generic[T]):
         return "" if self.synced else f"{self.target.resource} not listed yet: {self._reason}"
 
     @property
+    def not_served(self) -> bool:
+        """Whether the watch fails because the API server does not serve the resource any more."""
+        return isinstance(self._error, NotFound)
+
+    @property
     def _reason(self) -> str:
         return str(self._error or "no answer yet")
 
@@ -91,7 +96,7 @@ class Informer(Generic[T]):
         while True:
             # The group ends when `relist` cancels the watch, and passes on everything else.
             async with asyncio.TaskGroup() as group:
-                watching = watch(self._client, self.target, self._receive, on_error=self._remember)
+                watching = watch(self._client, self.target, self._receive, on_error=self._remember, on_end=self._forget)
                 self._watching = group.create_task(watching, name=f"watch-{self.target.resource}")
 
     def relist(self) -> None:
@@ -110,6 +115,9 @@ class Informer(Generic[T]):
 
     def _remember(self, error: KubeError) -> None:
         self._error = error
+
+    def _forget(self) -> None:
+        self._error = None
 
     def _receive(self, event: Event) -> None:
         match event:

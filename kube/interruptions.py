@@ -1,4 +1,4 @@
-"""What the log says about a watch that fails: how it begins, at most once a minute that it goes on, and its end.
+"""What the log says about a watch that fails: how it begins, at most once a minute that it still fails, and its end.
 
 A watch that fails once is normal: the API server has ended the connection. A right that is missing is not.
 """
@@ -6,21 +6,37 @@ A watch that fails once is normal: the API server has ended the connection. A ri
 import logging
 from collections.abc import Callable
 
-from kube.errors import Forbidden, KubeError
+from kube.errors import Forbidden, KubeError, NotFound
 
 LOG_EVERY = 60.0
 """Seconds between two lines about failures of the same kind."""
 
 
 class Interruptions:
-    """Those of one watch. `clock` gives seconds."""
+    """Those of one watch. `clock` gives seconds. `remedy`: what to do if the right to list or watch is missing.
 
-    def __init__(self, what: str, log: logging.Logger, clock: Callable[[], float]) -> None:
+    `on_end`: called when the watch works again.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        log: logging.Logger,
+        clock: Callable[[], float],
+        *,
+        remedy: str,
+        selector: str = "",
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
         self._what = what
+        self._name = f"{what} with {selector}" if selector else what
+        self._remedy = remedy
+        self._on_end = on_end
         self._log = log
         self._clock = clock
         self._since = 0.0
         self._failures = 0
+        self._opens = False
         self._warned: type[KubeError] | None = None
         self._again_at = 0.0
 
@@ -30,24 +46,42 @@ class Interruptions:
         if not self._failures:
             self._since = now
         self._failures += 1
-        missing = isinstance(error, Forbidden)
-        if self._failures == 1 and not missing:
-            self._log.info("the watch of %s is interrupted: %s", self._what, error)
+        reason = self._reason(error)
+        self._opens = bool(reason)
+        if self._failures == 1 and not reason:
+            self._log.info("the watch of %s is interrupted: %s", self._name, error)
         elif type(error) is not self._warned or now >= self._again_at:
-            right = f"the right to list and watch {self._what} is missing, apply the manager's ClusterRoles again: "
             self._log.warning(
                 "the watch of %s fails, for %.0f s now (tries: %d): %s%s",
-                self._what,
+                self._name,
                 now - self._since,
                 self._failures,
-                right if missing else "",
+                reason,
                 error,
             )
             self._warned, self._again_at = type(error), now + LOG_EVERY
 
+    def _reason(self, error: KubeError) -> str:
+        if isinstance(error, Forbidden):
+            return f"the right to list and watch {self._what} is missing, {self._remedy}: "
+        if isinstance(error, NotFound):
+            return f"the cluster does not serve {self._what}: "
+        return ""
+
+    def listed(self) -> None:
+        """A page of a list was read; whether the watch can be opened is not known yet."""
+        self._opens = True
+
+    def opened(self) -> None:
+        """The watch was opened: the end of a refusal. A connection that broke may break again before it delivers."""
+        if self._opens:
+            self.over()
+
     def over(self) -> None:
-        """Something was read."""
+        """The watch has delivered something."""
         if self._warned:
             seconds = self._clock() - self._since
-            self._log.info("the watch of %s works again after %.0f s", self._what, seconds)
-        self._failures, self._warned = 0, None
+            self._log.info("the watch of %s works again after %.0f s", self._name, seconds)
+        if self._failures:
+            self._on_end()
+        self._failures, self._opens, self._warned = 0, False, None

@@ -43,6 +43,7 @@ class WatchOptions(TypedDict, total=False):
     idle: float
     lifetime: float
     page: int
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class Target:
     `transform` sees every decoded object before anyone else, to drop or copy what must not be kept; None drops the
     object itself. With `metadata_only` only `metadata` is requested. `idle` and `lifetime` are seconds: silence after
     which a connection counts as dead (bookmarks come about once a minute), and the requested duration of one watch.
-    `page`: objects of one page of a list that is not streamed.
+    `page`: objects of one page of a list that is not streamed. `remedy`: what to do if the right to watch is missing.
     """
 
     resource: Resource
@@ -67,6 +68,7 @@ class Target:
     idle: float = 150.0
     lifetime: float = 480.0
     page: int = PAGE
+    remedy: str = "apply the manager's ClusterRoles again"
 
     def selectors(self) -> tuple[tuple[str, str], ...]:
         pairs = (("labelSelector", self.label_selector), ("fieldSelector", self.field_selector))
@@ -79,28 +81,41 @@ async def watch(
     sink: Callable[[Event], None],
     *,
     on_error: Callable[[KubeError], None] | None = None,
+    on_end: Callable[[], None] = lambda: None,
     jitter: Callable[[], float] = random.random,
 ) -> None:
-    """Run the machine for ever, giving every event to `sink`. Ends only by cancellation or an error of `sink`."""
+    """Run the machine for ever, giving every event to `sink`. Ends only by cancellation or an error of `sink`.
+
+    `on_error` gets the error of each failure; `on_end` is called when the watch works again.
+    """
     state = start(streaming=target.streaming)
-    interruptions = Interruptions(str(target.resource), log, asyncio.get_running_loop().time)
+    selector = ", ".join(text for _, text in target.selectors())
+    clock = asyncio.get_running_loop().time
+    interruptions = Interruptions(
+        str(target.resource), log, clock, selector=selector, remedy=target.remedy, on_end=on_end
+    )
     while True:
         await asyncio.sleep(delay(state, jitter()))
-        async with aclosing(_perform(client, target, state, jitter())) as inputs:
+        async with aclosing(_perform(client, target, state, jitter(), interruptions.opened)) as inputs:
             async for item in inputs:
-                if not isinstance(item, Failed | Ended):
-                    interruptions.over()
-                if isinstance(item, Failed):
-                    interruptions.failed(item.error)
-                    if on_error is not None:
-                        on_error(item.error)
+                match item:
+                    case Failed(error):
+                        interruptions.failed(error)
+                        if on_error is not None:
+                            on_error(error)
+                    case Listed():
+                        interruptions.listed()
+                    case Observed() | Bookmark():
+                        interruptions.over()
                 state, events = step(state, item)
                 for event in events:
                     sink(event)
 
 
-async def _perform(client: Client, target: Target, state: State, jitter: float) -> AsyncGenerator[Input]:
-    """Do what the state asks for; ends with the page, the stream or the failure."""
+async def _perform(
+    client: Client, target: Target, state: State, jitter: float, opened: Callable[[], None]
+) -> AsyncGenerator[Input]:
+    """Do what the state asks for; ends with the page, the stream or the failure. `opened`: called for an open watch."""
     try:
         if state.phase is Phase.LIST:
             yield await _list(client, target, state.continue_token)
@@ -109,6 +124,7 @@ async def _perform(client: Client, target: Target, state: State, jitter: float) 
         accept = METADATA if target.metadata_only else JSON_FORM
         stream = client.watch(target.resource, query, namespace=target.namespace, idle=target.idle, accept=accept)
         async with stream as lines:
+            opened()
             async for line in lines:
                 item = _read(line, target)
                 yield item

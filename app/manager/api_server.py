@@ -12,6 +12,10 @@ from kube.errors import KubeError, ServerError, TooManyRequests, TransportError
 
 log = logging.getLogger(__name__)
 
+NOT_SERVED = (
+    f"the cluster does not serve {JOBSETS.plural} (/apis/{JOBSETS.api_version}): apply manifests/install.yaml first"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
@@ -41,7 +45,6 @@ async def await_jobsets(client: Client, waiting: Waiting = DEFAULT, *, alone: bo
     Raises `StartError` if it does not serve JobSets, and says what to do. Raises `KubeError` where time does not help:
     credentials that it refuses, or a certificate that we do.
     """
-    path = f"/apis/{JOBSETS.api_version}"
     loop = asyncio.get_running_loop()
     began, warned = loop.time(), False
     log_at = began if alone else began + waiting.log_every
@@ -50,9 +53,7 @@ async def await_jobsets(client: Client, waiting: Waiting = DEFAULT, *, alone: bo
             if JOBSETS.plural in await client.served(JOBSETS.api_version):
                 break
             if alone:
-                raise StartError(
-                    f"the cluster does not serve {JOBSETS.plural} ({path}): apply manifests/install.yaml first"
-                )
+                raise StartError(NOT_SERVED)
         except KubeError as error:
             if alone and not _may_pass(error):
                 raise

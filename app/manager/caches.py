@@ -5,6 +5,7 @@ import logging
 
 from app.health import Health, passes
 from app.heap import freeze
+from app.manager.api_server import NOT_SERVED
 from app.manager.options import Deps
 from controllers.jobset.watches import Watches
 from controllers.placement.watches import PlacementWatches
@@ -25,6 +26,8 @@ def start_placement_watches(deps: Deps) -> PlacementWatches:
 async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -> Watches:
     """What the JobSet controller reads, once it is all there; until then readiness fails and says what is not.
 
+    From then on it fails while the watch of JobSets says that they are not served any more.
+
     Raises `kube.informer.SyncTimeoutError`, which names what is not there after `SYNC_TIMEOUT`.
     """
     settings = deps.options.settings
@@ -38,7 +41,11 @@ async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -
     async def check() -> str | None:
         return "; ".join([*watches.lacks, *placement.lacks]) or None
 
+    async def crd() -> str | None:
+        return NOT_SERVED if watches.jobsets.not_served else None
+
     health.set_readiness("caches", check)
+    health.set_readiness("crd", crd)
     deps.supervisor.start(watches.run(), "watches")
     await asyncio.gather(watches.wait_synced(SYNC_TIMEOUT), placement.wait_synced(SYNC_TIMEOUT))
     health.set_readiness("caches", passes)

@@ -13,7 +13,15 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from certs.decision import decide
-from certs.manager import CertManager, CertOptions, KeyAlgorithm, NotTrustedError, _data, material_of, service_hosts
+from certs.manager import (
+    CertManager,
+    CertOptions,
+    KeyAlgorithm,
+    NotTrustedError,
+    _data,
+    material_of,
+    service_hosts,
+)
 from certs.pki import Material, Renewal, certificates, read_key
 from certs.source import Live
 from certs.tls import server_context

@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from kube.client import Client
-from kube.errors import Forbidden, KubeError, Status, TransportError
+from kube.errors import Forbidden, KubeError, NotFound, Status, TransportError, from_response
 from kube.informer import Informer
 from kube.interruptions import Interruptions
 from kube.transport import Request, Response
@@ -50,6 +50,7 @@ def test_a_right_that_is_missing_is_named_at_once_and_then_once_a_minute(caplog:
         api.denied = False
         api.put(THINGS.plural, "a")
         await informer.wait_synced(60)
+        await asyncio.sleep(1)
         task.cancel()
 
     run(story)
@@ -61,11 +62,97 @@ def test_a_right_that_is_missing_is_named_at_once_and_then_once_a_minute(caplog:
     assert lines[-1].startswith(f"the watch of {THINGS} works again after 6")
 
 
+class WithoutWatch(Forbidding):
+    """Answers lists, and refuses watches while `denied`."""
+
+    async def send(self, request: Request) -> Response:
+        return await MemoryApi.send(self, request)
+
+
+def test_a_watch_that_is_refused_is_not_called_working_because_the_list_works(caplog: pytest.LogCaptureFixture):
+    async def story() -> list[str]:
+        api = WithoutWatch()
+        informer = Informer(Client(api), THINGS, Thing)
+        task = asyncio.create_task(informer.run())
+        await asyncio.sleep(200)
+        assert informer.synced, "the list works"
+        before = [record.getMessage() for record in caplog.records]
+        api.denied = False
+        await asyncio.sleep(61)
+        task.cancel()
+        return before
+
+    before = run(story)
+    assert not [line for line in before if "works again" in line]
+    assert 3 <= len(before) <= 5, before
+    assert all("the right to list and watch" in line and "no things for you" in line for line in before)
+    after = [record.getMessage() for record in caplog.records[len(before) :]]
+    assert len(after) == 1
+    assert after[0].startswith(f"the watch of {THINGS} works again after 2")
+
+
+class Unserved(MemoryApi):
+    """Serves nothing once `gone`, as when the CRD was deleted: the answer is a page, and no Status."""
+
+    gone = False
+
+    async def send(self, request: Request) -> Response:
+        return Response(404, {}, b"404 page not found") if self.gone else await super().send(request)
+
+    def stream(self, request: Request):
+        if self.gone:
+            raise from_response(404, {}, b"404 page not found", request.call)
+        return super().stream(request)
+
+
+def test_a_resource_that_is_not_served_any_more_is_named_until_it_is_served(caplog: pytest.LogCaptureFixture):
+    async def story() -> None:
+        api = Unserved()
+        informer = Informer(Client(api), THINGS, Thing)
+        task = asyncio.create_task(informer.run())
+        await informer.wait_synced(10)
+        assert not informer.not_served
+        api.gone = True
+        api.cut_streams()
+        await asyncio.sleep(30)
+        assert informer.not_served
+        assert any(f"the cluster does not serve {THINGS}: " in record.getMessage() for record in caplog.records)
+        api.gone = False
+        await asyncio.sleep(120)
+        assert not informer.not_served
+        task.cancel()
+
+    run(story)
+
+
+def test_watches_of_one_resource_are_told_apart_by_their_selectors(caplog: pytest.LogCaptureFixture):
+    async def story() -> None:
+        api = Forbidding()
+        informer = Informer(Client(api), THINGS, Thing, label_selector="a=b", field_selector="c=d", remedy="ask for it")
+        task = asyncio.create_task(informer.run())
+        await asyncio.sleep(1)
+        task.cancel()
+
+    run(story)
+    wanted = f"the watch of {THINGS} with a=b, c=d fails, for 0 s now (tries: 1): the right to list and watch {THINGS} is missing, ask for it: "
+    assert caplog.records[0].getMessage().startswith(wanted)
+
+
+def test_a_watch_that_opens_and_breaks_before_it_delivers_does_not_work(caplog: pytest.LogCaptureFixture):
+    log = Log(caplog)
+    log.failed(TransportError("reset"))
+    log.interruptions.opened()
+    assert [level for level, _ in log.failed(TransportError("reset"))] == ["WARNING"]
+    assert log.failed(NotFound(404, Status(message="gone"))) == [
+        ("WARNING", "the watch of pods fails, for 2 s now (tries: 3): the cluster does not serve pods: 404 : gone")
+    ]
+
+
 class Log:
     def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
         self.now = 0.0
         self._records = caplog.records
-        self.interruptions = Interruptions("pods", LOGGER, lambda: self.now)
+        self.interruptions = Interruptions("pods", LOGGER, lambda: self.now, remedy="ask for it")
 
     def failed(self, error: KubeError, *, after: float = 1.0) -> list[tuple[str, str]]:
         self.now += after

@@ -2,8 +2,6 @@
 
 import asyncio
 import contextlib
-import json
-import logging
 import random
 
 import pytest
@@ -12,7 +10,7 @@ from hypothesis import strategies as st
 
 from kube.client import Client
 from kube.leader import LeaderElector, LeadershipLostError, LeaseConfig, identity
-from kube.transport import Request, Response
+from kube.transport import Request
 from tests.support.faults import (
     Answer,
     Fault,
@@ -41,11 +39,6 @@ def spec(api: MemoryApi) -> dict:
 
 def elector(transport, name="one", config=CONFIG, **options) -> LeaderElector:
     return LeaderElector(Client(transport), config, identity=name, jitter=lambda: 0.5, **options)
-
-
-@pytest.fixture
-def heard(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "kube.leader")
 
 
 async def forever() -> None:
@@ -355,48 +348,5 @@ def test_two_never_lead_at_once_and_a_quiet_network_has_a_leader(seed, candidate
                 task.cancel()
         for transport in transports:
             await transport.close()
-
-    run(main)
-
-
-class Refusing(MemoryApi):
-    """Answers requests of one method with an error of the API server."""
-
-    def __init__(self, method: str, code: int, message: str, cause: str = "") -> None:
-        super().__init__()
-        self.refuses: str | None = method
-        self.code = code
-        status = {"kind": "Status", "code": code, "message": message, "details": {"causes": [{"reason": cause}]}}
-        self.body = json.dumps(status).encode()
-
-    async def send(self, request: Request) -> Response:
-        return Response(self.code, {}, self.body) if request.method == self.refuses else await super().send(request)
-
-
-@pytest.mark.parametrize(
-    ("method", "code", "cause", "advice"),
-    [
-        ("GET", 403, "", "needs the rights to get, create and patch leases in namespace ns: apply its Role"),
-        ("POST", 403, "", "needs the rights to get, create and patch leases in namespace ns: apply its Role"),
-        ("POST", 404, "", "namespace ns has to exist: create it, or name another one for the lease"),
-        ("POST", 403, "NamespaceTerminating", "without it nothing is reconciled: create /apis/coordination"),
-    ],
-)
-@pytest.mark.usefixtures("heard")
-def test_what_keeps_a_process_from_leading_is_said_once_a_minute(
-    caplog, method: str, code: int, cause: str, advice: str
-):
-    async def main():
-        api = Refusing(method, code, "not so", cause)
-        task = asyncio.create_task(elector(api).lead(forever))
-        await asyncio.sleep(125)
-        lines = [record.getMessage() for record in caplog.records]
-        assert len(lines) == 3, lines
-        assert all("not so" in line and advice in line for line in lines)
-        assert all(("apply its Role" in line) == ("apply its Role" in advice) for line in lines)
-        api.refuses = None
-        await asyncio.sleep(5)
-        assert spec(api)["holderIdentity"] == "one"
-        task.cancel()
 
     run(main)

@@ -1,6 +1,8 @@
 """How long the manager waits for its caches."""
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,6 +14,7 @@ from app.manager.supervisor import Supervisor, supervise
 from app.metrics import Metrics
 from app.settings import Settings
 from kube.client import Client
+from kube.errors import from_response
 from kube.informer import SyncTimeoutError
 from kube.transport import Request, Response
 from tests.support.asgi import post
@@ -51,3 +54,38 @@ async def test_all_caches_together_have_one_time_to_fill() -> None:
     assert said.startswith("[-]caches failed: ")
     assert "jobs.batch not listed yet: " in said
     assert "nodes not listed yet: " in said
+
+
+class WithoutJobSets(MemoryApi):
+    """Answers for JobSets as after their CRD was deleted, while `deleted`."""
+
+    deleted = False
+
+    def stream(self, request: Request) -> contextlib.AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        if self.deleted and "jobsets" in request.path:
+            raise from_response(404, {}, b"404 page not found", request.call)
+        return super().stream(request)
+
+
+@pytest.mark.looptime
+async def test_a_crd_that_is_deleted_while_the_manager_runs_fails_readiness() -> None:
+    api, health = WithoutJobSets(), Health()
+
+    async def crd() -> str:
+        return (await post(health, "/readyz/crd", b"", method="GET")).body.decode()
+
+    async def stage(supervisor: Supervisor) -> None:
+        deps = Deps(Options(Settings(), FeatureGates()), Client(api), Metrics(), supervisor)
+        await fill_caches(deps, health, start_placement_watches(deps))
+        assert await crd() == "ok"
+        api.deleted = True
+        api.cut_streams()
+        await asyncio.sleep(5)
+        assert (await crd()).startswith(
+            "[-]crd failed: the cluster does not serve jobsets (/apis/jobset.x-k8s.io/v1alpha2)"
+        )
+        api.deleted = False
+        await asyncio.sleep(60)
+        assert await crd() == "ok"
+
+    await supervise(stage, asyncio.Event())

@@ -62,7 +62,7 @@ async def test_missing_rights_are_named_until_they_are_granted(caplog: pytest.Lo
     assert await said(health) == "ok"
 
 
-async def test_a_manager_that_cannot_take_the_lease_is_not_ready_and_says_why_once_a_minute(caplog) -> None:
+async def test_a_manager_that_cannot_take_the_lease_is_not_ready_and_says_why(caplog) -> None:
     api, health = Authorizer(), Health()
     api.denied_leases = frozenset({"patch", "create"})
     watching = asyncio.create_task(watch_rights(Client(api), health, LEASE))

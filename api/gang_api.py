@@ -35,6 +35,13 @@ class Served:
     composites: bool | None = None
     topology: bool | None = None
 
+    def __str__(self) -> str:
+        """What is served, in words for the log."""
+        kinds = {"Workloads and PodGroups": self.groups, "CompositePodGroups": self.composites}
+        kinds["topology constraints of PodGroups"] = self.topology
+        words = {True: "served", False: "not served", None: "not known yet"}
+        return ", ".join(f"{what}: {words[there]}" for what, there in kinds.items())
+
 
 NOT_KNOWN = Served()
 

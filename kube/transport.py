@@ -231,6 +231,8 @@ def _why(error: Exception) -> str:
         return f"TLS: {error.reason.replace('_', ' ').lower()}"
     if isinstance(error, socket.gaierror) and error.strerror:
         return error.strerror.lower()
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer ended in the middle"
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
     return str(error) or "no reason was given"

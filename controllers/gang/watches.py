@@ -107,7 +107,7 @@ class GroupWatches:
             log.warning("groups cannot be listed yet: %s", error)
             return False
         if found != self.served:
-            log.info("groups: %s", found)
+            log.info("scheduling groups of the API server: %s", found)
             self.served = found
             for handler in self._handlers:
                 handler()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import socket
 from collections.abc import Iterator
@@ -13,26 +14,30 @@ import pytest
 import yaml
 
 from api.features import FeatureGates
+from api.gang_api import Served
 from api.jsontree import dig, set_in
 from app.engine import engine
 from app.settings import SettingsError
 from app.settings_file import load as load_settings
 from app.settings_file import parse
+from certs.decision import heal
 from kube.config import load
 from kube.errors import KubeconfigError, KubeError
 from kube.resources import PODS
 from kube.transport import HttpTransport, Request
 from tests.app.test_settings import HEAD
 from tests.kube.test_config import write
+from tests.support.bad_certificates import BAD
 from tests.support.corpus import cases
 from tests.support.documents import read
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.serving import LOCAL
-from tests.support.tls import context_with, material
+from tests.support.tls import HOSTS, context_with, fresh, material
 
 PYTHON = re.compile(
     r"<[\w.]+ object|object at 0x|'\w+' object|NoneType|Traceback|\bErrno\b|sub-exception|pydantic|msgspec|errors\.pydantic"
     r"|_ssl\.c|`(?:str|int|bool|float)`|\b(?:[A-Z][a-z]+)+(?:Error|Exception)\b|\b(?:None|True|False)\b|\bdict\b|\bstr\b|\btuple\b|\bclass '"
+    r"|\b[A-Z]\w*\(\w+=|<[A-Z]\w+: |, message='|\d{4}-\d\d-\d\d \d\d:\d\d"
 )
 OURS = "clusterIP: None"
 """A value of Kubernetes that looks like one of Python."""
@@ -63,7 +68,14 @@ def places(node: Any, *at: str | int) -> Iterator[tuple[str | int, ...]]:
 
 
 def test_the_pattern_finds_what_it_looks_for():
-    for words in ("ssl:<ssl.SSLContext object at 0x7>", "'str' object does not support item assignment", "is None"):
+    for words in (
+        "ssl:<ssl.SSLContext object at 0x7>",
+        "'str' object does not support item assignment",
+        "is None",
+        "the connection broke: <Encoding: 400, message='Not enough data to satisfy transfer length header.'>",
+        "groups: Served(enabled=1, groups=1)",
+        "valid until 2027-11-25 13:31:22+00:00",
+    ):
         with pytest.raises(AssertionError):
             check(words)
     check("write clusterIP: None; a JobSetPolicy is missing; unable to get local issuer certificate")
@@ -190,3 +202,27 @@ async def test_of_api_servers_that_do_not_speak_as_expected(tmp_path: Path):
         check(message)
     assert "the connection broke: " in said[0]
     assert "its certificate cannot be verified: " in said[2]
+
+
+@pytest.mark.parametrize("length", ["Transfer-Encoding: chunked", "Content-Length: 9"])
+async def test_of_api_servers_that_go_away_in_the_middle_of_an_answer(tmp_path: Path, length: str):
+    async def cut(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 200 OK\r\n{length}\r\n\r\n5\r\n".encode())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(cut, *LOCAL) as server:
+        said = await asked(write(tmp_path / "a", server=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+    check(said)
+    assert said == "list /api/v1/pods: the connection broke: the answer ended in the middle"
+
+
+def test_of_certificates_that_have_to_be_renewed():
+    for bad in BAD.values():
+        check(heal(bad.material, HOSTS, fresh())[0].reason)
+
+
+@pytest.mark.parametrize("known", list(itertools.product([None, False, True], repeat=3)), ids=repr)
+def test_of_what_is_served_for_groups(known: tuple[bool | None, ...]):
+    check(str(Served(True, *known)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kube.calls import counting
-from kube.errors import Conflict, Disposition, KubeError, disposition, leaves, retry_after
+from kube.errors import ApiError, Conflict, Disposition, KubeError, NotFound, disposition, leaves, retry_after
 from kube.log_fields import log_fields
 from kube.workqueue import WorkQueue
 
@@ -73,18 +73,19 @@ def settle(queue: WorkQueue[K], request: K, outcome: Result | Exception) -> str:
     """The outcome table. Gives the `result` label.
 
     - error that a retry may resolve: back-off, at least as long as the server asked for
+    - the namespace is being deleted: forget; no error
     - terminal error: forget; the next change of the object brings it back
     - requeue_after: forget, come back then
     - success: forget
     """
-    if isinstance(outcome, Exception):
+    if isinstance(outcome, Exception) and not says_namespace_ends(outcome):
         if is_terminal(outcome):
             queue.forget(request)
         else:
             queue.add_rate_limited(request, at_least=retry_after(outcome) or 0.0)
         return "error"
     queue.forget(request)
-    if outcome.requeue_after is not None:
+    if isinstance(outcome, Result) and outcome.requeue_after is not None:
         queue.add_after(request, outcome.requeue_after)
         return "requeue_after"
     return "success"
@@ -95,6 +96,13 @@ def is_terminal(error: BaseException) -> bool:
     if isinstance(error, BaseExceptionGroup):
         return all(is_terminal(inner) for inner in error.exceptions)
     return disposition(error) is Disposition.TERMINAL
+
+
+def says_namespace_ends(error: BaseException) -> bool:
+    """Whether nothing is wrong but that the namespace is being deleted, and some of its objects are gone."""
+    found = leaves(error)
+    ends = [isinstance(each, ApiError) and each.namespace_ends for each in found]
+    return any(ends) and all(isinstance(each, NotFound) or end for each, end in zip(found, ends, strict=True))
 
 
 def is_expected(error: BaseException) -> bool:
@@ -163,6 +171,9 @@ class Controller(Generic[K]):
         self._metrics.reconciled(settle(self.queue, request, outcome), clock() - started)
 
     def _report(self, request: K, error: Exception) -> None:
+        if says_namespace_ends(error):
+            log.info("%s %s: the namespace is being deleted, nothing is created: %s", self.name, request, _line(error))
+            return
         self._metrics.failed()
         if isinstance(error, Conflict):
             log.info("%s %s: conflict, trying again: %s", self.name, request, error)

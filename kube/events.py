@@ -238,7 +238,8 @@ class EventRecorder:
 
     def _drop(self, series: _Series, error: KubeError) -> None:
         self.dropped += 1
-        log.warning("event %s/%s (%s) dropped: %s", series.namespace, series.name, series.body["reason"], error)
+        level = logging.DEBUG if isinstance(error, ApiError) and error.namespace_ends else logging.WARNING
+        log.log(level, "event %s/%s (%s) dropped: %s", series.namespace, series.name, series.body["reason"], error)
 
     async def _send(self, series: _Series) -> None:
         """Create the Event, or patch its series; an Event that has expired meanwhile is created again."""

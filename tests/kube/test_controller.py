@@ -16,6 +16,7 @@ from kube.errors import (
     Details,
     Forbidden,
     Invalid,
+    NotFound,
     ServerError,
     Status,
     TerminalError,
@@ -102,6 +103,29 @@ async def test_a_terminal_error_is_counted_and_not_tried_again():
         raise TerminalError("cannot work")
 
     assert (await run_for(5000, reconcile)).reported == ["failed", "terminal", "error"]
+
+
+ENDS = Forbidden(
+    403, Status(message="being terminated", details=Details(causes=(Cause(reason="NamespaceTerminating"),)))
+)
+
+
+@pytest.mark.parametrize("error", [ENDS, ExceptionGroup("2 of 2 writes failed", [ENDS, NotFound(404, Status())])])
+async def test_refusals_of_a_namespace_that_is_being_deleted_are_no_errors(caplog, error: Exception):
+    async def reconcile(_):
+        raise error
+
+    caplog.set_level(logging.INFO, "kube.controller")
+    assert (await run_for(5000, reconcile)).reported == ["success"]
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    assert "the namespace is being deleted, nothing is created: " in caplog.records[0].getMessage()
+
+
+async def test_a_refusal_for_another_reason_beside_them_is_an_error():
+    async def reconcile(_):
+        raise ExceptionGroup("2 of 2 writes failed", [ENDS, TerminalError("cannot work"), NotFound(404, Status())])
+
+    assert (await run_for(1, reconcile)).reported[:2] == ["failed", "error"]
 
 
 async def test_the_log_says_why_a_group_of_writes_failed(caplog):
@@ -213,7 +237,6 @@ TERMINAL = [
     TerminalError("x"),
     BadRequest(413, Status()),
     ExceptionGroup("all", [TerminalError("x"), BadRequest(415, Status())]),
-    Forbidden(403, Status(details=Details(causes=(Cause(reason="NamespaceTerminating"),)))),
 ]
 
 
@@ -228,6 +251,12 @@ async def test_transient_errors_are_tried_again(error):
 async def test_permanent_errors_are_not_tried_again(error):
     queue = WorkQueue[Request]()
     assert settle(queue, KEY, error) == "error"
+    assert len(queue) == 0
+
+
+async def test_the_end_of_a_namespace_is_not_tried_again():
+    queue = WorkQueue[Request]()
+    assert settle(queue, KEY, ENDS) == "success"
     assert len(queue) == 0
 
 

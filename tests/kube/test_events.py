@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import json
+import logging
 
 import pytest
 from hypothesis import given
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from kube.client import Client
 from kube.events import NOTE_LIMIT, QUEUE_LIMIT, EventRecorder, Reference, truncate
+from kube.transport import Request, Response
 from tests.support.faults import Answer, FaultyTransport, LostAnswer, Refused, SlowAnswer
 from tests.support.memory_api import MemoryApi
 
@@ -140,6 +143,24 @@ async def test_a_refused_event_is_dropped_counted_and_not_tried_again():
         events.record(about(), "Normal", "A", "n")
         await asyncio.sleep(200)
     assert (events.dropped, len(transport.writes())) == (1, 1)
+
+
+class Ending(MemoryApi):
+    """Refuses to create: the namespace is being deleted."""
+
+    async def send(self, request: Request) -> Response:
+        causes = [{"reason": "NamespaceTerminating"}]
+        return Response(403, {}, json.dumps({"kind": "Status", "code": 403, "details": {"causes": causes}}).encode())
+
+
+async def test_an_event_in_a_namespace_that_is_being_deleted_is_dropped_without_a_warning(caplog):
+    caplog.set_level(logging.DEBUG, "kube.events")
+    events = recorder(Ending())
+    async with running(events):
+        events.record(about(), "Normal", "A", "n")
+        await asyncio.sleep(1)
+    assert events.dropped == 1
+    assert [record.levelname for record in caplog.records] == ["DEBUG"]
 
 
 async def test_a_create_whose_answer_was_lost_is_not_made_twice():

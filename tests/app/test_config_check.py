@@ -93,6 +93,42 @@ def test_faults_have_a_place_and_a_remedy_and_flags_exit_code_2(check, text, fla
     assert words in err
 
 
+@pytest.mark.parametrize(
+    ("text", "flags", "words"),
+    [
+        (
+            "metrics: {bindAddress: ':8081'}",
+            (),
+            "metrics.bindAddress and health.healthProbeBindAddress: both listen on",
+        ),
+        ("webhook: {port: 8081}", (), "webhook.port and health.healthProbeBindAddress: both listen on port 8081; give"),
+        ("webhook: {port: 8443, host: 10.0.0.7}", (), "webhook.port and metrics.bindAddress: both listen on port 8443"),
+        (
+            "",
+            ("--metrics-bind-address=127.0.0.1:9443",),
+            "webhook.port and metrics.bindAddress: both listen on port 9443",
+        ),
+    ],
+)
+def test_two_settings_with_one_port_are_both_named(check, text, flags, words):
+    code, out, err = check(HEAD + text, *flags)
+    assert (code, out) == (2 if flags else 1, "")
+    assert words in err
+
+
+@pytest.mark.parametrize(
+    ("text", "flags"),
+    [
+        ("metrics: {bindAddress: '127.0.0.1:7000'}\nhealth: {healthProbeBindAddress: '10.0.0.7:7000'}", ()),
+        ("metrics: {bindAddress: '0'}\nhealth: {healthProbeBindAddress: '0'}", ()),
+        ("metrics: {bindAddress: ':0'}\nhealth: {healthProbeBindAddress: ':0'}\nwebhook: {port: 0}", ()),
+        ("webhook: {port: 8081}", ("--webhooks=false",)),
+    ],
+)
+def test_ports_that_differ_or_are_not_used_are_no_fault(check, text, flags):
+    assert check(HEAD + text, *flags)[0] == 0
+
+
 def test_faults_of_the_file_and_of_flags_are_told_together(check):
     flags = ("--kube-api-burst=0", "--feature-gates=RestartJobs=true")
     code, _, err = check(HEAD + "webhook: {prot: 1}\nfeatureGates: {Nope: true}", *flags)

@@ -84,7 +84,9 @@ def _policies(deps: Deps, client: Client, watches: Watches, recorder: EventRecor
     """Keeps the status of policies and exceptions up to date, while the API server serves them."""
     reconciler = PolicyReconciler(client, deps.options.gates, recorder, deps.metrics.webhooks)
     controller = _controller(deps, policy.NAME, reconciler.reconcile, policy.WORKERS)
-    reconciler.source = source = PolicyWatches(deps.client, on_watch=partial(reconciler.feed, controller.queue))
+    reconciler.source = source = PolicyWatches(
+        deps.client, on_watch=partial(reconciler.feed, controller.queue), says_number=False
+    )
     settings = deps.options.settings.policies
     reports = PolicyReports(client) if settings.reports else None
     audits = PolicyAudits(client, watches.jobsets.store, source, every=settings.audit_interval, reports=reports)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -19,10 +20,10 @@ from tests.support.faults import status_body
 from tests.support.memory_api import MemoryApi
 from tests.support.policies import exception, manifest
 from tests.support.tls import until
-from webhooks.policy.watches import Beside, Pauses, PolicyWatches
+from webhooks.policy.watches import PAUSES, Beside, Pauses, PolicyWatches
 
 GROUP = "/apis/policy.jobset.x-k8s.io/v1alpha1"
-SHORT = Pauses(unanswered=0.01, absent=0.02, present=0.02, log_every=0.02)
+SHORT = Pauses(unanswered=0.01, absent=0.02, present=0.02, log_every=0.02, number=0.02)
 TEAM = {"example.com/team": "a"}
 
 
@@ -197,3 +198,33 @@ async def test_a_namespace_that_is_too_new_for_the_cache_is_read():
     with pytest.raises(NotFound):
         await watches.namespace("nowhere")
     assert issubclass(NotFound, KubeError)
+
+
+@pytest.mark.looptime
+async def test_the_log_says_how_many_are_in_force_when_that_changes(caplog):
+    caplog.set_level(logging.INFO, "webhooks.policy.watches")
+    cluster = Cluster()
+    cluster.serves = True
+    cluster.add("one")
+    watches = [PolicyWatches(Client(cluster)), PolicyWatches(Client(cluster), says_number=False)]
+    running = [asyncio.create_task(each.run()) for each in watches]
+    await watches[0].wait_settled(5)
+    await asyncio.sleep(0.1)
+
+    def said() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "in force" in record.getMessage()]
+
+    assert said() == ["policies are in force: 1"]
+    for name in ("two", "three", "four"):
+        cluster.add(name)
+        await asyncio.sleep(0.1)
+    await asyncio.sleep(PAUSES.number)
+    assert said()[1:] == ["policies are in force: 4"], "a change of many is one line"
+    cluster.add("four", maxJobs={"max": 2})
+    await asyncio.sleep(3 * PAUSES.number)
+    assert len(said()) == 2, "the number is the same"
+    cluster.drop("jobsetpolicies", "four", "")
+    await asyncio.sleep(PAUSES.number)
+    assert said()[2:] == ["policies are in force: 3"]
+    for task in running:
+        task.cancel()

@@ -35,13 +35,15 @@ READS = 16
 class Pauses:
     """Seconds until the next look-up: while no answer came yet, without the CRD of policies, and with it.
 
-    `log_every`: the least time between two reports that policies cannot be listed.
+    `log_every`: the least time between two reports that policies cannot be listed. `number`: between two lines that say
+    how many are in force.
     """
 
     unanswered: float = 1.0
     absent: float = 15.0
     present: float = 300.0
     log_every: float = 60.0
+    number: float = 5.0
 
 
 PAUSES = Pauses()
@@ -60,7 +62,7 @@ class PolicyWatches:
     """The policies in force, exceptions, and namespaces. One for each process that serves admission.
 
     `beside`: what else runs, until it is cancelled, while the API server serves policies. `on_watch`: gets the caches
-    whenever policies and exceptions are listed in new ones.
+    whenever policies and exceptions are listed in new ones. `says_number`: whether the log says how many are in force.
     """
 
     def __init__(
@@ -69,12 +71,15 @@ class PolicyWatches:
         *,
         beside: Sequence[Beside] = (),
         on_watch: OnWatch | None = None,
+        says_number: bool = True,
         pauses: Pauses = PAUSES,
     ) -> None:
         self._client = client
         self._beside = beside
         self._on_watch = on_watch
+        self._says_number = says_number
         self._pauses = pauses
+        self._changed = asyncio.Event()
         self._settled = asyncio.Event()
         self._problem = "no answer yet"
         self._reads = asyncio.Semaphore(READS)
@@ -123,6 +128,12 @@ class PolicyWatches:
 
     async def run(self) -> None:
         """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            if self._says_number:
+                group.create_task(self._say_number())
+            await self._look_and_watch()
+
+    async def _look_and_watch(self) -> None:
         while True:
             served = await self._served()
             if served is None:
@@ -130,9 +141,22 @@ class PolicyWatches:
             elif PLURAL in served:
                 await self._watch(with_exceptions=EXCEPTION_PLURAL in served)
             else:
+                if self.in_force:
+                    self._changed.set()
                 self._namespaces, self._exceptions, self._asked, self.in_force = None, None, frozenset(), ()
                 self._settled.set()
                 await asyncio.sleep(self._pauses.absent)
+
+    async def _say_number(self) -> None:
+        """Log how many policies are in force whenever that number has changed."""
+        said = None
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if (number := len(self.in_force)) != said:
+                log.info("policies are in force: %d", number)
+                said = number
+                await asyncio.sleep(self._pauses.number)
 
     async def _served(self) -> frozenset[str] | None:
         """What the API server serves of the group; None if there is no answer."""
@@ -189,12 +213,12 @@ class PolicyWatches:
         self._exceptions = exceptions
         self._take(policies)
         self._settled.set()
-        log.info("policies are in force: %d", len(self.in_force))
 
     def _take(self, policies: Informer[JobSetPolicy]) -> None:
         """What the informer has is in force. Namespaces are listed again for annotations that nobody asked for yet."""
         if not policies.synced:
             return
+        self._changed.set()
         self.in_force = tuple(sorted(policies.store.list(), key=lambda policy: policy.metadata.name))
         asked = annotation_keys(self.in_force)
         more = not asked <= self._asked

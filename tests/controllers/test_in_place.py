@@ -289,6 +289,9 @@ def test_after_so_many_restarts_in_place_the_set_is_recreated(status, reported, 
     assert draft.status.restarts_count_towards_max == js.status.restarts_count_towards_max + recreated
     if recreated:
         assert draft.status.last_restart.reason == "InPlaceRestartsUsedUp"
+        [entry] = draft.status.attempt_history
+        assert (entry.reason, entry.attempt) == ("InPlaceRestartsUsedUp", js.status.execution_attempts or 0)
+        assert entry.message.endswith("2 restarts in place have not helped")
         assert attempts(draft) == attempts(Recorder(js)), "no agent is asked to start again"
         [restarting] = [of for of in draft.status.conditions if of.type == keys.RESTARTING]
         assert restarting.message == "recreating all jobs: 2 restarts in place have not helped"

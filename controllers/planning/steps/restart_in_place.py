@@ -23,11 +23,11 @@ from collections.abc import Sequence
 
 from api import keys
 from api.jobset import JobSet
-from api.jobset_status import JobSetStatus
+from api.jobset_status import FailedAttempt, JobSetStatus
 from api.pod import Pod
 from api.restart_agent import awaited
 from controllers.planning import escalation
-from controllers.planning.attempts import counted_in_parts, fail_set, restart_set
+from controllers.planning.attempts import counted_in_parts, fail_set, record_failure, restart_set
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, of_draft
@@ -144,13 +144,23 @@ def _used_up(most: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
 
 
 def _fail(draft: StatusDraft) -> None:
-    fail_set(draft, "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+    reason, message = "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts"
+    _record(draft, reason, message)
+    fail_set(draft, reason, message)
+
+
+def _record(draft: StatusDraft, reason: str, message: str) -> None:
+    """In the history. No Job has failed, and which pod did is not known: its container runs again."""
+    attempt = draft.status.execution_attempts or 0
+    record_failure(draft, FailedAttempt(attempt=attempt, reason=reason, message=message))
 
 
 def _recreate(draft: StatusDraft, left: int, reason: str, why: str) -> None:
     """Restart the whole set, if a restart is left of those that count."""
     if left > 0:
-        restart_set(draft, reason, f"recreating all jobs: {why}", counts=True)
+        message = f"recreating all jobs: {why}"
+        _record(draft, reason, message)
+        restart_set(draft, reason, message, counts=True)
     else:
         _fail(draft)
 

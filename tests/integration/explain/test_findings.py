@@ -16,7 +16,7 @@ import yaml
 from api.gang_objects import build_group
 from api.gangs import forest
 from api.jobset import JobSet
-from app.explain.gather import LEASE
+from app.explain.look_up import LEASE
 from devcluster import audit
 from tests.support.cluster import request
 from tests.support.explain_world import JOBS, LEASES, MERGE, NO_NODE, World, explain, post, report

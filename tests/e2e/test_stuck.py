@@ -141,6 +141,13 @@ def test_a_misspelt_resource(sets: Sets):
         assert "sed 's#nvidia.com/gpus:#nvidia.com/gpu:#' | kubectl replace --force -f -" in sets.explain()
 
 
+def test_a_set_that_holds_the_nodes_itself(sets: Sets):
+    with more_capacity(sets.cluster, ["node-0000", "node-0001"], "nvidia.com/gpu", "8"):
+        sets.apply(manifest({**needing({"nvidia.com/gpu": "5"}), "replicas": 3}))
+        fits = "of the 3 pods of its ReplicatedJob only 2 fit on the nodes at once (1 per node)"
+        wait_cause(sets, "js", fits, "; 2 pods of its own hold them now")
+
+
 def test_a_quota_in_one_line_for_all_jobs(sets: Sets):
     hard = {"requests.cpu": "3"}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "compute"}, "spec": {"hard": hard}}

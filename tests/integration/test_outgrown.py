@@ -10,6 +10,7 @@ from controllers.resources import JOBSETS
 from kube.controller import is_terminal
 from kube.errors import ApiError
 from kube.store import Store
+from tests.support.cluster import request
 from tests.support.jobsets import jobset, rjob
 from tests.support.kube_client import connected
 
@@ -32,9 +33,12 @@ async def test_a_status_for_which_etcd_has_no_room_is_told_in_an_event(jobset_se
     counts = ReplicatedJobStatus(name="workers", ready=1, succeeded=0, failed=0, active=1, suspended=0)
     status = JobSetStatus(replicated_jobs_status=(counts,), ready_jobs="1" * 60 * KIB)
     notes = Notes()
+    assert request(jobset_server, "POST", JOBSETS.path(namespace), large)[0] == 201
     async with connected(jobset_server.kubeconfig) as (client, _):
-        stored = await client.create(JOBSETS, large, type=JobSet, namespace=namespace)
-        executor = Executor(client, Caches(Store(), Store(), Store(), Store()), notes)
+        stored = await client.get(JOBSETS, "train", type=JobSet, namespace=namespace)
+        caches = Caches(Store(), Store(), Store(), Store())
+        caches.jobsets.apply(stored)
+        executor = Executor(client, caches, notes)
         with pytest.raises(ApiError) as refused:
             await executor.execute(stored, Plan(status=status))
     assert refused.value.too_large

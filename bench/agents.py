@@ -36,7 +36,7 @@ from kube.errors import KubeError
 from kube.informer import Informer
 from kube.resources import PODS
 from kube.store import ChangeKind
-from kube.transport import HttpTransport
+from kube.transport import MAX_IN_FLIGHT, HttpTransport
 
 JSON = dict[str, Any]
 Connect = Callable[[], AbstractAsyncContextManager[Client]]
@@ -211,9 +211,17 @@ async def run(kubeconfig: str, namespace: str, jobset: str, *, worker_only: bool
         finally:
             await transport.close()
 
+    turns = asyncio.Semaphore(MAX_IN_FLIGHT)
+
+    @contextlib.asynccontextmanager
+    async def second() -> AsyncIterator[Client]:
+        """As many at once as the other client has requests: one process stands for thousands of machines."""
+        async with turns, connect() as client:
+            yield client
+
     async with connect() as client, asyncio.TaskGroup() as tasks:
         pods = Informer(client, PODS, SeenPod, label_selector=f"{keys.JOBSET_NAME}={jobset}")
-        containers = Containers(client, connect if worker_only else None, namespace, jobset, tasks)
+        containers = Containers(client, second if worker_only else None, namespace, jobset, tasks)
         pods.on_event(containers.seen)
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, containers.fail_one)
         tasks.create_task(pods.run())

@@ -22,7 +22,7 @@ LONGEST_PAUSE = 30.0
 
 
 class NextAttempt(NamedTuple):
-    """How an agent goes on when its attempt is over, without an end of its container.
+    """How an agent continues when its attempt is over, without an end of its container.
 
     `end_worker` returns when nothing of the worker is left. `api` is for the report, since a watch has the connection
     of the other.

@@ -42,7 +42,7 @@ optional:
   IN_PLACE_RESTART             false: start the worker at once and never ask the API server. Then the agent is only a
                                watchdog: it needs no ServiceAccount and none of the required variables; default true
   RESTART_WORKER_ONLY          true: when another pod has failed, the agent starts the worker again itself, and its
-                               container goes on; default false. Main container mode only
+                               container continues; default false. Main container mode only
   IN_PLACE_RESTART_EXIT_CODE   exit code that asks the kubelet to start again, 1 to 255, default {DEFAULT_EXIT_CODE}
   SERVICE_ACCOUNT_DIR          folder with token, ca.crt and namespace, default
                                {SERVICE_ACCOUNT}

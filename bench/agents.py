@@ -78,7 +78,7 @@ class SeenPod(Base, frozen=True, kw_only=True):
 class SimulatedAgent:
     """One run of one agent. `lifted` is called with the attempt when it lets its worker go.
 
-    With `second` the run goes on when its attempt is over.
+    With `second` the run continues when its attempt is over.
     """
 
     def __init__(
@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--kubeconfig", required=True, help="of the cluster")
     parser.add_argument("--namespace", required=True, help="of the JobSet")
     parser.add_argument("--jobset", required=True, help="its name")
-    parser.add_argument("--worker-only", action="store_true", help="agents go on when their attempt is over")
+    parser.add_argument("--worker-only", action="store_true", help="agents continue when their attempt is over")
     options = parser.parse_args()
     with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run(options.kubeconfig, options.namespace, options.jobset, worker_only=options.worker_only))

@@ -71,7 +71,7 @@ def _circumstances(js: JobSet, gates: FeatureGates) -> Hashable:
 def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Job], tuple[Job, ...]] | None:
     """The Jobs that are gone and those that are new. None where these are many, or in another order than the cache's.
 
-    The cache keeps the order, and puts what changes at the end. So up to the next Job that is gone, `now` goes on as
+    The cache keeps the order, and puts what changes at the end. So up to the next Job that is gone, `now` continues as
     `before` does: where that is, is found by bisection, and that it is so, by a comparison of both up to there.
     """
     gone: list[Job] = []

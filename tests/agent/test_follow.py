@@ -55,7 +55,7 @@ def jobset(previous=None, current=None, strategy="InPlaceRestart"):
 
 
 def follow(script, beside=None):
-    """Run to the end of the script; gives what was done and the pauses. `beside`: reports while the watch goes on."""
+    """Run to the end of the script; gives what was done and the pauses. `beside`: reports while the watch continues."""
     done, pauses = [], []
     following = None if beside is None else NextAttempt(lambda: done.append("ended"), beside)
     watcher = JobSetWatcher(script, done.append, pauses.append, following)
@@ -104,7 +104,7 @@ class TestRounds:
 
 
 class TestTheWorkerOnly:
-    """The agent goes on with the next attempt, within the same watch."""
+    """The agent continues with the next attempt, within the same watch."""
 
     def test_two_attempts_in_one_watch(self):
         script, beside = Script([jobset()], [[jobset(None, 0), jobset(0, 0), jobset(0, 1), jobset(1, 1)]]), Script()

@@ -1,4 +1,4 @@
-"""An agent that goes on when its attempt is over, and starts its worker again, against a real API server."""
+"""An agent that continues when its attempt is over, and starts its worker again, against a real API server."""
 
 import os
 import signal

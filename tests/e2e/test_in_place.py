@@ -241,7 +241,7 @@ def test_where_only_workers_start_again_each_agent_makes_one_request(sets, kubel
     victim = next(iter(kubelet.containers.values()))
     victim.kill_worker()
     running(kubelet, attempt=1, but=first.values())
-    assert not any(agents.alive(pid) for pid in first.values()), "no worker goes on with an old attempt"
+    assert not any(agents.alive(pid) for pid in first.values()), "no worker continues an old attempt"
     assert [c.codes for c in kubelet.containers.values() if c is not victim] == [[], [], []]
     assert manager.calls(start, namespace=sets.namespace) == {("patch", "jobsets/status", 200): 2}
     account = f"system:serviceaccount:{sets.namespace}:{agents.ACCOUNT}"

@@ -45,7 +45,7 @@ SAYS: dict[str, tuple[JSON, str]] = {
     "runtime": (group(pod={"runtimeClassName": "gvisor"}), 'pod rejected: RuntimeClass "gvisor" not found'),
     "no-default": (
         claiming("plain"),
-        "claim plain is Pending: it names no StorageClass, and none of the cluster is the default one",
+        "claim plain is Pending: it names no StorageClass, and the cluster has none",
     ),
     "no-class": (
         claiming("bound"),

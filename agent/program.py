@@ -68,7 +68,7 @@ Tell = Callable[[WorkerEvent], None]
 
 
 class Restart(NamedTuple):
-    """The attempt is over, and the agent is to go on: `gone` is set once nothing of the worker is left."""
+    """The attempt is over, and the agent continues: `gone` is set once nothing of the worker is left."""
 
     gone: threading.Event
 

@@ -123,7 +123,7 @@ def _handling(case: Case, since: str) -> tuple[Finding, ...]:
 
 
 def held_up(case: Case) -> tuple[Finding, ...]:
-    """The nodes that hold up a restart: nobody ends the pods of an earlier attempt that are being deleted there."""
+    """The nodes that hold up a restart: pods of an earlier attempt are being deleted there, and nothing ends them."""
     by_node: dict[str, list[SeenPod]] = {}
     for pod in case.facts.ending:
         if pod.spec.node_name in case.facts.nodes_by_name:

@@ -21,7 +21,7 @@ class Agents:
         self._own: dict[str, Own] = {}
 
     def pods(self) -> list[str]:
-        """Names of the pods in which an agent runs: those on a node that has failed may run, but reach nobody."""
+        """Names of the pods in which an agent runs: those on a node that has failed may run, but reach no server."""
         return sorted(name for name, pod in self._server.tables["pods"].live.items() if self._runs_agent(pod))
 
     def _runs_agent(self, pod: Stored) -> bool:

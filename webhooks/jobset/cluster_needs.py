@@ -2,7 +2,7 @@
 
 Without it each pod is refused or waits, and no status says so. It may be created later: a warning. Names are looked up
 on create only, with one small request for each; answers are kept for a while. Nobody is told about what the client has
-no right to look up. ConfigMaps and Secrets are looked up with the rights of the JobSet's author alone: nobody but their
+no right to look up. ConfigMaps and Secrets are looked up with the rights of the JobSet's author alone: only their
 users should be able to read them.
 """
 

@@ -7,6 +7,7 @@ from api.exclusive import topology_of
 from app.explain.case import Case
 from app.explain.facts import Holder, SeenPod
 from app.explain.finding import Finding, Level, counted, listed
+from app.explain.remedies import KEPT_OUT
 
 GUIDE = "docs/concepts/exclusive-placement.md"
 _WORDS = {"kubernetes.io/hostname": "node"}
@@ -62,6 +63,26 @@ def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...
         what = f"there are {counted(len(set(values.values())), word)}; who holds them is not known"
         return (*findings, Finding(level=Level.NOTE, cause="domains", what=what))
     return (*findings, *_classes(leader, values, case.facts.holders, word))
+
+
+def kept_out(case: Case, pod: SeenPod) -> Finding | None:
+    """Which Jobs keep a pod that is not exclusive out of their domains; None if it is not that, or not known."""
+    said = pod.unscheduled
+    if said is None or not KEPT_OUT.search(said.message):
+        return None
+    mine, own = pod.spec.priority or 0, {job.metadata.uid for job in case.facts.jobs or ()}
+    holders = [of for of in case.facts.holders or () if of.exclusive and of.priority == mine]
+    if not holders:
+        return None
+    jobs = counted(len(holders), "exclusive Job", "keeps", "keep")
+    named = listed(sorted(holder.named for holder in holders))
+    what = f"{jobs} other pods of priority {mine} out of the nodes around them: {named}"
+    fix = f"give its ReplicatedJob a priorityClassName of another priority in a new JobSet ({GUIDE})"
+    if own.issuperset(holder.job_uid for holder in holders):
+        what, fix = f"{what}, all of its own JobSet", f"add nodes for it, or {fix}"
+    else:
+        fix = f"wait until one ends, add nodes, or {fix}"
+    return Finding(level=Level.WAITS, cause="kept-out", what=what, fix=fix)
 
 
 def _no_domains(topology: str, word: str, nodes: int) -> Finding:

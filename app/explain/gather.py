@@ -23,7 +23,7 @@ from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenJob, See
 from app.explain.jobset_causes import undefaulted
 from app.explain.nodes import Nodes, SeenNode
 from app.explain.reader import LOOKED_AT, MOST_PAGES, PAGE, TIMEOUT, Reader
-from app.explain.remedies import CLAIMS, MISFIT
+from app.explain.remedies import CLAIMS, KEPT_OUT, MISFIT
 from app.explain.restart_causes import failed_lately
 from app.explain.survey import Survey, lacking, survey
 from controllers.resources import JOBSETS
@@ -126,6 +126,8 @@ class _Gatherer:
         waiting = [pod for pod in leaders if pod.unscheduled]
         if waiting:
             known["holders"] = await self._holders(waiting, known["nodes"])
+        elif any((said := pod.unscheduled) and KEPT_OUT.search(said.message) for pod in pods or ()):
+            known["holders"] = await self._holders([], None)
         if self._js.spec.scheduling is not None:
             known["groups"] = await self._groups()
         return known

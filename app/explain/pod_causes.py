@@ -10,7 +10,7 @@ from api.names import namespaced_job
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from app.explain.case import Case
 from app.explain.claims import unbound
-from app.explain.domains import article, domain_of_job, in_the_way, noun
+from app.explain.domains import article, domain_of_job, in_the_way, kept_out, noun
 from app.explain.facts import SeenPod
 from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
 from app.explain.nodes import Nodes
@@ -157,7 +157,7 @@ def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
     for child in _unready(case, left):
         pods = [pod for pod in case.pods_of(child) if pod.unscheduled]
         if pods and (said := pods[0].unscheduled):
-            lacks = unbound(case, pods[0]) or misfit(case, pods[0])
+            lacks = unbound(case, pods[0]) or _no_place(case, pods[0])
             key = (said.message, lacks.what if lacks else "", _where(pods[0]))
             findings.append(KeyedFinding(child.name, key, partial(_unscheduled, child, pods, lacks)))
     return by_job(findings)
@@ -167,6 +167,12 @@ def _where(pod: SeenPod) -> str:
     """` in rack r3, where its Job is`; empty for pods that may go anywhere."""
     here = domain_of_job([pod], pod.metadata.topology or "")
     return f" in {here}" if here else ""
+
+
+def _no_place(case: Case, pod: SeenPod) -> Finding | None:
+    """What the nodes lack, or whose pods keep it out; what never ends comes first."""
+    lacks = misfit(case, pod)
+    return lacks if lacks is not None and lacks.level is Level.FAULT else kept_out(case, pod) or lacks
 
 
 def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:

@@ -10,11 +10,16 @@ from api.jobset import JobSet
 from api.pod import DEFAULT_SCHEDULER
 from app.explain.facts import SeenPod
 
-SCHEDULER_SAYS = "the scheduler's reason counts the nodes by what is wrong with them"
-"""For a reason that says what to do, or that is not known here."""
+SCHEDULER_SAYS = (
+    "the scheduler's reason counts the nodes by what is wrong with them; kubectl describe node NODE shows one of them"
+)
+"""For a reason that is not known here."""
 
 MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable")
 """What the scheduler says if nodes lack what a pod asks for."""
+
+KEPT_OUT = re.compile("existing pods anti-affinity")
+"""What it says if pods that run keep a pod away by their own anti-affinity."""
 
 CLAIMS = re.compile(r"unbound immediate PersistentVolumeClaims|persistentvolumeclaim \"|storageclass\S* \"")
 """What it says if a claim of the pod has no volume."""
@@ -55,7 +60,81 @@ _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
             f"a claim has no volume: kubectl describe pvc -n {pod.metadata.namespace} says why; kubectl get sc"
         ),
     ),
+    (
+        re.compile("cannot allocate all claims|resourceclaim"),
+        lambda pod, _: (
+            f"it asks for devices by a ResourceClaim: kubectl get resourceclaims -n {pod.metadata.namespace} shows"
+            " which are allocated, kubectl get resourceslices what the nodes offer"
+        ),
+    ),
+    (
+        KEPT_OUT,
+        lambda *_: (
+            "pods that run there keep it out by their podAntiAffinity: wait until they end, or add nodes;"
+            " kubectl get pods -A -o wide shows what runs on which node"
+        ),
+    ),
+    (
+        re.compile("pod anti-affinity"),
+        lambda *_: (
+            "its podAntiAffinity keeps it away from pods that run there: wait until they end, or add nodes;"
+            " kubectl get pods -A -o wide shows what runs on which node"
+        ),
+    ),
+    (
+        re.compile("pod affinity"),
+        lambda pod, _: (
+            "its podAffinity wants it beside pods that it names, and no node has them and room:"
+            f" kubectl get pods -n {pod.metadata.namespace} -o wide --show-labels shows what runs where"
+        ),
+    ),
+    (
+        re.compile("topology spread constraints"),
+        lambda *_: (
+            "its topologySpreadConstraints allow no node now: add nodes where they want more pods, or write"
+            " whenUnsatisfiable: ScheduleAnyway in a new JobSet"
+        ),
+    ),
+    (
+        re.compile("volume node affinity|PersistentVolume's node affinity|volume zone"),
+        lambda pod, _: (
+            f"its volume is tied to other nodes or another zone: kubectl get pvc -n {pod.metadata.namespace} names the"
+            " volume, kubectl describe pv VOLUME its Node Affinity"
+        ),
+    ),
+    (
+        re.compile("persistent volumes to bind|enough free storage"),
+        lambda pod, _: (
+            "no PersistentVolume is free and fits its claim on a node that fits: kubectl get pv; kubectl describe pvc"
+            f" -n {pod.metadata.namespace}"
+        ),
+    ),
+    (
+        re.compile("ReadWriteOncePod"),
+        lambda *_: (
+            "its claim allows one pod at a time (ReadWriteOncePod), and another has it: wait until that one ends, or"
+            " use a claim with ReadWriteMany, or an ephemeral volume for each pod, in a new JobSet"
+        ),
+    ),
+    (
+        re.compile("max volume count"),
+        lambda *_: "the nodes hold as many volumes as they can: wait for other pods to end, or add nodes",
+    ),
+    (
+        re.compile("Too many pods"),
+        lambda *_: (
+            "the nodes run as many pods as they may (kubectl get nodes -o"
+            " custom-columns='NODE:.metadata.name,PODS:.status.allocatable.pods'): wait for others to end, or add nodes"
+        ),
+    ),
     (re.compile(r"Insufficient ([^\s,.]+(?:\.[^\s,.]+)*)"), lambda _, name: _resource(name)),
+    (
+        re.compile("free ports"),
+        lambda *_: (
+            "another pod has its hostPort on each node: wait until one ends, add nodes, or do without hostPort in a new"
+            " JobSet"
+        ),
+    ),
     (
         re.compile("node affinity/selector"),
         lambda pod, _: f"{_selector(pod)}; kubectl get nodes --show-labels shows the labels of the nodes",
@@ -72,7 +151,8 @@ _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
 """What the scheduler says, and what to do, by the pod and what it names. The first that is found counts.
 
 Claims come first: without them the scheduler looks at no node. Of several reasons the one counts that the scheduler
-looks for last, for those nodes have passed everything before: resources, then affinity, taints and cordons.
+looks for last, for those nodes have passed everything before: devices, other pods, volumes, resources, then ports,
+affinity, taints and cordons.
 """
 
 

@@ -356,3 +356,40 @@ def test_explanations_that_all_differ_are_cut():
     text, body = explanation_of(facts(js, jobs, leaders, lease=lease()))
     assert len(body["because"]) == 9
     assert "12 more Jobs (train-workers-8, train-workers-9 and 10 more): waiting for reasons of this kind, too" in text
+
+
+KEPT_OUT = "0/4 nodes are available: 4 node(s) didn't satisfy existing pods anti-affinity rules."
+
+
+def driver(*holders: Holder, message: str = KEPT_OUT, **pod: Any) -> JSON:
+    """What is found about a driver beside an exclusive Job, whose uid is `uid-train-workers-0`."""
+    js = a_set(exclusive(), rjob("driver"))
+    jobs = [started(js, active=1, ready=1), made(job_of(js, 0, "driver"), active=1, ready=0)]
+    waits = made(pod_of(jobs[1], unscheduled=message, **pod))
+    _, body = explanation_of(facts(js, jobs, [waits], holders=holders, lease=lease()))
+    return body["because"][0]
+
+
+def test_a_pod_that_exclusive_jobs_keep_out_waits_for_them_by_name():
+    found = driver(holder("other-0", "node-0"), holder("train-workers-0", "node-2"), holder("low-0", "node-1", -1))
+    assert found["what"] == (
+        "Job train-driver-0: pod train-driver-0-0 is not scheduled: 2 exclusive Jobs keep other pods of priority 0"
+        " out of the nodes around them: default/other-0, default/train-workers-0"
+    )
+    assert found["wayOut"].startswith("wait until one ends, add nodes, or give its ReplicatedJob a priorityClassName")
+    assert [of["what"] for of in found["because"]] == [f"kube-scheduler: {KEPT_OUT.rstrip('.')}"]
+
+
+def test_a_pod_that_its_own_set_keeps_out_never_gets_a_node_by_waiting():
+    found = driver(holder("train-workers-0", "node-0"))
+    assert found["what"].endswith("out of the nodes around them: default/train-workers-0, all of its own JobSet")
+    assert found["wayOut"].startswith("add nodes for it, or give its ReplicatedJob a priorityClassName")
+
+
+@pytest.mark.parametrize(
+    "holders", [(), (holder("low-0", "node-0", -1),), (holder("plain", "node-0", exclusive=False),)]
+)
+def test_what_is_not_known_to_keep_a_pod_out_is_not_named(holders: tuple[Holder, ...]):
+    found = driver(*holders)
+    assert "existing pods anti-affinity" in found["what"]
+    assert found["wayOut"].startswith("pods that run there keep it out by their podAntiAffinity")

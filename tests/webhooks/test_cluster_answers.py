@@ -99,8 +99,11 @@ class TestAnswers:
     @pytest.mark.parametrize(
         ("owner", "words"),
         [
-            (owned_by("JobSet", "other"), "Service s exists and is used as it is; it may not select these pods"),
-            (None, "Service s exists and is used as it is; it may not select these pods"),
+            (
+                owned_by("JobSet", "other"),
+                "Service s exists and is not this JobSet's: pods get DNS names only if it selects them",
+            ),
+            (None, "Service s exists and is not this JobSet's: pods get DNS names only if it selects them"),
             (owned_by("JobSet", "train"), ""),
         ],
     )
@@ -109,7 +112,11 @@ class TestAnswers:
         script = Script({"create services": exists, "get services": there})
         found = await create(script, jobset(network={"subdomain": "s"}))
         assert errors(found) == []
-        assert warnings(found) == ([f"spec.network.subdomain: {words}; choose another name"] if words else [])
+        assert warnings(found) == (
+            [f"spec.network.subdomain: {words}; delete it, or set spec.network.subdomain to another name"]
+            if words
+            else []
+        )
 
     async def test_an_existing_object_that_is_gone_when_it_is_read_is_no_conflict(self):
         assert await create(Script({"create jobs": exists, "create services": exists}), jobset()) == []

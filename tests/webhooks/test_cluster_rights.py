@@ -166,7 +166,10 @@ class TestValues:
             f" is different there, storageClassName is different there, volumeName is different there: {fix}"
         )
         assert response["warnings"] == [
-            "metadata.name: Service train exists and is used as it is; it may not select these pods; choose another name",
+            (
+                "metadata.name: Service train exists and is not this JobSet's: pods get DNS names only if it selects them;"
+                " delete it, or set spec.network.subdomain to another name"
+            ),
             "spec.replicatedJobs[0].name: Job train-workers-0 exists and is not this JobSet's; rename or delete it",
         ]
 

@@ -56,8 +56,8 @@ SERVICE_SHARED = warning(
 )
 SERVICE_FOREIGN = warning(
     "service-foreign",
-    "Service {name} exists and is used as it is; it may not select these pods",
-    "choose another name",
+    "Service {name} exists and is not this JobSet's: pods get DNS names only if it selects them",
+    "delete it, or set spec.network.subdomain to another name",
     source=f"{DOCS}, defect 11",
 )
 

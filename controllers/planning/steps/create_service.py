@@ -26,7 +26,8 @@ def create_service(ctx: Context) -> Partial:
     draft, owner = ctx.draft(), service.metadata.owner
     draft.warn(
         "HeadlessServiceCreationFailed",
-        f"Service {subdomain(js)} exists already and belongs to {owner}: pods of this JobSet get no DNS names."
+        f"Service {subdomain(js)} exists already and belongs to {owner}: pods of this JobSet get DNS names only if it"
+        " selects them."
         " Delete or rename it, or set spec.network.subdomain to a name of its own in a new JobSet",
     )
     return of_draft(draft)

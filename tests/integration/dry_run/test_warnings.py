@@ -128,7 +128,7 @@ class TestOthers:
         async with administrator(server) as client:
             await client.create(SERVICES, {"metadata": meta, "spec": {"clusterIP": "None"}}, namespace=ns)
         found = await ask(manager, ns, network={"subdomain": "shared"})
-        warned = "Service shared exists and is used as it is; it may not select these pods; choose another name"
+        warned = "Service shared exists and is not this JobSet's: pods get DNS names only if it selects them; delete it, or set spec.network.subdomain to another name"
         assert errors(found) == []
         assert warnings(found) == ([] if owner == "train" else [f"spec.network.subdomain: {warned}"])
 

@@ -61,7 +61,7 @@ def named(text: str) -> str:
 
 
 def checked(name: str) -> str:
-    """A name that may stand in a path. Raises `UsageError`."""
+    """The name of an object or a namespace, which may stand in a path. Raises `UsageError`."""
     if not name or dns1123_subdomain(name):
         raise UsageError(f"{name!r} is no name: lower case letters, digits, - and . only")
     return name

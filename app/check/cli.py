@@ -9,6 +9,7 @@ from typing import TextIO
 
 from api.features import FeatureGates, parse_feature_gates
 from api.jobset_policy.exceptions import time_of
+from api.validation import dns1123_label
 from app.commands import Commands, as_command
 from kube.clock import now
 
@@ -100,7 +101,7 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
     add("files", nargs="*", metavar="FILE|DIR|-", help="a file, a directory, or - for standard input")
     add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="the same; repeatable")
     add("-R", "--recursive", action="store_true", help="look into subdirectories too")
-    add("-n", "--namespace", default="", metavar="NAME", help="namespace of manifests that name none")
+    add("-n", "--namespace", default="", type=_namespace, metavar="NAME", help="namespace of manifests that name none")
     add(
         "--feature-gates",
         default="",
@@ -160,6 +161,12 @@ def _pair(text: str) -> tuple[str, str]:
     if not key or not equals:
         raise argparse.ArgumentTypeError(f"{text!r}: write KEY=VALUE")
     return key, value
+
+
+def _namespace(text: str) -> str:
+    if text and (complaints := dns1123_label(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace: {complaints[0]}")
+    return text
 
 
 def colorful(stream: TextIO) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from api.field import ErrorType, FieldError, Layer, Path, Rule
 from api.keys import API_VERSION, GROUP, KIND
 from api.meta import JSON
-from api.validation import byte_length, dns1123_subdomain, label_value, qualified_name
+from api.validation import byte_length, dns1123_label, dns1123_subdomain, label_value, qualified_name
 
 MAX_ANNOTATIONS = 256 * 1024
 """Bytes of all annotations of an object, keys included."""
@@ -111,14 +111,17 @@ def checked(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON]:
     if name_faults := list(_name_faults(metadata)):
         found += name_faults
         kept["name"] = STAND_IN
+    where = _METADATA.at("namespace")
     if not isinstance(kept.get("namespace", ""), str | None):
-        found.append(_text(_METADATA.at("namespace"), kept.pop("namespace")))
+        found.append(_text(where, kept.pop("namespace")))
+    elif own := kept.get("namespace"):
+        found += [NAME.at(where, own, complaint=complaint) for complaint in dns1123_label(own)]
     for key in ("labels", "annotations"):
         faults, good = _pairs(key, metadata.get(key))
         found += faults
         kept |= {key: good} if good else {}
     if namespace and (kept.get("namespace") or namespace) != namespace:
-        found.append(NAMESPACE.at(_METADATA.at("namespace"), kept["namespace"], asked=namespace))
+        found.append(NAMESPACE.at(where, kept["namespace"], asked=namespace))
     elif namespace:
         kept["namespace"] = namespace
     return found, {**obj, "apiVersion": API_VERSION, "kind": KIND, "metadata": kept}

@@ -290,6 +290,17 @@ def test_namespaces_asked_for_must_agree_with_the_manifest(validate, write):
     assert validate("-f", write(GOOD), "-n", "default")[0] == 0
 
 
+def test_a_namespace_has_the_name_of_one(validate, write):
+    body = jobset()
+    body["metadata"]["namespace"] = "Team_A"
+    code, out, _ = validate("-f", write(yaml.safe_dump(body)))
+    assert code == 1
+    assert 'error: metadata.namespace: Invalid value: "Team_A": a lowercase RFC 1123 label must consist of' in out
+    code, _, err = validate("-f", write(GOOD), "-n", "team.a")
+    assert code == 2
+    assert "argument -n/--namespace: 'team.a' is no name of a namespace: a lowercase" in err
+
+
 def test_feature_gates_are_those_of_the_cluster(validate, write):
     body = jobset(failurePolicy={"rules": [{"name": "r", "action": "RestartJob"}]})
     name = write(yaml.safe_dump(body))

@@ -126,3 +126,22 @@ def test_further_fields_are_laid_over():
 def test_a_command_that_is_one_text_is_not_taken_for_its_characters(build: Any):
     with pytest.raises(UnreadableError, match=r"one text: write \['train.py', '--epochs=3'\]"):
         build()
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (
+            lambda: torchrun("t", "i", ["t.py"], node=2),
+            r"torchrun\(\) has no option node; it has nodes, processes, port",
+        ),
+        (lambda: jax("t", "i", ["t.py"], nodes=2, gpus=1), r"jax\(\) has no option gpus, nodes; it has processes"),
+        (
+            lambda: mpi("t", "i", ["t"], workers=2, ssh_secret="k", pods=2),
+            r"mpi\(\) has no option pods; it has workers",
+        ),
+    ],
+)
+def test_a_misspelt_option_is_named_with_those_there_are(build: Any, says: str):
+    with pytest.raises(TypeError, match=says):
+        build()

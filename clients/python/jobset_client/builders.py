@@ -1,7 +1,8 @@
 """JobSets for common frameworks. What comes out is an ordinary `JobSet`: change it, then create it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from typing import Any, TypedDict, Unpack
 
 from jobset_client.base import ObjectMeta
 from jobset_client.errors import UnreadableError
@@ -19,6 +20,17 @@ JSON = Mapping[str, Any]
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 """Source of an environment variable: the completion index of the pod."""
 _SSH = "/root/.ssh"
+
+
+class More(TypedDict, total=False):
+    """What each builder hands to `replicated_job`."""
+
+    replicas: int
+    env: Mapping[str, Any] | None
+    limits: Mapping[str, Any] | None
+    container: JSON | None
+    pod: JSON | None
+    job: JSON | None
 
 
 def jobset(name: str, *replicated_jobs: ReplicatedJob, max_restarts: int = 0, **spec: Any) -> JobSet:
@@ -74,6 +86,14 @@ def address(jobset: str, replicated_job: str, pod: int = 0, *, job: int = 0) -> 
     return f"{jobset}-{replicated_job}-{job}-{pod}.{jobset}"
 
 
+def _refuse_unknown(builder: Callable[..., JobSet], more: More) -> None:
+    """Raise TypeError for an option that is misspelt, under the name of the function that was called."""
+    if unknown := sorted(more.keys() - More.__optional_keys__):
+        own = [of.name for of in signature(builder).parameters.values() if of.kind is of.KEYWORD_ONLY]
+        known = ", ".join([*own, *sorted(More.__optional_keys__)])
+        raise TypeError(f"{builder.__name__}() has no option {', '.join(unknown)}; it has {known}")
+
+
 def torchrun(  # noqa: PLR0913 (keywords)
     name: str,
     image: str,
@@ -83,13 +103,14 @@ def torchrun(  # noqa: PLR0913 (keywords)
     processes: int | str = "auto",
     port: int = 29500,
     max_restarts: int = 0,
-    **more: Any,
+    **more: Unpack[More],
 ) -> JobSet:
     """PyTorch: one pod for each node, with torchrun in it.
 
     `script`: what stands behind torchrun's flags, such as `["train.py", "--epochs=3"]`. `processes`: of each node, a
     number, or auto, gpu or cpu. `more`: as for `replicated_job`.
     """
+    _refuse_unknown(torchrun, more)
     command = [
         "torchrun",
         f"--nnodes={nodes}",
@@ -104,7 +125,7 @@ def torchrun(  # noqa: PLR0913 (keywords)
     return jobset(name, made, max_restarts=max_restarts, coordinator=Coordinator(replicated_job="node"))
 
 
-def jax(  # noqa: PLR0913 (keywords)
+def jax(
     name: str,
     image: str,
     command: Sequence[str],
@@ -112,21 +133,22 @@ def jax(  # noqa: PLR0913 (keywords)
     processes: int = 1,
     port: int = 1234,
     max_restarts: int = 0,
-    env: Mapping[str, Any] | None = None,
-    **more: Any,
+    **more: Unpack[More],
 ) -> JobSet:
     """JAX: one pod for each process.
 
     The program reads JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, and gives them, in this order and
     the last two as numbers, to `jax.distributed.initialize`. `more`: as for `replicated_job`.
     """
+    _refuse_unknown(jax, more)
     group = {
         "JAX_COORDINATOR_ADDRESS": f"{address(name, 'process')}:{port}",
         "JAX_NUM_PROCESSES": processes,
         "JAX_PROCESS_ID": INDEX,
     }
     more["container"] = {"ports": [{"containerPort": port}], **(more.get("container") or {})}
-    made = replicated_job("process", image, command, pods=processes, env={**group, **(env or {})}, **more)
+    more["env"] = {**group, **(more.get("env") or {})}
+    made = replicated_job("process", image, command, pods=processes, **more)
     return jobset(name, made, max_restarts=max_restarts, coordinator=Coordinator(replicated_job="process"))
 
 
@@ -139,13 +161,14 @@ def mpi(  # noqa: PLR0913 (keywords)
     ssh_secret: str,
     slots: int = 1,
     max_restarts: int = 0,
-    **more: Any,
+    **more: Unpack[More],
 ) -> JobSet:
     """Open MPI over SSH: workers that run sshd, and a launcher that runs mpirun once they are ready.
 
     The image has Open MPI and sshd. `ssh_secret` names a Secret with the keys `ssh-privatekey` and `ssh-publickey`,
     mounted at /root/.ssh. The set is completed when the launcher is. `more`: of the workers, as for `replicated_job`.
     """
+    _refuse_unknown(mpi, more)
     keys = [
         {"key": "ssh-privatekey", "path": "id_rsa"},
         {"key": "ssh-publickey", "path": "authorized_keys"},
@@ -158,7 +181,7 @@ def mpi(  # noqa: PLR0913 (keywords)
         return laid | {key: [*laid.get(key, ()), one]}
 
     probe = {"tcpSocket": {"port": 22}, "periodSeconds": 2}
-    worker = {
+    worker: More = {
         **more,
         "pod": with_keys(more.get("pod"), "volumes", volume),
         "container": {"readinessProbe": probe, **with_keys(more.get("container"), "volumeMounts", mount)},

@@ -9,10 +9,11 @@ import contextlib
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cache
 from http import HTTPStatus
 
 from api.features import FeatureGates
-from api.field import ErrorType, FieldError, Layer, Path, Rule
+from api.field import ErrorType, FieldError, Layer, Path, Rule, with_placeholders
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent
@@ -27,8 +28,12 @@ from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 from webhooks.jobset.answers import MORE_WARNINGS, warning_texts
 from webhooks.jobset.cluster import ClusterChecks
+from webhooks.jobset.cluster_claims import MISMATCH
+from webhooks.jobset.cluster_dry_run import JOB_EXISTS, SERVICE_FOREIGN, SERVICE_SHARED
 from webhooks.jobset.cluster_faults import REFUSED, parts_of, refused
 from webhooks.jobset.cluster_needs import RESOURCES
+from webhooks.jobset.cluster_nodes import TOO_LARGE
+from webhooks.jobset.cluster_quota import QUOTA
 from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.engine import Findings
 
@@ -102,6 +107,8 @@ CLUSTER_WARNS = warning(
     "change what it names, or ask who owns that policy or webhook",
     source="admission by others",
 )
+IN_FULL = {rule: rule for rule in (JOB_EXISTS, MISMATCH, QUOTA, TOO_LARGE)} | {SERVICE_SHARED: SERVICE_FOREIGN}
+"""Rules that tell more to who asks with rights of their own, each with the rule by which the manager says the same."""
 
 
 class ServerChecks:
@@ -211,8 +218,9 @@ class ServerChecks:
             if not found.errors or _BY_ADMISSION.search(error.message):
                 said = [fault for fault in _refusal(error) if not (found.errors and _MORE.fullmatch(fault.verbatim))]
         known = warning_texts(found.warnings)
-        new = (text for text in dict.fromkeys(warnings) if text not in known and not MORE_WARNINGS.fullmatch(text))
-        return [*said, *map(_warned, new)], by_us
+        texts = (text for text in dict.fromkeys(warnings) if text not in known and not MORE_WARNINGS.fullmatch(text))
+        new = [warned for warned in map(_warned, texts) if not _found_in_full(warned, found.warnings)]
+        return [*said, *new], by_us
 
     async def _stored(self, namespace: str, name: object) -> JSON | None:
         if not isinstance(name, str) or not name or "/" in name:
@@ -259,9 +267,25 @@ def _as_the_manager_says(
     new = [
         error
         for error in said
-        if error.path not in wrong and not any(text.startswith(error.body) for text in told[error.path])
+        if error.path not in wrong
+        and not any(text.startswith(error.body) for text in told[error.path])
+        and not _found_in_full(error, sure)
     ]
     return Findings(tuple(sure), found.warnings, found.object).and_also(new)
+
+
+def _found_in_full(said: FieldError, found: Sequence[FieldError]) -> bool:
+    """Whether what the manager says is among what was found, there with names and amounts that it does not tell."""
+    text = said.verbatim or said.detail
+    rules = (IN_FULL.get(of.rule) for of in found if of.rule is not None and of.path == said.path)
+    return any(rule is not None and _wording(rule.message).search(text) for rule in rules)
+
+
+@cache
+def _wording(message: str) -> re.Pattern[str]:
+    """Of a rule's message, whatever words it is filled with."""
+    texts = with_placeholders(message, lambda _: "\0").split("\0")
+    return re.compile(".*".join(map(re.escape, texts)), re.DOTALL)
 
 
 def _refusal(error: ApiError) -> list[FieldError]:

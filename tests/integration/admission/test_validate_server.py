@@ -7,8 +7,10 @@ import json
 
 from app import cli
 from tests.support.admission_calls import create, manifest
-from tests.support.cluster import kubectl_apply
+from tests.support.cluster import kubectl_apply, request
 from tests.support.jobsets import JSON, rjob
+
+OTHER = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "other", "uid": "u"}
 
 
 def validated(server, js: JSON, tmp_path, capsys, *words: str) -> tuple[int, JSON]:
@@ -66,3 +68,34 @@ def test_what_admission_warns_about_is_said_once(server, ns, tmp_path, capsys):
     js["spec"]["coordinator"]["replicatedJob"] = js["spec"]["replicatedJobs"][0]["name"]
     code, report = validated(server, js, tmp_path, capsys, "--strict")
     assert (code, len(report["findings"]), report["warnings"]) == (1, 1, 1), report
+
+
+def test_what_only_the_user_may_read_is_not_said_a_second_time_without_it(server, ns, tmp_path, capsys):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "80"}}}
+    pod = {"restartPolicy": "Never", "containers": [container]}
+    js = manifest(ns, rjob("w", pod=pod))
+    meta = {"ownerReferences": [{**OTHER, "controller": True}]}
+    name = js["metadata"]["name"]
+    spec = js["spec"]["replicatedJobs"][0]["template"]["spec"]
+    job = {"metadata": {**meta, "name": f"{name}-w-0"}, "spec": spec}
+    service = {"metadata": {**meta, "name": name}, "spec": {"clusterIP": "None"}}
+    node = {"metadata": {"name": ns}, "status": {"allocatable": {"cpu": "7", "pods": "9"}}}
+    for path, body in (
+        (f"/api/v1/namespaces/{ns}/services", service),
+        (f"/apis/batch/v1/namespaces/{ns}/jobs", job),
+        (f"/api/v1/namespaces/{ns}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": {"cpu": "70"}}}),
+        ("/api/v1/nodes", node),
+    ):
+        status, answer = request(server, "POST", path, body)
+        assert status == 201, answer
+    try:
+        code, report = validated(server, js, tmp_path, capsys)
+    finally:
+        request(server, "DELETE", f"/api/v1/nodes/{ns}")
+    assert code == 0
+    assert sorted((finding["rule"], finding["path"].rpartition(".")[2]) for finding in report["findings"]) == [
+        ("child-job-exists", "name"),
+        ("nodes-too-small", "cpu"),
+        ("quota-too-small", "replicatedJobs[0]"),
+        ("service-shared", "name"),
+    ], report

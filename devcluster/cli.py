@@ -207,6 +207,10 @@ def _up(arguments: argparse.Namespace) -> int:
         qps=arguments.qps,
         audit=not arguments.no_audit,
     )
+    ended = {"failed", "gone", "stale"}
+    for before in cluster.statuses(state_root=arguments.state_dir):
+        if before["name"] == spec.name and before["phase"] in ended:
+            print(f"Cluster {spec.name} had ended. It starts without the objects and logs that it had.")
     found = cluster.up(spec, sources=Sources(assets=arguments.assets), state_root=arguments.state_dir)
     if found.existed:
         print(f"Cluster {spec.name} was already up at {found.server}; its options stay as they are.")

@@ -25,4 +25,6 @@ if [ -n "$("$@" get crd "$crd" --ignore-not-found -o name)" ]; then
         fi
     fi
 fi
-"$@" delete -f "$(dirname "$0")/../manifests/install.yaml" --ignore-not-found
+exec 3>&1
+deleted=$("$@" delete -f "$(dirname "$0")/../manifests/install.yaml" --ignore-not-found | tee /dev/fd/3)
+if [ -z "$deleted" ]; then echo "There was nothing to remove: JobSet is not installed in this cluster."; fi

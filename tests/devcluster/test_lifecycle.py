@@ -130,6 +130,7 @@ def test_cluster_outlives_the_command_line_and_ends_with_its_supervisor(root, bi
     assert cli("kubeconfig", *where).returncode == 1
     # The stale folder is no obstacle.
     answer = cli("up", *where, "--profile", "api", "--assets", str(binaries))
+    assert answer.stdout.startswith("Cluster one had ended. It starts without the objects and logs that it had.\n")
     assert "is up at" in answer.stdout, answer.stderr
     assert cli("down", *where).stdout == "Cluster one is down, its state is removed.\n"
 

@@ -20,6 +20,7 @@ class Kubectl:
         self._notes.touch()
         answers = f"""
             "get crd"*) printf '%s' '{"customresourcedefinition/jobsets" if crd else ""}' ;;
+            "delete -f"*) printf '%s' '{"namespace/jobset-system deleted" if crd else ""}' ;;
             "get jobsets"*) printf '%s\\n' {" ".join(f"'{line}'" for line in [HEADINGS, *sets])} ;;
         """
         self.command = folder / "kubectl"
@@ -40,7 +41,12 @@ def uninstall(kubectl: Kubectl, stdin: int = subprocess.DEVNULL, **variables: st
 def test_without_jobsets_it_does_not_ask(tmp_path: Path, sets: list[str], crd: bool):
     kubectl = Kubectl(tmp_path, sets=sets, crd=crd)
     done = uninstall(kubectl)
-    assert (done.returncode, done.stdout, kubectl.deleted) == (0, "", True), done.stderr
+    says = (
+        "namespace/jobset-system deleted"
+        if crd
+        else "There was nothing to remove: JobSet is not installed in this cluster.\n"
+    )
+    assert (done.returncode, done.stdout, kubectl.deleted) == (0, says, True), done.stderr
 
 
 def test_where_nobody_can_answer_nothing_is_deleted(tmp_path: Path):

@@ -85,6 +85,11 @@ def _field(each: JSON, given: Mapping[str, Mapping[str, str]], address: str) -> 
     return given[found[1]][found[2]]
 
 
+def environment(path: Path) -> dict[str, str]:
+    """Of programs in the folder `path`: they come first, and what PyTorch compiles is kept beside it."""
+    return {"PATH": f"{path}:{os.environ['PATH']}", "TORCH_EXTENSIONS_DIR": str(path.with_name("extensions"))}
+
+
 @contextlib.contextmanager
 def running(
     every: list[LocalPod], file: Path, folder: Path, path: Path, *, started: str = ""
@@ -110,7 +115,8 @@ def running(
     own.mkdir()
     (own / "pip").write_text("#!/bin/sh\n", encoding="utf-8")
     (own / "pip").chmod(0o755)
-    base = {"PATH": f"{own}:{path}:{os.environ['PATH']}", "HOME": str(folder), "TMPDIR": str(folder), MARK: str(folder)}
+    base = environment(path)
+    base |= {"PATH": f"{own}:{base['PATH']}", "HOME": str(folder), "TMPDIR": str(folder), MARK: str(folder)}
     processes: dict[str, subprocess.Popen[str]] = {}
     try:
         for pod in every:

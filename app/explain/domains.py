@@ -75,8 +75,9 @@ def kept_out(case: Case, pod: SeenPod) -> Finding | None:
     if not holders:
         return None
     jobs = counted(len(holders), "exclusive Job", "keeps", "keep")
+    where = "its domain" if len(holders) == 1 else "their domains"
     named = listed(sorted(holder.named for holder in holders))
-    what = f"{jobs} other pods of priority {mine} out of the nodes around them: {named}"
+    what = f"{jobs} other pods of priority {mine} out of {where}: {named}"
     fix = f"give its ReplicatedJob a priorityClassName of another priority in a new JobSet ({GUIDE})"
     if own.issuperset(holder.job_uid for holder in holders):
         what, fix = f"{what}, all of its own JobSet", f"add nodes for it, or {fix}"

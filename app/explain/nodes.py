@@ -215,13 +215,13 @@ class Nodes:
         if not values:
             meant = nearest(key, self._label_keys)
             what = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")
-            return _Lack(what, f"write {meant} for {key}, " if meant else "")
+            return _Lack(what, f"write {meant} for {key} in a new JobSet, " if meant else "")
         if not wanted or not set(wanted).isdisjoint(values):
             return None
         meant = next((close for one in wanted[:NAMED] if (close := nearest(one, values))), "")
         values.sort(key=lambda one: one != meant)
         has = f"nodes have {listed([f'{key}={one}' for one in values])}"
-        return _Lack(has, f"choose a value of {key} that nodes have ({listed(values)}), ", meant)
+        return _Lack(has, f"choose a value of {key} that nodes have ({listed(values)}) in a new JobSet, ", meant)
 
     def _selected(self, spec: SeenSpec) -> bool:
         return any(spec.node_selector.items() <= labels.items() for _, labels, *_ in self._nodes)
@@ -285,7 +285,9 @@ def _untaint(taint: _Taint) -> str:
         return "kubectl get nodes; kubectl describe node NODE says what is wrong with it"
     value = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
     toleration = f"{{key: {taint.key}, {value}, effect: {taint.effect}}}"
-    return f"add to tolerations of the pod template: {toleration}; or kubectl taint node NODE {taint.key}-"
+    return (
+        f"add to tolerations of the pod template in a new JobSet: {toleration}; or kubectl taint node NODE {taint.key}-"
+    )
 
 
 def _offers(resource: str) -> str:

@@ -21,6 +21,7 @@ from app.explain import (
 from app.explain.case import Case, Cause, case
 from app.explain.facts import Facts
 from app.explain.finding import Finding, Found, Level, counted
+from app.explain.remedies import IN_A_NEW, make_again
 
 CAUSES: tuple[Cause, ...] = (
     jobset_causes.finished,
@@ -68,7 +69,8 @@ class Explanation:
     """Why a JobSet is where it is. `state` is a word or two; `root` says it of the whole set.
 
     `headline` is what the first line says beside the state, if anything. The root's level is the worst there is below
-    it, its `since` the earliest of what holds the set up.
+    it, its `since` the earliest of what holds the set up. `new_jobset`: commands that make the set again with a change,
+    where a fix needs that; else empty.
     """
 
     namespace: str
@@ -77,6 +79,7 @@ class Explanation:
     headline: str
     root: Finding
     unseen: tuple[str, ...]
+    new_jobset: str
 
 
 def explain(facts: Facts) -> Explanation:
@@ -98,7 +101,8 @@ def explain(facts: Facts) -> Explanation:
         because=tuple(one.finding for one in found),
         since=min((below.since for below in tree if below.since and below.level is not Level.NOTE), default=""),
     )
-    return Explanation(meta.namespace, meta.name, state, headline, root, facts.unseen)
+    new = make_again(facts.jobset) if any(IN_A_NEW in below.fix for below in tree) else ""
+    return Explanation(meta.namespace, meta.name, state, headline, root, facts.unseen, new)
 
 
 def _found(looked_at: Case) -> list[Found]:

@@ -218,7 +218,7 @@ def for_container(pod: SeenPod, trouble: str) -> str:
     """What to do about a container that does not run. `trouble`: as by `api.pending.trouble`."""
     describe = f"kubectl describe pod -n {pod.metadata.namespace} {pod.name}"
     if _IMAGE.search(trouble):
-        return f"check the name and tag of the image, and imagePullSecrets for a private registry; {describe}"
+        return f"{describe} says more: correct the image or, for a private registry, imagePullSecrets {IN_A_NEW}"
     if _CONFIG.search(trouble):
         return f"create what the message names: a ConfigMap, a Secret, or a key of one; {describe}"
     container = trouble.removeprefix("container ").partition(":")[0]
@@ -229,6 +229,10 @@ def recreate(js: JobSet) -> str:
     """A command that makes a set again with one text replaced: `{old}`, a regular expression, by `{new}`."""
     where = f"{js.metadata.name} -n {js.metadata.namespace}"
     return f"kubectl get jobset {where} -o yaml | sed 's#{{old}}#{{new}}#' | kubectl replace --force -f -"
+
+
+IN_A_NEW = "in a new JobSet"
+"""Stands in a fix that changes a template: the explanation says once how to make such a set."""
 
 
 def make_again(js: JobSet) -> str:

@@ -16,6 +16,8 @@ def text(explanation: Explanation, now: datetime) -> Iterator[str]:
     root = explanation.root
     yield f"{root.what}{_since(root.since, now)}"
     yield from _below(root, "", root.since, now)
+    if explanation.new_jobset:
+        yield f"a new JobSet: {explanation.new_jobset}"
     for what in explanation.unseen:
         yield f"not looked at: {what}"
 
@@ -61,6 +63,7 @@ def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:
         "state": explanation.state,
         "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         **_json(explanation.root),
+        "newJobSet": explanation.new_jobset,
         "notLookedAt": list(explanation.unseen),
     }
 

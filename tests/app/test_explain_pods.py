@@ -374,7 +374,7 @@ def test_a_pod_that_exclusive_jobs_keep_out_waits_for_them_by_name():
     found = driver(holder("other-0", "node-0"), holder("train-workers-0", "node-2"), holder("low-0", "node-1", -1))
     assert found["what"] == (
         "Job train-driver-0: pod train-driver-0-0 is not scheduled: 2 exclusive Jobs keep other pods of priority 0"
-        " out of the nodes around them: default/other-0, default/train-workers-0"
+        " out of their domains: default/other-0, default/train-workers-0"
     )
     assert found["wayOut"].startswith("wait until one ends, add nodes, or give its ReplicatedJob a priorityClassName")
     assert [of["what"] for of in found["because"]] == [f"kube-scheduler: {KEPT_OUT.rstrip('.')}"]
@@ -382,7 +382,7 @@ def test_a_pod_that_exclusive_jobs_keep_out_waits_for_them_by_name():
 
 def test_a_pod_that_its_own_set_keeps_out_never_gets_a_node_by_waiting():
     found = driver(holder("train-workers-0", "node-0"))
-    assert found["what"].endswith("out of the nodes around them: default/train-workers-0, all of its own JobSet")
+    assert found["what"].endswith("out of its domain: default/train-workers-0, all of its own JobSet")
     assert found["wayOut"].startswith("add nodes for it, or give its ReplicatedJob a priorityClassName")
 
 

@@ -110,9 +110,13 @@ def test_a_new_pod_is_only_promised_where_it_need_not_differ_from_the_template(
 @pytest.mark.parametrize(
     ("reason", "message", "says"),
     [
-        ("ErrImagePull", "failed to pull and unpack image: not found", "check the name and tag of the image"),
-        ("ImagePullBackOff", 'Back-off pulling image "trainer:v2"', "imagePullSecrets for a private registry"),
-        ("InvalidImageName", 'Failed to apply default image tag "A B"', "check the name and tag of the image"),
+        ("ErrImagePull", "failed to pull and unpack image: not found", "correct the image or"),
+        (
+            "ImagePullBackOff",
+            'Back-off pulling image "trainer:v2"',
+            "for a private registry, imagePullSecrets in a new JobSet",
+        ),
+        ("InvalidImageName", 'Failed to apply default image tag "A B"', "correct the image or"),
         ("CreateContainerConfigError", 'secret "token" not found', "create what the message names: a ConfigMap"),
         ("CrashLoopBackOff", "back-off 5m0s restarting failed container", "train-workers-0-0 -c init --previous"),
         ("RunContainerError", "failed to start container", "train-workers-0-0 -c init --previous"),
@@ -157,3 +161,16 @@ def test_the_scheduler_of_a_pod_on_a_node_is_not_to_blame():
     what, fix = advice(node="node-1", phase="Pending", containers=[starting], schedulerName="volcano")
     assert what.endswith("is starting on node node-1")
     assert fix == ""
+
+
+@pytest.mark.parametrize(("message", "new"), [("3 node(s) didn't have free ports.", True), ("3 Too many pods.", False)])
+def test_how_to_make_a_new_jobset_is_said_once_where_a_fix_needs_it(message: str, new: bool):
+    js = made(stored(jobset(rjob(replicas=2), namespace="team-a")))
+    jobs = [made(job_of(js, index), active=1, ready=0) for index in range(2)]
+    text, body = explanation_of(
+        facts(js, jobs, [made(pod_of(job, unscheduled=message)) for job in jobs], lease=lease())
+    )
+    says = f"kubectl get jobset train -n team-a -o yaml > train.yaml, change train.yaml, and {REPLACE}" if new else ""
+    assert body["newJobSet"] == says
+    assert text.count("a new JobSet: ") == new
+    assert f"a new JobSet: {says}" in text or not new

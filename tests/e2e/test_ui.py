@@ -162,7 +162,7 @@ async def test_a_browser_shows_sets_as_they_change(sets: Sets, page: Page, tmp_p
         await tab.wait_for("js", "Waiting", "first", "Running", "1 of 2")
         await tab.open(f"{page.base}/#/set/{sets.namespace}/js")
         text = await tab.wait_for("waits for a rack of its own", "hold", "first-workers-0", "Attempt 0")
-        assert "2 exclusive Jobs keep other pods of priority 0 out of the nodes around them" in text
+        assert "2 exclusive Jobs keep other pods of priority 0 out of their domains" in text
         assert "To fix: " in text
         await tab.screenshot(SHOTS / "waits.png")
 

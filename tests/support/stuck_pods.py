@@ -236,13 +236,13 @@ def not_ready(words: str) -> str:
 @stuck(
     "an image that cannot be pulled",
     not_ready('main: ImagePullBackOff: Back-off pulling image "trainer:v2"'),
-    "check the name and tag of the image",
+    "correct the image or, for a private registry",
 )
 def _() -> Facts:
     return not_started(waiting("ImagePullBackOff", 'Back-off pulling image "trainer:v2"'))
 
 
-@stuck("an image with a name that is none", not_ready("main: InvalidImageName: Failed"), "check the name and tag")
+@stuck("an image with a name that is none", not_ready("main: InvalidImageName: Failed"), "correct the image")
 def _() -> Facts:
     return not_started(waiting("InvalidImageName", "Failed"))
 
@@ -303,6 +303,43 @@ def _() -> Facts:
     return about_pod(node="node-1", statuses=[{"name": "main", "ready": False, "state": {"running": {}}}])
 
 
+def kept_out(said: str, *holders: Holder) -> Facts:
+    js = a_set(rjob())
+    job = made(job_of(js, 0), active=1, ready=0)
+    return facts(js, [job], [made(pod_of(job, unscheduled=said))], holders=holders, lease=lease())
+
+
+HELD: JSON = {"priority": 0, "exclusive": True, "ending": False, "namespace": "team-b"}
+
+
+@stuck(
+    "exclusive Jobs around a pod that is not exclusive",
+    f"{NOT_SCHEDULED}2 exclusive Jobs keep other pods of priority 0 out of their domains: team-b/j0, team-b/j1",
+    "wait until one ends, add nodes, or give its ReplicatedJob a priorityClassName",
+)
+def _() -> Facts:
+    said = "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."
+    return kept_out(said, *(Holder(job=f"j{n}", job_uid=f"u{n}", node=f"n{n}", **HELD) for n in range(2)))
+
+
+@stuck(
+    "a port of the node that other pods have",
+    f"{NOT_SCHEDULED}0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports",
+    "do without hostPort in a new JobSet",
+)
+def _() -> Facts:
+    return kept_out("0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports.")
+
+
+@stuck(
+    "a volume in another zone",
+    f"{NOT_SCHEDULED}0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity",
+    "kubectl describe pv VOLUME",
+)
+def _() -> Facts:
+    return kept_out("0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity.")
+
+
 OWN = "Job train-workers-0: waits for a rack of its own: "
 
 
@@ -321,8 +358,7 @@ def exclusive_leader(*holders: Holder, jobs: int = 1, labels: JSON | None = None
     "wait until one ends, add a rack",
 )
 def _() -> Facts:
-    held: JSON = {"priority": 0, "exclusive": True, "ending": False, "namespace": "team-b"}
-    return exclusive_leader(*(Holder(job=f"j{n}", job_uid=f"u{n}", node=f"n{n}", **held) for n in range(2)))
+    return exclusive_leader(*(Holder(job=f"j{n}", job_uid=f"u{n}", node=f"n{n}", **HELD) for n in range(2)))
 
 
 @stuck(

@@ -129,7 +129,8 @@ async function explain(key) {
   let made
   try {
     const found = await get(`${pathOf(key)}/explanation`)
-    made = [tree([found]), found.notLookedAt.map(what => h('p', { class: 'soft' }, `Not looked at: ${what}`))]
+    const again = found.newJobSet ? [h('p', { class: 'soft' }, `A new JobSet: ${found.newJobSet}`)] : []
+    made = [tree([found]), again, found.notLookedAt.map(what => h('p', { class: 'soft' }, `Not looked at: ${what}`))]
   } catch (error) {
     made = [h('p', {}, `No explanation: ${error.message}`)]
   }

@@ -59,7 +59,7 @@ class Hostile:
 
     async def explain(self, _key):
         finding = {"level": "fault", "cause": "c", "what": HTML, "since": "", "wayOut": HTML, "because": []}
-        return {**finding, "because": [finding], "notLookedAt": [HTML]}
+        return {**finding, "because": [finding], "newJobSet": HTML, "notLookedAt": [HTML]}
 
 
 @pytest.mark.slow
@@ -78,7 +78,9 @@ async def test_markup_of_a_stranger_is_text_and_no_policy_is_broken(tmp_path: Pa
             await tab.open(base + place)
             await tab.wait_for("live", HTML)
             if "set/default" in place:
-                await tab.wait_for("Attempt 0", f"To fix: {HTML}", f"Not looked at: {HTML}", f"job {HTML}")
+                await tab.wait_for(
+                    "Attempt 0", f"To fix: {HTML}", f"A new JobSet: {HTML}", f"Not looked at: {HTML}", f"job {HTML}"
+                )
             assert await tab.evaluate("document.querySelectorAll('img, body script, iframe').length") == 0
         refused = await tab.evaluate(
             "(() => { try { document.body.innerHTML = '<b>x</b>'; return 'made' } catch { return 'refused' } })()"

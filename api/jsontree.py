@@ -1,9 +1,17 @@
 """Reading and changing raw JSON without ever raising on a wrong shape. Changed trees share what stays the same."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from api.meta import JSON
+
+_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+
+
+def in_json_words(complaint: object) -> str:
+    """What msgspec says about a value of a wrong type, with the names that JSON has for types."""
+    return re.sub("`([a-z]+)`", lambda name: f"`{_TYPES.get(name[1], name[1])}`", str(complaint))
 
 
 def dig(value: Any, *keys: str | int) -> Any:

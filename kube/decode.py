@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from api.jsontree import without_nulls
+from api.jsontree import in_json_words, without_nulls
 from kube.errors import UnreadableAnswerError
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def decode(type: type[T], data: bytes) -> T:  # noqa: A002 -- what it is
             plain = msgspec.json.encode(without_nulls(msgspec.json.decode(data)))
             result = decoder(hashable).decode(plain)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnreadableAnswerError(str(error)) from error
+        raise UnreadableAnswerError(in_json_words(error)) from error
     return result
 
 
@@ -41,4 +41,4 @@ def convert(type: type[T], value: Any) -> T:  # noqa: A002 -- what it is
     try:
         return msgspec.convert(without_nulls(value), type)
     except msgspec.ValidationError as error:
-        raise UnreadableAnswerError(str(error)) from error
+        raise UnreadableAnswerError(in_json_words(error)) from error

@@ -14,6 +14,7 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 import msgspec
 
+from api.jsontree import in_json_words
 from kube.client import PAGE, Client, ListMeta
 from kube.decode import decode
 from kube.errors import KubeError, TransportError, UnreadableAnswerError, from_status, parse_status
@@ -134,7 +135,9 @@ async def _perform(
     except KubeError as error:
         yield Failed(error)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        yield Failed(TransportError(f"{target.resource}: an answer that is not what the API promises: {error}"))
+        yield Failed(
+            TransportError(f"{target.resource}: an answer that is not what the API promises: {in_json_words(error)}")
+        )
 
 
 def _watch_query(target: Target, state: State, jitter: float) -> tuple[tuple[str, str], ...]:

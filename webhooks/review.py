@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from api.jsontree import dig
+from api.jsontree import dig, in_json_words
 from api.meta import JSON
 
 GROUP = "admission.k8s.io"
@@ -122,7 +122,9 @@ def decode_review(body: bytes) -> Review:
     except RecursionError:
         raise _unreadable("the AdmissionReview is nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise _unreadable(f"cannot read the AdmissionReview: {str(error)[:_MAX_REASON]}", _version(body)) from None
+        raise _unreadable(
+            f"cannot read the AdmissionReview: {in_json_words(error)[:_MAX_REASON]}", _version(body)
+        ) from None
     if not review.request.uid:
         raise _unreadable("cannot read the AdmissionReview: request.uid is empty", review.api_version)
     return review

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from api.jsontree import in_json_words
 from api.meta import JSON
 from app.durations import duration_text, parse_duration
 from app.logs import LogSettingsError, level_name, parse_level, set_level
@@ -74,7 +75,9 @@ def _read(body: bytes) -> tuple[int, float]:
         seconds = parse_duration(asked.duration) if asked.duration else DEFAULT_TIME
         level = parse_level(asked.level)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise LevelError(f'cannot read the body, write {{"level": "debug", "for": "15m"}}: {error}') from None
+        raise LevelError(
+            f'cannot read the body, write {{"level": "debug", "for": "15m"}}: {in_json_words(error)}'
+        ) from None
     except LogSettingsError as error:
         raise LevelError(str(error)) from None
     except ValueError as error:

@@ -295,14 +295,14 @@ class TestUnreadableJobs:
 
     async def test_it_is_not_created_again_and_one_warning_names_it(self):
         blind = Blind(MemoryApi(), jobset(rjob("workers", 2)))
-        blind.jobs.unreadable["ns", "js-workers-0"] = "Expected `int`, got `str` - at `$.status.active`"
+        blind.jobs.unreadable["ns", "js-workers-0"] = "Expected `integer`, got `string` - at `$.status.active`"
         blind.jobs.unreadable["ns", "js-workers-2"] = "not one of the set"
         for _ in range(3):
             await blind.reconcile()
         assert [name for _, name in blind.api.objects("jobs")] == ["js-workers-1"]
         [(kind, _, note)] = [event for event in blind.reported.events if event[1] == "UnreadableJob"]
         assert kind == "Warning"
-        assert note.startswith("job 'js-workers-0' exists and cannot be read: Expected `int`, got `str`")
+        assert note.startswith("job 'js-workers-0' exists and cannot be read: Expected `integer`, got `string`")
         assert "js-workers-2" not in note
 
     async def test_it_is_created_when_it_is_gone(self):
@@ -321,5 +321,5 @@ class TestUnreadableJobs:
             await blind.reconcile()
         [note] = [note for _, reason, note in blind.reported.events if reason == keys.JOB_CREATION_FAILED]
         assert "js-workers-0" in note
-        assert "the API server's answer cannot be read: Expected `int`, got `str` - at `$.status.active`" in note
+        assert "the API server's answer cannot be read: Expected `integer`, got `string` - at `$.status.active`" in note
         assert ("ns", "js-workers-1") in api.objects("jobs"), "the others go on"

@@ -123,5 +123,5 @@ def test_a_job_condition_without_a_time_is_read():
 
 
 def test_what_is_wrong_in_other_ways_is_named_with_its_place():
-    with pytest.raises(UnreadableAnswerError, match=r"Expected `int`, got `str` - at `\$.status.active`"):
+    with pytest.raises(UnreadableAnswerError, match=r"Expected `integer`, got `string` - at `\$.status.active`"):
         decode(Job, b'{"metadata":{"name":null},"status":{"active":"many"}}')

@@ -16,7 +16,7 @@ from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Layer, Path, Rule
 from api.gangs import Forest, shape
 from api.jobset import JobSet, ReplicatedJob
-from api.jsontree import dig, without_nulls
+from api.jsontree import dig, in_json_words, without_nulls
 from api.meta import JSON, Base
 from api.policies import FailurePolicy
 
@@ -32,8 +32,6 @@ UNREADABLE = Rule(
     source="CRD schema",
     layer=Layer.SCHEMA,
 )
-_JSON_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
-
 T = TypeVar("T")
 
 
@@ -287,12 +285,7 @@ def _read(value: Any, kind: type[T], base: Path) -> T:
         what, _, where = str(error).partition(" - at `")
         path = base.at(*_parts(where))
         offending = dig(value, *path.parts[len(base.parts) :])
-        raise Unreadable(UNREADABLE.at(path, offending, what=_in_words(what))) from None
-
-
-def _in_words(what: str) -> str:
-    """What msgspec says of a type, with the names that JSON has for types."""
-    return re.sub("`([a-z]+)`", lambda name: f"`{_JSON_TYPES.get(name[1], name[1])}`", what)
+        raise Unreadable(UNREADABLE.at(path, offending, what=in_json_words(what))) from None
 
 
 def _parts(where: str) -> list[str | int]:

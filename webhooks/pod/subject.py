@@ -6,7 +6,7 @@ The API server has normally decoded the pod before; where it has not, what canno
 import msgspec
 
 from api import exclusive, keys
-from api.jsontree import without_nulls
+from api.jsontree import in_json_words, without_nulls
 from api.meta import JSON, Base, ObjectMeta
 from webhooks.jobset.subject import GENERATED_SUFFIX, Named
 
@@ -88,4 +88,4 @@ def read(pod: JSON) -> Pod:
     try:
         return msgspec.convert(without_nulls(pod), Pod)
     except msgspec.ValidationError as error:
-        raise UnreadablePodError(f"the object is not a pod: {error}") from None
+        raise UnreadablePodError(f"the object is not a pod: {in_json_words(error)}") from None

@@ -49,6 +49,10 @@ class Case:
         ages = ((event, seconds_since(event.last, self.facts.now)) for event in self.facts.warnings)
         return [event for event, age in ages if age is not None and age <= FRESH]
 
+    def without_effect(self, gate: str) -> bool:
+        """Whether the manager has warned that the gate of a field is off."""
+        return any(event.reason == "FeatureGateDisabled" and gate in event.note for event in self.recent_warnings)
+
     @property
     def ends(self) -> list[SeenEvent]:
         """Events about pods that were ended from outside, newest first; a deletion that was cancelled ends none."""

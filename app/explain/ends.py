@@ -12,6 +12,7 @@ from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE,
 
 _MARGIN = 60.0
 """Seconds after its time by which the manager has acted on a failed node."""
+_WITH_GATE = f"start the manager with --feature-gates={GATE}=true"
 _STATES = {
     UNREACHABLE: "unreachable",
     OUT_OF_SERVICE: "out of service",
@@ -104,6 +105,8 @@ def _handling(case: Case, since: str) -> tuple[Finding, ...]:
     policy = policy_of(case.facts.jobset)
     if policy is None:
         what, fix = "spec.failurePolicy.nodeFailure is not set: nothing is done about it", ""
+    elif case.without_effect(GATE):
+        what, fix = f"nothing is done about it: the manager runs without the feature gate {GATE}", _WITH_GATE
     else:
         waited = seconds_since(since, case.facts.now)
         limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds}"
@@ -118,7 +121,7 @@ def _handling(case: Case, since: str) -> tuple[Finding, ...]:
             what, fix = f"the failure policy decides: {limit}", ""
         else:
             what = f"no manager has acted on it: {limit}"
-            fix = f"start the manager with --feature-gates={GATE}=true"
+            fix = _WITH_GATE
     return (Finding(level=Level.NOTE, cause="node-failure-policy", what=what, fix=fix),)
 
 
@@ -173,11 +176,14 @@ def _forced(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]]:
     field, level = "spec.failurePolicy.nodeFailure.forceDeletePods", Level.WAITS
     if policy is None or not policy.force_delete_pods:
         level, what, fix = Level.FAULT, f"{field} is not set: the manager does not delete it", ""
+    elif case.without_effect(GATE):
+        level, fix = Level.FAULT, _WITH_GATE
+        what = f"the manager does not delete it: it runs without the feature gate {GATE}"
     elif waited is not None and waited < policy.after_seconds:
         what, fix = f"the manager deletes it in {age(policy.after_seconds - waited)}: {field} is true", ""
     elif waited is not None and waited < policy.after_seconds + _MARGIN:
         what, fix = f"the manager deletes it now: {field} is true", ""
     else:
         level, what = Level.FAULT, f"no manager has deleted it: {field} is true"
-        fix = f"start the manager with --feature-gates={GATE}=true"
+        fix = _WITH_GATE
     return level, (Finding(level=Level.NOTE, cause="node-failure-policy", what=what, fix=fix),)

@@ -177,7 +177,7 @@ def active_deadline(case: Case, _left: frozenset[str]) -> list[Found]:
     """How long it may still run; or that its deadline has no effect."""
     js, now = case.facts.jobset, case.facts.now
     seconds = js.spec.active_deadline_seconds
-    if seconds is None or not js.status.replicated_jobs_status or _without_effect(case, deadline.GATE):
+    if seconds is None or not js.status.replicated_jobs_status or case.without_effect(deadline.GATE):
         return []
     start = js.status.start_time
     left = deadline.time_left(seconds, start, now.isoformat())
@@ -199,7 +199,7 @@ def start_timeout(case: Case, _left: frozenset[str]) -> list[Found]:
     pods = [] if seconds is None else case.facts.pods or ()
     waits = ((pod, seconds_since(pod.metadata.creation_timestamp or "", now)) for pod in pods if _pending(pod))
     found = max(((pod, waited) for pod, waited in waits if waited is not None), key=itemgetter(1), default=None)
-    if seconds is None or found is None or _without_effect(case, START_TIMEOUT_GATE):
+    if seconds is None or found is None or case.without_effect(START_TIMEOUT_GATE):
         return []
     pod, waited = found
     limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
@@ -212,11 +212,6 @@ def start_timeout(case: Case, _left: frozenset[str]) -> list[Found]:
         fix = f"start the manager with --feature-gates={START_TIMEOUT_GATE}=true"
     since = pod.metadata.creation_timestamp or ""
     return [Found(Finding(level=Level.NOTE, cause="start-timeout", what=what, fix=fix, since=since))]
-
-
-def _without_effect(case: Case, gate: str) -> bool:
-    """Whether the manager has warned that the gate of a field is off; that warning is shown with its fix."""
-    return any(event.reason == "FeatureGateDisabled" and gate in event.note for event in case.recent_warnings)
 
 
 def _pending(pod: SeenPod) -> bool:

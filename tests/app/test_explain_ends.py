@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
+from app.explain.facts import SeenEvent
 from controllers.planning.node_failure import OUT_OF_SERVICE, UNREACHABLE
 from tests.support.explained import MOMENT, NOW, at, causes, event, explanation_of, walk
 from tests.support.stuck import JSON, POD, failed, gone, looping, node, on_node, replaced, restarting, silent_node
@@ -149,3 +152,23 @@ def test_with_force_delete_pods_it_says_when_the_manager_ends_them(ago: float, l
     assert says in text
     assert body["level"] == level
     assert ("--feature-gates=JobSetNodeFailure=true" in text) is (level == "fault")
+
+
+GATE_OFF = event(
+    "FeatureGateDisabled",
+    "spec.failurePolicy.nodeFailure has no effect without the feature gate JobSetNodeFailure: start the manager with"
+    " --feature-gates=JobSetNodeFailure=true",
+)
+
+
+def test_a_manager_without_the_gate_does_nothing_about_a_failed_node():
+    policy = {"nodeFailure": {"afterSeconds": 120}}
+    given = on_node(silent_node(60), failurePolicy=policy)
+    text, _ = explanation_of(replace(given, warnings=(msgspec.convert(GATE_OFF, SeenEvent),)))
+    assert "its Job fails in" not in text
+    assert "nothing is done about it: the manager runs without the feature gate JobSetNodeFailure" in text
+    held = restarting(silent_node(60), GATE_OFF, afterSeconds=120, forceDeletePods=True)
+    text, body = explanation_of(held)
+    assert "the manager deletes it in" not in text
+    assert "the manager does not delete it: it runs without the feature gate JobSetNodeFailure" in text
+    assert body["level"] == "fault"

@@ -25,6 +25,7 @@ from app.explain.nodes import Nodes, SeenNode
 from app.explain.reader import LOOKED_AT, MOST_PAGES, PAGE, TIMEOUT, Reader
 from app.explain.remedies import CLAIMS, KEPT_OUT, MISFIT
 from app.explain.restart_causes import failed_lately
+from app.explain.status_causes import all_completed
 from app.explain.survey import Survey, lacking, survey
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -71,6 +72,8 @@ class _Gatherer:
             known["webhooks"] = await look_up.webhooks(self._read)
         if jobs is not None:
             of = survey(self._js, jobs)
+            if all_completed(of, jobs):
+                known["lease"] = await look_up.lease(self._read)
             known |= await self._about(of)
             if known.get("pods") is not None:
                 known["pods"] += await self._failed(of, jobs)

@@ -17,6 +17,7 @@ from app.explain import (
     pod_causes,
     recovery_causes,
     restart_causes,
+    status_causes,
 )
 from app.explain.case import Case, Cause, case
 from app.explain.facts import Facts
@@ -33,6 +34,7 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.avoided_nodes,
     jobset_causes.unlisted,
     manager_causes.no_manager,
+    status_causes.unreported,
     restart_causes.keeps_failing,
     restart_causes.jobs_keep_failing,
     restart_causes.escalated,

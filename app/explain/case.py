@@ -45,9 +45,15 @@ class Case:
 
     @property
     def recent_warnings(self) -> list[SeenEvent]:
-        """Warnings about the JobSet that are recent, newest first."""
-        ages = ((event, seconds_since(event.last, self.facts.now)) for event in self.facts.warnings)
-        return [event for event, age in ages if age is not None and age <= FRESH]
+        """Warnings about the JobSet that are recent, newest first; none about an earlier one of the same name."""
+        uid = self.facts.jobset.metadata.uid
+        return [
+            event
+            for event in self.facts.warnings
+            if (event.regarding.uid == uid or (not event.regarding.uid and self._newer(event)))
+            and (age := seconds_since(event.last, self.facts.now)) is not None
+            and age <= FRESH
+        ]
 
     def without_effect(self, gate: str) -> bool:
         """Whether the manager has warned that the gate of a field is off."""
@@ -55,8 +61,17 @@ class Case:
 
     @property
     def ends(self) -> list[SeenEvent]:
-        """Events about pods that were ended from outside, newest first; a deletion that was cancelled ends none."""
-        return [event for event in self.facts.ends if not event.note.startswith("Cancelling")]
+        """Events about pods that were ended from outside, newest first; a deletion that was cancelled ends none.
+
+        Pods of an earlier JobSet had the same names: what is older than this one is about those.
+        """
+        return [of for of in self.facts.ends if not of.note.startswith("Cancelling") and self._newer(of)]
+
+    def _newer(self, event: SeenEvent) -> bool:
+        """Whether it happened last while the JobSet was there."""
+        there = seconds_since(self.facts.jobset.metadata.creation_timestamp or "", self.facts.now)
+        ago = seconds_since(event.last, self.facts.now)
+        return there is None or ago is None or ago <= there
 
     def refusals(self, uid: str) -> list[SeenEvent]:
         """Warnings that pods of the Job with this UID were refused, newest first."""

@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 NAMED = 5
 """Objects that one sentence names; the rest is counted."""
@@ -112,6 +112,14 @@ def seconds_since(moment: str, now: datetime) -> float | None:
         return (now - datetime.fromisoformat(moment)).total_seconds()
     except (ValueError, TypeError):
         return None
+
+
+def clock(moment: str, now: datetime) -> str:
+    """`14:05:03Z`, with the date where it was another day; empty for a text that is no RFC 3339 moment."""
+    if seconds_since(moment, now) is None:
+        return ""
+    when = datetime.fromisoformat(moment).astimezone(UTC)
+    return when.strftime("%H:%M:%SZ" if when.date() == now.astimezone(UTC).date() else "%Y-%m-%d %H:%M:%SZ")
 
 
 def age(seconds: float) -> str:

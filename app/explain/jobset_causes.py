@@ -13,7 +13,7 @@ from app.break_glass.switch import State
 from app.explain.case import STALE, Case
 from app.explain.ends import held_up
 from app.explain.facts import SeenPod
-from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, counted, listed, seconds_since
+from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, clock, counted, listed, seconds_since
 from app.explain.remedies import make_again
 from app.explain.restart_causes import attempt, decisive_container
 from controllers.planning import deadline
@@ -326,6 +326,6 @@ def warned(case: Case, _left: frozenset[str]) -> list[Found]:
     for event in case.recent_warnings:
         if event.reason in elsewhere or _DECISION in event.reason:
             continue
-        text = f"Warning {event.reason}, last at {event.last}: {event.note}"
+        text = f"Warning {event.reason}, last at {clock(event.last, case.facts.now)}: {event.note}"
         by_reason.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text))
     return [Found(finding) for finding in list(by_reason.values())[:_MOST_WARNINGS]]

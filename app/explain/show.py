@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from app.explain.finding import Finding, age, seconds_since
+from app.explain.finding import Finding, age, clock, seconds_since
 from app.explain.reasons import Explanation
 
 
@@ -50,9 +50,7 @@ def _since(moment: str, now: datetime) -> str:
     seconds = seconds_since(moment, now)
     if seconds is None:
         return ""
-    when = datetime.fromisoformat(moment).astimezone(UTC)
-    form = "%H:%M:%SZ" if when.date() == now.astimezone(UTC).date() else "%Y-%m-%d %H:%M:%SZ"
-    return f" (since {when.strftime(form)}, {age(seconds)})"
+    return f" (since {clock(moment, now)}, {age(seconds)})"
 
 
 def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:

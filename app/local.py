@@ -184,9 +184,11 @@ def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False)
         install_policies(cluster, webhook_port=port)
     layout = cluster.plan.layout
     argv = _prepared(cluster, layout.root / KEPT, configuration(port, health_port))
+    probe = f"http://127.0.0.1:{health_port}/readyz"
     cluster.keep(KEPT, [*OURSELVES, *argv, *flags])
+    layout.probe(KEPT).write_text(probe)
     log = layout.log(KEPT)
-    _wait_ready(f"http://127.0.0.1:{health_port}/readyz", log, lambda: str(cluster.kept(KEPT).get("ended", "")))
+    _wait_ready(probe, log, lambda: str(cluster.kept(KEPT).get("ended", "")))
     return log
 
 

@@ -29,6 +29,7 @@ from devcluster.components import ADMIN, CLIENTS, Plan, port_names, write_config
 from devcluster.errors import DevclusterError, disk_errors, not_up, require_space
 from devcluster.kept import kept_words
 from devcluster.nodes import create_nodes
+from devcluster.readiness import unready_words
 from devcluster.spec import ClusterSpec, Layout, default_state_root
 from devcluster.supervisor import START_SECONDS, tail
 
@@ -197,7 +198,7 @@ def _describe(layout: Layout) -> dict[str, Any]:
         )
     elif phase == "ready":
         phase = "degraded" if any(not each["process"] for each in kept.values()) else phase
-        status["message"] = kept_words(kept, layout)
+        status["message"] = "\n".join(filter(None, [kept_words(kept, layout), unready_words(kept, layout)]))
     return {
         "name": plan.spec.name,
         "phase": phase,

@@ -139,6 +139,10 @@ class Layout:
         """What runs beside the control plane: for each process a file of its name with its command line."""
         return self.root / "kept"
 
+    def probe(self, name: str) -> Path:
+        """Holds the URL at which a process that is kept says whether it is ready; not there for one without."""
+        return self.kept / f"{name}.url"
+
     def log(self, component: str) -> Path:
         return self.logs / f"{component}.log"
 

@@ -244,6 +244,7 @@ class Facts:
       nodes, what each has. `holders`: Jobs of all JobSets that are on nodes.
     - `lease`: the manager's; without holder where there is none.
     - `manager`: the pod that holds the lease, looked up where Jobs are missing and nothing says why.
+    - `managers`: the manager's pods, looked up where none holds the lease.
     - `quotas`: those that have refused Jobs or pods, by name; None for one that is gone.
     - `webhooks`: whether the mutating webhooks are called, looked up for a set that lacks their defaults.
     - `claims`: of pods that have no node because of them. `storage_classes`: those that there are.
@@ -267,6 +268,7 @@ class Facts:
     holders: tuple[Holder, ...] | None = None
     lease: SeenLease | None = None
     manager: SeenPod | None = None
+    managers: tuple[SeenPod, ...] = ()
     webhooks: State | None = None
     quotas: Mapping[str, SeenQuota | None] = field(default_factory=dict)
     claims: Mapping[str, SeenClaim | None] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from api.meta import Owner, seconds_between
 from api.selectors import of_other_attempts
 from api.topology import NodeMetadata
 from app.explain import look_up
+from app.explain.case import unheld
 from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenJob, SeenPod
 from app.explain.jobset_causes import undefaulted
 from app.explain.nodes import Nodes, SeenNode
@@ -75,6 +76,8 @@ class _Gatherer:
             if all_completed(of, jobs):
                 known["lease"] = await look_up.lease(self._read)
             known |= await self._about(of)
+            if unheld(known.get("lease"), now):
+                known["managers"] = await look_up.managers(self._read)
             if known.get("pods") is not None:
                 known["pods"] += await self._failed(of, jobs)
             refusals = (*known.get("job_warnings", ()), *(known["warnings"] if of.missing else ()))

@@ -11,7 +11,7 @@ from app.explain import look_up
 from app.explain.case import unheld
 from app.explain.finding import Finding, Level, counted
 from app.explain.gather import gather_about
-from app.explain.manager_causes import NO_MANAGER, unmanaged
+from app.explain.manager_causes import UNMANAGED, unmanaged
 from app.explain.reader import TIMEOUT, Reader
 from app.explain.reasons import Explanation, explain
 from app.explain.show import age_of, json_form, one_line
@@ -60,7 +60,7 @@ class Listing:
         read = Reader(client, keys.MANAGER_NAMESPACE)
         lease = None if self._no_manager or not self.bodies else await look_up.lease(read)
         if unheld(lease, wall_clock()):
-            self._no_manager = unmanaged(lease)
+            self._no_manager = unmanaged(lease, await look_up.managers(read))
         self._unseen |= dict.fromkeys(read.unseen)
 
     def write(self, out: TextIO, *, namespaces: bool) -> None:
@@ -84,7 +84,7 @@ class Listing:
 def _apart(explanation: Explanation) -> tuple[Explanation, Finding | None]:
     """What is only about this set, and the finding that no manager runs, which is the same for all."""
     root = explanation.root
-    found = next((below for below in root.because if below.cause == NO_MANAGER), None)
+    found = next((below for below in root.because if below.cause in UNMANAGED), None)
     rest = tuple(below for below in root.because if below is not found)
     return replace(explanation, root=replace(root, because=rest)), found
 

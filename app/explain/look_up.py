@@ -43,6 +43,8 @@ from kube.resources import (
 )
 from manifests.naming import MUTATING_CONFIGURATION
 
+MANAGERS = "control-plane=controller-manager"
+"""Selector of the manager's pods, however they were installed."""
 LEASE = LeaderElectionSettings().resource_name
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events that tell of a pod that is ended from outside."""
@@ -173,3 +175,14 @@ async def manager(read: Reader, lease: SeenLease) -> SeenPod | None:
         read.skip(f"the manager's pod: you may not get pods in namespace {keys.MANAGER_NAMESPACE}")
         return None
     return pod
+
+
+async def managers(read: Reader) -> tuple[SeenPod, ...]:
+    """The manager's pods that have not ended, by name; none where they run outside the cluster or may not be read."""
+    where = keys.MANAGER_NAMESPACE
+    try:
+        pods = read.some(PODS, SeenPod, "the manager's pods", pages=1, namespace=where, label_selector=MANAGERS)
+        return tuple(sorted([pod async for pod in pods if pod.live], key=lambda pod: pod.name))
+    except Forbidden:
+        read.skip(f"the manager's pods: you may not list pods in namespace {where}")
+        return ()

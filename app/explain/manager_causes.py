@@ -1,19 +1,23 @@
 """Causes that are about the manager: none runs, or one runs and does nothing. Pure."""
 
+from collections.abc import Sequence
+
 from api import keys
 from app.explain.case import Case
-from app.explain.facts import SeenLease
+from app.explain.facts import SeenLease, SeenPod
 from app.explain.finding import Finding, Found, Level, age, seconds_since
 
 IDLE = 60.0
 """Seconds within which a manager begins with a set."""
-NO_MANAGER = "no-manager"
+_NONE, _NOT_READY = "no-manager", "manager-not-ready"
+UNMANAGED = (_NONE, _NOT_READY)
+"""Causes of findings that no manager holds the lease: the same for all JobSets."""
 _WHERE = f"-n {keys.MANAGER_NAMESPACE}"
 _START = (
     f"kubectl {_WHERE} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
     f" {_WHERE} scale deployment --all --replicas=1, one whose pods do not work by kubectl {_WHERE} rollout restart"
-    " deployment; on your own machine: make run, or after make demo jobset cluster status. A manager without"
-    " --leader-elect or in another namespace is not seen here"
+    " deployment; on your own machine: make run, or after make demo jobset cluster status, which says as well what one"
+    " that runs and is not ready lacks. A manager without --leader-elect or in another namespace is not seen here"
 )
 """How to get a manager."""
 
@@ -22,20 +26,35 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
     """Nothing is created, restarted or placed while no manager runs."""
     if not case.manager_missing or not left:
         return []
-    return [Found(unmanaged(case.facts.lease, case.facts.jobset.metadata.creation_timestamp or ""))]
+    created = case.facts.jobset.metadata.creation_timestamp or ""
+    return [Found(unmanaged(case.facts.lease, case.facts.managers, created))]
 
 
-def unmanaged(lease: SeenLease | None, created: str = "") -> Finding:
-    """What is said where no manager holds the lease. `created`: RFC 3339, before which a JobSet cannot have waited."""
+def unmanaged(lease: SeenLease | None, managers: Sequence[SeenPod], created: str = "") -> Finding:
+    """What is said where no manager holds the lease: one that is not ready does not take it.
+
+    `created`: RFC 3339, before which a JobSet cannot have waited.
+    """
     renewed = (lease.spec.renew_time if lease else None) or ""
     what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
-    return Finding(
-        level=Level.FAULT,
-        cause=NO_MANAGER,
-        what=f"{what} in namespace {keys.MANAGER_NAMESPACE}: Jobs are neither created nor restarted nor placed",
-        fix=_START,
-        since=max(renewed, created) if renewed else "",
-    )
+    what = f"{what} in namespace {keys.MANAGER_NAMESPACE}: Jobs are neither created nor restarted nor placed"
+    cause, fix = _NONE, _START
+    pod = None if any(of.ready for of in managers) else next(iter(managers), None)
+    if pod is not None and pod.status.phase == "Running" and not pod.trouble:
+        cause, fix = _NOT_READY, _asked(pod.name)
+        what = f"{what}; manager {pod.name} runs and is not ready"
+    elif pod is not None:
+        cause, describe = _NOT_READY, f"kubectl describe pod {_WHERE} {pod.name}"
+        fix = f"kubectl logs {_WHERE} {pod.name} --previous; {describe}" if pod.trouble else describe
+        what = f"{what}; manager {pod.name} does not run: {pod.trouble or pod.status.phase}"
+    since = max(renewed, created) if renewed else ""
+    return Finding(level=Level.FAULT, cause=cause, what=what, fix=fix, since=since)
+
+
+def _asked(pod: str) -> str:
+    """How to ask a manager what it lacks."""
+    path = f"/api/v1/namespaces/{keys.MANAGER_NAMESPACE}/pods/{pod}:8081/proxy/readyz?verbose"
+    return f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs {_WHERE} {pod}'
 
 
 def idle_manager(case: Case) -> Finding | None:
@@ -53,8 +72,4 @@ def idle_manager(case: Case) -> Finding | None:
         what = f"{what}; it is not ready: a right is missing, or a cache is not filled"
     else:
         what = f"{what}: may it list what it reads?"
-    path = f"/api/v1/namespaces/{keys.MANAGER_NAMESPACE}/pods/{holder}:8081/proxy/readyz?verbose"
-    fix = (
-        f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs -n {keys.MANAGER_NAMESPACE} {holder}'
-    )
-    return Finding(level=Level.FAULT, cause="manager-idle", what=what, fix=fix)
+    return Finding(level=Level.FAULT, cause="manager-idle", what=what, fix=_asked(holder))

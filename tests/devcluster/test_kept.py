@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import fcntl
+import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running, statuses
 from devcluster.components import Component, Plan
 from devcluster.kept import FIRST_PAUSE, LONG_RUN, LONGEST_PAUSE, KeptProcesses
+from devcluster.readiness import unready_words
 from devcluster.spec import ClusterSpec, Layout
 from devcluster.supervisor import write_status
 from tests.devcluster.test_lifecycle import alive, cli
@@ -141,6 +144,44 @@ def test_the_status_of_the_cluster_says_that_a_process_does_not_run(kept: Kept, 
     assert "demo  ready" in again
     assert "demo: manager runs again (starts: 2): it ended with exit code 1." in again
     assert "`jobset cluster down --name demo` removes what is left" in cli("status", "--state-dir", str(root)).stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "says"),
+    [
+        (200, "ok", ""),
+        (
+            500,
+            "[-]rights failed: may not list jobs\n[+]crd ok\nreadyz check failed\n",
+            "rights failed: may not list jobs",
+        ),
+        (503, "", "it answers 503"),
+        (None, "", "it does not answer: "),
+    ],
+)
+def test_the_status_says_what_a_process_that_runs_lacks(layout: Layout, code: int | None, body: str, says: str):
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(code or 0)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    layout.kept.mkdir(exist_ok=True)
+    report = {"manager": {"process": 1}, "other": {"process": 2}}
+    with http.server.HTTPServer(("127.0.0.1", 0), Answers) as server:
+        layout.probe("manager").write_text(f"http://127.0.0.1:{server.server_port}/readyz")
+        if code is None:
+            server.server_close()
+        else:
+            threading.Thread(target=server.handle_request).start()
+        words = unready_words(report, layout)
+    assert words.startswith(f"manager runs and is not ready: {says}" if says else "")
+    assert words.endswith(f". Its log: {layout.log('manager')}" if says else "")
+    assert bool(words) is bool(says)
+    assert unready_words({"manager": {"process": None}}, layout) == "", "that it does not run is said elsewhere"
 
 
 def test_the_supervisor_runs_what_is_kept_until_it_stops(cluster: Cluster, layout: Layout, tmp_path: Path):

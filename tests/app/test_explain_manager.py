@@ -1,0 +1,77 @@
+"""What `jobset explain` says where no manager holds the lease: whether one runs, and what it lacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.explain.facts import Facts, SeenPod
+from app.explain.gather import gather
+from kube.client import Client
+from tests.app.test_explain_look_ups import Refusing
+from tests.support.explained import NOW, causes, explanation_of, facts, lease
+from tests.support.stuck import a_set, condition
+
+JSON = dict[str, Any]
+POD = "jobset-controller-manager-0"
+HUNG = {"name": "manager", "ready": False, "state": {"running": {}}}
+CRASHES = {**HUNG, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+
+
+def manager(phase: str = "Running", *, ready: bool = False, container: JSON = HUNG) -> JSON:
+    status = {"phase": phase, "conditions": [condition("Ready", "", status=str(ready))]}
+    labels = {"control-plane": "controller-manager"}
+    meta = {"name": POD, "namespace": "jobset-system", "labels": labels}
+    return {"kind": "Pod", "metadata": meta, "status": {**status, "containerStatuses": [container]}}
+
+
+def unheld(*managers: JSON) -> Facts:
+    return facts(a_set(), lease=lease(ago=600), managers=tuple(msgspec.convert(of, SeenPod) for of in managers))
+
+
+@pytest.mark.parametrize(
+    ("pod", "cause", "says", "fix"),
+    [
+        (manager(), "manager-not-ready", f"; manager {POD} runs and is not ready", f"pods/{POD}:8081/proxy/readyz"),
+        (
+            manager(container=CRASHES),
+            "manager-not-ready",
+            f"manager {POD} does not run: container manager: CrashLoopBackOff",
+            f"kubectl logs -n jobset-system {POD} --previous",
+        ),
+        (
+            manager("Pending"),
+            "manager-not-ready",
+            f"; manager {POD} does not run: Pending",
+            f"to fix: kubectl describe pod -n jobset-system {POD}",
+        ),
+        (manager(ready=True), "no-manager", "nor placed\n", "jobset cluster status"),
+    ],
+)
+def test_a_manager_that_runs_without_the_lease(pod: JSON, cause: str, says: str, fix: str):
+    text, body = explanation_of(unheld(pod))
+    assert causes(body)[0] == cause
+    assert says in text
+    assert fix in text
+
+
+def test_where_no_manager_is_seen_it_is_not_said_that_none_runs():
+    text, body = explanation_of(unheld())
+    assert causes(body)[0] == "no-manager"
+    assert "no manager holds the lease" in text
+    assert "jobset cluster status, which says as well what one that runs and is not ready lacks" in text
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("refused", "cause"), [((), "manager-not-ready"), (("pods",), "no-manager")])
+async def test_the_managers_pods_are_looked_up(refused: tuple[str, ...], cause: str):
+    js = a_set()
+    js["metadata"]["namespace"] = "default"
+    cluster = Refusing(js, manager())
+    cluster.refused = refused
+    found = await gather(Client(cluster), "default", "train", NOW)
+    _, body = explanation_of(found)
+    assert causes(body)[0] == cause
+    assert ("the manager's pods: you may not list pods in namespace jobset-system" in found.unseen) is bool(refused)

@@ -1,5 +1,6 @@
 """Who holds the domains that a leader waits for. Pure."""
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -12,11 +13,13 @@ from app.explain.remedies import KEPT_OUT
 GUIDE = "docs/concepts/exclusive-placement.md"
 _WORDS = {"kubernetes.io/hostname": "node"}
 _VOWELS = "aeiou"
+_PLURAL = re.compile(r"[^aisu]s$")
 
 
 def noun(topology: str) -> str:
-    """What one domain is called: the last part of the label's key."""
-    return _WORDS.get(topology) or topology.rpartition("/")[2]
+    """What one domain is called: the last part of the label's key, without the s of a plural."""
+    word = topology.rpartition("/")[2]
+    return _WORDS.get(topology) or (word[:-1] if _PLURAL.search(word) else word)
 
 
 def article(word: str) -> str:
@@ -65,13 +68,20 @@ def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...
     return (*findings, *_classes(leader, values, case.facts.holders, word))
 
 
-def kept_out(case: Case, pod: SeenPod) -> Finding | None:
-    """Which Jobs keep a pod that is not exclusive out of their domains; None if it is not that, or not known."""
-    said = pod.unscheduled
-    if said is None or not KEPT_OUT.search(said.message):
+def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
+    """Which Jobs keep a pod that is not exclusive out of their domains; None if it is not that, or not known.
+
+    `in_group`: the scheduler need not say so, for it may speak of the first placement only; then those Jobs count that
+    are on nodes which could take the pod.
+    """
+    said, nodes = pod.unscheduled, case.facts.node_offers
+    told = said is not None and KEPT_OUT.search(said.message) is not None
+    if said is None or not (told or (in_group and nodes is not None)):
         return None
+    takers = None if told or nodes is None else nodes.takers(pod.spec)
     mine, own = pod.spec.priority or 0, {job.metadata.uid for job in case.facts.jobs or ()}
-    holders = [of for of in case.facts.holders or () if of.exclusive and of.priority == mine]
+    there = (of for of in case.facts.holders or () if of.exclusive and of.priority == mine)
+    holders = [of for of in there if takers is None or of.node in takers]
     if not holders:
         return None
     jobs = counted(len(holders), "exclusive Job", "keeps", "keep")

@@ -13,7 +13,7 @@ from api import keys
 from api.batch import Owned
 from api.exclusive import topology_of
 from api.gang_status import StoredGroup
-from api.gangs import forest
+from api.gangs import forest, shape
 from api.jobset import JobSet
 from api.meta import Owner, seconds_between
 from api.selectors import of_other_attempts
@@ -121,7 +121,8 @@ class _Gatherer:
         grouped = self._js.spec.scheduling is not None
         misfits = [pod for pod in pods or () if (said := pod.unscheduled) and (grouped or MISFIT.search(said.message))]
         if misfits:
-            known["node_offers"] = offers = await self._offers(misfits, topologies)
+            levels = {group.topology for group in wanted.groups()} if (wanted := shape(self._js)) is not None else set()
+            known["node_offers"] = offers = await self._offers(misfits, topologies | levels)
         unbound = [pod for pod in pods or () if (said := pod.unscheduled) and CLAIMS.search(said.message)]
         known["claims"] = claims = await look_up.claims(self._read, unbound)
         if claims:
@@ -132,7 +133,7 @@ class _Gatherer:
         waiting = [pod for pod in leaders if pod.unscheduled]
         if waiting:
             known["holders"] = await self._holders(waiting, known["nodes"])
-        elif any((said := pod.unscheduled) and KEPT_OUT.search(said.message) for pod in pods or ()):
+        elif any((said := pod.unscheduled) and (grouped or KEPT_OUT.search(said.message)) for pod in pods or ()):
             known["holders"] = await self._holders([], None)
         if self._js.spec.scheduling is not None:
             known["groups"] = await self._groups()

@@ -1,7 +1,7 @@
 """Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, stalled trees. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 
 from api import keys
@@ -11,9 +11,10 @@ from api.gangs import Group
 from api.meta import Condition, find
 from api.stalled_trees import Member, Tree, needed, why_stalled
 from app.explain.case import Case
-from app.explain.domains import noun
+from app.explain.domains import kept_out, noun
 from app.explain.facts import SeenGroups, SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, counted, listed, merged
+from app.explain.group_nodes import levels, paths, why_never
 from app.explain.pod_causes import misfit, pods_are
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
@@ -142,8 +143,9 @@ class _WaitingTree:
             for child in self.unready
         }
         self._jobs = {name: jobs[name] for name in names if name in jobs}
-        self._path = {group.name: path for path, group in _paths(root)}
+        self._path = {path[-1].name: path for path in paths(root)}
         self._tree = self._as_tree()
+        self._never = self._why_never()
 
     @property
     def unplaced(self) -> list[SeenPod]:
@@ -160,7 +162,8 @@ class _WaitingTree:
             return group.template, self._bound(group), why_stalled(self._tree).cause
         below = tuple(self.key(child) for child in group.children)
         lacks = tuple(lacks.what for lacks, _ in self._misfits(group))
-        return group.template, self._bound(group), self._words(group), lacks, below
+        of_tree = tuple(lacks.what for lacks in self._never) if group is self._root else ()
+        return group.template, self._bound(group), self._words(group), lacks, of_tree, below
 
     def whole(self) -> Finding:
         """The tree from its root."""
@@ -170,7 +173,7 @@ class _WaitingTree:
             level = Level.FAULT if why.fault or self._case.manager_missing else Level.WAITS
             because = (Finding(level=level, cause=why.cause, what=why.what, fix=why.fix),)
             return self._finding(self._root, because, cause="gang-waits")
-        because += tuple(self._below(self._root))
+        because += (*self._never, *self._below(self._root))
         fix = "" if any(map(_blocks, because)) else self._fix()
         return self._finding(self._root, because, cause="gang-waits", fix=fix)
 
@@ -204,10 +207,8 @@ class _WaitingTree:
         said, others = self._words(group)
         for text in filter(None, (said, *others)):
             level, fix = Level.WAITS, ""
-            key = next((above.topology for above in self._path[group.name][::-1] if above.topology), "")
-            if text == _NO_DOMAIN and key:
-                fix = f"no node has the label {key}, or none in the domain above: kubectl label node NODE {key}=VALUE"
-                level = Level.FAULT
+            if text == _NO_DOMAIN and not self._never and (labels := levels(self._path[group.name])):
+                level, fix = Level.FAULT, self._no_domain(labels)
             what = f"the scheduler says: {text}{self._level(group, text)}"
             found.append(Finding(level=level, cause="scheduler-said", what=what, fix=fix))
         for lacks, pods in self._misfits(group):
@@ -219,9 +220,30 @@ class _WaitingTree:
         """What no node has that pods of a PodGroup ask for, with those pods."""
         by_what: dict[str, tuple[Finding, list[SeenPod]]] = {}
         for pod in () if group.composite else self._pods(group):
-            if (lacks := misfit(self._case, pod, in_group=True)) is not None:
-                by_what.setdefault(lacks.what, (lacks, []))[1].append(pod)
+            lacks = misfit(self._case, pod, in_group=True)
+            keeps = (
+                None if lacks is not None and lacks.level is Level.FAULT else kept_out(self._case, pod, in_group=True)
+            )
+            for one in filter(None, (keeps, lacks)):
+                by_what.setdefault(one.what, (one, []))[1].append(pod)
         return list(by_what.values())[:2]
+
+    def _why_never(self) -> list[Finding]:
+        """What the nodes lack for it, where the scheduler has tried it."""
+        nodes = self._case.facts.node_offers
+        if nodes is None or self._unreported:
+            return []
+        return why_never(self._root, nodes, {job: pods[0].spec for job, pods in self._of.items() if pods})
+
+    def _no_domain(self, labels: list[str]) -> str:
+        """What to do where no domain is possible, and no label is known to be missing."""
+        if self._case.facts.node_offers is not None:
+            return f"kubectl get nodes -L {','.join(labels)} shows the domains: none has a node that its pods may use"
+        wanted = " ".join(f"{key}=VALUE" for key in labels)
+        return (
+            f"no node has all labels of its levels ({', '.join(labels)}): have an administrator of the cluster run"
+            f" kubectl label node NODE {wanted}, or choose another topology in a new JobSet"
+        )
 
     def _words(self, group: Group) -> tuple[str, tuple[str, ...]]:
         """What the scheduler says of a PodGroup, and what else of its pods, each without its repetitions."""
@@ -282,18 +304,9 @@ class _WaitingTree:
         )
 
     def _fix(self) -> str:
-        if any(_NO_DOMAIN in self._words(group)[0] for group in self._root.walk()):
-            return ""
         key = self._root.topology
         where = f" in one {noun(key)}" if key else ""
         return f"it goes on by itself when there is room for all that has to fit{where}: add nodes or end what is there"
-
-
-def _paths(group: Group, above: Sequence[Group] = ()) -> Iterator[tuple[list[Group], Group]]:
-    """Each group of a tree with those above it, from the root, and itself."""
-    yield [*above, group], group
-    for child in group.children:
-        yield from _paths(child, [*above, group])
 
 
 def _blocks(finding: Finding) -> bool:

@@ -61,7 +61,7 @@ _Node = tuple[str, dict[str, str], tuple[_Taint, ...], Amounts]
 """Name, labels, taints, and what pods may request."""
 
 
-class _Lack(NamedTuple):
+class Lack(NamedTuple):
     """What nodes have instead of a label, the beginning of a fix, and the value that was likely meant."""
 
     what: str = ""
@@ -79,6 +79,8 @@ class Nodes:
         self._label_keys: dict[str, None] = {}
         self._answers: dict[bytes, Finding | None] = {}
         self._fitting: dict[bytes, list[int]] = {}
+        self._largest: dict[tuple[bytes, tuple[str, ...]], int] = {}
+        self._takers: dict[bytes, frozenset[str]] = {}
         for node in nodes:
             self.add(node)
 
@@ -98,13 +100,36 @@ class Nodes:
             name: {key: value for key, value in labels.items() if key in wanted} for name, labels, *_ in self._nodes
         }
 
+    def lack(self, key: str) -> Lack | None:
+        """What there is to say of a label that no node has; None if one has it, or without nodes."""
+        return self._lack(key, ()) if self._nodes else None
+
+    def in_domains(self, keys: Sequence[str]) -> bool:
+        """Whether a node has all of these labels."""
+        return any(labels.keys() >= set(keys) for _, labels, *_ in self._nodes)
+
+    def largest(self, spec: SeenSpec, keys: Sequence[str]) -> int:
+        """How many such pods the largest domain takes while it is idle and all of its nodes work.
+
+        A domain: the nodes that have the same values of all of these labels.
+        """
+        key = shape_of(spec), tuple(keys)
+        if key not in self._largest:
+            needs, room = spec.requests(), Counter[tuple[str, ...]]()
+            for node in self._nodes:
+                name, labels, _, offers = node
+                if labels.keys() >= set(keys) and self._chosen(spec, name, labels) and not _keeps_out(spec, node):
+                    room[tuple(labels[of] for of in keys)] += _times(offers, needs)
+            self._largest[key] = max(room.values(), default=0)
+        return self._largest[key]
+
     def why_none(self, spec: SeenSpec, recreate: str) -> Finding | None:
         """Why no node takes such a pod even when it is idle (FAULT), or how many do (WAITS); None without nodes.
 
         `recreate`: a command that makes the set again with one text replaced, with `{old}` and `{new}` for it.
         The `what` of the finding is a sentence about the pod.
         """
-        key = _shape(spec)
+        key = shape_of(spec)
         if key not in self._answers:
             self._answers[key] = self._why_none(spec, recreate) if self._nodes else None
         return self._answers[key]
@@ -114,7 +139,7 @@ class Nodes:
 
         Each node may have too little for one more though all together have enough.
         """
-        key = _shape(spec)
+        key = shape_of(spec)
         if key not in self._fitting:
             self._fitting[key] = self._room(spec)
         each = self._fitting[key]
@@ -127,6 +152,15 @@ class Nodes:
         fix = "add nodes, or run fewer pods at once: lower replicas or parallelism in a new JobSet"
         fix += "; as it is, the others run when some of its pods have ended"
         return Finding(level=Level.FAULT, cause="too-many-at-once", what=what, fix=fix)
+
+    def takers(self, spec: SeenSpec) -> frozenset[str]:
+        """The names of the nodes that take such a pod while they are idle."""
+        key = shape_of(spec)
+        if key not in self._takers:
+            needs = spec.requests()
+            found = (node for node in self._nodes if self._takes(spec, node) and _holds(node[3], needs))
+            self._takers[key] = frozenset(name for name, *_ in found)
+        return self._takers[key]
 
     def _room(self, spec: SeenSpec) -> list[int]:
         """How many such pods each node takes that takes any, while it is idle."""
@@ -205,23 +239,25 @@ class Nodes:
         what = f"no node meets its required node affinity ({spec.affinity_words})"
         what += f" and has {selector}" if selector else ""
         lacks = (self._lack(of.key, of.values) for of in spec.demands)
-        lack = next((lack for lack in lacks if lack is not None), _Lack())
+        lack = next((lack for lack in lacks if lack is not None), Lack())
         what = f"{what}; {lack.what}" if lack.what else what
         return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=f"{lack.fix}{show}")
 
-    def _lack(self, key: str, wanted: Sequence[str]) -> "_Lack | None":
+    def _lack(self, key: str, wanted: Sequence[str]) -> Lack | None:
         """What nodes have instead of a label with one of these values, or with any; None if a node has it."""
         values = sorted({labels[key] for _, labels, *_ in self._nodes if key in labels})
         if not values:
+            # Of two keys with one prefix the names have to be alike.
             meant = nearest(key, self._label_keys)
+            meant = meant if nearest(key.rpartition("/")[2], [meant.rpartition("/")[2]]) else ""
             what = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")
-            return _Lack(what, f"write {meant} for {key} in a new JobSet, " if meant else "")
+            return Lack(what, f"write {meant} for {key} in a new JobSet, " if meant else "")
         if not wanted or not set(wanted).isdisjoint(values):
             return None
         meant = next((close for one in wanted[:NAMED] if (close := nearest(one, values))), "")
         values.sort(key=lambda one: one != meant)
         has = f"nodes have {listed([f'{key}={one}' for one in values])}"
-        return _Lack(has, f"choose a value of {key} that nodes have ({listed(values)}) in a new JobSet, ", meant)
+        return Lack(has, f"choose a value of {key} that nodes have ({listed(values)}) in a new JobSet, ", meant)
 
     def _selected(self, spec: SeenSpec) -> bool:
         return any(spec.node_selector.items() <= labels.items() for _, labels, *_ in self._nodes)
@@ -256,10 +292,18 @@ def _times(offers: Mapping[str, Amount], needs: Mapping[str, Amount]) -> int:
     return int(min([offers.get("pods", _PODS), *(offers.get(name, 0) // amount for name, amount in needs.items())]))
 
 
-def _shape(spec: SeenSpec) -> bytes:
+def shape_of(spec: SeenSpec) -> bytes:
     """What is the same of pods that fit on the same nodes."""
     shape = (spec.node_selector, spec.affinity, spec.tolerations, spec.containers, spec.init_containers)
     return msgspec.json.encode((*shape, spec.overhead, spec.resources))
+
+
+def _keeps_out(spec: SeenSpec, node: _Node) -> bool:
+    """Whether a taint keeps the pod out that says nothing about the state of the node."""
+    return any(
+        of.effect in _HINDERS and of.key not in _STATES and not spec.tolerates(of.key, of.value, of.effect)
+        for of in node[2]
+    )
 
 
 def _hinders(spec: SeenSpec, node: _Node) -> _Taint | None:

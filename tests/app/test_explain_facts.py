@@ -189,7 +189,7 @@ async def test_groups_are_read_once_for_each_kind_and_only_while_jobs_are_not_re
     assert {*found.groups.there} == {"a", "b"}, "those that it owns"
     plain = Cluster(made(stored(jobset(rjob(replicas=2)))), *jobs, *pods)
     await read(plain)
-    assert len(cluster.asked) == len(plain.asked) + 4, "and the nodes"
+    assert len(cluster.asked) == len(plain.asked) + 5, "and the nodes, and who holds them"
     ready = Cluster(js, *(made(job_of(js, index), active=1, ready=1) for index in range(2)))
     await read(ready)
     assert len(ready.asked) == 3

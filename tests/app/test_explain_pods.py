@@ -183,6 +183,8 @@ def test_without_the_right_to_read_other_namespaces_racks_are_counted():
         ("cloud.google.com/gke-nodepool", "waits for a gke-nodepool of its own"),
         ("kubernetes.io/hostname", "waits for a node of its own"),
         ("example.com/island", "waits for an island of its own"),
+        ("racks", "waits for a rack of its own"),
+        ("example.com/class", "waits for a class of its own"),
     ],
 )
 def test_domains_are_called_by_the_label(topology: str, says: str):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from api import keys
 from tests.support.cluster import DELETE_OPTIONS, request, wait_for
 from tests.support.explained import causes
 from tests.support.gangs import (
@@ -14,10 +15,12 @@ from tests.support.gangs import (
     GATES,
     SCHEDULING,
     TPU,
+    ZONE,
     GangNamespace,
     slices,
     topology,
 )
+from tests.support.jobs import manifest
 from tests.support.manager import ManagerProcess
 
 JSON = dict[str, Any]
@@ -39,13 +42,18 @@ def test_a_gang_that_does_not_fit_is_explained_with_its_level_and_message(gang_n
     lines = text.splitlines()
     rule = "all 3 groups have to fit at once, in one superslice"
     assert lines[1] == f"└ CompositePodGroup {name}: 0 of 6 pods bound; {rule}"
-    assert "0 of 2 pods bound; all 2 pods have to fit at once, in one cube" in lines[2]
+    assert "0 of 2 pods bound; all 2 pods have to fit at once, in one cube" in lines[4]
     short = f"; that is: CompositePodGroup {name} needs 3 groups at once, and there is room for 2"
     assert f"minCount (3) cannot be satisfied: 2 scheduled, 0 remaining{short} in the first of 4 superslices" in text
     assert "nodes are available: 2 Insufficient example.com/tpu" in text
-    assert "to fix: it goes on by itself when there is room for all that has to fit in one superslice" in text
+    assert "the largest superslice holds 4 of its 6 pods: it never fits" in text
     body = gang_namespace.explanation()
-    assert (body["level"], body["notLookedAt"], causes(body)[0]) == ("waits", [], "gang-waits")
+    assert (body["level"], body["notLookedAt"], causes(body)[0]) == ("fault", [], "gang-waits")
+    gang_namespace.fill(*gang_namespace.nodes())
+    gang_namespace.gang(slices(), name="small", scheduling=CUBES_IN_A_SUPERSLICE)
+    gang_namespace.wait_refused(4, "small")
+    fits = "to fix: it goes on by itself when there is room for all that has to fit in one superslice"
+    wait_for(lambda: fits in gang_namespace.explain("small"), last=lambda: gang_namespace.explain("small"))
 
 
 def test_a_label_that_no_node_has(gang_namespace: GangNamespace) -> None:
@@ -54,6 +62,32 @@ def test_a_label_that_no_node_has(gang_namespace: GangNamespace) -> None:
     text = gang_namespace.wait_explained("the scheduler says: no feasible placements found")
     assert "kubectl label node NODE example.com/block=VALUE" in text
     assert gang_namespace.explanation()["level"] == "fault"
+
+
+def test_a_label_that_no_node_has_above_one_that_nodes_have(gang_namespace: GangNamespace) -> None:
+    """The scheduler says only that there is no placement."""
+    scheduling = {**CUBES_IN_A_SUPERSLICE, "schedulingConstraints": topology("example.com/superslice")}
+    gang_namespace.gang(slices(), scheduling=scheduling)
+    gang_namespace.wait_refused(4)
+    text = gang_namespace.wait_explained("no node has a label example.com/superslice at all")
+    assert "kubectl label node NODE example.com/superslice=VALUE" in text
+
+
+@pytest.mark.slow
+def test_a_gang_that_exclusive_jobs_keep_out(gang_namespace: GangNamespace) -> None:
+    """Two Jobs of one pod hold both zones."""
+    apart = slices("apart", pods=1, tpus=1)
+    apart["template"]["metadata"] = {"annotations": {keys.EXCLUSIVE_TOPOLOGY: ZONE}}
+    gang_namespace.apply(manifest(apart, name="first"))
+    gang_namespace.wait_bound(2, "first")
+    gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE)
+    gang_namespace.wait_refused(4)
+    here = gang_namespace.namespace
+    named = f"{here}/first-apart-0, {here}/first-apart-1"
+    gang_namespace.wait_explained(
+        f"2 exclusive Jobs keep other pods of priority 0 out of their domains: {named}",
+        "give its ReplicatedJob a priorityClassName of another priority in a new JobSet",
+    )
 
 
 def test_a_misspelt_resource(gang_namespace: GangNamespace) -> None:

@@ -138,8 +138,14 @@ class SeenEvent(Base, frozen=True, kw_only=True):
         return seen or self.event_time or self.deprecated_last_timestamp or ""
 
 
+class _ClaimResources(Base, frozen=True, kw_only=True):
+    requests: dict[str, Any] = {}
+
+
 class _ClaimSpec(Base, frozen=True, kw_only=True):
     storage_class_name: str | None = None
+    access_modes: tuple[str, ...] = ()
+    resources: _ClaimResources = _ClaimResources()
 
 
 class _ClaimStatus(Base, frozen=True, kw_only=True):
@@ -151,6 +157,12 @@ class SeenClaim(Base, frozen=True, kw_only=True):
 
     spec: _ClaimSpec = _ClaimSpec()
     status: _ClaimStatus = _ClaimStatus()
+
+    @property
+    def asks(self) -> str:
+        """`ReadWriteOnce, 1Gi`: what a volume has to offer."""
+        size = self.spec.resources.requests.get("storage")
+        return ", ".join([*self.spec.access_modes, *([str(size)] if size else [])])
 
 
 class _ClassMeta(Base, frozen=True, kw_only=True):

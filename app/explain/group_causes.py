@@ -11,6 +11,7 @@ from api.gangs import Group
 from api.meta import Condition, find
 from api.stalled_trees import Member, Tree, needed, why_stalled
 from app.explain.case import Case
+from app.explain.claims import unbound
 from app.explain.domains import kept_out, noun
 from app.explain.facts import SeenGroups, SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, counted, listed, merged
@@ -220,7 +221,7 @@ class _WaitingTree:
         """What no node has that pods of a PodGroup ask for, with those pods."""
         by_what: dict[str, tuple[Finding, list[SeenPod]]] = {}
         for pod in () if group.composite else self._pods(group):
-            lacks = misfit(self._case, pod, in_group=True)
+            lacks = unbound(self._case, pod) or misfit(self._case, pod, in_group=True)
             keeps = (
                 None if lacks is not None and lacks.level is Level.FAULT else kept_out(self._case, pod, in_group=True)
             )

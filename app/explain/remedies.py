@@ -21,7 +21,9 @@ MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were 
 KEPT_OUT = re.compile("existing pods anti-affinity")
 """What it says if pods that run keep a pod away by their own anti-affinity."""
 
-CLAIMS = re.compile(r"unbound immediate PersistentVolumeClaims|persistentvolumeclaim \"|storageclass\S* \"")
+CLAIMS = re.compile(
+    r"unbound immediate PersistentVolumeClaims|persistentvolumeclaim \"|storageclass\S* \"|persistent volumes to bind"
+)
 """What it says if a claim of the pod has no volume."""
 
 _IMAGE = re.compile(r": (?:ErrImagePull|ImagePullBackOff|InvalidImageName|ErrImageNeverPull)\b")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from devcluster.cluster import Cluster
 from tests.e2e.test_stuck import claiming, needing, wait_cause
 from tests.support.cluster import MERGE, kubectl, kubectl_apply, more_capacity, request, wait_for
 from tests.support.jobs import Sets, group, manifest
+from tests.support.reader import Reader
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.slow
@@ -103,16 +105,37 @@ def test_a_pod_that_a_taint_evicts(sets: Sets):
         sets.wait_explained("was evicted, because its node got a taint with the effect NoExecute")
 
 
-def test_a_class_whose_provisioner_makes_no_volume(sets: Sets):
-    body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "idle"}}
-    kubectl_apply(sets.cluster, sets.namespace, {**body, "provisioner": "example.com/disk"})
+@contextlib.contextmanager
+def storage_class(sets: Sets, name: str, provisioner: str) -> Iterator[None]:
+    body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name}}
+    kubectl_apply(sets.cluster, sets.namespace, {**body, "provisioner": provisioner})
     try:
+        yield
+    finally:
+        kubectl(sets.cluster, "delete", "storageclass", name)
+
+
+def test_a_class_whose_provisioner_makes_no_volume(sets: Sets):
+    with storage_class(sets, "idle", "example.com/disk"):
         claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}}
         kubectl_apply(sets.cluster, sets.namespace, {**claim, "spec": {**GATHERED, "storageClassName": "idle"}})
         sets.apply(manifest(claiming("data")))
         wait_cause(sets, "js", "StorageClass idle has not made a volume; that is done by example.com/disk")
-    finally:
-        kubectl(sets.cluster, "delete", "storageclass", "idle")
+
+
+def test_a_misspelt_class_of_a_claim_that_the_set_makes(sets: Sets, tmp_path: Path):
+    """What explain says to run gives the claim the class that was meant, which makes no volumes."""
+    container = {"name": "main", "image": "busybox", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    template = {"metadata": {"name": "data"}, "spec": {**GATHERED, "storageClassName": "manuals"}}
+    with storage_class(sets, "manual", "kubernetes.io/no-provisioner"):
+        policies = [{"templates": [template]}]
+        sets.apply(manifest(group(pod={"containers": [container]}), volumeClaimPolicies=policies))
+        wait_cause(sets, "js", "claim data-js is Pending: there is no StorageClass manuals", "did you mean manual?")
+        [fix] = [found for line in sets.explain().splitlines() if (found := line.partition("to fix: ")[2])]
+        code, said = Reader(sets.cluster, sets.namespace, tmp_path).run(fix.partition("; or have")[0])
+        assert code == 0, said
+        wait_cause(sets, "js", "no PersistentVolume of StorageClass manual is free and fits (ReadWriteOnce, 1Gi)")
+        kubectl(sets.cluster, "delete", "jobset", "js", "-n", sets.namespace)
 
 
 def test_jobs_and_pods_that_the_namespace_refuses(sets: Sets):

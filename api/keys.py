@@ -57,6 +57,20 @@ AWAITS_LEADER = "jobset.sigs.k8s.io/awaits-leader"
 AVOIDED_NODES = "jobset.sigs.k8s.io/avoided-nodes"
 """Annotation of a Job: names of the nodes that its pods keep away from, with commas. Not known to the Go JobSet."""
 
+OUR_PREFIXES = ("jobset.sigs.k8s.io/", "alpha.jobset.sigs.k8s.io/")
+"""What the key of every label and annotation of JobSets begins with."""
+SET_BY_USERS = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, DISABLE_IN_PLACE_RESTART)
+"""Keys of our own that users write."""
+OUR_KEYS = frozenset(
+    {
+        *SET_BY_USERS, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME, RESTART_ATTEMPT, JOB_RESTART_ATTEMPT,
+        REPLICATED_JOB_REPLICAS, GLOBAL_REPLICAS, JOB_INDEX, JOB_KEY, JOB_GLOBAL_INDEX, GROUP_NAME, GROUP_REPLICAS,
+        JOB_GROUP_INDEX, COORDINATOR, PRIORITY, NAMESPACED_JOB, NO_SCHEDULE_TAINT, EXECUTION_ATTEMPT,
+        IN_PLACE_RESTART_ATTEMPT, AWAITS_LEADER, AVOIDED_NODES,
+    }
+)  # fmt: skip
+"""All keys of labels and annotations with our prefixes that this program or the Go JobSet writes or reads."""
+
 # Condition types.
 COMPLETED = "Completed"
 FAILED = "Failed"

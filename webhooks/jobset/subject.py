@@ -42,9 +42,10 @@ class Named(Base, frozen=True, kw_only=True):
 
 
 class Annotated(Base, frozen=True, kw_only=True):
-    """Metadata of a template as far as placement goes."""
+    """Metadata of a template as far as admission reads it."""
 
     annotations: dict[str, str] = {}
+    labels: JSON = {}
 
 
 class ClaimMeta(Base, frozen=True, kw_only=True):

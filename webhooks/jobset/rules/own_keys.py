@@ -1,0 +1,59 @@
+"""Labels and annotations with JobSet's own prefixes that mean nothing to it: misspelt ones. Warnings only. Pure.
+
+See docs/reference/validation.md#labels-and-annotations.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+
+from api.field import ErrorType, FieldError, Path, Rule, Severity
+from api.keys import OUR_KEYS, OUR_PREFIXES, SET_BY_USERS
+from api.suggest import nearest
+from api.validation import MAX_LABEL
+from webhooks.jobset.subject import Subject
+
+MOST = 8
+"""Keys of one set that are named: as many as an answer has warnings."""
+LONGEST = max(map(len, OUR_PREFIXES)) + MAX_LABEL
+"""Characters of a key: a longer one is an error of its own."""
+
+UNKNOWN = Rule(
+    id="unknown-key",
+    type=ErrorType.INVALID,
+    message="no key of JobSet: it has no effect",
+    fix="{guess}",
+    source="docs/reference/validation.md#labels-and-annotations",
+    severity=Severity.WARNING,
+)
+
+
+def known(js: Subject) -> Iterator[FieldError]:
+    """Keys with our prefixes on the JobSet, on Job templates and pod templates. Keys of others are not looked at."""
+    yield from islice((UNKNOWN.at(path.at(key), guess=partial(_meant, key)) for path, key in _unknown(js)), MOST)
+
+
+def _unknown(js: Subject) -> Iterator[tuple[Path, str]]:
+    meta = js.js.metadata
+    own: list[tuple[Path, str, Iterable[str]]] = [
+        (Path(("metadata",)), "annotations", meta.annotations),
+        (Path(("metadata",)), "labels", meta.labels),
+    ]
+    for entry in js.entries:
+        for path, on in ((entry.path.at("template"), entry.template), (entry.pod_path, entry.job.template)):
+            own.append((path.at("metadata"), "annotations", on.metadata.annotations))
+            own.append((path.at("metadata"), "labels", on.metadata.labels))
+    for path, field, found in own:
+        for key in found:
+            if key.startswith(OUR_PREFIXES) and key not in OUR_KEYS and len(key) <= LONGEST:
+                yield path.at(field), key
+
+
+def _meant(key: str) -> str:
+    """The key that its author likely meant, compared without the prefixes, which are alike."""
+    name = key.rpartition("/")[2]
+    for keys in (SET_BY_USERS, sorted(OUR_KEYS)):
+        names = {known.rpartition("/")[2]: known for known in keys}
+        if close := nearest(name, names):
+            return f"did you mean {names[close]}?"
+    return f"those that users write are {', '.join(sorted(SET_BY_USERS))}"

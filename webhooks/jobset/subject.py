@@ -36,9 +36,15 @@ T = TypeVar("T")
 
 
 class Named(Base, frozen=True, kw_only=True):
-    """A volume, or a mount of one."""
+    """A mount of a volume."""
 
     name: str = ""
+
+
+class Volume(Named, frozen=True, kw_only=True):
+    """A volume of a pod."""
+
+    empty_dir: Any = None
 
 
 class Annotated(Base, frozen=True, kw_only=True):
@@ -65,6 +71,7 @@ class Container(Base, frozen=True, kw_only=True):
     """A container as far as admission reads it."""
 
     name: str = ""
+    image: Any = ""
     command: tuple[Any, ...] = ()
     ports: tuple[Port, ...] = ()
     restart_policy: str = ""
@@ -77,7 +84,7 @@ class PodSpec(Base, frozen=True, kw_only=True):
 
     automount_service_account_token: bool | None = None
     restart_policy: str = ""
-    volumes: tuple[Named, ...] = ()
+    volumes: tuple[Volume, ...] = ()
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
 

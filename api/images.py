@@ -1,0 +1,83 @@
+"""Image references as the kubelet reads them: the grammar of the OCI distribution project, written down here. Pure.
+
+[HOST[:PORT]/]PATH[:TAG][@ALGORITHM:DIGEST]
+"""
+
+import re
+
+LONGEST = 600
+"""Characters of a reference that is read: name, tag and digest have less together."""
+_MAX_NAME = 255
+_HEX = {"sha256": 64, "sha384": 96, "sha512": 128}
+_PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
+_LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
+_HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?")
+_PATH = re.compile(rf"{_PART}(?:/{_PART})*")
+_TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ID = re.compile(r"[0-9a-f]{64}")
+
+
+def fault(image: str) -> str:
+    """Why no kubelet can pull what a text names; empty for a good reference."""
+    if len(image) > LONGEST:
+        return "it is too long"
+    if any(char.isspace() for char in image):
+        return "it has a blank in it"
+    if _SCHEME.match(image):
+        return "it is a URL"
+    rest, at, digest = image.partition("@")
+    name, colon, tag = _tagged(rest)
+    return (_digest_fault(digest) if at else "") or (_tag_fault(tag) if colon else "") or _name_fault(name)
+
+
+def meant(image: str) -> str:
+    """A good reference that a bad one is likely a slip of; empty where there is none."""
+    if len(image) > LONGEST:
+        return ""
+    plain = _SCHEME.sub("", "".join(image.split()), count=1)
+    name, colon, tag = _tagged(plain.partition("@")[0])
+    end = plain[len(name + colon + tag) :]
+    guesses = (plain, f"{name.lower()}{colon}{tag}{end}", f"{name.lower()}{end}" if colon and not tag else "")
+    return next((guess for guess in guesses if guess and guess != image and not fault(guess)), "")
+
+
+def _tagged(text: str) -> tuple[str, str, str]:
+    """Name, colon and tag: a colon before the last slash is that of a port."""
+    path, slash, last = text.rpartition("/")
+    name, colon, tag = last.partition(":")
+    return path + slash + name, colon, tag
+
+
+def _tag_fault(tag: str) -> str:
+    if not tag:
+        return "the tag is missing"
+    return "" if _TAG.fullmatch(tag) else f'"{tag}" is no tag'
+
+
+def _name_fault(name: str) -> str:
+    if _ID.fullmatch(name):
+        return "it is an image's id, which no registry serves"
+    host, slash, path = name.partition("/")
+    upper = host != host.lower()
+    if not slash or not (upper or "." in host or ":" in host or host == "localhost"):
+        host, path = "", name
+    if host and not _HOST.fullmatch(host):
+        return f'"{host}" is no host of a registry'
+    if host and upper and not ("." in host or ":" in host):
+        return f'"{host}", for its upper case, is read as the host of a registry'
+    if path != path.lower():
+        return "a repository is written in lower case"
+    if not _PATH.fullmatch(path) or len(name) > _MAX_NAME:
+        return "it is not of the form HOST/PATH:TAG"
+    return ""
+
+
+def _digest_fault(digest: str) -> str:
+    algorithm, _, text = digest.partition(":")
+    digits = _HEX.get(algorithm)
+    if digits is None:
+        return f"a digest begins with one of {', '.join(f'{known}:' for known in _HEX)}"
+    if not re.fullmatch(rf"[0-9a-f]{{{digits}}}", text):
+        return f"a digest of {algorithm} has {digits} digits of 0-9 and a-f"
+    return ""

@@ -1,0 +1,98 @@
+"""What the API server stores in a pod template and no kubelet can run. Warnings only. Pure.
+
+See docs/reference/validation.md#containers.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from typing import Any
+
+from api import images
+from api.field import ErrorType, FieldError, Path, Rule, Severity, quote, render_value
+from api.quantity import parse_quantity
+from api.suggest import nearest
+from webhooks.jobset.command_lines import as_list
+from webhooks.jobset.subject import Container, Entry, Subject
+
+MOST = 8
+"""Findings about one set: as many as an answer has warnings."""
+_MEDIA = ("Memory", "HugePages")
+_HUGE = "HugePages-"
+
+IMAGE = Rule(
+    id="image-form",
+    type=ErrorType.INVALID,
+    message="no kubelet can pull this: {why}",
+    fix="{guess}",
+    source="docs/reference/validation.md#containers",
+    severity=Severity.WARNING,
+)
+COMMAND = Rule(
+    id="command-one-word",
+    type=ErrorType.INVALID,
+    message="this names one program with blanks in its name",
+    fix="write {items}",
+    source="docs/reference/validation.md#containers",
+    severity=Severity.WARNING,
+)
+MEDIUM = Rule(
+    id="empty-dir-medium",
+    type=ErrorType.INVALID,
+    message="no kubelet knows this medium: the pod never starts",
+    fix="{guess}",
+    source="docs/reference/validation.md#containers",
+    severity=Severity.WARNING,
+)
+
+
+def runnable(js: Subject) -> Iterator[FieldError]:
+    """Images, commands and media of all pods, as far as an answer can name them."""
+    yield from islice((error for entry in js.entries for error in _of_pod(entry)), MOST)
+
+
+def _of_pod(entry: Entry) -> Iterator[FieldError]:
+    pod, path = entry.job.template.spec, entry.pod_path.at("spec")
+    for key, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
+        for i, container in enumerate(containers):
+            yield from _of_container(path.at(key, i), container)
+    for i, volume in enumerate(pod.volumes):
+        medium = volume.empty_dir.get("medium") if isinstance(volume.empty_dir, dict) else None
+        if isinstance(medium, str) and not _is_medium(medium):
+            yield MEDIUM.at(path.at("volumes", i, "emptyDir", "medium"), medium, guess=partial(_meant_medium, medium))
+
+
+def _of_container(path: Path, container: Container) -> Iterator[FieldError]:
+    image = container.image
+    if isinstance(image, str) and image and (why := images.fault(image)):
+        yield IMAGE.at(path.at("image"), image, why=why, guess=partial(_meant_image, image))
+    words = container.command
+    if len(words) == 1 and _is_a_line(words[0]):
+        yield COMMAND.at(path.at("command", 0), words[0], items=partial(_items, words[0]))
+
+
+def _is_a_line(word: Any) -> bool:
+    """Whether a command of one word is likely a command line: there is no program of that name."""
+    return isinstance(word, str) and any(char.isspace() for char in word.strip())
+
+
+def _items(line: str) -> str:
+    """The list to write for a command line."""
+    try:
+        return f"[{', '.join(map(render_value, as_list('command', line)))}]"
+    except ValueError:
+        return "each word as an item, or sh, -c and the line"
+
+
+def _meant_image(image: str) -> str:
+    meant = images.meant(image)
+    return f"did you mean {quote(meant)}?" if meant else "write HOST/PATH:TAG, such as docker.io/library/python:3.13"
+
+
+def _is_medium(text: str) -> bool:
+    return text in {"", *_MEDIA} or (text.startswith(_HUGE) and parse_quantity(text.removeprefix(_HUGE)) is not None)
+
+
+def _meant_medium(text: str) -> str:
+    meant = nearest(text, _MEDIA)
+    return f"did you mean {quote(meant)}?" if meant else "write Memory, or leave it out for the node's disk"

@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from api.features import FeatureGates
-from api.field import FieldError, render_value
+from api.field import FieldError, Path, render_value
+from api.jsontree import dig
 from api.meta import JSON
 from app.check.documents import Document
 from app.check.findings import Finding, located
@@ -19,6 +20,8 @@ from app.check.object_checks import checked
 from app.check.trees import DUPLICATE_KEY, Fault
 from app.engine import crd_schema, engine
 from webhooks.jobset.engine import Findings
+from webhooks.jobset.rules import names
+from webhooks.jobset.rules.blame import own_name
 
 _TWO_SENTENCES = {"subdomain-form", "child-resource-name"}
 """Rules that the API server has two sentences for, with one remedy."""
@@ -104,7 +107,33 @@ def placed(document: Document, findings: Findings | None = None) -> list[Finding
     errors = _each_once((*findings.errors, *findings.warnings)) if findings else []
     texts = [located(document, fault.error, fault.span) for fault in document.faults]
     unread = {fault.error.path for fault in document.faults if fault.error.rule is not DUPLICATE_KEY}
-    return [*texts, *(located(document, _with_our_flag(error)) for error in errors if error.path not in unread)]
+    left = [error for error in errors if error.path not in unread]
+    return [*texts, *(_located(document, error, findings) for error in _blamed_once(left, findings))]
+
+
+def _located(document: Document, error: FieldError, findings: Findings | None) -> Finding:
+    """The finding at its place; at the JobSet's name where that alone makes the names of Jobs wrong."""
+    own = None if findings is None else _name_to_blame(error, findings.object)
+    span = document.place.nearest(own.parts)[0].pointed(at_key=False) if own else None
+    return located(document, _with_our_flag(error), span)
+
+
+def _blamed_once(errors: Sequence[FieldError], findings: Findings | None) -> list[FieldError]:
+    """Without the second and further ReplicatedJobs of which the JobSet's name makes the same wrong."""
+    kept: dict[object, FieldError] = {}
+    for i, error in enumerate(errors):
+        own = None if findings is None else _name_to_blame(error, findings.object)
+        kept.setdefault((error.rule, error.fix) if own else i, error)
+    return list(kept.values())
+
+
+def _name_to_blame(error: FieldError, obj: JSON) -> Path | None:
+    """The place of the JobSet's name, if it is what has to change."""
+    if error.rule not in names.OF_JOBS:
+        return None
+    own = own_name(dig(obj, "metadata", "name"), dig(obj, "metadata", "generateName"))
+    job = dig(obj, *error.path.parts)
+    return own.place if names.set_to_blame(error, own, job if isinstance(job, str) else "") else None
 
 
 def _with_our_flag(error: FieldError) -> FieldError:

@@ -145,7 +145,15 @@ def test_a_template_expression_is_named_and_its_value_is_not_judged(validate, wr
 
 def test_of_a_name_that_is_too_long_for_jobs_and_pods_only_the_longer_cut_is_named(validate, write):
     _, out, _ = validate("-f", write(yaml.safe_dump(jobset(rjob(completions=1), name="n" * 60))))
-    assert (out.count("shorten the JobSet's or"), "name by 15" in out, "name by 7" in out) == (1, True, False), out
+    assert (out.count("shorten metadata"), "name by 15" in out, "name by 7" in out) == (1, True, False), out
+
+
+def test_a_jobset_name_that_makes_all_jobs_invalid_is_marked_once_and_where_it_stands(validate, write):
+    js = jobset(rjob("a"), rjob("b"), rjob("C"), name="llama3.1")
+    _, out, _ = validate("-f", write(yaml.safe_dump(js, sort_keys=False)), "-o", "json")
+    lines = yaml.safe_dump(js, sort_keys=False).splitlines()
+    told = [(lines[each["line"] - 1].strip(), each["path"]) for each in json.loads(out)["findings"]]
+    assert told == [("name: llama3.1", "spec.replicatedJobs[0].name"), ("- name: C", "spec.replicatedJobs[2].name")]
 
 
 def test_generated_names_are_fine(validate, write):

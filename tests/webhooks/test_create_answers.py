@@ -68,7 +68,7 @@ def test_faults_of_the_schema_hide_nothing_and_drag_nothing_along():
         (jobset(failurePolicy=rules({"onJobFailureReasons": ["evicted"]})), "podFailurePolicy"),
         (jobset(failurePolicy=rules({"onJobFailureReasons": ["DeadlineExceed"]})), 'did you mean "DeadlineExceeded"?'),
         (jobset(network={"subdomain": "My_Net"}), 'such as "my-net"'),
-        (jobset(rjob(replicas=101, completions=None), name="n" * 52), "shorten the JobSet's or the ReplicatedJob's name by 1"),
+        (jobset(rjob(replicas=101, completions=None), name="n" * 52), "shorten metadata.name by 1, such as to"),
         (jobset(coordinator={"replicatedJob": "workers", "jobIndex": 4}), "use a number below 1"),
         (jobset(managedBy="a" * 64), "shorten it by 1 bytes"),
     ],
@@ -85,3 +85,30 @@ def test_each_broken_rule_is_named_once_for_metrics():
     found = Findings((rule.at(path), rule.at(path), unnamed, unnamed), (), {})
     assert answer(found, {}).rules == ("other", "some-rule")
     assert answer(Findings((), (rule.at(path),), {}), {}).rules == ()
+
+
+NAMED = "Jobs are named <JobSet>-<ReplicatedJob>-<index>: change "
+
+
+@pytest.mark.parametrize(
+    ("js", "fix"),
+    [
+        (jobset(name="llama3.1"), f'{NAMED}metadata.name to "llama3-1"'),
+        (jobset(name="3d-unet"), f'{NAMED}metadata.name to "js-3d-unet"'),
+        (jobset(rjob("My_Workers")), f"{NAMED}the ReplicatedJob's name to \"my-workers\""),
+        (jobset(rjob("W"), name="a.b"), f'{NAMED}metadata.name to "a-b" and the ReplicatedJob\'s name to "w"'),
+        (jobset(rjob("\N{LATIN SMALL LETTER E WITH ACUTE}")), f"{NAMED}the ReplicatedJob's name, which may have lower case letters, digits and '-'"),
+        (jobset(rjob(completions=None), name=f"{'n' * 50}-abcdef"), f'shorten metadata.name by 4, such as to "{"n" * 50}-ab"'),
+        (jobset(rjob("w" * 60, completions=None), name="ab"), f"shorten the ReplicatedJob's name by 2, such as to \"{'w' * 58}\""),
+    ],
+)  # fmt: skip
+def test_the_name_that_is_to_blame_is_the_one_to_change(js: JSON, fix: str):
+    (error,) = create_errors(stored(js), FeatureGates())
+    assert (str(error.path), error.fix) == ("spec.replicatedJobs[0].name", fix)
+
+
+def test_of_a_set_that_gets_its_name_later_the_prefix_is_to_blame():
+    js = jobset(rjob(completions=None))
+    js["metadata"] = {"generateName": "llama3.1-", "namespace": "default"}
+    (error,) = create_errors(stored(js), FeatureGates())
+    assert error.fix == f'{NAMED}metadata.generateName to "llama3-1"'

@@ -9,6 +9,7 @@ from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, quote
 from api.keys import MAX_INT32
 from api.names import job_name, pod_base_name
 from api.validation import MAX_LABEL, TOO_LONG_LABEL, as_label, byte_length, dns1035_label, dns1123_subdomain
+from webhooks.jobset.rules import blame
 from webhooks.jobset.subject import Entry, Subject
 
 POD_SUFFIX = "abcde"
@@ -62,23 +63,25 @@ JOB = Rule(
     id="job-name-form",
     type=ErrorType.INVALID,
     message="{complaint}",
-    fix="Jobs are named <JobSet>-<ReplicatedJob>-<index>: change the name that breaks the form{example}",
+    fix="Jobs are named <JobSet>-<ReplicatedJob>-<index>: {change}",
     source="docs/reference/validation.md#names",
 )
 JOB_LENGTH = Rule(
     id="job-name-length",
     type=ErrorType.INVALID,
     message="JobSet name is too long, job names generated for this JobSet will exceed 63 characters",
-    fix="shorten the JobSet's or the ReplicatedJob's name by {excess}",
+    fix="{change}",
     source="docs/reference/validation.md#names",
 )
 POD_LENGTH = Rule(
     id="pod-name-length",
     type=ErrorType.INVALID,
     message="JobSet name is too long, pod names generated for this JobSet will exceed 63 characters",
-    fix="shorten the JobSet's or the ReplicatedJob's name by {excess}",
+    fix="{change}",
     source="docs/reference/validation.md#names",
 )
+OF_JOBS = (JOB, JOB_LENGTH, POD_LENGTH)
+"""Rules about names that are made of the JobSet's and a ReplicatedJob's."""
 
 
 def subdomain(subject: Subject) -> Iterator[FieldError]:
@@ -114,9 +117,15 @@ def has_a_name(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 
 def job_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """The longest Job name."""
-    name = longest_job_name(subject, entry)
-    yield from _label((JOB, JOB_LENGTH), entry.path.at("name"), name, name)
+    """The longest Job name. The fix says which of the names in it has to change."""
+    name, rjob = longest_job_name(subject, entry), entry.rjob.name
+    path = entry.path.at("name")
+    for complaint in dns1035_label(name):
+        if complaint == TOO_LONG_LABEL:
+            excess = byte_length(name) - MAX_LABEL
+            yield JOB_LENGTH.at(path, name, change=blame.of_length(_own(subject), rjob, excess).change)
+        else:
+            yield JOB.at(path, name, complaint=complaint, change=blame.of_form(_own(subject), rjob).change)
 
 
 def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
@@ -126,7 +135,21 @@ def pod_names(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     rjob = entry.rjob
     pod = pod_base_name(subject.name, rjob.name, rjob.replicas - 1, entry.job.completions - 1) + f"-{POD_SUFFIX}"
     if (excess := byte_length(pod) - MAX_LABEL) > 0:
-        yield POD_LENGTH.at(entry.path.at("name"), longest_job_name(subject, entry), excess=excess)
+        change = blame.of_length(_own(subject), rjob.name, excess).change
+        yield POD_LENGTH.at(entry.path.at("name"), longest_job_name(subject, entry), change=change)
+
+
+def set_to_blame(error: FieldError, own: blame.Own, job: str) -> bool:
+    """Whether the JobSet's own name alone makes the names of a ReplicatedJob's Jobs and pods wrong."""
+    if error.rule is JOB:
+        form = blame.of_form(own, job)
+        return form.of_set and not form.of_job
+    return error.rule in OF_JOBS and blame.of_length(own, job, 1).of_set
+
+
+def _own(subject: Subject) -> blame.Own:
+    meta = subject.js.metadata
+    return blame.own_name(meta.name, meta.generate_name)
 
 
 def longest_job_name(subject: Subject, entry: Entry) -> str:

@@ -1,0 +1,77 @@
+"""Which name is to blame for that of a Job or a pod, which is made of two, and what to write instead. Pure."""
+
+import re
+from dataclasses import dataclass
+
+from api.field import Path, quote
+from api.validation import MAX_LABEL
+from webhooks.jobset.subject import GENERATED_SUFFIX
+
+_SET_PART = re.compile(r"[a-z][-a-z0-9]*")
+_JOB_PART = re.compile(r"[-a-z0-9]*")
+_NAME, _GENERATE_NAME = Path(("metadata", "name")), Path(("metadata", "generateName"))
+_BEFORE_DIGITS = "js-"
+"""Put before a JobSet's name that begins with a digit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The JobSet's name and its place; of one that gets a name what it begins with."""
+
+    place: Path
+    name: str
+
+
+def own_name(name: object, prefix: object) -> Own:
+    """From `metadata.name` and `metadata.generateName`."""
+    if isinstance(name, str) and name and not (prefix and name.endswith(GENERATED_SUFFIX)):
+        return Own(_NAME, name)
+    begin = name.removesuffix(GENERATED_SUFFIX) if isinstance(name, str) and name else prefix
+    return Own(_GENERATE_NAME, begin if isinstance(begin, str) else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Whether the JobSet's name (at `place`) has to change, or that of the ReplicatedJob, and how."""
+
+    place: Path
+    of_set: bool
+    of_job: bool
+    change: str
+
+
+def of_form(own: Own, job: str) -> Blame:
+    """Who has letters that no Job's name may have: the JobSet's own name or that of a ReplicatedJob."""
+    place, name = own.place, own.name
+    of_set, of_job = not _SET_PART.fullmatch(name), not _JOB_PART.fullmatch(job)
+    changes = []
+    if of_set:
+        good = _lettered(name)
+        changes.append(_to(str(place), f"{_BEFORE_DIGITS}{good}" if good[:1].isdigit() else good))
+    if of_job:
+        changes.append(_to("the ReplicatedJob's name", _lettered(job)))
+    return Blame(place, of_set, of_job, f"change {' and '.join(changes)}")
+
+
+def of_length(own: Own, job: str, excess: int) -> Blame:
+    """The longer of the two names has to lose what is too much."""
+    place, of_set = own.place, len(own.name) >= len(job)
+    what, name = (str(place), own.name) if of_set else ("the ReplicatedJob's name", job)
+    shorter = name.encode()[:-excess].decode(errors="ignore").rstrip("-.")
+    good = bool((_SET_PART if of_set else _JOB_PART).fullmatch(shorter))
+    example = f", such as to {quote(shorter)}" if good and shorter else ""
+    return Blame(place, of_set, not of_set, f"shorten {what} by {excess}{example}")
+
+
+def job_part(name: str) -> str:
+    """A ReplicatedJob's name, or the good one that it has to get instead."""
+    return name if _JOB_PART.fullmatch(name) else _lettered(name)
+
+
+def _lettered(name: str) -> str:
+    """The nearest text of the letters that Jobs' names may have."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:MAX_LABEL].rstrip("-")
+
+
+def _to(what: str, good: str) -> str:
+    return f"{what} to {quote(good)}" if good else f"{what}, which may have lower case letters, digits and '-'"

@@ -32,7 +32,24 @@ from devcluster.spec import ClusterSpec, FakeNodes
 STEP_SECONDS = 60
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 ACCELERATOR = "nvidia.com/gpu"
-SPEC = ClusterSpec(name="demo", nodes=FakeNodes(count=20, label_every={"rack": 10}, capacity={ACCELERATOR: "8"}))
+NODES = FakeNodes(
+    count=20,
+    label_every={
+        "rack": 10,
+        "topology.kubernetes.io/zone": 20,
+        "example.com/superslice": 20,
+        "example.com/cube": 1,
+        "cloud.google.com/gke-nodepool": 4,
+    },
+    labels={
+        "cloud.google.com/gke-tpu-accelerator": "tpu-v5-lite-podslice",
+        "cloud.google.com/gke-tpu-topology": "4x4",
+    },
+    capacity={ACCELERATOR: "8", "google.com/tpu": "4", "example.com/tpu": "64"},
+    features=("RestartAllContainersOnContainerExits",),
+)
+"""Each has all that one of the examples asks for: it stands for a host with GPUs, for one with TPUs, and for a cube."""
+SPEC = ClusterSpec(name="demo", nodes=NODES, volumes=16)
 GATES = (
     "InPlaceRestart",
     "JobSetActiveDeadlineSeconds",

@@ -28,8 +28,6 @@ POLICY = "policy tenants"
 PROGRAM = (sys.executable, "-m", "app")
 EXCEPTED_SECONDS = 30
 """For how long the exception of the platform story counts."""
-VOLUMES = {"workspace-fine-tuning": ("200Gi", "ReadWriteMany"), "export-fine-tuning": ("50Gi", "ReadWriteOnce")}
-"""Claims of the fine-tuning example: size and access mode. The local cluster provisions no volumes."""
 
 
 def training(demo: Demo) -> None:
@@ -52,7 +50,6 @@ def training(demo: Demo) -> None:
 
 def fine_tuning(demo: Demo) -> None:
     """Three stages; accelerators are held by the second one alone."""
-    _make_volumes(demo)
     before = json.loads(kubectl(demo.cluster, "get", "--raw", f"{PODS}?limit=1").stdout)["metadata"]["resourceVersion"]
     kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "fine-tuning" / "jobset.yaml"))
     demo.say("applied examples/fine-tuning: initializer x 2, then trainer x 4 with 8 accelerators each, post-processor")
@@ -192,25 +189,6 @@ def _reached(rjob: str, count: str, wanted: int) -> Callable[[Status], bool]:
         return of is not None and of[count] == wanted
 
     return reached
-
-
-def _make_volumes(demo: Demo) -> None:
-    """A volume for each claim of the example, and for no other."""
-    volumes = [
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": {"name": claim},
-            "spec": {
-                "capacity": {"storage": size},
-                "accessModes": [mode],
-                "claimRef": {"namespace": "default", "name": claim},
-                "hostPath": {"path": "/fake"},
-            },
-        }
-        for claim, (size, mode) in VOLUMES.items()
-    ]
-    kubectl(demo.cluster, "apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": volumes}))
 
 
 def no_early_accelerators(history: str) -> str:

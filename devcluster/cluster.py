@@ -27,8 +27,8 @@ from devcluster import pki, rest
 from devcluster.assets import Sources, locate
 from devcluster.components import ADMIN, CLIENTS, Plan, port_names, write_configs
 from devcluster.errors import DevclusterError, disk_errors, not_up, require_space
+from devcluster.furniture import furnish
 from devcluster.kept import kept_words
-from devcluster.nodes import create_nodes
 from devcluster.readiness import unready_words
 from devcluster.spec import ClusterSpec, Layout, default_state_root
 from devcluster.supervisor import START_SECONDS, tail
@@ -131,8 +131,7 @@ def up(
             try:
                 _start_supervisor(layout, owned=owned)
                 _wait_until_ready(layout)
-                if spec.nodes.count:
-                    create_nodes(plan.ports["kube-apiserver"], rest.client_tls(layout.pki, "ca", ADMIN), spec.nodes)
+                furnish(spec, plan.ports["kube-apiserver"], rest.client_tls(layout.pki, "ca", ADMIN))
             except BaseException:
                 _stop(layout)
                 raise

@@ -32,6 +32,7 @@ def node(index: int, nodes: FakeNodes) -> dict[str, Any]:
                 "kubernetes.io/hostname": name,
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64",
+                **nodes.labels,
                 **topology,
             },
         },
@@ -42,6 +43,7 @@ def node(index: int, nodes: FakeNodes) -> dict[str, Any]:
                 {"type": "InternalIP", "address": address},
                 {"type": "Hostname", "address": name},
             ],
+            "declaredFeatures": sorted(nodes.features),
         },
     }
 

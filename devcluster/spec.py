@@ -25,12 +25,15 @@ class FakeNodes:
     """Nodes that kwok pretends to be.
 
     `label_every` maps a label key to a group size: node i carries `key=<last path segment of key>-<i // size>`.
-    `capacity` maps a resource name to a quantity and is merged over `DEFAULT_CAPACITY`.
+    `labels` are those that all have. `capacity` maps a resource name to a quantity and is merged over
+    `DEFAULT_CAPACITY`. `features` are what their kubelets declare to be able to (`status.declaredFeatures`).
     """
 
     count: int = 0
     label_every: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,18 +41,21 @@ class ClusterSpec:
     """One local cluster.
 
     `profile` "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok.
-    `port` is the API server's, 0 picks a free one. `gang` turns on the scheduling gates and API versions of
-    `GANG_GATES` and `GANG_RUNTIME_CONFIG`. `qps` limits each client of the controller manager and the scheduler
-    (requests per second, burst is twice that). `audit` writes every request at Metadata level to `audit.log`, and
-    writes of the resources `audit_bodies` ("jobs.batch", "leases.coordination.k8s.io", "pods.") with what was asked and
-    answered; the file is moved aside at `audit_mib`, and the one before it deleted. `admission_config` is a file for
-    kube-apiserver's flag `--admission-control-config-file`. With `keep` a component that ends is started again, as the
-    kubelet of a control plane's node does.
+    `volumes` is a number of fake ones, of a StorageClass that is the default: a claim is bound at once, and a volume
+    that its claim has left is free again. `port` is the API server's, 0 picks a free one. `gang` turns on the
+    scheduling gates and API versions of `GANG_GATES` and `GANG_RUNTIME_CONFIG`. `qps` limits each client of the
+    controller manager and the scheduler (requests per second, burst is twice that). `audit` writes every request at
+    Metadata level to `audit.log`, and writes of the resources `audit_bodies` ("jobs.batch",
+    "leases.coordination.k8s.io", "pods.") with what was asked and answered; the file is moved aside at `audit_mib`,
+    and the one before it deleted. `admission_config` is a file for kube-apiserver's flag
+    `--admission-control-config-file`. With `keep` a component that ends is started again, as the kubelet of a control
+    plane's node does.
     """
 
     name: str = "default"
     profile: Profile = "full"
     nodes: FakeNodes = field(default_factory=FakeNodes)
+    volumes: int = 0
     port: int = 0
     gang: bool = True
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
@@ -63,6 +69,8 @@ class ClusterSpec:
     def __post_init__(self) -> None:
         if self.profile == "api" and self.nodes.count:
             raise UsageError("fake nodes need the full profile: kwok does not run in the api profile.")
+        if self.profile == "api" and self.volumes:
+            raise UsageError("fake volumes need the full profile: nothing binds them in the api profile.")
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)

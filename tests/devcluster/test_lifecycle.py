@@ -291,9 +291,11 @@ def test_names_that_could_be_paths_are_refused(name, tmp_path):
             act(name, state_root=tmp_path)
 
 
-def test_nodes_need_kwok():
+def test_nodes_and_volumes_need_kwok():
     with pytest.raises(UsageError, match="fake nodes need the full profile"):
         ClusterSpec(profile="api", nodes=FakeNodes(count=1))
+    with pytest.raises(UsageError, match="fake volumes need the full profile"):
+        ClusterSpec(profile="api", volumes=1)
 
 
 @pytest.mark.integration

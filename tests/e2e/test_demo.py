@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from app.demo import ACCELERATOR, Demo
-from app.stories import STORIES, TENANT, VOLUMES
+from app.stories import STORIES, TENANT
+from devcluster.furniture import STORAGE_CLASS, create_volumes
 from tests.support.cluster import kubectl, more_capacity
 
 FIRST = next(iter(STORIES))
@@ -19,11 +20,15 @@ FIRST = next(iter(STORIES))
 
 @pytest.fixture
 def stage(full_cluster, manager) -> Iterator[None]:
-    """What the demo's own cluster has: accelerators, and nothing in the namespace `default`."""
+    """What the demo's own cluster has: accelerators, volumes, and nothing in the namespace `default`."""
+    with full_cluster.connect() as connection:
+        create_volumes(connection, 2)
     with more_capacity(full_cluster, [f"node-{index:04d}" for index in range(4)], ACCELERATOR, "8"):
         yield
     kubectl(full_cluster, "delete", "jobsets", "--all", "--cascade=foreground")
-    kubectl(full_cluster, "delete", "pvc,pv", "--ignore-not-found", "--wait=false", *VOLUMES)
+    kubectl(full_cluster, "delete", "pvc", "--all")
+    kubectl(full_cluster, "delete", "pv", "--all")
+    kubectl(full_cluster, "delete", "storageclass", STORAGE_CLASS)
 
 
 @pytest.mark.usefixtures("stage")

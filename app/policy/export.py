@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TextIO
 
+import msgspec
 import yaml
 
 from api.features import FeatureGates
@@ -22,7 +23,7 @@ from api.jobset_policy.exceptions import shown
 from api.jobset_policy.types import JobSetPolicy
 from api.meta import JSON
 from app.check.findings import Report, printable, write_text
-from app.check.policies import load, load_exceptions, warn_of_conflicts, warn_of_exceptions
+from app.check.policies import DEFAULT, load, load_exceptions, warn_of_conflicts, warn_of_exceptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     policies = [each.value for each in rules]
     warn_of_conflicts(rules, report, options.gates)
     filed = load_exceptions(options.names, report)
-    exceptions = [each.value for each in filed]
+    exceptions = [in_default(each.value) for each in filed]
     warn_of_exceptions(filed, policies, None, options.now, report)
     write_text(report.findings, err, color=False)
     err.writelines(f"jobset policy export: {printable(problem)}\n" for problem in report.problems)
@@ -63,6 +64,13 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     else:
         yaml.safe_dump_all(found, out, sort_keys=False, allow_unicode=True, width=2**31 - 1)
     return 0
+
+
+def in_default(exception: JobSetPolicyException) -> JobSetPolicyException:
+    """The exception in the namespace that it is taken for one of: a manifest that names none is for `default`."""
+    meta = exception.metadata
+    placed = msgspec.structs.replace(meta, namespace=meta.namespace or DEFAULT)
+    return msgspec.structs.replace(exception, metadata=placed)
 
 
 def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now: datetime) -> Iterator[str]:

@@ -44,6 +44,17 @@ def test_an_exception_is_named_with_its_end(tmp_path: Path, capsys: Any):
     assert "timestamp(object.metadata.creationTimestamp) < timestamp('20" in out
 
 
+def test_an_exception_without_namespace_is_exported_for_default(tmp_path: Path, capsys: Any):
+    allowing = manifest(maxJobs={"max": 1})
+    allowing["spec"]["exceptions"] = {"allowedNamespaces": {}, "maxDuration": "9999d"}
+    other = exception(expiresAt="2099-01-01T00:00:00Z")
+    del other["metadata"]["namespace"]
+    code, out, err = export(tmp_path, capsys, allowing, other, flags=("-o", "json"))
+    assert code == 0
+    assert "exception default/big-run counts for new JobSets until 20" in err
+    assert "request.namespace == 'default'" in out
+
+
 def test_json_is_a_list(tmp_path: Path, capsys: Any):
     _, out, _ = export(tmp_path, capsys, manifest(maxJobs={"max": 1}), flags=("-o", "json"))
     assert [each["kind"] for each in json.loads(out)["items"]] == [

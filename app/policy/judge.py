@@ -1,5 +1,6 @@
 """One test of a suite: what the policies say about its JobSet, beside what is expected. Pure."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,16 +11,17 @@ import msgspec
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
-from api.jobset_policy.evaluate import Violation, violations
+from api.jobset_policy.evaluate import Violation, in_force, violations
 from api.jobset_policy.exceptions import excused, time_of
 from api.jobset_policy.judged import Judged
+from api.jobset_policy.mismatch import Mismatch, of_policy
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import DENY, WARN, JobSetPolicy
 from api.jsontree import dig
 from api.meta import JSON
 from app.check.checks import Checks
-from app.check.policies import EARLIEST, in_namespace, judged_of, namespace_of, with_policy_defaults
-from app.policy.suite import Expectation, Loaded, SuiteTest, missing
+from app.check.policies import EARLIEST, NAME_LABEL, in_namespace, judged_of, namespace_of, with_policy_defaults
+from app.policy.suite import VALIDATING, Expectation, Loaded, SuiteTest, missing
 from webhooks.jobset.policy_defaults import Record, recorded
 
 PASS = "Pass"  # noqa: S105 - a verdict
@@ -29,6 +31,13 @@ MOST_QUOTED = 5
 _SOURCE = source("suites")
 NOT_FOUND = Rule(
     "policy-test-missing", ErrorType.INVALID, "{rule} was expected to {action}", "found was: {found}", _SOURCE
+)
+NOT_CHECKED = Rule(
+    "policy-test-unchecked",
+    ErrorType.INVALID,
+    "{rule} was expected to pass, but was not checked: {why}",
+    "{remedy}",
+    _SOURCE,
 )
 OTHER_MESSAGE = Rule(
     "policy-test-message",
@@ -74,10 +83,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What policies say about a JobSet. `defaults`: those that it gets, None for one that is there already."""
+    """What policies say about a JobSet. `defaults`: those that it gets, None for one that is there already.
+
+    `asked`: the policies, each with why it is not about the JobSet, or None; None: it is not known which were asked.
+    """
 
     found: Sequence[Found] = ()
     defaults: Record | None = None
+    asked: Sequence[tuple[JobSetPolicy, Mismatch | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +98,7 @@ class Result:
     """A test that was run; without failures it has passed.
 
     `verdict`: None if it could not be judged. `skipped`: only an API server can judge it. `differs`: one judged
-    otherwise.
+    otherwise. `note`: that nothing was checked, and why.
     """
 
     name: str
@@ -93,6 +106,7 @@ class Result:
     verdict: Verdict | None = None
     skipped: bool = False
     differs: bool = False
+    note: str = ""
 
     @property
     def sent(self) -> bool:
@@ -126,7 +140,7 @@ def judge(loaded: Loaded, number: int, gates: FeatureGates) -> Result:
         return Result(test.name, skipped=True)
     verdict, faults = _judged(loaded, test, path, objects, gates)
     failures = faults if verdict is None else list(compared(verdict, test, path))
-    return Result(test.name, tuple(failures), verdict)
+    return Result(test.name, tuple(failures), verdict, note="" if verdict is None or failures else _note(verdict))
 
 
 def _judged(
@@ -156,7 +170,21 @@ def _judged(
         judged.get("oldJobset"),
         excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
     )
-    return Verdict([_found(violation) for violation in found], got), []
+    labels = judged["jobset"].js.metadata.labels
+    asked = [(policy, of_policy(policy, labels, where)) for policy in loaded.policies]
+    return Verdict([_found(violation) for violation in found], got, asked), []
+
+
+def _note(verdict: Verdict) -> str:
+    """That no policy is about the JobSet, and why; empty if one is."""
+    asked = verdict.asked or ()
+    if any(mismatch is None for _, mismatch in asked):
+        return ""
+    return f"no policy matches: {_mismatches(asked)}" if asked else "the suite has no policy"
+
+
+def _mismatches(asked: Iterable[tuple[JobSetPolicy, Mismatch | None]]) -> str:
+    return _quoted(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in asked)
 
 
 def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:
@@ -187,9 +215,12 @@ def compared(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErr
     fitting = [{i for i, each in enumerate(found) if _fits(wanted, each)} for wanted in test.expect]
     known = set().union(*fitting)
     for number, (wanted, fits) in enumerate(zip(test.expect, fitting, strict=True)):
-        if bool(fits) != (wanted.action == PASS):
-            continue
         place = path.at("expect", number)
+        why, remedy = _unchecked(verdict, wanted)
+        if bool(fits) != (wanted.action == PASS):
+            if why and wanted.action == PASS:
+                yield NOT_CHECKED.at(place, wanted.rule, rule=wanted.rule, why=why, remedy=remedy)
+            continue
         close = {
             i for i, each in enumerate(found) if _fits(msgspec.structs.replace(wanted, message=""), each)
         } - set().union(*fitting)
@@ -200,11 +231,46 @@ def compared(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErr
             )
             known |= close
             continue
-        said = _quoted(str(each) for each in found if each.rule == wanted.rule) or "nothing by this rule"
+        said = _quoted(str(each) for each in found if each.rule == wanted.rule) or (
+            f"nothing by this rule: {why}; {remedy}" if why else "nothing by this rule"
+        )
         yield NOT_FOUND.at(place, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=said)
     for i, each in enumerate(found):
         if i not in known:
             yield UNEXPECTED.at(path.at("expect"), each.rule, rule=each.rule, action=each.action, text=each.text)
+
+
+def _unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
+    """Why the rule was not checked, and what to do; empty texts if it was, or if that is not known."""
+    if verdict.asked is None:
+        return "", ""
+    if wanted.rule == VALIDATING:
+        return "only an API server checks it", "write `serverOnly: true` into the test"
+    own = [
+        (policy, mismatch)
+        for policy, mismatch in verdict.asked
+        if wanted.policy in {"", policy.metadata.name} and wanted.rule in {rule.name for rule, _ in in_force(policy)}
+    ]
+    if not own:
+        of = f"policy {wanted.policy}" if wanted.policy else "policy"
+        return f"the suite has no {of} with this rule", "add it to the files in `policies`, or correct the name"
+    mismatches = [mismatch for _, mismatch in own if mismatch]
+    if len(mismatches) < len(own):
+        return "", ""
+    return _mismatches(own), f"{_remedy(mismatches[0])}, or correct the selectors"
+
+
+def _remedy(mismatch: Mismatch) -> str:
+    """What to write into the test, so that the policy is about its JobSet."""
+    wanted = mismatch.requirement
+    if mismatch.selector == "objectSelector":
+        return "change the labels of the JobSet"
+    if wanted.operator not in {"In", "Exists"}:
+        return "change the labels under `namespace` of the test"
+    value = wanted.values[0] if wanted.values else "VALUE"
+    if wanted.key == NAME_LABEL:
+        return f"write `name: {value}` under `namespace` of the test"
+    return f"write `labels: {{{wanted.key}: {json.dumps(value)}}}` under `namespace` of the test"
 
 
 def _quoted(texts: Iterable[str]) -> str:

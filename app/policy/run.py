@@ -83,6 +83,7 @@ def _write(output: str, report: Report, results: dict[str, list[Result]], out: T
                 "passed": not result.failures,
                 "skipped": result.skipped,
                 "differs": result.differs,
+                "note": result.note,
             }
             for suite, each in results.items()
             for result in each
@@ -100,7 +101,9 @@ def _write(output: str, report: Report, results: dict[str, list[Result]], out: T
 
 def _write_table(report: Report, results: dict[str, list[Result]], out: TextIO, *, color: bool) -> None:
     for suite, each in results.items():
-        out.writelines(f"{result.state:<6}{printable(suite)}: {printable(result.name)}\n" for result in each)
+        for result in each:
+            note = f" ({result.note})" if result.note else ""
+            out.write(f"{result.state:<6}{printable(suite)}: {printable(result.name + note)}\n")
     write_text(report.findings, out, color=color)
     failed = sum(bool(result.failures) for each in results.values() for result in each)
     counts = [counted(len(results), "suite"), counted(sum(map(len, results.values())), "test"), f"{failed} failed"]

@@ -15,7 +15,7 @@ from msgspec import inspect as mi
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
-from api.jobset_policy.exception_types import TIME_EXAMPLE, TIME_PATTERN, JobSetPolicyException
+from api.jobset_policy.exception_types import RULE_NAMES, TIME_EXAMPLE, TIME_PATTERN, JobSetPolicyException
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import API_VERSION, JobSetPolicy
 from api.jsontree import dig, without_nulls
@@ -55,7 +55,13 @@ class SuiteNamespace(Base, frozen=True, kw_only=True):
 class Expectation(Base, frozen=True, kw_only=True):
     """What a rule is expected to decide."""
 
-    rule: Annotated[str, doc("Name of the rule, such as maxTotals; or ValidatingAdmissionPolicy, with --server.")]
+    rule: Annotated[
+        str,
+        doc(
+            "Name of the rule, such as maxTotals; or ValidatingAdmissionPolicy, with --server.",
+            enum=[*RULE_NAMES, VALIDATING],
+        ),
+    ]
     action: Annotated[
         str, doc("Deny, Warn, Audit, or Pass for a rule that is met.", enum=["Deny", "Warn", "Audit", "Pass"])
     ]

@@ -12,6 +12,7 @@ from api.jobset_policy.judged import Namespace
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import JobSetPolicy
 from api.suggest import did_you_mean
+from api.validation import dns1123_subdomain
 
 _SOURCE = source("exceptions")
 
@@ -22,6 +23,13 @@ def _rule(name: str, kind: ErrorType, message: str, fix: str, severity: Severity
 
 NO_RULES = _rule("rules", ErrorType.REQUIRED, "", "name the rules that are not to count")
 NO_NAMES = _rule("names", ErrorType.REQUIRED, "an empty list", "name JobSets, or remove the field")
+WILDCARD = _rule(
+    "wildcard",
+    ErrorType.INVALID,
+    "names are exact, without wildcards",
+    "select JobSets by their labels, with match.objectSelector",
+)
+NAME = _rule("name", ErrorType.INVALID, "no JobSet can have this name: {complaint}", "correct it")
 NO_TIME = _rule("time", ErrorType.INVALID, "no such time", "write a time such as 2030-01-31T12:00:00Z")
 EXPIRED = _rule("expired", ErrorType.INVALID, "the time is over", "write a later time")
 TOO_LONG = _rule(
@@ -77,6 +85,12 @@ def own_faults(exception: JobSetPolicyException) -> list[FieldError]:
         found.append(NO_RULES.at(SPEC.at("rules")))
     if spec.match.names == ():
         found.append(NO_NAMES.at(SPEC.at("match", "names")))
+    for i, name in enumerate(spec.match.names or ()):
+        place = SPEC.at("match", "names", i)
+        if "*" in name or "?" in name:
+            found.append(WILDCARD.at(place, name))
+        else:
+            found += [NAME.at(place, name, complaint=complaint) for complaint in dns1123_subdomain(name)]
     if time_of(spec.expires_at) is None:
         found.append(NO_TIME.at(SPEC.at("expiresAt"), spec.expires_at))
     return found

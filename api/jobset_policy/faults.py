@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from api.field import SPEC, ErrorType, FieldError, Path, Rule, by_path, render_value
+from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, by_path, quote, render_value
 from api.jobset_policy.default_types import Defaults, DefaultToleration
 from api.jobset_policy.defaults import each_default, refusals
 from api.jobset_policy.judged import Namespace
@@ -13,6 +13,7 @@ from api.jobset_policy.rule_types import (
     BackoffLimit,
     ImageRegistries,
     Limit,
+    ManagedBy,
     MaxRestarts,
     MaxSeconds,
     MaxTotals,
@@ -20,10 +21,13 @@ from api.jobset_policy.rule_types import (
 )
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import DENY, WARN, JobSetPolicy, Requirement, Selector
+from api.keys import CONTROLLER_NAME
 from api.patterns import compiled
-from api.validation import dns1123_subdomain, label_value, qualified_name
+from api.validation import byte_length, dns1123_subdomain, http_path, label_value, qualified_name
 
 MOST_LABELS = 64
+MOST_OF_MANAGER = 63
+"""Bytes of spec.managedBy of a JobSet."""
 _SOURCE = source("README")
 
 
@@ -59,12 +63,35 @@ REGISTRY = _rule(
     "a registry, or a path in one, has no {what}",
     'write it like "registry.example.com/a"',
 )
+WILDCARD = _rule("wildcard", ErrorType.INVALID, "no wildcards: it is compared as it is", "{fix}")
+MANAGER = _rule(
+    "manager",
+    ErrorType.INVALID,
+    "no JobSet can have it in managedBy: {complaint}",
+    "write the name of a controller, such as {own} for this one",
+)
+LOCKS_OUT = Rule(
+    "policy-managed-by-locks-out",
+    ErrorType.INVALID,
+    "JobSets without managedBy break the rule: they are managed by {own}",
+    "add that to the list, or keep it so if this controller is to manage none",
+    source("managed-by"),
+    severity=Severity.WARNING,
+)
 TOO_MANY = _rule("too-many", ErrorType.TOO_MANY, f"must have at most {MOST_LABELS} labels", "remove some of them")
 
 
 def faults(policy: JobSetPolicy) -> list[FieldError]:
     """All of them, by path, for a policy that the schema has accepted."""
     return by_path([*_actions(policy), *_rules(policy), *_walk(policy.spec, SPEC)])
+
+
+def cautions(policy: JobSetPolicy) -> list[FieldError]:
+    """Warnings about a policy without faults: what it does and was hardly meant to do."""
+    managed = policy.spec.rules.managed_by
+    if managed is None or CONTROLLER_NAME in managed.allowed:
+        return []
+    return [LOCKS_OUT.at(SPEC.at("rules", "managedBy", "allowed"), list(managed.allowed), own=CONTROLLER_NAME)]
 
 
 def _actions(policy: JobSetPolicy) -> Iterator[FieldError]:
@@ -99,6 +126,8 @@ def _walk(value: object, path: Path) -> Iterator[FieldError]:
             yield EMPTY.at(place)
         if field.name in _KEYS:
             yield from _keys(member, place)
+        if field.name in _VALUES:
+            yield from _wildcards(member, place, optional=field.default is None)
         yield from _walk(member, place)
 
 
@@ -112,6 +141,30 @@ _KEYS = {
     "resources",
 }
 """Fields that hold keys of labels, annotations, taints or resources."""
+_VALUES = {"allowed", "match_labels", "values"}
+"""Fields that hold what is compared as it is."""
+
+
+def _wildcards(value: object, path: Path, *, optional: bool) -> Iterator[FieldError]:
+    """Faults of texts that were meant as patterns. `optional`: without the field, everything is allowed."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, tuple) else ()
+    for key, text in pairs:
+        if isinstance(text, str) and _has_wildcard(text):
+            fix = f"leave {path.parts[-1]} out to allow all" if optional and text == "*" else "name each that is meant"
+            if path.parts[-2:] == ("imageRegistries", "allowed"):
+                fix = _of_registry(text)
+            yield WILDCARD.at(path.at(key), text, fix=fix)
+
+
+def _has_wildcard(text: str) -> bool:
+    return "*" in text or "?" in text
+
+
+def _of_registry(entry: str) -> str:
+    folder = entry.rstrip("/*")
+    if not folder:
+        return "leave the rule out to allow all registries"
+    return "name each registry" if _has_wildcard(folder) else f"write {quote(folder)}: it allows what is below it"
 
 
 def _keys(value: object, path: Path) -> Iterator[FieldError]:
@@ -158,8 +211,20 @@ def _registries(registries: ImageRegistries, path: Path) -> Iterator[FieldError]
         what = "scheme" if "://" in entry else "digest" if "@" in entry else ""
         if not what and ":" in entry.partition("/")[2]:
             what = "tag"
-        if what or not entry.strip("/"):
+        if not _has_wildcard(entry) and (what or not entry.strip("/")):
             yield REGISTRY.at(path.at("allowed", i), entry, what=what or "empty name")
+
+
+def _managers(managers: ManagedBy, path: Path) -> Iterator[FieldError]:
+    for i, name in enumerate(managers.allowed):
+        host, _, rest = name.partition("/")
+        form = [*dns1123_subdomain(host), *http_path(rest)]
+        if not host or not rest:
+            form = ['must be a domain-prefixed path (such as "acme.io/foo")']
+        if byte_length(name) > MOST_OF_MANAGER:
+            form.append(f"may not be more than {MOST_OF_MANAGER} bytes")
+        if form and not _has_wildcard(name):
+            yield MANAGER.at(path.at("allowed", i), name, complaint=form[0], own=CONTROLLER_NAME)
 
 
 def _requirement(requirement: Requirement, path: Path) -> Iterator[FieldError]:
@@ -199,6 +264,7 @@ _CHECKS: Mapping[type, Callable[..., Iterator[FieldError]]] = {
     Defaults: _defaults,
     ImageRegistries: _registries,
     Limit: _limit,
+    ManagedBy: _managers,
     MaxTotals: _totals,
     RequiredPair: _pair,
     Requirement: _requirement,

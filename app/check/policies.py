@@ -13,6 +13,7 @@ from api.jobset_policy.evaluate import Violation, in_force, numbers, violations
 from api.jobset_policy.exception_faults import exception_warnings, own_faults
 from api.jobset_policy.exception_types import EXCEPTION_KIND, JobSetPolicyException, read_exception
 from api.jobset_policy.exceptions import Excused, excused
+from api.jobset_policy.faults import cautions
 from api.jobset_policy.judged import Judged, Namespace, Number
 from api.jobset_policy.mismatch import Mismatch, of_namespace, of_policy
 from api.jobset_policy.rules.words import source
@@ -293,10 +294,11 @@ def policies_in(documents: Iterator[Document], report: Report) -> list[Filed[Job
 
 
 def warn_of_conflicts(filed: Sequence[Filed[JobSetPolicy]], report: Report, gates: FeatureGates) -> None:
-    """The report gets what contradicts between policies, each contradiction once."""
+    """The report gets warnings about each policy, and what contradicts between policies, each contradiction once."""
     for number, (document, policy) in enumerate(filed):
         later = [each.value for each in filed[number + 1 :]]
-        report.add([located(document, error) for error in conflicts(policy, later, gates)])
+        found = [*cautions(policy), *conflicts(policy, later, gates)]
+        report.add([located(document, error) for error in found])
 
 
 def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[str, Any]]:

@@ -39,6 +39,19 @@ def test_a_long_list_of_allowed_values_is_cut_between_two_of_them():
     assert fault.fix == 'did you mean "priorityClasses"?'
 
 
+def test_names_in_exceptions_are_exact(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    wild = exception(match={"names": ["run-*"]})
+    code, out, _ = run(capsys, "policy", "eval", "-p", write(tmp_path / "p.yaml", manifest(maxJobs={"max": 1}), wild))
+    said = "names are exact, without wildcards; select JobSets by their labels, with match.objectSelector"
+    assert (code, f'spec.match.names[0]: Invalid value: "run-*": {said}' in out) == (1, True)
+
+
+def test_a_policy_that_locks_out_the_own_controller_is_warned_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    policies = write(tmp_path / "p.yaml", manifest(managedBy={"allowed": ["acme.io/foo"]}))
+    code, out, _ = run(capsys, "policy", "eval", "-p", policies)
+    assert (code, "warning: spec.rules.managedBy.allowed: JobSets without managedBy break the rule" in out) == (0, True)
+
+
 def test_policies_are_checked_without_jobsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     good, bad = write(tmp_path / "good.yaml", manifest(maxJobs={"max": 1})), tmp_path / "bad.yaml"
     assert run(capsys, "policy", "eval", "-p", good) == (0, "1 policy, 0 errors, 0 warnings\n", "")

@@ -81,6 +81,14 @@ async def test_a_policy_that_conflicts_with_another_one_is_stored_with_warnings(
     assert "warnings" not in await answered(sets, manifest("long", ttl={"max": 9}), sets)
 
 
+async def test_a_policy_that_locks_out_the_own_controller_is_stored_with_a_warning():
+    response = await answered(manifest(managedBy={"allowed": ["acme.io/foo"]}))
+    assert response["allowed"]
+    (warning,) = response["warnings"]
+    assert warning.startswith("spec.rules.managedBy.allowed: JobSets without managedBy break the rule")
+    assert warning.endswith("if this controller is to manage none")
+
+
 class TestAnException:
     """It is refused with its faults, and where its policy does not allow it."""
 
@@ -106,6 +114,8 @@ class TestAnException:
             ({"expiresAt": "tomorrow"}, "spec.expiresAt"),
             ({"rules": ["maxJob"]}, "spec.rules[0]"),
             ({"reason": ""}, "spec.reason"),
+            ({"match": {"names": ["final-run", "run-*"]}}, "spec.match.names[1]"),
+            ({"match": {"names": ["Final_Run"]}}, "spec.match.names[0]"),
         ],
     )
     async def test_with_a_fault_is_refused(self, spec: JSON, field: str):

@@ -1,6 +1,6 @@
 """Admission of JobSetPolicies and of exceptions: one with a fault is refused, with all its faults at once.
 
-A policy that conflicts with another one is admitted with warnings.
+A policy that conflicts with another one, or does what was hardly meant, is admitted with warnings.
 
 The same handler serves a mutating webhook, which sees a policy before the API server's schema does and says more than
 that, and a validating one, which sees what other webhooks have made of it.
@@ -16,7 +16,7 @@ from api.field import FieldError, by_path, invalid_status
 from api.jobset_policy.conflicts import conflicts
 from api.jobset_policy.exception_faults import exception_faults
 from api.jobset_policy.exception_types import EXCEPTION_KIND, read_exception
-from api.jobset_policy.faults import faults
+from api.jobset_policy.faults import cautions, faults
 from api.jobset_policy.types import GROUP, KIND, JobSetPolicy, read_policy
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
@@ -77,13 +77,13 @@ def _consequence(found: tuple[str | int, ...], wrong: tuple[str | int, ...]) -> 
 def _validate(
     schema: Schema, source: PolicySource, gates: FeatureGates, request: AdmissionRequest
 ) -> AdmissionResponse:
-    """Refuse a policy with faults, whether it is created or changed; warn of conflicts with the others."""
+    """Refuse a policy with faults, whether it is created or changed; warn of what it was hardly meant to do."""
     if answer_at_once := _without_check(request):
         return answer_at_once
     found, policy = faults_of(schema, request.object or {})
     if found:
         return _answer(found, KIND, request)
-    return _answer(conflicts(policy, source.in_force, gates), KIND, request)
+    return _answer([*cautions(policy), *conflicts(policy, source.in_force, gates)], KIND, request)
 
 
 def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:

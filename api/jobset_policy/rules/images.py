@@ -47,7 +47,8 @@ def image_registries(rule: ImageRegistries, judged: Judged, _: Namespace) -> Ite
 
     An image without a registry comes from `docker.io`, and from `docker.io/library` if its name has one part. An entry
     allows what is below it: `registry.example.com/team` allows `registry.example.com/team/trainer`, and not
-    `registry.example.com/team-b/trainer`. Images of init containers and of volumes are held to it, too.
+    `registry.example.com/team-b/trainer`. There are no wildcards. Images of init containers and of volumes are held to
+    it, too.
     """
     below = tuple(f"{entry.rstrip('/')}/" for entry in rule.allowed)
     for template in judged.templates:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from api.jobset_policy.faults import cautions
 from app.check.policies import policy_faults
 from app.engine import policy_schema
 from tests.support.policies import manifest
@@ -36,6 +37,26 @@ def said(obj: dict[str, Any]) -> list[str]:
         ({"imageRegistries": {"allowed": ["a.b/c:1"]}}, "has no tag"),
         ({"imageRegistries": {"allowed": ["a.b/c@sha256:1"]}}, "has no digest"),
         ({"imageRegistries": {"allowed": ["/"]}}, "has no empty name"),
+        (
+            {"imageRegistries": {"allowed": ["docker.io/library/*"]}},
+            'write "docker.io/library": it allows what is below',
+        ),
+        (
+            {"imageRegistries": {"allowed": ["*"]}},
+            "no wildcards: it is compared as it is; leave the rule out to allow all",
+        ),
+        ({"imageRegistries": {"allowed": ["*.a.b/c:*"]}}, "name each registry"),
+        (
+            {"requiredQueue": {"allowed": ["*"]}},
+            'spec.rules.requiredQueue.allowed[0]: Invalid value: "*": no wildcards',
+        ),
+        ({"priorityClasses": {"allowed": ["low-*"]}}, "name each that is meant"),
+        ({"nodeSelectors": {"allowed": [{"key": "a", "values": ["*"]}]}}, "leave values out to allow all"),
+        ({"managedBy": {"allowed": ["jobset"]}}, "no JobSet can have it in managedBy: must be a domain-prefixed path"),
+        ({"managedBy": {"allowed": ["A.b/c"]}}, "no JobSet can have it in managedBy: a lowercase RFC 1123 subdomain"),
+        ({"managedBy": {"allowed": ["a.b/c d"]}}, "no JobSet can have it in managedBy: Invalid path"),
+        ({"managedBy": {"allowed": [f"a.b/{'c' * 60}"]}}, "may not be more than 63 bytes"),
+        ({"managedBy": {"allowed": ["a.b/*"]}}, "no wildcards"),
         ({"forbid": []}, "spec.rules.forbid: Required value: an empty list"),
         ({"forbid": ["hostpath"]}, 'did you mean "hostPath"?'),
         ({"requiredLabels": [{"key": "a", "pattern": "a("}]}, "not an RE2 pattern: missing ): a("),
@@ -59,7 +80,7 @@ def test_rules(rules: dict[str, Any], found: str):
         {"maxJobs": {"max": 0}}, {"maxJobs": {"fromNamespaceAnnotation": "a/b"}}, {"ttl": {"required": True}},
         {"maxRestarts": {"forbidUnlimitedActions": True}}, {"backoffLimit": {"zeroWithRestarts": True}},
         {"imageRegistries": {"allowed": ["reg:5000", "reg:5000/team/"]}}, {"exclusiveTopologies": {"required": True}},
-        {"requiredQueue": {}}, {"imagesByDigest": True},
+        {"requiredQueue": {}}, {"imagesByDigest": True}, {"managedBy": {"allowed": ["acme.io/foo"]}},
     ],
 )  # fmt: skip
 def test_good_rules(rules: dict[str, Any]):
@@ -76,12 +97,28 @@ def test_good_rules(rules: dict[str, Any]):
         ({"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}, "Exists compares with no value"),
         ({"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]}, 'did you mean "In"?'),
         ({"matchLabels": {"a b": "c"}}, "matchLabels.a b: Invalid value"),
+        ({"matchLabels": {"team": "ml-*"}}, 'matchLabels.team: Invalid value: "ml-*": no wildcards'),
+        ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["x", "b?"]}]}, "values[1]: Invalid value"),
         ({"matchLabels": {f"k{i}": "" for i in range(65)}}, "must have at most 64 labels"),
     ],
 )
 def test_selectors(selector: dict[str, Any], found: str):
     (text,) = said(manifest(match={"namespaceSelector": selector}, maxJobs={"max": 1}))
     assert found in text
+
+
+def test_a_policy_without_the_own_controller_is_warned_about():
+    def cautioned(*allowed: str) -> list[str]:
+        policy = policy_faults(manifest(managedBy={"allowed": list(allowed)}))[1]
+        assert policy is not None
+        return [str(error) for error in cautions(policy)]
+
+    (found,) = cautioned("acme.io/foo")
+    assert found.startswith(
+        "spec.rules.managedBy.allowed: Invalid value: JobSets without managedBy break the rule: they are managed by "
+        "jobset.sigs.k8s.io/jobset-controller; add that to the list"
+    )
+    assert cautioned("acme.io/foo", "jobset.sigs.k8s.io/jobset-controller") == []
 
 
 def test_actions():

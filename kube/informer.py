@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar, Unpack
 
 from kube.client import Client
-from kube.errors import KubeError, NotFound
+from kube.errors import Forbidden, KubeError, NotFound
 from kube.reflector import Target, WatchOptions, watch
 from kube.resources import Resource
 from kube.store import Change, ChangeKind, IndexFunction, Object, Store, Unreadable
@@ -64,6 +64,11 @@ class Informer(Generic[T]):
     def not_served(self) -> bool:
         """Whether the watch fails because the API server does not serve the resource any more."""
         return isinstance(self._error, NotFound)
+
+    @property
+    def forbidden(self) -> bool:
+        """Whether the watch fails because the right to list or watch is missing."""
+        return isinstance(self._error, Forbidden)
 
     @property
     def _reason(self) -> str:

@@ -38,6 +38,16 @@ LOOK_EVERY = 15.0
 """Seconds between two looks at whether the API server answers."""
 LOOK_TIMEOUT = 10.0
 
+MISSING = {
+    JOBSETS: "the list is not kept up to date",
+    JOBS: "Jobs and which of them are ready are not shown",
+    PODS: "the maps do not show which Job is where",
+    NODES: "the maps do not show racks or other domains",
+    POD_GROUPS: "gangs are not shown",
+    COMPOSITE_POD_GROUPS: "gangs of gangs are not shown",
+}
+"""What the page lacks without the right to list and watch a kind."""
+
 _OF_SET = "jobset"
 _OURS = keys.JOBSET_NAME
 """Label selector of what belongs to JobSets."""
@@ -138,10 +148,13 @@ class Caches:
         notes = [self._unreachable] if self._unreachable else []
         for informer in watched:
             store = informer.store
-            if informer.lack:
+            resource = informer.target.resource
+            if informer.forbidden:
+                notes.append(f"the right to list and watch {resource} is missing, {informer.target.remedy}")
+            elif informer.lack:
                 notes.append(informer.lack)
             elif isinstance(store, BoundedStore) and store.left_out:
-                notes.append(f"there are more {informer.target.resource.plural} than the {store.most} that are kept")
+                notes.append(f"there are more {resource.plural} than the {store.most} that are kept")
         return notes
 
     def _row(self, key: Key) -> JSON | None:
@@ -191,10 +204,17 @@ def _informer(
     """A watch into a bounded store. `keep`: what is kept of an object; all that its type has if it is left out."""
     if keep is not None:
         options["transform"] = keep
+    options["remedy"] = _remedy(resource, options.get("namespace"))
     informer: Informer[Any] = Informer(client, resource, kind, **options)
     by_label = keep is None and "label_selector" in options
     informer.store = BoundedStore(most, {_OF_SET: _set_of} if by_label else None)
     return informer
+
+
+def _remedy(resource: Resource, namespace: str | None) -> str:
+    """What to do about a right that is missing: it is one of who runs the page, and not of the manager."""
+    where = f"in namespace {namespace}" if namespace else "in the whole cluster"
+    return f"ask for it {where}; until then {MISSING[resource]}"
 
 
 def _set_of(obj: Job | StoredGroup) -> tuple[str]:

@@ -15,6 +15,7 @@ from app.ui import caches as module
 from app.ui.board import Board
 from app.ui.caches import BoundedStore, Caches
 from kube.client import Client
+from kube.errors import from_response
 from kube.store import Unreadable, UnreadableMeta
 from kube.transport import Request, Response
 from tests.support.explained import exclusive, job_of, made, pod_of
@@ -40,11 +41,16 @@ class Api(MemoryApi):
             return Response(403, {}, status_body(403, "Forbidden"))
         return await super().send(request)
 
+    def stream(self, request: Request):
+        if request.path.rpartition("/")[2] in self.refused:
+            raise from_response(403, {}, status_body(403, "Forbidden"), request.call)
+        return super().stream(request)
+
 
 @contextlib.asynccontextmanager
-async def watched(api: Api) -> AsyncIterator[tuple[Caches, Board]]:
+async def watched(api: Api, namespace: str | None = None) -> AsyncIterator[tuple[Caches, Board]]:
     board = Board("e")
-    caches = Caches(Client(api), None, board)
+    caches = Caches(Client(api), namespace, board)
     task = asyncio.create_task(caches.run())
     try:
         await asyncio.sleep(LOADED)
@@ -85,11 +91,37 @@ async def test_a_set_is_shown_with_its_jobs_and_where_they_are():
 async def test_what_may_not_be_read_is_named_and_the_rest_is_shown():
     api = api_with_a_set()
     api.refused = ("nodes", "pods")
-    async with watched(api) as (caches, board):
-        notes = json.loads(board.since(""))["notes"]
-        assert any(note.startswith("nodes not listed yet: ") for note in notes)
-        assert any(note.startswith("pods not listed yet: ") for note in notes)
+    async with watched(api, "default") as (caches, board):
+        assert json.loads(board.since(""))["notes"] == [
+            "the right to list and watch pods is missing, ask for it in namespace default; until then the maps do not show which Job is where",
+            "the right to list and watch nodes is missing, ask for it in the whole cluster; until then the maps do not show racks or other domains",
+        ]
         assert [job["name"] for job in caches.detail(("default", "train"))["jobList"]] == ["train-workers-0"]
+
+
+async def test_the_log_names_the_users_own_rights_and_not_those_of_a_manager(caplog):
+    api = api_with_a_set()
+    api.refused = ("nodes",)
+    async with watched(api):
+        said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert (
+        "the right to list and watch nodes is missing, ask for it in the whole cluster; until then the maps" in said[0]
+    )
+
+
+async def test_a_right_that_is_taken_away_later_is_named_until_it_is_back():
+    api = api_with_a_set()
+    async with watched(api) as (_, board):
+        assert not json.loads(board.since(""))["notes"]
+        api.refused = ("jobs",)
+        api.cut_streams()
+        await asyncio.sleep(60)
+        said = json.loads(board.since(""))["notes"]
+        assert [note.partition(",")[0] for note in said] == ["the right to list and watch jobs.batch is missing"]
+        api.refused = ()
+        await asyncio.sleep(120)
+        assert not json.loads(board.since(""))["notes"]
 
 
 async def test_more_than_is_kept_is_named(monkeypatch):

@@ -37,6 +37,48 @@ def test_one_message_says_what_was_tried_why_it_failed_and_what_to_do(
     )
 
 
+@pytest.mark.parametrize(
+    ("answer", "found", "todo"),
+    [
+        (
+            "Unable to connect to the server: tls: failed to verify certificate: x509: certificate signed by unknown authority",
+            "the cluster of KUBECONFIG=/dev/null answers, but with a certificate that this file does not trust",
+            "Correct certificate-authority-data in the file",
+        ),
+        (
+            "error: You must be logged in to the server (Unauthorized)",
+            "answers, but refuses the credentials in this file: they are wrong, or have expired",
+            "Renew them",
+        ),
+        (
+            "Error in configuration: context was not found for specified context: other",
+            "the kubeconfig /dev/null cannot be used",
+            "Correct it (`kubectl config get-contexts` lists the contexts)",
+        ),
+        (
+            "Error from server (BadRequest): the server rejected our request for an unknown reason",
+            "the cluster of KUBECONFIG=/dev/null answers with an error",
+            "See whether the server in the file is a Kubernetes API server, with https",
+        ),
+    ],
+    ids=["CA", "credentials", "context", "http"],
+)
+def test_a_cluster_that_answers_is_not_said_to_be_silent(tmp_path: Path, answer: str, found: str, todo: str):
+    done = reached(tmp_path, f"echo '{answer}' >&2; exit 1", KUBECONFIG="/dev/null")
+    assert f"{found}, and nothing was changed: {answer}\n{todo}, or name another file: make install" in done.stderr
+    assert "does not answer" not in done.stderr
+
+
+def test_a_kubeconfig_without_a_cluster_is_no_cluster_that_is_down(tmp_path: Path):
+    answer = "echo The connection to the server localhost:8080 was refused >&2; exit 1"
+    assert "KUBECONFIG=/dev/null names no cluster, and" in reached(tmp_path, answer, KUBECONFIG="/dev/null").stderr
+    done = reached(tmp_path, answer, HOME=str(tmp_path))
+    assert done.stderr.startswith(
+        "make install: KUBECONFIG is not set, and there is no file ~/.kube/config, and nothing was changed\n"
+        "Name a file: make install KUBECONFIG=/path/to/kubeconfig"
+    )
+
+
 def test_a_kubeconfig_that_is_missing_is_no_silent_cluster(tmp_path: Path):
     done = reached(tmp_path, "exit 1", KUBECONFIG="/none")
     assert (done.returncode, done.stdout) == (1, "")

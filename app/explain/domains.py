@@ -57,7 +57,7 @@ def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...
     """Of a leader that has no node: how many domains there are and who has them."""
     nodes, word = case.facts.nodes, noun(topology)
     if nodes is None:
-        return ()
+        return (_unlisted(topology, word),)
     values = {name: labels[topology] for name, labels in nodes.items() if topology in labels}
     if not values:
         return (_no_domains(topology, word, len(nodes)),)
@@ -96,12 +96,25 @@ def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | N
     return Finding(level=Level.WAITS, cause="kept-out", what=what, fix=fix)
 
 
+def _unlisted(topology: str, word: str) -> Finding:
+    """What somebody can do who may not list nodes."""
+    return Finding(
+        level=Level.WAITS,
+        cause="domains",
+        what=f"which {word}s there are is not known: you may not list nodes",
+        fix=f"jobset validate FILE --server and the warnings when a JobSet is created say if no node has the label"
+        f" {topology}: correct the annotation exclusive-topology in a new JobSet; else wait until a Job ends that holds"
+        f" {article(word)} {word}, or ask an administrator of the cluster",
+    )
+
+
 def _no_domains(topology: str, word: str, nodes: int) -> Finding:
     return Finding(
         level=Level.FAULT,
         cause="no-domains",
         what=f"there is no {word}: none of {counted(nodes, 'node')} has the label {topology}",
-        fix=f"kubectl label node NODE {topology}=VALUE, or correct the annotation exclusive-topology; see {GUIDE}",
+        fix=f"kubectl label node NODE {topology}=VALUE, or correct the annotation exclusive-topology in a new JobSet"
+        f" ({GUIDE})",
     )
 
 

@@ -1,6 +1,6 @@
 """What a pod needs of a node: records of its spec, and its requests added up as kube-scheduler does. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -19,11 +19,18 @@ class _Resources(Base, frozen=True, kw_only=True):
     requests: dict[str, Any] = {}
 
 
+class _RestartRule(Base, frozen=True, kw_only=True):
+    """core/v1 ContainerRestartRule."""
+
+    action: str = ""
+
+
 class _Container(Base, frozen=True, kw_only=True):
     """core/v1 Container. An init container with restartPolicy Always is a sidecar."""
 
     name: str = ""
     restart_policy: str = ""
+    restart_policy_rules: tuple[_RestartRule, ...] = ()
     resources: _Resources = _Resources()
 
 
@@ -110,11 +117,25 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
 
     affinity: SeenAffinity = SeenAffinity()
     containers: tuple[_Container, ...] = ()
+    host_network: bool = False
+    host_users: bool | None = None
     init_containers: tuple[_Container, ...] = ()
     overhead: dict[str, Any] = {}
     resources: _Resources = _Resources()
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[_Volume, ...] = ()
+
+    @property
+    def features(self) -> Mapping[str, str]:
+        """Features that nodes have to declare for it, and what of its spec needs each, as far as is known here."""
+        containers = (*self.containers, *self.init_containers)
+        all_again = any(rule.action == "RestartAllContainers" for of in containers for rule in of.restart_policy_rules)
+        users = self.host_network and self.host_users is False
+        needed = (
+            ("RestartAllContainersOnContainerExits", "restartPolicyRules with action RestartAllContainers", all_again),
+            ("UserNamespacesHostNetworkSupport", "hostNetwork with hostUsers: false", users),
+        )
+        return {name: by for name, by, needs in needed if needs}
 
     @property
     def claims(self) -> tuple[str, ...]:

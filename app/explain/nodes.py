@@ -26,6 +26,10 @@ _PODS = 110
 """Pods that a node takes that does not say how many: what the kubelet takes by default."""
 
 
+_OTHER_LABEL = "write another one in a new JobSet, "
+"""The beginning of a fix where no label that was likely meant is known."""
+
+
 class _Meta(Base, frozen=True, kw_only=True):
     name: str = ""
     labels: dict[str, str] = {}
@@ -47,6 +51,7 @@ class _Spec(Base, frozen=True, kw_only=True):
 
 class _Status(Base, frozen=True, kw_only=True):
     allocatable: dict[str, Any] = {}
+    declared_features: tuple[str, ...] = ()
 
 
 class SeenNode(Base, frozen=True, kw_only=True):
@@ -77,6 +82,7 @@ class Nodes:
         self._nodes: list[_Node] = []
         self._keep = labels
         self._label_keys: dict[str, None] = {}
+        self._features: set[str] = set()
         self._answers: dict[bytes, Finding | None] = {}
         self._fitting: dict[bytes, list[int]] = {}
         self._largest: dict[tuple[bytes, tuple[str, ...]], int] = {}
@@ -90,6 +96,7 @@ class Nodes:
     def add(self, node: SeenNode) -> None:
         found, keep = node.metadata.labels, self._keep
         self._label_keys |= dict.fromkeys(found)
+        self._features.update(node.status.declared_features)
         labels = found if keep is None else {key: value for key, value in found.items() if key in keep}
         self._nodes.append((node.metadata.name, labels, node.spec.taints, offers_of(node.status.allocatable)))
 
@@ -99,6 +106,10 @@ class Nodes:
         return {
             name: {key: value for key, value in labels.items() if key in wanted} for name, labels, *_ in self._nodes
         }
+
+    def declare(self, feature: str) -> bool:
+        """Whether a node declares this feature of Kubernetes."""
+        return feature in self._features
 
     def lack(self, key: str) -> Lack | None:
         """What there is to say of a label that no node has; None if one has it, or without nodes."""
@@ -226,22 +237,23 @@ class Nodes:
             wanted, lack = f"{key}={value}", self._lack(key, (value,))
             if lack is None:
                 continue
-            fix = f"{lack.fix}or kubectl label node NODE {wanted}; {show}"
+            fix = f"{lack.fix or _OTHER_LABEL}or kubectl label node NODE {wanted}; {show}"
             if lack.value:
                 fix = f"{recreate.format(old=f'{key}: {value}$', new=f'{key}: {lack.value}')}; {fix}"
             what = f"no node has the label {wanted} of its nodeSelector; {lack.what}"
-            return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix.removeprefix("or "))
+            return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
         selector = ",".join(f"{key}={value}" for key, value in sorted(spec.node_selector.items()))
         if not self._selected(spec):
             what = f"no node has all labels of its nodeSelector ({selector})"
-            fix = f"kubectl label node NODE {selector.replace(',', ' ')}; {show}"
+            fix = f"{_OTHER_LABEL}or kubectl label node NODE {selector.replace(',', ' ')}; {show}"
             return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
         what = f"no node meets its required node affinity ({spec.affinity_words})"
         what += f" and has {selector}" if selector else ""
         lacks = (self._lack(of.key, of.values) for of in spec.demands)
         lack = next((lack for lack in lacks if lack is not None), Lack())
         what = f"{what}; {lack.what}" if lack.what else what
-        return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=f"{lack.fix}{show}")
+        fix = f"{lack.fix or 'write another node affinity in a new JobSet, '}or label a node; {show}"
+        return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
 
     def _lack(self, key: str, wanted: Sequence[str]) -> Lack | None:
         """What nodes have instead of a label with one of these values, or with any; None if a node has it."""

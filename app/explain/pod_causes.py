@@ -12,6 +12,7 @@ from app.explain.case import Case
 from app.explain.claims import unbound
 from app.explain.domains import article, domain_of_job, in_the_way, kept_out, noun
 from app.explain.facts import SeenPod
+from app.explain.features import undeclared
 from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
 from app.explain.nodes import Nodes
 from app.explain.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
@@ -181,6 +182,8 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
     `in_group`: the scheduler need not say so, for it may say only that the group does not fit.
     """
     said, nodes = pod.unscheduled, case.facts.node_offers
+    if (lacks := undeclared(case, pod)) is not None:
+        return lacks
     if said is None or nodes is None or not (in_group or MISFIT.search(said.message)):
         return None
     found = nodes.why_none(pod.spec, recreate(case.facts.jobset))

@@ -52,7 +52,7 @@ class Exceeded:
         patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough}"}}}}}}'
         raised = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"
         uses = f"wait for what uses it (kubectl describe quota -n {namespace})"
-        return f"{uses}, request less in a new JobSet, or raise it: {raised}"
+        return f"{uses}, request less in a new JobSet, or have an administrator of the namespace run {raised}"
 
     @property
     def _plain(self) -> str:

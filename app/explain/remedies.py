@@ -11,11 +11,12 @@ from api.pod import DEFAULT_SCHEDULER
 from app.explain.facts import SeenPod
 
 SCHEDULER_SAYS = (
-    "the scheduler's reason counts the nodes by what is wrong with them; kubectl describe node NODE shows one of them"
+    "the scheduler's reason counts the nodes by what is wrong with them (kubectl describe node NODE shows one of them):"
+    " ask for something else in a new JobSet, or have an administrator of the cluster change the nodes"
 )
 """For a reason that is not known here."""
 
-MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable")
+MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable|required features")
 """What the scheduler says if nodes lack what a pod asks for."""
 
 KEPT_OUT = re.compile("existing pods anti-affinity")
@@ -28,27 +29,17 @@ CLAIMS = re.compile(
 
 _IMAGE = re.compile(r": (?:ErrImagePull|ImagePullBackOff|InvalidImageName|ErrImageNeverPull)\b")
 _CONFIG = re.compile(r": CreateContainerConfigError\b")
-
-
-def _selector(pod: SeenPod) -> str:
-    wanted = ",".join(f"{key}={value}" for key, value in sorted(pod.spec.node_selector.items()))
-    return f"kubectl get nodes -l '{wanted}' lists the nodes of its nodeSelector" if wanted else "see its node affinity"
-
-
-def _resource(name: str) -> str:
-    """A misspelt resource and one in use have the same message: what the nodes offer tells them apart."""
-    column = name.replace(".", "\\.")
-    return (
-        f"kubectl get nodes -o custom-columns='NODE:.metadata.name,OFFERS:.status.allocatable.{column}' shows what each"
-        f" node offers: <none> everywhere means that no node offers {name} (is it spelt right, does its device plugin"
-        " run?); less than one pod requests means that it never fits; else wait for other pods to end, or add nodes"
-    )
+_WARNED = "jobset validate FILE --server and the warnings when a JobSet is created"
+"""What says to somebody without rights on nodes what the nodes do not have."""
 
 
 _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
     (
         re.compile(r'storageclass\S* "([^"]+)" not found'),
-        lambda _, name: f"there is no StorageClass {name}: kubectl get storageclass lists those that there are",
+        lambda _, name: (
+            f"there is no StorageClass {name}: make the claim again with one that there is (kubectl get storageclass),"
+            f" or have an administrator of the cluster create {name}"
+        ),
     ),
     (
         re.compile(r'persistentvolumeclaim "([^"]+)" not found'),
@@ -59,14 +50,16 @@ _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
     (
         re.compile("unbound immediate PersistentVolumeClaims"),
         lambda pod, _: (
-            f"a claim has no volume: kubectl describe pvc -n {pod.metadata.namespace} says why; kubectl get sc"
+            f"a claim has no volume: kubectl describe pvc -n {pod.metadata.namespace} says why: make it again with a"
+            " StorageClass that makes volumes (kubectl get storageclass), or have an administrator create a volume"
         ),
     ),
     (
         re.compile("cannot allocate all claims|resourceclaim"),
         lambda pod, _: (
             f"it asks for devices by a ResourceClaim: kubectl get resourceclaims -n {pod.metadata.namespace} shows"
-            " which are allocated, kubectl get resourceslices what the nodes offer"
+            " which are allocated, kubectl get resourceslices what the nodes offer: wait until one is free, or ask for"
+            " other devices in a new JobSet"
         ),
     ),
     (
@@ -87,7 +80,15 @@ _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
         re.compile("pod affinity"),
         lambda pod, _: (
             "its podAffinity wants it beside pods that it names, and no node has them and room:"
-            f" kubectl get pods -n {pod.metadata.namespace} -o wide --show-labels shows what runs where"
+            f" kubectl get pods -n {pod.metadata.namespace} -o wide --show-labels shows what runs where: start those,"
+            " or change the podAffinity in a new JobSet"
+        ),
+    ),
+    (
+        re.compile("topology spread constraints .missing required label"),
+        lambda *_: (
+            "no node has the topologyKey of its topologySpreadConstraints: write one that nodes have (kubectl get nodes"
+            " --show-labels) in a new JobSet"
         ),
     ),
     (
@@ -101,15 +102,27 @@ _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
         re.compile("volume node affinity|PersistentVolume's node affinity|volume zone"),
         lambda pod, _: (
             f"its volume is tied to other nodes or another zone: kubectl get pvc -n {pod.metadata.namespace} names the"
-            " volume, kubectl describe pv VOLUME its Node Affinity"
+            " volume, kubectl describe pv VOLUME its Node Affinity: wait for room there, let its pods go there (their"
+            " nodeSelector in a new JobSet), or make the claim again where they are to run"
         ),
     ),
     (
         re.compile("persistent volumes to bind|enough free storage"),
         lambda pod, _: (
-            "no PersistentVolume is free and fits its claim on a node that fits: kubectl get pv; kubectl describe pvc"
-            f" -n {pod.metadata.namespace}"
+            "no PersistentVolume is free and fits its claim on a node that fits (kubectl get pv; kubectl describe pvc"
+            f" -n {pod.metadata.namespace}): have an administrator of the cluster create one, or ask for less storage"
         ),
+    ),
+    (
+        re.compile("bound to non-existent pv"),
+        lambda pod, _: (
+            f"its claim is bound to a volume that is gone: kubectl get pvc -n {pod.metadata.namespace} names both:"
+            " restore the volume, or delete the claim and create it again without what was on it"
+        ),
+    ),
+    (
+        re.compile("had no available disk"),
+        lambda *_: "pods that run there have the disk of its volume: wait until they end, or use a disk of its own",
     ),
     (
         re.compile("ReadWriteOncePod"),
@@ -129,7 +142,28 @@ _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
             " custom-columns='NODE:.metadata.name,PODS:.status.allocatable.pods'): wait for others to end, or add nodes"
         ),
     ),
-    (re.compile(r"Insufficient ([^\s,.]+(?:\.[^\s,.]+)*)"), lambda _, name: _resource(name)),
+    (
+        re.compile(r"Insufficient ([^\s,.]+(?:\.[^\s,.]+)*)"),
+        lambda _, name: (
+            f"{_WARNED} say whether any node offers {name}, and that much: if one does, wait for other pods to end or"
+            " request less in a new JobSet; else ask an administrator of the cluster"
+        ),
+    ),
+    (
+        re.compile("required features"),
+        lambda *_: (
+            "it needs features of Kubernetes that the nodes do not declare (kubectl get nodes -o"
+            " custom-columns='NODE:.metadata.name,FEATURES:.status.declaredFeatures'): have an administrator of the"
+            " cluster add nodes with a newer kubelet, or do without in a new JobSet"
+        ),
+    ),
+    (
+        re.compile("scheduler-enforced node affinity"),
+        lambda *_: (
+            "the configuration of kube-scheduler keeps its pods away from these nodes (addedAffinity): use another"
+            " schedulerName in a new JobSet, or ask an administrator of the cluster"
+        ),
+    ),
     (
         re.compile("free ports"),
         lambda *_: (
@@ -139,15 +173,21 @@ _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
     ),
     (
         re.compile("node affinity/selector"),
-        lambda pod, _: f"{_selector(pod)}; kubectl get nodes --show-labels shows the labels of the nodes",
+        lambda *_: (
+            f"{_WARNED} say which label no node has: write another one in a new JobSet, or have an administrator of the"
+            " cluster label a node"
+        ),
     ),
     (
         re.compile("untolerated taint"),
-        lambda *_: "kubectl describe nodes | grep Taints shows the taints: remove one, or add a toleration for it",
+        lambda *_: (
+            "ask an administrator of the cluster which taints the nodes have, and add a toleration for one to the pod"
+            " template in a new JobSet"
+        ),
     ),
     (
         re.compile("unschedulable"),
-        lambda *_: "kubectl uncordon NODE; kubectl get nodes shows which are cordoned (SchedulingDisabled)",
+        lambda *_: "all nodes that fit are cordoned: have an administrator of the cluster run kubectl uncordon NODE",
     ),
 )
 """What the scheduler says, and what to do, by the pod and what it names. The first that is found counts.
@@ -209,7 +249,10 @@ def for_refusal(js: JobSet, message: str) -> str:
 
 
 def for_scheduling(pod: SeenPod, message: str) -> str:
-    """What to do about a pod that is not scheduled. `message`: of its condition PodScheduled."""
+    """What to do about a pod that is not scheduled. `message`: of its condition PodScheduled.
+
+    What is about labels, taints and resources of nodes is for somebody who may not list them: else they are known.
+    """
     for pattern, fix in _FIXES:
         if found := pattern.search(message):
             return fix(pod, found[found.lastindex or 0])

@@ -24,7 +24,6 @@ from tests.support.explained import (
     lease,
     made,
     pod_of,
-    walk,
 )
 from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
@@ -164,7 +163,7 @@ AGAIN = "kubectl get jobset train -n team-a -o yaml | sed 's#{}#{}#' | kubectl r
             {"nodeSelector": {"pool": "a100", "arch": "arm64"}},
             "no-such-label",
             "no node has all labels of its nodeSelector (arch=arm64,pool=a100)",
-            "kubectl label node NODE arch=arm64 pool=a100; ",
+            "write another one in a new JobSet, or kubectl label node NODE arch=arm64 pool=a100; ",
         ),
         (
             [node("a", ONLY), node("b", ONLY), node("c", taint("node.kubernetes.io/unschedulable"))],
@@ -228,16 +227,24 @@ def expression(key: str, operator: str, *values: str) -> JSON:
         (
             affinity(expression("pool", "In", "h100")),
             "(pool In [h100]); nodes have pool=a100, pool=v100",
-            "choose a value of pool that nodes have (a100, v100) in a new JobSet, ",
+            "choose a value of pool that nodes have (a100, v100)",
         ),
         (
             affinity(expression("pol", "Exists")),
             "(pol Exists); no node has a label pol at all: did you mean pool?",
-            "write pool for pol in a new JobSet, ",
+            "write pool for pol",
         ),
-        (affinity(expression("pool", "DoesNotExist"), {}), "(pool DoesNotExist or )", ""),
-        (affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]}), " In [x])", ""),
-        ({"nodeSelector": {"pool": "a100"}, **affinity(expression("pool", "In", "v100"))}, " and has pool=a100", ""),
+        (affinity(expression("pool", "DoesNotExist"), {}), "(pool DoesNotExist or )", "write another node affinity"),
+        (
+            affinity({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["x"]}]}),
+            " In [x])",
+            "write another node affinity",
+        ),
+        (
+            {"nodeSelector": {"pool": "a100"}, **affinity(expression("pool", "In", "v100"))},
+            " and has pool=a100",
+            "write another node affinity",
+        ),
     ],
 )
 def test_a_node_affinity_that_no_node_meets(pod: JSON, words: str, fix: str):
@@ -245,7 +252,8 @@ def test_a_node_affinity_that_no_node_meets(pod: JSON, words: str, fix: str):
     assert finding["cause"] == "no-such-label"
     assert "no node meets its required node affinity (" in finding["what"]
     assert finding["what"].endswith(words)
-    assert finding["wayOut"] == f"{fix}kubectl get nodes --show-labels shows the labels of the nodes"
+    show = "or label a node; kubectl get nodes --show-labels shows the labels of the nodes"
+    assert finding["wayOut"] == f"{fix} in a new JobSet, {show}"
 
 
 @pytest.mark.parametrize(
@@ -315,7 +323,7 @@ def test_a_leader_that_no_node_takes():
     job = made(job_of(js, 0), active=1, ready=0)
     pod = unscheduled(job, **requests(gpu="16"))
     _, body = explanation_of(facts(js, [job], [pod], lease=lease(), node_offers=nodes(BIG)))
-    assert causes(body) == ["leader-waits", "leader-unscheduled", "too-large"]
+    assert causes(body) == ["leader-waits", "leader-unscheduled", "too-large", "domains"]
 
 
 def waiting(*pods: JSON) -> list[JSON]:
@@ -356,43 +364,3 @@ async def test_without_the_right_to_list_nodes_the_rest_is_explained():
     text, body = explanation_of(found)
     assert causes(body)[-1] == "unscheduled"
     assert "not looked at: nodes: you may not list nodes, so what they offer is not known" in text
-
-
-EIGHT = {"containers": [{"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}
-IN_ALL = "the pods of its JobSet need {} nvidia.com/gpu in all, the nodes offer 16: they never run all at once"
-
-
-def in_all(*rjobs: JSON, ended: int = 0, status: JSON | None = None, **spec: Any) -> str:
-    """What is said of the last Job of the first ReplicatedJob; the others run, and so many of them have ended."""
-    js = made(stored(jobset(*rjobs, namespace="team-a", **spec)), **(status or {}))
-    of = rjobs[0]
-    done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1, "active": 0}
-    jobs = [
-        made(job_of(js, index, of["name"]), **{"active": 1, "ready": 1, **(done if index < ended else {})})
-        for index in range(of["replicas"])
-    ]
-    jobs[-1]["status"]["ready"] = 0
-    pod = unscheduled(jobs[-1], "0/2 nodes are available: 2 Insufficient nvidia.com/gpu", **requests(gpu="8"))
-    there = nodes(node("a", gpu="8"), node("b", gpu="8"))
-    return "\n".join(one["what"] for one in walk(explanation_of(facts(js, jobs, [pod], node_offers=there))[1]))
-
-
-def test_a_set_that_needs_more_than_all_nodes_have():
-    assert IN_ALL.format(24) in in_all(rjob(replicas=3, pod=EIGHT))
-    assert IN_ALL.format(32) in in_all(rjob(replicas=1, parallelism=4, completions=4, pod=EIGHT))
-    assert "in all" not in in_all(rjob(replicas=2, pod=EIGHT))
-
-
-def test_jobs_that_have_ended_need_nothing_more():
-    assert "in all" not in in_all(rjob(replicas=3, pod=EIGHT), ended=1)
-
-
-def test_a_later_stage_needs_nothing_yet():
-    first, second = rjob("first", replicas=2, pod=EIGHT), rjob("second", replicas=2, pod=EIGHT)
-    assert IN_ALL.format(32) in in_all(first, second)
-    second["dependsOn"] = [{"name": "first", "status": "Complete"}]
-    assert "in all" not in in_all(first, second)
-
-
-def test_a_resource_that_no_node_has_is_not_counted_in_all():
-    assert nodes(node()).too_little({"nvidia.com/gpu": 8, "cpu": 8}) is None

@@ -164,9 +164,10 @@ def test_no_node_has_the_label():
     assert "there is no rack: none of 2 nodes has the label rack" in text
 
 
-def test_without_the_right_to_read_nodes_only_the_reason_is_reported():
+def test_without_the_right_to_read_nodes_there_is_something_to_do():
     _, body = waiting(nodes=None)
-    assert causes(body) == ["leader-waits", "leader-unscheduled"]
+    assert causes(body) == ["leader-waits", "leader-unscheduled", "domains"]
+    assert by_cause(body, "domains")["wayOut"].startswith("jobset validate FILE --server and the warnings")
 
 
 def test_without_the_right_to_read_other_namespaces_racks_are_counted():

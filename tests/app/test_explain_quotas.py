@@ -33,7 +33,7 @@ def test_a_quota_counts_as_it_is_now(hard: str, used: str, level: str, says: str
     assert f": {says} (since" in text or f": {says}\n" in text
     assert body["level"] == level
     assert (RETRIED in text) is (level == "waits")
-    assert ("raise it: kubectl patch quota few" in text) is (level == "fault")
+    assert ("have an administrator of the namespace run kubectl patch quota few" in text) is (level == "fault")
 
 
 def test_a_quota_may_allow_some_of_the_pods():

@@ -19,6 +19,8 @@ JSON = dict[str, Any]
 pytestmark = pytest.mark.slow
 
 NODE = {"nodeSelector": {"kubernetes.io/hostname": "node-0000"}}
+ON_EXIT = {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}
+ALL_AGAIN = {"name": "main", "image": "busybox", "restartPolicy": "Never", "restartPolicyRules": [ON_EXIT]}
 LOW, HIGH = "stuck-low", "stuck-high"
 
 
@@ -80,6 +82,10 @@ SIMPLE: dict[str, tuple[JSON, str]] = {
     "affinity": (
         preferring("NotIn", "amd64"),
         "no node meets its required node affinity (kubernetes.io/arch NotIn [amd64])",
+    ),
+    "feature": (
+        group(pod={"containers": [ALL_AGAIN]}),
+        "no node declares the feature RestartAllContainersOnContainerExits, which it needs for restartPolicyRules",
     ),
     "no-claim": (claiming("nothing"), "is not scheduled: there is no PersistentVolumeClaim nothing"),
     "class": (claiming("data"), "claim data is Pending: there is no StorageClass fast; there is none at all"),

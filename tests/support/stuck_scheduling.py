@@ -1,4 +1,4 @@
-"""Stuck situations that are about claims which sets make, and gangs; see `tests/support/stuck.py`."""
+"""Stuck situations that are about claims which sets make, and features that nodes do not declare; see `tests/support/stuck.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from app.explain.facts import Facts, SeenClaim, SeenStorageClass, SeenStorageClasses
-from tests.support.stuck import JSON, a_set, about_pod, stuck
+from tests.support.stuck import JSON, a_set, about_pod, stuck, unscheduled
 from tests.support.stuck_pods import NOT_SCHEDULED
 
 
@@ -42,3 +42,16 @@ def _() -> Facts:
 def _() -> Facts:
     asks: JSON = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
     return own_claim({"storageClassName": "standard", **asks}, "kubernetes.io/no-provisioner")
+
+
+@stuck(
+    "a feature that no node declares",
+    f"{NOT_SCHEDULED}no node declares the feature RestartAllContainersOnContainerExits, which it needs for"
+    " restartPolicyRules with action RestartAllContainers",
+    "write failurePolicy.agent.mode: MainContainer in a new JobSet",
+)
+def _() -> Facts:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [1]}}]
+    agent = {"name": "jobset-agent", "restartPolicy": "Always", "restartPolicyRules": rules}
+    js = a_set(failurePolicy={"restartStrategy": "InPlaceRestart", "maxRestarts": 3})
+    return unscheduled("node(s) didn't match Pod's required features", js=js, initContainers=[agent])

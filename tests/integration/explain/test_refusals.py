@@ -12,13 +12,15 @@ from devcluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.cluster import new_namespace, request
 from tests.support.explain_world import World, explain, report
-from tests.support.explained import causes
+from tests.support.explained import causes, walk
 from tests.support.jobsets import jobset
 
 
 def test_without_the_right_to_read_nodes(waiting: World):
     body = report(waiting.user("nodeless", everywhere=True), waiting.namespace)
-    assert causes(body) == ["leader-waits", "leader-unscheduled"]
+    assert causes(body) == ["leader-waits", "leader-unscheduled", "domains"]
+    fixes = [one["wayOut"] for one in walk(body) if one["cause"] == "domains"]
+    assert fixes[0].startswith("jobset validate FILE --server and the warnings when a JobSet is created say if no node")
     assert body["notLookedAt"] == [
         f"the manager: you may not get leases in namespace {NAMESPACE}",
         "nodes: you may not list nodes, so which values of rack there are is not known",

@@ -8,8 +8,10 @@ from api.exclusive import topology_of
 from app.explain.case import Case
 from app.explain.facts import Holder, SeenPod
 from app.explain.finding import Finding, Level, counted, listed
-from app.explain.remedies import KEPT_OUT
+from app.explain.remedies import ANTI_AFFINITY
 
+KEPT_OUT = "kept-out"
+"""The cause of findings about exclusive Jobs that keep other pods out."""
 GUIDE = "docs/concepts/exclusive-placement.md"
 _WORDS = {"kubernetes.io/hostname": "node"}
 _VOWELS = "aeiou"
@@ -75,7 +77,7 @@ def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | N
     are on nodes which could take the pod.
     """
     said, nodes = pod.unscheduled, case.facts.node_offers
-    told = said is not None and KEPT_OUT.search(said.message) is not None
+    told = said is not None and ANTI_AFFINITY.search(said.message) is not None
     if said is None or not (told or (in_group and nodes is not None)):
         return None
     takers = None if told or nodes is None else nodes.takers(pod.spec)
@@ -93,7 +95,7 @@ def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | N
         what, fix = f"{what}, all of its own JobSet", f"add nodes for it, or {fix}"
     else:
         fix = f"wait until one ends, add nodes, or {fix}"
-    return Finding(level=Level.WAITS, cause="kept-out", what=what, fix=fix)
+    return Finding(level=Level.WAITS, cause=KEPT_OUT, what=what, fix=fix)
 
 
 def _unlisted(topology: str, word: str) -> Finding:

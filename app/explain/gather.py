@@ -24,7 +24,7 @@ from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenJob, See
 from app.explain.jobset_causes import undefaulted
 from app.explain.nodes import Nodes, SeenNode
 from app.explain.reader import LOOKED_AT, MOST_PAGES, PAGE, TIMEOUT, Reader
-from app.explain.remedies import CLAIMS, KEPT_OUT, MISFIT
+from app.explain.remedies import ANTI_AFFINITY, CLAIMS, MISFIT
 from app.explain.restart_causes import failed_lately
 from app.explain.status_causes import all_completed
 from app.explain.survey import Survey, lacking, survey
@@ -133,7 +133,7 @@ class _Gatherer:
         waiting = [pod for pod in leaders if pod.unscheduled]
         if waiting:
             known["holders"] = await self._holders(waiting, known["nodes"])
-        elif any((said := pod.unscheduled) and (grouped or KEPT_OUT.search(said.message)) for pod in pods or ()):
+        elif any((said := pod.unscheduled) and (grouped or ANTI_AFFINITY.search(said.message)) for pod in pods or ()):
             known["holders"] = await self._holders([], None)
         if self._js.spec.scheduling is not None:
             known["groups"] = await self._groups()

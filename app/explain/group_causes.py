@@ -12,7 +12,7 @@ from api.meta import Condition, find
 from api.stalled_trees import Member, Tree, needed, why_stalled
 from app.explain.case import Case
 from app.explain.claims import unbound
-from app.explain.domains import kept_out, noun
+from app.explain.domains import KEPT_OUT, kept_out, noun
 from app.explain.facts import SeenGroups, SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, counted, listed, merged
 from app.explain.group_nodes import levels, paths, why_never
@@ -215,7 +215,8 @@ class _WaitingTree:
         for lacks, pods in self._misfits(group):
             what = f"{pods_are(pods)} not scheduled: {lacks.what}"
             found.append(Finding(level=lacks.level, cause=lacks.cause, what=what, fix=lacks.fix))
-        return found
+        # Who keeps its pods out says more than the scheduler, which may speak of one domain only.
+        return sorted(found, key=lambda finding: finding.cause != KEPT_OUT)
 
     def _misfits(self, group: Group) -> list[tuple[Finding, list[SeenPod]]]:
         """What no node has that pods of a PodGroup ask for, with those pods."""

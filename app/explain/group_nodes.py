@@ -1,8 +1,10 @@
 """What the nodes lack for a tree of groups: labels of its levels, and domains that are large enough. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from api.gangs import Group
+from api.jobset_policy.requests import Amount
+from api.node_offers import in_words
 from app.explain.domains import noun
 from app.explain.finding import Finding, Level, counted
 from app.explain.needs import SeenSpec
@@ -68,23 +70,39 @@ def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]
         # The others of the group may be of another kind.
         wanted, room = at_once - (group.pods - number), nodes.largest(spec, keys)
         if room < wanted:
-            return _finding(path, room, number)
+            holds = (
+                f"the largest {noun(group.topology)} holds {room}" if room else f"no {noun(group.topology)} holds any"
+            )
+            some = "" if number == group.pods else " of one kind"
+            return _finding(path, f"{holds} of its {counted(number, 'pod')}{some}")
+    return _too_much(path, nodes, kinds.values()) if at_once == group.pods else None
+
+
+def _too_much(path: Sequence[Group], nodes: Nodes, kinds: Iterable[tuple[SeenSpec, int]]) -> Finding | None:
+    """Pods of several kinds that request more together than any domain has."""
+    needs: dict[str, Amount] = {}
+    for spec, number in kinds:
+        for name, amount in spec.requests().items():
+            needs[name] = needs.get(name, 0) + amount * number
+    for name, total in needs.items():
+        if (most := nodes.most(name, levels(path))) < total:
+            some = f"need {in_words(total, name)} in all, the largest {noun(path[-1].topology)} has"
+            return _finding(
+                path, f"its {counted(path[-1].pods, 'pod')} {some} {in_words(most, name).partition(' ')[0]}"
+            )
     return None
 
 
-def _finding(path: Sequence[Group], room: int, number: int) -> Finding:
-    """`number`: pods of one kind that the group has, of which a domain holds `room`."""
-    group, word = path[-1], noun(path[-1].topology)
+def _finding(path: Sequence[Group], what: str) -> Finding:
+    group = path[-1]
     who = "" if len(path) == 1 else f"{group.kind} {group.name}: "
-    holds = f"the largest {word} holds {room}" if room else f"no {word} holds any"
-    kind = "" if number == group.pods else " of one kind"
     ends = "they never run all at once" if group.gang is None else "it never fits"
+    fewer = f"run fewer pods (replicas, parallelism) or leave out topology {group.topology}"
     return Finding(
         level=Level.FAULT,
         cause="too-large-for-a-domain",
-        what=f"{who}{holds} of its {counted(number, 'pod')}{kind}: {ends}",
-        fix=f"add nodes to one {word}, or in a new JobSet run fewer pods (replicas, parallelism), or leave out topology"
-        f" {group.topology}",
+        what=f"{who}{what}: {ends}",
+        fix=f"add nodes to one {noun(group.topology)}, or in a new JobSet {fewer}",
     )
 
 

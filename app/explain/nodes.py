@@ -86,6 +86,7 @@ class Nodes:
         self._answers: dict[bytes, Finding | None] = {}
         self._fitting: dict[bytes, list[int]] = {}
         self._largest: dict[tuple[bytes, tuple[str, ...]], int] = {}
+        self._most: dict[tuple[str, tuple[str, ...]], Amount] = {}
         self._takers: dict[bytes, frozenset[str]] = {}
         for node in nodes:
             self.add(node)
@@ -133,6 +134,17 @@ class Nodes:
                     room[tuple(labels[of] for of in keys)] += _times(offers, needs)
             self._largest[key] = max(room.values(), default=0)
         return self._largest[key]
+
+    def most(self, resource: str, keys: Sequence[str]) -> Amount:
+        """Of a resource, as much as the domain offers that offers most; a domain as in `largest`."""
+        if (resource, tuple(keys)) not in self._most:
+            offered: dict[tuple[str, ...], Amount] = {}
+            for _, labels, _, offers in self._nodes:
+                if labels.keys() >= set(keys):
+                    where = tuple(labels[key] for key in keys)
+                    offered[where] = offered.get(where, 0) + offers.get(resource, 0)
+            self._most[resource, tuple(keys)] = max(offered.values(), default=0)
+        return self._most[resource, tuple(keys)]
 
     def why_none(self, spec: SeenSpec, recreate: str) -> Finding | None:
         """Why no node takes such a pod even when it is idle (FAULT), or how many do (WAITS); None without nodes.

@@ -19,7 +19,7 @@ SCHEDULER_SAYS = (
 MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable|required features")
 """What the scheduler says if nodes lack what a pod asks for."""
 
-KEPT_OUT = re.compile("existing pods anti-affinity")
+ANTI_AFFINITY = re.compile("existing pods anti-affinity")
 """What it says if pods that run keep a pod away by their own anti-affinity."""
 
 CLAIMS = re.compile(
@@ -63,7 +63,7 @@ _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
         ),
     ),
     (
-        KEPT_OUT,
+        ANTI_AFFINITY,
         lambda *_: (
             "pods that run there keep it out by their podAntiAffinity: wait until they end, or add nodes;"
             " kubectl get pods -A -o wide shows what runs on which node"

@@ -11,9 +11,9 @@ from app.explain.facts import Holder
 from app.explain.gather import gather
 from app.explain.nodes import Nodes
 from kube.client import Client
-from tests.app.test_explain_groups import EACH, GANG, NESTED, WORDS, Played
 from tests.app.test_explain_nodes import node, nodes, requests, taint
 from tests.support.explained import NOW, causes, walk
+from tests.support.explained_gangs import EACH, GANG, NESTED, WORDS, Played
 from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import rjob
 
@@ -120,7 +120,7 @@ def test_a_gang_that_is_larger_than_any_domain_never_fits():
     assert f"  ├ PodGroup {group}: the largest cube holds 1 of its 2 pods: it never fits\n" in text
     assert text.count("the largest cube") == 1, "the other Jobs are alike"
     assert (
-        f"add nodes to one superslice, or in a new JobSet run fewer pods (replicas, parallelism), or leave out topology {SUPERSLICE}"
+        f"add nodes to one superslice, or in a new JobSet run fewer pods (replicas, parallelism) or leave out topology {SUPERSLICE}"
         in text
     )
     assert "it goes on by itself" not in text
@@ -165,7 +165,11 @@ def test_pods_of_different_kinds_are_counted_apart():
         played.say(group, WORDS)
     [finding] = found(played, "too-large-for-a-domain", node_offers=labelled(where(0, 0)))
     assert finding["what"] == "the largest cube holds 1 of its 2 pods of one kind: it never fits"
-    assert not found(played, "too-large-for-a-domain", node_offers=labelled(where(0, 0), where(1, 0)))
+    [finding] = found(played, "too-large-for-a-domain", node_offers=labelled(where(0, 0), where(1, 0), where(1, 1)))
+    in_all = "its 3 pods need 17 nvidia.com/gpu in all, the largest cube has 16: it never fits"
+    assert finding["what"] == in_all
+    three = labelled(where(0, 0), where(1, 0), where(1, 0))
+    assert not found(played, "too-large-for-a-domain", node_offers=three)
 
 
 def holder(job: str, at: str, priority: int = 0, *, exclusive: bool = True) -> Holder:

@@ -47,7 +47,8 @@ class Finding:
 class Found:
     """A finding and the Jobs that it explains, so that later causes need not. `state` is the set's, in a word or two.
 
-    `headline` stands behind the state in the first line. `ends`: this is all there is to say about the set.
+    `headline` stands behind the state in the first line. `ends`: this is all there is to say about the set. `follows`:
+    it stands behind what the other Jobs wait for.
     """
 
     finding: Finding
@@ -55,6 +56,7 @@ class Found:
     state: str = ""
     headline: str = ""
     ends: bool = False
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)

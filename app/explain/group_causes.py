@@ -221,7 +221,7 @@ class _WaitingTree:
     def _misfits(self, group: Group) -> list[tuple[Finding, list[SeenPod]]]:
         """What no node has that pods of a PodGroup ask for, with those pods."""
         by_what: dict[str, tuple[Finding, list[SeenPod]]] = {}
-        for pod in () if group.composite else self._pods(group):
+        for pod in () if group.composite else sorted(self._pods(group), key=lambda pod: pod.name):
             lacks = unbound(self._case, pod) or misfit(self._case, pod, in_group=True)
             keeps = (
                 None if lacks is not None and lacks.level is Level.FAULT else kept_out(self._case, pod, in_group=True)

@@ -1,19 +1,35 @@
 """Causes that are about Jobs: those that are not there, may not start yet, or have no pods. Pure."""
 
+import re
+
 from api.batch import pods_at_once
 from api.jobset import JobSet
-from api.keys import JOB_CREATION_FAILED, KIND, SUSPENDED
+from api.keys import JOB_COMPLETE, JOB_CREATION_FAILED, KIND, REPLICATED_JOB_NAME, SUSPENDED
 from api.meta import Owner, find
 from app.explain.case import Case
 from app.explain.facts import SeenEvent
-from app.explain.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, by_job, counted, listed
-from app.explain.manager_causes import idle_manager
+from app.explain.finding import (
+    WAIT_FOR_PODS,
+    Finding,
+    Found,
+    KeyedFinding,
+    Level,
+    by_job,
+    counted,
+    listed,
+    seconds_since,
+)
+from app.explain.manager_causes import RIGHTS, idle_manager
 from app.explain.quota import Exceeded, as_it_is, exceeded
 from app.explain.remedies import for_refusal
 from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
 _AGAIN = "tries again by itself soon; the pause grows with each refusal"
+_NO_RIGHT = re.compile(r'cannot create resource "jobs" in API group "batch"')
+"""What the API server says if the manager lacks the right."""
+BEGINS = 30.0
+"""Seconds after the end of a Job within which the Jobs of the next stage are created."""
 _Refused = tuple[Child, SeenEvent, Exceeded]
 """A Job, the Warning that its pods are refused, and the quota that does it."""
 
@@ -23,16 +39,41 @@ def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
     found: list[Found] = []
     if case.survey is None:
         return found
+    in_turn = case.survey.in_turn(_beginning(case))
     for name, why in case.survey.stages.items():
         missing = [position.name for position in case.survey.missing if position.replicated_job.name == name]
         halted = [child.name for child in case.survey.halted if child.replicated_job == name]
         jobs = left & {*missing, *halted}
         if jobs:
             what = f"ReplicatedJob {name} ({counted(len(jobs), 'Job')}): waits for {why}"
-            fix = "see below why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
-            since = _began(case.facts.jobset)
-            found.append(Found(Finding(level=Level.WAITS, cause="later-stage", what=what, fix=fix, since=since), jobs))
+            later = _in_turn(case, name, what) if name in in_turn else _waits(case, what)
+            found.append(Found(later, jobs, follows=True))
     return found
+
+
+def _waits(case: Case, what: str) -> Finding:
+    fix = "see above why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
+    return Finding(level=Level.WAITS, cause="later-stage", what=what, fix=fix, since=_began(case.facts.jobset))
+
+
+def _in_turn(case: Case, name: str, what: str) -> Finding:
+    """Nothing holds up what it waits for: which Jobs have to end, and how not to wait for the end of servers."""
+    survey = case.survey
+    of = [] if survey is None else [unmet for unmet in survey.unmet[name] if unmet.replicated_job not in survey.unmet]
+    running = [
+        job.metadata.name
+        for job in case.facts.jobs or ()
+        if job.metadata.labels.get(REPLICATED_JOB_NAME) in {unmet.replicated_job for unmet in of}
+        and job.finished is None
+    ]
+    fix = ""
+    if running:
+        what = f"{what}; {listed(running)} {'runs' if len(running) == 1 else 'run'}"
+        stage = survey.stage if survey is not None else ""
+        what = f"it runs stage {stage}: {what}" if stage else what
+        field = "replicatedJobsStatus: Ready in executionPolicy" if stage else "status: Ready in dependsOn"
+        fix = f"wait until that has ended; for servers, which do not end, write {field}"
+    return Finding(level=Level.NOTE, cause="later-stage", what=what, fix=fix)
 
 
 def _began(js: JobSet) -> str:
@@ -117,6 +158,7 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
     if refused is not None:
         beyond, namespace = exceeded(refused.note), case.facts.jobset.metadata.namespace
         level, fix = Level.FAULT, "fix what the message names: the manager tries again by itself"
+        fix = f"{RIGHTS}; it tries again by itself" if _NO_RIGHT.search(refused.note) else fix
         because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.first),)
         if beyond is not None:
             beyond = as_it_is(beyond, case.facts.quotas)
@@ -129,8 +171,31 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
         fix = "a manager creates them"
     elif idle := idle_manager(case):
         level, because, fix = Level.FAULT, (idle,), ""
+    elif _begin(case, frozenset(names)):
+        what = f"the next stage begins: {counted(len(names), 'Job', 'is', 'are')} being created: {listed(names)}"
+        return [Found(Finding(level=Level.NOTE, cause="missing", what=what), frozenset(names))]
     what = f"{counted(len(names), 'Job', 'does', 'do')} not exist (yet): {listed(names)}"
     return [Found(Finding(level=level, cause="missing", what=what, because=because, fix=fix), frozenset(names))]
+
+
+def _beginning(case: Case) -> frozenset[str]:
+    """ReplicatedJobs that may start and have no Jobs yet, where Jobs of the set have completed just now."""
+    if case.survey is None:
+        return frozenset()
+    jobs, now = case.facts.jobs or (), case.facts.now
+    ends = (find(job.status.conditions, JOB_COMPLETE) for job in jobs)
+    ages = (seconds_since(end.last_transition_time or "", now) for end in ends if end is not None)
+    if not any(age is not None and age <= BEGINS for age in ages):
+        return frozenset()
+    there = {*case.survey.unmet, *(job.metadata.labels.get(REPLICATED_JOB_NAME) for job in jobs)}
+    return frozenset(of.replicated_job.name for of in case.survey.missing) - there
+
+
+def _begin(case: Case, names: frozenset[str]) -> bool:
+    """Whether these missing Jobs are all of ReplicatedJobs that are beginning."""
+    beginning = _beginning(case)
+    missing = case.survey.missing if beginning and case.survey else ()
+    return bool(beginning) and all(of.replicated_job.name in beginning for of in missing if of.name in names)
 
 
 def halted(case: Case, left: frozenset[str]) -> list[Found]:

@@ -20,6 +20,7 @@ _START = (
     " that runs and is not ready lacks. A manager without --leader-elect or in another namespace is not seen here"
 )
 """How to get a manager."""
+RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
 
 
 def no_manager(case: Case, left: frozenset[str]) -> list[Found]:

@@ -108,8 +108,8 @@ def explain(facts: Facts) -> Explanation:
 
 
 def _found(looked_at: Case) -> list[Found]:
-    """What the causes say, and at the end what the last recovery took."""
-    return [*_asked(looked_at), *recovery_causes.last_recovery(looked_at)]
+    """What the causes say, what follows behind what it waits for, and at the end what the last recovery took."""
+    return [*sorted(_asked(looked_at), key=lambda one: one.follows), *recovery_causes.last_recovery(looked_at)]
 
 
 def _asked(looked_at: Case) -> list[Found]:

@@ -6,13 +6,12 @@ from api import keys
 from api.batch import Job
 from app.explain.case import Case
 from app.explain.finding import Finding, Found, Level, age, counted, seconds_since
-from app.explain.manager_causes import unmanaged
+from app.explain.manager_causes import RIGHTS, unmanaged
 from app.explain.survey import Survey
 
 WRITTEN = 30.0
 """Seconds within which a manager writes that a set has ended."""
 _LOGS = f"kubectl logs -n {keys.MANAGER_NAMESPACE} deployment/jobset-controller-manager says why it does not write it"
-_RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
 
 
 def all_completed(of: Survey, jobs: Iterable[Job]) -> str:
@@ -40,7 +39,7 @@ def unreported(case: Case, _left: frozenset[str]) -> list[Found]:
         cause="status-not-written",
         what=f"its {completed} {age(ago)} ago, and no manager has written that into its status",
         because=() if missing is None else (missing,),
-        fix="" if missing is not None else f"{_LOGS}; if it lacks a right: {_RIGHTS}",
+        fix="" if missing is not None else f"{_LOGS}; if it lacks a right: {RIGHTS}",
         since=since,
     )
     return [Found(finding, state="waits")]

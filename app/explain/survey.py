@@ -4,7 +4,7 @@ Read from the context that the manager plans with, so that both mean the same by
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from api.batch import Job, pods_at_once
@@ -27,7 +27,8 @@ class Survey:
     - `missing`: neither exist nor have completed. `halted`: suspended though the set is not. `unready`: run, not ready.
     - `failed`; `previous`: Jobs of an earlier attempt that still exist.
     - `job_budget`: how many more Jobs the manager would create or resume now, before the Job controller takes up more.
-    - `stages`: why a ReplicatedJob may not start yet, by its name: `driver to be ready (0 of 1)`.
+    - `unmet`: what a ReplicatedJob that may not start yet waits for, by its name. `stages`: the same in words:
+      `driver to be ready (0 of 1)`. `stage`: with `spec.executionPolicy`, which one runs: `1 of 3`; else empty.
     - `pods`: how many pods are to run at once now, by ReplicatedJob; none of those that may not start yet.
     """
 
@@ -39,14 +40,35 @@ class Survey:
     failed: tuple[Child, ...]
     previous: tuple[Child, ...]
     job_budget: int
+    unmet: Mapping[str, tuple[Unmet, ...]]
     stages: Mapping[str, str]
+    stage: str
     pods: Counter[str]
+
+    def in_turn(self, beginning: Container[str]) -> frozenset[str]:
+        """Of the ReplicatedJobs in `unmet` those that wait only for Jobs that are as they should be.
+
+        `beginning`: ReplicatedJobs whose Jobs are being created.
+        """
+        awaited = (
+            *(position.replicated_job.name for position in self.missing),
+            *(of.replicated_job for of in self._there),
+        )
+        waiting, found = {name for name in awaited if name not in beginning}, set[str]()
+        for name, unmet in self.unmet.items():  # in the order of the spec: each stands behind what it waits for
+            if all(of.replicated_job not in waiting or of.replicated_job in found for of in unmet):
+                found.add(name)
+        return frozenset(found)
+
+    @property
+    def _there(self) -> tuple[Child, ...]:
+        """Jobs that exist and are not settled."""
+        return (*self.halted, *self.unready, *self.failed)
 
     @property
     def waiting(self) -> tuple[str, ...]:
         """Names of all Jobs that are not settled."""
-        children = (*self.halted, *self.unready, *self.failed)
-        return (*(position.name for position in self.missing), *(child.name for child in children))
+        return (*(position.name for position in self.missing), *(child.name for child in self._there))
 
 
 def lacking(job: Job) -> int:
@@ -62,11 +84,8 @@ def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
     active = [child for child in ctx.children.active if child.job.spec.suspend or not job_ready(child.job)]
     missing = _missing(ctx)
     total = ctx.layout.global_replicas
-    stages = {
-        rjob.name: " and ".join(map(_in_words, unmet))
-        for rjob in js.spec.replicated_jobs
-        if (unmet := ctx.stages.unmet(rjob))
-    }
+    unmet = {rjob.name: found for rjob in js.spec.replicated_jobs if (found := ctx.stages.unmet(rjob))}
+    stages = {name: " and ".join(map(_in_words, of)) for name, of in unmet.items()}
     return Survey(
         total=total,
         settled=total - len(missing) - len(active) - len(ctx.children.failed),
@@ -76,7 +95,9 @@ def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
         failed=ctx.children.failed,
         previous=ctx.children.previous,
         job_budget=ctx.job_budget,
+        unmet=unmet,
         stages=stages,
+        stage=f"{ctx.stages.number} of {ctx.stages.total}" if ctx.stages.total else "",
         pods=_pods(ctx, missing, stages),
     )
 

@@ -148,6 +148,11 @@ class Stages:
         return f"{stage_name(self._stages[self._last])} ({self._last + 1}/{len(self._stages)})"
 
     @property
+    def number(self) -> int:
+        """The number of the last stage that is released, from 1; 0 when the set is not staged."""
+        return self._last + 1 if self._stages else 0
+
+    @property
     def total(self) -> int:
         """How many stages there are."""
         return len(self._stages)

@@ -176,7 +176,7 @@ def test_later_stages_wait_for_earlier_ones():
     workers = rjob("workers", replicas=2, dependsOn=[{"name": "driver", "status": "Ready"}])
     js = a_set(driver, workers)
     text, body = explanation_of(facts(js, [running(js, 0, "driver", ready=0)], [], lease=lease()))
-    assert causes(body) == ["later-stage", "not-ready"]
+    assert causes(body) == ["not-ready", "later-stage"]
     assert "ReplicatedJob workers (2 Jobs): waits for driver to be ready (0 of 1)" in text
     assert "Job train-driver-0: 0 of 1 pod ready" in text
 
@@ -184,14 +184,14 @@ def test_later_stages_wait_for_earlier_ones():
 def test_stages_in_order():
     js = a_set(rjob("a"), rjob("b"), rjob("c"), startupPolicy={"startupPolicyOrder": "InOrder"})
     text, body = explanation_of(facts(js, [running(js, 0, "a"), running(js, 0, "b", ready=0)], [], lease=lease()))
-    assert causes(body) == ["later-stage", "not-ready"]
+    assert causes(body) == ["not-ready", "later-stage"]
     assert "ReplicatedJob c (1 Job): waits for b to be ready (0 of 1)" in text
 
 
 @pytest.mark.parametrize(
     ("state", "jobs", "why"),
     [
-        ("Succeeded", {}, "a to have succeeded (0 of 2)"),
+        ("Succeeded", {"ready": 0}, "a to have succeeded (0 of 2)"),
         ("Ready", {"ready": 0}, "a to be ready (1 of 2)"),
         ("Active", {"active": 0, "ready": 0}, "a to be active (1 of 2)"),
     ],

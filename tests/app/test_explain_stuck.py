@@ -6,7 +6,7 @@ import pytest
 
 from app.explain.listing import cause_line
 from app.explain.reasons import explain
-from tests.support import stuck_jobs, stuck_pods, stuck_trees, stuck_volumes
+from tests.support import stuck_jobs, stuck_pods, stuck_trees, stuck_volumes, stuck_waits
 from tests.support.explained import explanation_of, walk
 from tests.support.pages import ROOT
 from tests.support.stuck import TABLE, Stuck
@@ -15,6 +15,7 @@ assert stuck_jobs  # adds its situations to the table
 assert stuck_pods
 assert stuck_trees
 assert stuck_volumes
+assert stuck_waits
 
 
 @pytest.mark.parametrize("situation", TABLE, ids=lambda situation: situation.title)

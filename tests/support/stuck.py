@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from api.meta import Owner
 from app.explain.facts import Facts, SeenPod
 from app.explain.nodes import Nodes, SeenNode
 from tests.support.explained import MOMENT, NOW, at, event, facts, job_of, lease, made, pod_of
@@ -360,33 +359,3 @@ def _() -> Facts:
     pod = {"metadata": {"name": "manager-0"}, "status": {"conditions": [condition("Ready", "", "", "False")]}}
     held = lease(holder="manager-0_1234")
     return facts(a_set(), lease=held, manager=msgspec.convert(pod, SeenPod))
-
-
-@stuck(
-    "a Job waits for dependsOn",
-    "ReplicatedJob workers (1 Job): waits for driver to be ready (0 of 1)",
-    "see below why those wait",
-)
-def _() -> Facts:
-    js = a_set(rjob("driver"), rjob("workers", dependsOn=[{"name": "driver", "status": "Ready"}]))
-    return facts(js, [made(job_of(js, 0, "driver"), active=1, ready=0)], [], lease=lease())
-
-
-@stuck(
-    "the next stage waits for the one before",
-    "ReplicatedJob b (1 Job): waits for a to have succeeded (0 of 1)",
-)
-def _() -> Facts:
-    js = a_set(
-        rjob("a"), rjob("b"), executionPolicy={"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
-    )
-    return facts(js, [made(job_of(js, 0, "a"), active=1, ready=1)], [], lease=lease())
-
-
-@stuck(
-    "the name of a Job is taken",
-    "Job train-workers-0: cannot be created, a Job of that name belongs to CronJob nightly",
-    "delete or rename that one",
-)
-def _() -> Facts:
-    return facts(a_set(), foreign={"train-workers-0": Owner("CronJob", "nightly")}, lease=lease())

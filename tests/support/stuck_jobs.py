@@ -60,6 +60,21 @@ def _() -> Facts:
     return facts(a_set(), warnings=[event("JobCreationFailed", note)], lease=lease())
 
 
+NO_RIGHT = (
+    'job "train-workers-0" creation failed with error: jobs.batch is forbidden: User "system:serviceaccount:jobset-system:'
+    'jobset-controller-manager" cannot create resource "jobs" in API group "batch" in the namespace "team-a"'
+)
+
+
+@stuck(
+    "a manager without the right to create Jobs",
+    f"1 Job does not exist (yet): train-workers-0: {NO_RIGHT}",
+    "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back; it tries again by itself",
+)
+def _() -> Facts:
+    return facts(a_set(), warnings=[event("JobCreationFailed", NO_RIGHT)], lease=lease())
+
+
 def lacks(note: str) -> str:
     return f"Job train-workers-0: lacks 1 of 1 pod: FailedCreate: {note}"
 

@@ -76,7 +76,7 @@ class Checks:
     def create(self, sent: Sent, *, children: bool = True) -> Findings:
         """Findings about a new JobSet; `children` False leaves out its Jobs, which the API server checks then."""
         findings = self.engine.create(sent.object)
-        return joined(sent, with_job_faults(findings, self.gates) if children else findings)
+        return joined(sent, with_job_faults(findings, self.gates, jobs=children))
 
     def update(self, stored: JSON, sent: Sent) -> Findings:
         """Findings about an update of a stored JobSet.

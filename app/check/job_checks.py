@@ -4,11 +4,15 @@ It checks the Jobs that admission would send as a dry run, and converts errors i
 same way. So its findings are the same as those of a dry run.
 """
 
+from collections.abc import Iterable
 from itertools import islice
 
+from msgspec.structs import replace
+
 from api.features import FeatureGates
-from api.field import FieldError
+from api.field import ErrorType, FieldError, Layer, Rule, Severity
 from api.job_rules.job import job_errors
+from api.jobset import JobSet
 from kube.errors import Cause
 from webhooks.jobset.cluster_children import ChildJob, child_jobs, created_by_us, identified
 from webhooks.jobset.cluster_faults import job_faults
@@ -16,20 +20,51 @@ from webhooks.jobset.cluster_new_findings import new_findings
 from webhooks.jobset.engine import MAX_FINDINGS, Findings
 from webhooks.jobset.subject import Unreadable, subject
 
+LATER = Rule(
+    "template-unused",
+    ErrorType.INVALID,
+    "with more replicas than 0 the API server refuses it: {why}",
+    "{how}",
+    source="validation by the API server",
+    layer=Layer.CLUSTER,
+    severity=Severity.WARNING,
+)
 
-def with_job_faults(findings: Findings, gates: FeatureGates) -> Findings:
-    """The findings about a JobSet, and those about its child Jobs, each place once."""
+
+def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = True) -> Findings:
+    """The findings about a JobSet, and those about its child Jobs, each place once.
+
+    Of ReplicatedJobs without replicas, which admission does not look into, they are warnings. `jobs=False`: those only.
+    """
     try:
         js = subject(findings.object, gates).js
         js = identified(js, js.metadata.namespace or "default")
-        children = child_jobs(findings.object, js, gates, range(len(js.spec.replicated_jobs)))
+        if not created_by_us(js, findings.errors):
+            return findings
+        rjobs = js.spec.replicated_jobs
+        unused = [i for i, rjob in enumerate(rjobs) if rjob.replicas == 0]
+        children = child_jobs(findings.object, js, gates, range(len(rjobs))) if jobs else []
+        later = child_jobs(findings.object, _with_jobs(js), gates, unused) if unused else []
     except (Unreadable, KeyError, TypeError, AttributeError):
         return findings  # no child can be built; the findings say why
-    if not created_by_us(js, findings.errors):
-        return findings
+    found = [*_new(children, findings, js), *map(_later, _new(later, findings, js))]
+    return findings.and_also(found)
+
+
+def _new(children: Iterable[ChildJob], findings: Findings, js: JobSet) -> list[FieldError]:
     faults = islice((error for child in children for error in _faults(child)), MAX_FINDINGS)
     found = {(error.path, error.verbatim): error for error in faults}
-    return findings.and_also(new_findings(found.values(), findings.errors, js))
+    return new_findings(found.values(), findings.errors, js)
+
+
+def _with_jobs(js: JobSet) -> JobSet:
+    """The same with one Job where there is none."""
+    rjobs = tuple(replace(rjob, replicas=rjob.replicas or 1) for rjob in js.spec.replicated_jobs)
+    return replace(js, spec=replace(js.spec, replicated_jobs=rjobs))
+
+
+def _later(error: FieldError) -> FieldError:
+    return LATER.at(error.path, error.value, why=error.complaint, how=error.fix)
 
 
 def _faults(child: ChildJob) -> list[FieldError]:

@@ -13,6 +13,7 @@ from api.features import FeatureGates
 from api.field import Layer
 from api.jsontree import dig
 from app.check.checks import Checks
+from app.check.job_checks import LATER
 from tests.support.job_answers import recorded
 from tests.support.job_mistakes import CASES
 from tests.support.jobsets import JSON, jobset, rjob
@@ -54,6 +55,19 @@ def test_all_that_share_a_template_are_named_and_those_without_jobs_are_not():
     bad = CASES["image-empty"]
     errors = found(bad, {**bad, "name": "b"}, {**bad, "name": "c", "replicas": 0}).errors
     assert [error.path.parts[2] for error in errors] == [0, 1]
+
+
+@pytest.mark.parametrize("children", [True, False])
+def test_templates_without_replicas_get_warnings_of_what_is_refused_later(children: bool):
+    checks = Checks(FeatureGates(), "default")
+    sent = checks.sent(jobset({**CASES["image-empty"], "replicas": 0}, rjob("b")))
+    findings = checks.create(sent, children=children)
+    assert findings.errors == ()
+    (warned,) = (error for error in findings.warnings if error.rule is LATER)
+    assert str(warned.path).startswith("spec.replicatedJobs[0].template.")
+    assert warned.told.endswith(
+        "with more replicas than 0 the API server refuses it: Required value; name the image to run"
+    )
 
 
 def test_jobs_of_another_controller_are_left_to_it():

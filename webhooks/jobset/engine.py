@@ -17,6 +17,7 @@ from api.meta import JSON
 from api.policies import STAGE_STATES
 from webhooks.jobset.default import by_name, with_defaults
 from webhooks.jobset.places import at_existing_places
+from webhooks.jobset.rules import depends_on
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
 from webhooks.jobset.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject
@@ -28,6 +29,8 @@ MAX_FINDINGS = 500
 
 _FOUND_ELSEWHERE = {UNMOUNTED: ("spec", "replicatedJobs")}
 """Rules that report at one place what they find at another: if that other place was repaired, it is a consequence."""
+_OF_PRESENCE = {depends_on.FIRST}
+"""Rules about a value being there at all: they hold whatever was repaired inside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldErr
         elsewhere = None if error.rule is None else _FOUND_ELSEWHERE.get(error.rule)
         if elsewhere in above or elsewhere in repaired:
             continue
-        if not under and (parts not in above or error.layer is Layer.SCHEMA):
+        if not under and (parts not in above or error.layer is Layer.SCHEMA or error.rule in _OF_PRESENCE):
             yield error
 
 

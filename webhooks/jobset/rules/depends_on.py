@@ -3,13 +3,13 @@
 See docs/reference/validation.md#dependson.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from api import stages
 from api.field import ErrorType, FieldError, Layer, Rule, Severity, quote
-from api.suggest import did_you_mean
 from webhooks.jobset.rules.success import completion
+from webhooks.jobset.rules.targets import meant
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_COMPARED = 256
@@ -100,7 +100,7 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         path = entry.path.at("dependsOn", k, "name")
         other = subject.by_name.get(item.name)
         if other is None:
-            known = partial(_others, item.name, subject.names, name)
+            known = partial(_others, subject, item.name, name)
             rule = UNKNOWN if item.name else UNNAMED
             yield rule.at(path, item.name, name=name, wanted=item.name, names_that_exist=known)
         elif item.name == name:
@@ -113,8 +113,8 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
             yield NEVER_COMPLETES.at(path, item.name, wanted=item.name)
 
 
-def _others(wanted: str, names: Iterable[str], name: str) -> str:
-    guess = did_you_mean(wanted, (other for other in names if other != name), what="the others are")
+def _others(subject: Subject, wanted: str, name: str) -> str:
+    guess = meant(subject, wanted, but=name, what="the others are")
     return guess or "remove it: nothing stands earlier"
 
 

@@ -1,16 +1,29 @@
-"""Checks the names in a policy's targetReplicatedJobs; the caller chooses the rule that a wrong one breaks."""
+"""Names of ReplicatedJobs that fields of the set refer to: which are wrong, and which are meant. Pure."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import islice
 
-from api.field import FieldError, Path, Rule
-from api.suggest import did_you_mean
+from api.field import FieldError, Path, Rule, quote
+from api.suggest import MAX_CANDIDATES, did_you_mean
+from webhooks.jobset.rules.blame import job_part
 from webhooks.jobset.subject import Subject
 
 
 def unknown_targets(subject: Subject, rule: Rule, targets: Iterable[str], path: Path) -> Iterator[FieldError]:
-    """Each name of the list at `path` that no ReplicatedJob has breaks `rule`."""
+    """Each name of the list at `path` that no ReplicatedJob has breaks `rule`; the caller chooses it."""
     for k, target in enumerate(targets):
         if target not in subject.by_name:
-            known = partial(did_you_mean, target, subject.names, what="the ReplicatedJobs are")
+            known = partial(meant, subject, target)
             yield rule.at(path.at(k), target, name=target, names_that_exist=known)
+
+
+def meant(subject: Subject, wanted: str, *, but: str = "", what: str = "the ReplicatedJobs are") -> str:
+    """Which ReplicatedJob `wanted` may stand for; `but` is none of them.
+
+    One whose name makes no good name of a Job goes by the name that it has to get.
+    """
+    others = ((name, job_part(name)) for name in subject.names if name != but)
+    if renamed := next((name for name, good in islice(others, MAX_CANDIDATES) if good == wanted and wanted), ""):
+        return f"right once {quote(renamed)} is renamed to it"
+    return did_you_mean(wanted, (job_part(name) for name in subject.names if name != but), what=what)

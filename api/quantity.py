@@ -39,6 +39,11 @@ def parse_quantity(value: Any) -> Fraction | None:
     return amount * Fraction(f"1e{_DECIMAL.get(suffix, 0)}")
 
 
+def is_native(resource: str) -> bool:
+    """Whether Kubernetes itself gives out this resource; all others are devices, of which there are whole ones only."""
+    return "/" not in resource or "kubernetes.io/" in resource
+
+
 def canonical(value: Any) -> str:
     """The amount as the API server writes it: `0.5` is `500m`, `1024Mi` is `1Gi`; what is none stays as it is."""
     amount, text = parse_quantity(value), str(value)

@@ -7,7 +7,7 @@ from api.field import FieldError, Path
 from api.job_rules.checks import Check, duplicate, entries, forbidden, invalid, not_found, not_supported, required
 from api.job_rules.forms import label_key
 from api.jsontree import dig
-from api.quantity import canonical, parse_quantity
+from api.quantity import canonical, is_native, parse_quantity
 
 _OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
 _STANDARD = _OF_CONTAINERS | {
@@ -54,7 +54,7 @@ def _amount(path: Path, name: str, amount: Any) -> Iterator[FieldError]:
 
 def _against(path: Path, name: str, amount: Any, limit: Any) -> Iterator[FieldError]:
     """A request beside its limit; an amount that cannot be shared has to be the same as its limit."""
-    shared = _native(name) and not name.startswith(_HUGE)
+    shared = is_native(name) and not name.startswith(_HUGE)
     if limit is None:
         if not shared:
             yield required(path.at("limits"), "Limit must be set for non overcommitable resources")
@@ -68,12 +68,8 @@ def _against(path: Path, name: str, amount: Any, limit: Any) -> Iterator[FieldEr
         yield invalid(path.at("requests"), canonical(amount), detail)
 
 
-def _native(name: str) -> bool:
-    return "/" not in name or "kubernetes.io/" in name
-
-
 def _extended(name: str) -> bool:
-    return not _native(name) and not name.startswith("requests.") and not label_key(f"requests.{name}")
+    return not is_native(name) and not name.startswith("requests.") and not label_key(f"requests.{name}")
 
 
 def _form(path: Path, name: str) -> Iterator[FieldError]:
@@ -88,7 +84,7 @@ def _of_container(path: Path, name: str) -> Iterator[FieldError]:
     if "/" not in name:
         if name not in _OF_CONTAINERS and not name.startswith(_HUGE):
             yield invalid(path, name, "must be a standard resource for containers")
-    elif not _native(name) and not _extended(name):
+    elif not is_native(name) and not _extended(name):
         yield invalid(path, name, "doesn't follow extended resource name standard")
 
 

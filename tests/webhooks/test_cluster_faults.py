@@ -98,6 +98,13 @@ def test_the_subdomain_is_that_of_the_network_or_without_dns_of_the_template():
     assert str(faults(field, network={"enableDNSHostnames": False})[0].path) == f"{POD}.spec.subdomain"
 
 
+@pytest.mark.parametrize(("amount", "whole"), [("500m", 1), ("2500m", 3)])
+def test_a_part_of_a_device_gets_the_whole_number(amount, whole):
+    field = "spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]"
+    [error] = faults((field, f'Invalid value: "{amount}": must be an integer'))
+    assert error.fix == f"devices are whole numbers: write {whole}"
+
+
 def test_a_key_in_brackets_is_one_step_whatever_is_in_it():
     [error] = faults(("spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]", "Invalid value: bad"))
     assert error.path.parts[-2:] == ("limits", "nvidia.com/gpu")

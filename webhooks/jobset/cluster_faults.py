@@ -5,6 +5,7 @@ those that people make.
 """
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
 from api.jobset import JobSet
 from api.jsontree import dig
 from api.meta import JSON
+from api.quantity import parse_quantity
 from api.suggest import did_you_mean, nearest
 from api.validation import as_label
 from kube.errors import Cause
@@ -41,6 +43,7 @@ IMAGE = _rule("image", "name the image to run")
 CONTAINERS = _rule("containers", "give the pod a container with name and image")
 REQUESTS = _rule("requests-above-limits", "lower the request or raise the limit")
 LIMITS = _rule("limits-missing", "set the same amount under limits")
+DEVICES = _rule("devices", "devices are whole numbers: write {guess}")
 RESOURCE_NAME = _rule("resource-name", "write cpu, memory, ephemeral-storage, or a name with a domain (nvidia.com/gpu)")
 DUPLICATE = _rule("duplicate", "give each a name of its own")
 VOLUME_MOUNT = _rule("volume-mount", "{guess}")
@@ -125,6 +128,12 @@ def _a_label(_: ChildJob, message: str) -> str:
     return "use lower case letters, digits and '-'" + (f', such as "{example}"' if example else "")
 
 
+def _whole(_: ChildJob, message: str) -> str:
+    """How many devices to write for a part of one."""
+    amount = parse_quantity(_first_quoted(message))
+    return DEVICES.fix.format(guess=1 if amount is None else math.ceil(amount))
+
+
 def _first_quoted(text: str) -> str:
     found = _QUOTED.search(text)
     return found[1] if found else ""
@@ -138,6 +147,7 @@ _KNOWN: tuple[_Known, ...] = (
     _known(CONTAINERS, r"\.containers$", r"^Required value"),
     _known(REQUESTS, r"\.resources\.requests", r"less than or equal to .* limit"),
     _known(LIMITS, r"\.resources\.limits", r"[Ll]imit must be set"),
+    _known(DEVICES, r"\.resources\.(requests|limits)", r": must be an integer$", _whole),
     _known(RESOURCE_NAME, r"\.resources\.", r"must be a standard resource"),
     _known(DUPLICATE, r"\.name$", r"^Duplicate value"),
     _known(VOLUME_MOUNT, r"\.volumeMounts\.name$", r"^Not found", _a_volume),

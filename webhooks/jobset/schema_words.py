@@ -11,7 +11,9 @@ from functools import partial
 from typing import Any
 
 from api.field import MAX_SHOWN_WORD, ErrorType, FieldError, Layer, Path, Rule, quote, render_value
+from api.keys import MAX_INT32
 from api.meta import JSON
+from api.quantity import is_native
 from api.suggest import nearest
 from webhooks.jobset.command_lines import as_list
 
@@ -97,7 +99,16 @@ def type_name(value: Any) -> str:
 def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
     wanted = "integer or string" if INT_OR_STRING in node else node["type"]
     found = type_name(value)
-    return TYPE.at(path, value, wanted=wanted, found=_IS[found], how=_how(value, node, str(path).rpartition(".")[2]))
+    how = _how_devices(value, path) or _how(value, node, str(path).rpartition(".")[2])
+    return TYPE.at(path, value, wanted=wanted, found=_IS[found], how=how)
+
+
+def _how_devices(value: Any, path: Path) -> str:
+    """The amount to write for a part of a device; empty where it is no amount of devices."""
+    of_devices = path.parts[-2:-1] in (("requests",), ("limits",)) and not is_native(str(path.parts[-1]))
+    if not of_devices or not isinstance(value, float) or not 0 < value < MAX_INT32:
+        return ""
+    return f"{math.ceil(value)}: devices are whole numbers"
 
 
 def _as_in(node: JSON) -> str:

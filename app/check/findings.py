@@ -26,6 +26,8 @@ NOTES = {
     "policy-no-match",
 }  # fmt: skip
 """Rules about what was not checked: neither faults nor warnings."""
+NOT_MADE = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
+"""Those of them that another right, or another try, would have checked."""
 AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 """Rules about a field that should not be there: the caret goes under its name."""
 
@@ -125,7 +127,7 @@ def _scalar(value: Any) -> Any:
 class Report:
     """All that was found, and how much was looked at. `problems`: why a check could not be made.
 
-    `policies`: how many JobSetPolicies were read.
+    `policies`: how many JobSetPolicies were read. `not_made`: notes about checks that were asked for and not made.
 
     At most `most_findings` are kept. `explanations`: what each policy decides, if that is asked for.
     """
@@ -134,6 +136,7 @@ class Report:
     errors: int = 0
     warnings: int = 0
     notes: int = 0
+    not_made: int = 0
     jobsets: int = 0
     files: int = 0
     others: int = 0
@@ -159,6 +162,7 @@ class Report:
         self.errors += severities["error"]
         self.warnings += severities["warning"]
         self.notes += severities["note"]
+        self.not_made += sum(finding.rule in NOT_MADE for finding in found)
         ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
         self.findings += ordered[: self.most_findings - len(self.findings)]
 

@@ -1,6 +1,7 @@
 """`jobset validate`: checks manifests as the webhook would, before they are sent. Reads, asks, writes a report.
 
-Exit codes: 0 good (warnings are allowed), 1 faults, 2 the check could not be made, or not of everything.
+Exit codes: 0 good (warnings are allowed), 1 faults, 2 the check could not be made, or not of everything. A check of the
+cluster that a missing right prevents is a note, and counts for 2 only with --strict.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from api.features import FeatureGates
 from api.jobset_policy.judged import Namespace
 from api.jsontree import dig
 from app.check.checks import CheckError, Checks, Sent, placed
-from app.check.findings import MAX_FINDINGS, Report, name_of, printable, write_json, write_text
+from app.check.findings import MAX_FINDINGS, Report, counted, name_of, printable, write_json, write_text
 from app.check.manifest_files import Inputs, Named
 from app.check.policies import (
     DEFAULT,
@@ -86,6 +87,11 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
         out.writelines(f"{printable(line)}\n" for line in explained(report.explanations))
         out.write(f"{report.summary}\n")
     err.writelines(f"jobset {options.command}: {printable(problem)}\n" for problem in report.problems)
+    return exit_code(report, options)
+
+
+def exit_code(report: Report, options: Options) -> int:
+    """What a run ends with."""
     if report.problems:
         return 2
     return 1 if report.errors or (options.strict and report.warnings) else 0
@@ -121,6 +127,9 @@ async def checked(options: Options) -> Report:
     warn_of_conflicts(rules, report, options.gates)
     warn_of_exceptions(filed, policies, namespaces if options.names else None, options.at, report)
     report.finish(inputs.files, inputs.others, allow_none=options.allow_none)
+    if options.strict and report.not_made:
+        left = counted(report.not_made, "note")
+        report.problems.append(f"not everything was checked, which --strict asks for: {left} above named what and why")
     return report
 
 

@@ -13,7 +13,7 @@ from api.features import FeatureGates
 from api.field import FieldError
 from app.check.checks import CheckError, Checks
 from app.check.server_checks import ServerChecks
-from app.check.validate import Options, checked
+from app.check.validate import Options, checked, exit_code
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.jobsets import jobset, rjob, stored
@@ -96,6 +96,24 @@ async def test_jobsets_count_though_the_cluster_stops_answering(monkeypatch, wri
     assert report.summary == "1 file, 3 JobSets, 0 errors, 0 warnings"
     (problem,) = report.problems
     assert "500 Unknown: webhooks do not answer; JobSets that were checked there: 1" in problem
+
+
+@pytest.mark.parametrize(("strict", "code"), [(False, 0), (True, 2)])
+async def test_a_check_that_a_missing_right_prevents_is_a_note_and_not_green_if_strict(
+    monkeypatch, write, strict, code
+):
+    refused = Cluster(403, 'jobsets.jobset.x-k8s.io is forbidden: User "me" cannot create')
+
+    @contextlib.asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
+        yield ServerChecks(Client(refused))
+
+    monkeypatch.setattr("app.check.server_checks.connected", connected)
+    options = Options([write(yaml.safe_dump(jobset()))], FeatureGates(), server=True, strict=strict)
+    report = await checked(options)
+    assert (report.errors, report.warnings, report.notes) == (0, 0, 1)
+    assert exit_code(report, options) == code
+    assert [("not everything was checked" in text) for text in report.problems] == [True] * strict
 
 
 async def test_each_cause_of_a_refusal_is_a_fault_at_its_place():

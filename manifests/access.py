@@ -79,6 +79,25 @@ def _grant(kind: str, name: str, rules: list[Object]) -> list[Object]:
     ]
 
 
+def _user_roles() -> list[Object]:
+    """Who has `edit` or `admin` in a namespace may write JobSets there, and who has `view` may read them.
+
+    Kubernetes adds the rules to these roles of its own, by the labels; there are no bindings.
+    """
+    every = ["create", "delete", "deletecollection", "get", "patch", "update", *_FOLLOW]
+    roles = {
+        "jobset-editor-role": (every, ("edit", "admin")),
+        "jobset-viewer-role": (["get", *_FOLLOW], ("view",)),
+    }
+    found = []
+    for name, (verbs, added_to) in roles.items():
+        rules = [_rule(GROUP, PLURAL, verbs), _rule(GROUP, f"{PLURAL}/status", ["get"])]
+        role = obj(_API, "ClusterRole", name, namespace=None, rules=rules)
+        role["metadata"]["labels"] |= {f"{_RBAC}/aggregate-to-{each}": "true" for each in added_to}
+        found.append(role)
+    return found
+
+
 def policy_rbac_objects() -> list[Object]:
     """What the manager needs to apply JobSetPolicies, and roles to read them and to grant exceptions, without bindings.
 
@@ -121,7 +140,7 @@ def policy_api_server_rbac_objects() -> list[Object]:
 
 
 def rbac_objects() -> list[Object]:
-    """The service account `jobset-system/jobset-controller-manager` and exactly the rights it has.
+    """The service account `jobset-system/jobset-controller-manager` and exactly the rights it has; roles of users.
 
     The namespace is not among them; apply it first. The ClusterRoles `jobset-metrics-reader`, for scrapers, and
     `jobset-debugger`, for people who look for a fault, have no binding here.
@@ -146,4 +165,5 @@ def rbac_objects() -> list[Object]:
         *_grant("Role", "manager-secrets", secrets),
         obj(_API, "ClusterRole", "jobset-metrics-reader", namespace=None, rules=scrape),
         obj(_API, "ClusterRole", "jobset-debugger", namespace=None, rules=debug),
+        *_user_roles(),
     ]

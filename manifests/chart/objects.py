@@ -57,11 +57,12 @@ def value(path: str) -> Insert:
 
 def templated(node: Any) -> Any:
     """The same with the names, namespace and labels of the release."""
-    if node == LABELS:
-        return {Insert('include "jobset.labels" .'): None}
     if node == POD_LABELS:
         return {Insert('include "jobset.selectorLabels" .'): None}
     if isinstance(node, dict):
+        if LABELS.items() <= node.items():
+            others = {key: each for key, each in node.items() if key not in LABELS}
+            return {Insert('include "jobset.labels" .'): None, **others}
         return {key: templated(each) for key, each in node.items()}
     if isinstance(node, list):
         return [templated(each) for each in node]

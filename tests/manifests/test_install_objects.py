@@ -27,6 +27,8 @@ NAMES = {
     ("ClusterRoleBinding", "jobset-proxy-rolebinding"),
     ("ClusterRole", "jobset-metrics-reader"),
     ("ClusterRole", "jobset-debugger"),
+    ("ClusterRole", "jobset-editor-role"),
+    ("ClusterRole", "jobset-viewer-role"),
     ("Role", "jobset-leader-election-role"),
     ("RoleBinding", "jobset-leader-election-rolebinding"),
     ("Role", "jobset-manager-secrets-role"),

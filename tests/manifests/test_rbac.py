@@ -101,8 +101,24 @@ def test_the_roles_of_people_are_bound_to_nobody():
     bound = [o.get("roleRef", {}).get("name") for o in OBJECTS]
     assert "jobset-metrics-reader" not in bound
     assert "jobset-debugger" not in bound
+    assert "jobset-editor-role" not in bound
+    assert "jobset-viewer-role" not in bound
     assert "jobset-policy-viewer-role" not in bound
     assert "jobset-policy-exception-granter-role" not in bound
+
+
+def test_kubernetes_adds_the_roles_of_users_to_its_own_and_no_other_role():
+    added = {
+        (role["metadata"]["name"], key.rpartition("/aggregate-to-")[2])
+        for role in OBJECTS
+        for key in role["metadata"]["labels"]
+        if "/aggregate-to-" in key
+    }
+    assert added == {
+        ("jobset-editor-role", "admin"),
+        ("jobset-editor-role", "edit"),
+        ("jobset-viewer-role", "view"),
+    }
 
 
 def test_policies_are_written_by_administrators_alone_and_exceptions_by_granters():

@@ -11,7 +11,7 @@ from api.jobset_policy.conflicts import conflicts
 from api.jobset_policy.defaults import defaults_for
 from api.jobset_policy.evaluate import Violation, in_force, numbers, violations
 from api.jobset_policy.exception_faults import exception_warnings, own_faults
-from api.jobset_policy.exception_types import EXCEPTION_KIND, JobSetPolicyException, read_exception
+from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
 from api.jobset_policy.exceptions import Excused, excused
 from api.jobset_policy.faults import cautions
 from api.jobset_policy.judged import Judged, Namespace, Number
@@ -25,6 +25,7 @@ from app.check.checks import Sent
 from app.check.documents import Document
 from app.check.findings import Report, located
 from app.check.manifest_files import Inputs
+from app.check.policy_kinds import is_exception, is_policy, kind_faults
 from app.engine import exception_schema, policy_schema
 from webhooks.jobset.policy_defaults import recorded, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
@@ -70,11 +71,6 @@ def namespace_of(name: str, labels: Mapping[str, str], annotations: Mapping[str,
     return Namespace(name, {**({NAME_LABEL: name} if name else {}), **labels}, dict(annotations))
 
 
-def is_policy(obj: JSON) -> bool:
-    """Whether an object is a JobSetPolicy, or was meant to be one."""
-    return obj.get("kind") == KIND
-
-
 def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
     """What is wrong with a policy, and the policy if that is nothing."""
     schema, obj = policy_schema(), without_nulls(obj)
@@ -83,6 +79,7 @@ def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
 
 
 def _head_faults(obj: JSON) -> Iterator[FieldError]:
+    yield from kind_faults(obj)
     if obj.get("apiVersion") != API_VERSION:
         yield POLICY_API_VERSION.at(Path(("apiVersion",)), obj.get("apiVersion"))
     name = dig(obj, "metadata", "name")
@@ -97,11 +94,6 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 def in_namespace(exceptions: Sequence[JobSetPolicyException], name: str) -> list[JobSetPolicyException]:
     """The exceptions in a namespace; a manifest that names none is for `default`."""
     return [each for each in exceptions if (each.metadata.namespace or DEFAULT) == (name or DEFAULT)]
-
-
-def is_exception(obj: JSON) -> bool:
-    """Whether an object is a JobSetPolicyException, or was meant to be one."""
-    return obj.get("kind") == EXCEPTION_KIND
 
 
 T = TypeVar("T")

@@ -12,10 +12,11 @@ from typing import TextIO
 from api.features import FeatureGates
 from app.check.checks import CheckError
 from app.check.findings import Report, counted, located, printable, write_text
+from app.check.policy_kinds import SUITE_KIND
 from app.check.sarif import sarif
 from app.policy.judge import Result, judge
 from app.policy.junit import junit
-from app.policy.suite import SUITE_KIND, Loaded, suites
+from app.policy.suite import Loaded, suites
 
 DIFFERS = 3
 """Exit code: an API server judges otherwise."""

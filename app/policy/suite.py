@@ -24,11 +24,11 @@ from app.check.documents import Document
 from app.check.findings import Report, located
 from app.check.manifest_files import Inputs
 from app.check.object_checks import is_jobset
-from app.check.policies import exceptions_in, is_exception, is_policy, policies_in, warn_of_conflicts
+from app.check.policies import exceptions_in, policies_in, warn_of_conflicts
+from app.check.policy_kinds import is_exception, is_policy, is_suite, kind_faults
 from manifests.definition import schema_of
 from webhooks.jobset.schema import Schema
 
-SUITE_KIND: Final = "JobSetPolicySuite"
 VALIDATING: Final = "ValidatingAdmissionPolicy"
 MUTATING: Final = "MutatingAdmissionPolicy"
 ADMISSION_KINDS: Final = (VALIDATING, f"{VALIDATING}Binding", MUTATING, f"{MUTATING}Binding")
@@ -132,11 +132,6 @@ def suite_schema() -> Schema:
     return Schema({**root, "properties": {**head, **root["properties"]}})
 
 
-def is_suite(obj: JSON) -> bool:
-    """Whether a document is a suite."""
-    return obj.get("kind") == SUITE_KIND
-
-
 def is_admission(obj: JSON) -> bool:
     """Whether a document is a policy of the API server itself, or a binding of one."""
     return obj.get("kind") in ADMISSION_KINDS
@@ -150,7 +145,7 @@ def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterato
         if document.broken or not isinstance(document.value, dict):
             continue
         value = without_nulls(document.value)
-        found = [*suite_schema().faults(value), *suite_schema().unknown(value)]
+        found = [*kind_faults(value), *suite_schema().faults(value), *suite_schema().unknown(value)]
         report.add([located(document, error) for error in found])
         if not found:
             yield _with_files(document, msgspec.convert(value, Suite, strict=False), report, gates)

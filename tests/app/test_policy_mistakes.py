@@ -8,7 +8,7 @@ import pytest
 from api.jobset_policy.registry import RULES
 from app.check.policies import policy_faults
 from app.engine import exception_schema
-from tests.app.test_policy_commands import SMALL, run, write
+from tests.app.test_policy_commands import SMALL, run, suite, write
 from tests.support.policies import exception, manifest, setting
 
 
@@ -50,6 +50,39 @@ def test_a_policy_that_locks_out_the_own_controller_is_warned_about(tmp_path: Pa
     policies = write(tmp_path / "p.yaml", manifest(managedBy={"allowed": ["acme.io/foo"]}))
     code, out, _ = run(capsys, "policy", "eval", "-p", policies)
     assert (code, "warning: spec.rules.managedBy.allowed: JobSets without managedBy break the rule" in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "meant"),
+    [
+        ("JobsetPolicy", "JobSetPolicy"),
+        ("JobSetPolicies", "JobSetPolicy"),
+        ("Policy", "JobSetPolicy"),
+        ("JobSetPolicyExeption", "JobSetPolicyException"),
+        ("jobsetpolicyexception", "JobSetPolicyException"),
+    ],
+)
+def test_a_misspelt_kind_is_a_fault(kind: str, meant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    body = exception() if meant.endswith("Exception") else manifest("other", maxJobs={"max": 2})
+    good = write(tmp_path / "a.yaml", manifest(maxJobs={"max": 1}))
+    bad = write(tmp_path / "b.yaml", {**body, "kind": kind})
+    code, out, _ = run(capsys, "policy", "eval", "-p", good, "-p", bad)
+    assert (code, out.count("error: ")) == (1, 1)
+    assert f'b.yaml:3:10: error: kind: Unsupported value: "{kind}"' in out
+    assert f"write `kind: {meant}`" in out
+
+
+def test_a_misspelt_suite_is_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    misspelt = {**suite({"name": "a", "jobset": "small"}), "kind": "JobSetPolicySuit"}
+    file = write(tmp_path / "s.yaml", misspelt, SMALL, manifest(maxJobs={"max": 1}))
+    code, out, err = run(capsys, "policy", "test", file)
+    assert (code, err, "write `kind: JobSetPolicySuite`" in out) == (1, "", True)
+
+
+def test_kinds_of_others_are_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    others = [{"apiVersion": "v1", "kind": "ConfigMap"}, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}]
+    policies = write(tmp_path / "p.yaml", *others, manifest(maxJobs={"max": 1}))
+    assert run(capsys, "policy", "eval", "-p", policies)[0] == 0
 
 
 def test_policies_are_checked_without_jobsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

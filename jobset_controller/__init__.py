@@ -23,10 +23,12 @@ def main() -> int:
 
         return command()
     except ModuleNotFoundError as error:
-        if error.name not in {"fastapi", "httptools", "prometheus_client", "starlette", "uvicorn"}:
+        from app.extras import EXTRA, SERVER_MODULES  # noqa: PLC0415 (the same)
+
+        if error.name not in SERVER_MODULES:
             raise
         sys.stderr.write(
             f"jobset: {error.name} is not installed, which only the manager, the demo and the page in the browser need:"
-            " install jobset-controller[manager]\n"
+            f" install {EXTRA}\n"
         )
         return 1

@@ -15,7 +15,7 @@ from api.features import GATES, FeatureGates
 from api.field import Path as FieldPath
 from api.jobset_policy.types import GATE
 from api.meta import JSON
-from app import local
+from app import extras, local
 from app.check.checks import CheckError
 from app.local import LocalError
 from app.policy import probes
@@ -54,6 +54,8 @@ def judged_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
 @contextlib.contextmanager
 def _started(gates: FeatureGates) -> Iterator[tuple[Path, Path]]:
     """An API server and a manager for the length of the block: the administrator's kubeconfig, and the audit log."""
+    if missing := extras.missing():
+        raise CheckError(f"--server starts the manager, and {missing} is not installed: install {extras.EXTRA}")
     if not present(Sources()):
         raise CheckError("--server needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
     on = {name: gates[name] for name, gate in GATES.items() if not gate.locked} | {GATE: True}

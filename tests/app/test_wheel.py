@@ -103,6 +103,16 @@ def test_commands_that_need_the_manager_say_which_extra_that_is(installed: Path,
     assert "Traceback" not in started.stderr
 
 
+def test_policy_tests_on_a_server_say_which_extra_they_need(installed: Path):
+    gates = "--feature-gates=JobSetActiveDeadlineSeconds=true"
+    tried = jobset(installed, "policy", "test", "--server", gates, str(ROOT / "examples/policies"))
+    assert (tried.returncode, tried.stdout.splitlines()[-1].endswith(" tests, 0 failed")) == (2, True)
+    assert tried.stderr == (
+        "jobset policy test: --server starts the manager, and fastapi is not installed:"
+        " install jobset-controller[manager]\n"
+    )
+
+
 def test_the_manager_starts_with_its_extra(wheel: Path, tmp_path: Path):
     site = install(wheel, tmp_path / "site", "manager")
     started = jobset(site, "manager", "--kubeconfig=/nowhere/config")

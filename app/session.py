@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from api.batch import Owned
-from api.suggest import MAX_CANDIDATES, did_you_mean
+from api.suggest import MAX_CANDIDATES, did_you_mean, nearest
 from api.validation import dns1123_subdomain
 from app.check.findings import printable
 from app.version import user_agent
@@ -17,6 +17,7 @@ from kube.client import Client
 from kube.config import load
 from kube.errors import ApiError, KubeError, NotFound
 from kube.options import METADATA_LIST
+from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
 
 TIMEOUT = 15.0
@@ -85,6 +86,24 @@ async def names(session: Session) -> list[str]:
     return [found.metadata.name for found in await _names(session.client, namespace=session.namespace)]
 
 
+async def no_namespace(client: Client, namespace: str) -> str:
+    """That there is no such namespace, and which may have been meant; empty if there is, or if that is not known."""
+    try:
+        await client.get(NAMESPACES, namespace, type=Owned, timeout=TIMEOUT)
+    except NotFound:
+        text = f"there is no namespace {namespace}"
+    except (KubeError, TimeoutError):
+        return ""
+    else:
+        return ""
+    try:
+        page = await client.list(NAMESPACES, type=Owned, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=TIMEOUT)
+    except (KubeError, TimeoutError):
+        return text
+    close = nearest(namespace, [found.metadata.name for found in page.items or ()])
+    return f"{text}; did you mean {close}?" if close else text
+
+
 @contextlib.asynccontextmanager
 async def naming(session: Session, name: str) -> AsyncIterator[None]:
     """Turns the API server's 404 about the JobSet into a `NoJobSetError`."""
@@ -122,7 +141,9 @@ async def _not_found(client: Client, namespace: str, name: str) -> str:
     if elsewhere:
         return f"{text}, but in {elsewhere[0].metadata.namespace}: use -n {elsewhere[0].metadata.namespace}"
     suggestion = did_you_mean(name, here)
-    return f"{text}; {suggestion}" if suggestion else f"{text}: there is none at all"
+    if suggestion:
+        return f"{text}; {suggestion}"
+    return f"{text}: {await no_namespace(client, namespace) or 'there is none at all'}"
 
 
 async def _names(client: Client, **options: str) -> Sequence[Owned]:

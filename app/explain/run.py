@@ -75,6 +75,10 @@ async def _all(options: Options, out: TextIO, err: TextIO) -> int:
 
         async def page() -> _Page:
             found = await listing(to.client, None if options.everywhere else to.namespace)
+            if not (found.bodies or options.everywhere) and (
+                text := await session.no_namespace(to.client, to.namespace)
+            ):
+                raise session.UsageError(text)
             body = {"items": found.bodies}
             table = io.StringIO()
             if options.output != "text":

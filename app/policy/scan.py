@@ -119,6 +119,8 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
                 with contextlib.suppress(NoNamespaceError):  # deleted meanwhile, and the JobSet with it
                     own = exceptions.get(name, [])
                     _judge(obj, policies, await namespaces.get(name), own, found)
+        if namespace and not found.jobsets and (text := await session.no_namespace(to.client, namespace)):
+            raise session.UsageError(text)
     _write(found, options.output, out)
     if found.unread:
         err.write(f"jobset policy scan: JobSets that cannot be read: {found.unread}\n")

@@ -21,7 +21,7 @@ from api.jobset_policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 from api.meta import find
 from app import session
 from app.check.findings import printable
-from app.policy.stored import Namespaces, stored_exceptions, stored_policies, write_table
+from app.policy.stored import Namespaces, NoNamespaceError, stored_exceptions, stored_policies, write_table
 from kube.clock import now
 
 NOT_SAID = "the manager has said nothing about it"
@@ -49,7 +49,10 @@ async def _which(options: Options, out: TextIO) -> int:
     where = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
     async with session.connected(**where) as to:
         policies = await stored_policies(to.client)
-        namespace = await Namespaces(to.client, policies).get(to.namespace)
+        try:
+            namespace = await Namespaces(to.client, policies).get(to.namespace)
+        except NoNamespaceError as error:
+            raise session.UsageError(await session.no_namespace(to.client, to.namespace) or str(error)) from error
         exceptions = await stored_exceptions(to.client, to.namespace)
     matching = [policy for policy in policies if policy.spec.match.namespace_selector.matches(namespace.labels)]
     named = {policy.metadata.name: policy for policy in policies}

@@ -13,9 +13,11 @@ from app.explain.look_up import LEASE
 from kube.clock import now as wall_clock
 from kube.transport import Response
 from tests.support.explained import MOMENT, at, explanation_of, facts, job_of, lease, made, walk
+from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
+TEAM = {"kind": "Namespace", "metadata": {"name": "team-a"}}
 
 
 def a_set(name: str, *, namespace: str = "team-a", status: JSON | None = None, **spec: Any) -> JSON:
@@ -109,10 +111,31 @@ def test_all_namespaces(command, managed):
 
 
 def test_no_jobset_at_all_is_no_fault(command, connected):
-    connected()
+    connected(TEAM)
     assert command("explain") == (0, "", "there are no JobSets in namespace team-a: -A looks in all\n")
     assert command("explain", "-A") == (0, "", "there are no JobSets in any namespace\n")
     assert command("explain", "-o", "json")[1] == '{\n  "items": []\n}\n'
+
+
+def test_a_namespace_that_is_not_there_is_named(command, connected):
+    connected(TEAM)
+    assert command("explain", "-n", "taem-a") == (
+        2,
+        "",
+        "jobset explain: there is no namespace taem-a; did you mean team-a?\n",
+    )
+    assert command("explain", "-n", "nope", "-o", "json") == (2, "", "jobset explain: there is no namespace nope\n")
+
+
+def test_a_namespace_that_may_not_be_read_may_be_there(command, connected, monkeypatch):
+    real = Cluster.send
+
+    async def send(self, request):
+        return Response(403, {}, b"{}") if request.path.endswith("/namespaces/nope") else await real(self, request)
+
+    monkeypatch.setattr(Cluster, "send", send)
+    connected()
+    assert command("explain", "-n", "nope") == (0, "", "there are no JobSets in namespace nope: -A looks in all\n")
 
 
 def test_a_list_has_an_end_and_says_so(command, managed, monkeypatch):

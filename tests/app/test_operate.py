@@ -154,10 +154,12 @@ def test_a_set_of_a_queue_is_resumed_by_the_queue(command, connected):
 
 @pytest.mark.parametrize("words", [["restart"], ["suspend"], ["resume"], ["wait", "--for=ready"]])
 def test_a_name_that_nobody_has(command, connected, words: list[str]):
-    connected()
+    none = f"jobset {words[0]}: there is no JobSet train in namespace team-a: "
+    connected({"kind": "Namespace", "metadata": {"name": "team-a"}})
     code, _, err = command(*words, "train")
-    assert code == 1
-    assert f"jobset {words[0]}: there is no JobSet train in namespace team-a: there is none at all" in err
+    assert (code, f"{none}there is none at all" in err) == (1, True)
+    connected()
+    assert f"{none}there is no namespace team-a" in command(*words, "train")[2]
 
 
 def writes(cluster: Cluster) -> list[JSON]:

@@ -127,6 +127,12 @@ class TestScan:
         connected(LIMITS, LARGE)
         assert command("policy", "scan", "-A") == (0, f"0 of 0 {NONE}", "")
 
+    def test_a_namespace_that_is_not_there_is_named(self, connected: Any, command: Any):
+        connected(LIMITS, TEAM)
+        said = "jobset policy scan: there is no namespace taem-a; did you mean team-a?\n"
+        assert command("policy", "scan", "-n", "taem-a") == (2, "", said)
+        assert command("policy", "scan", "-n", "team-a") == (0, f"0 of 0 {NONE}", "")
+
     def test_a_jobset_that_cannot_be_read_is_reported(self, connected: Any, command: Any):
         connected(LIMITS, TEAM, {**SMALL, "spec": {"replicatedJobs": 3}})
         code, _, err = command("policy", "scan")

@@ -45,6 +45,10 @@ class RefusedError(Exception):
     """What was asked for cannot be; the text says why, and what to do."""
 
 
+class NoRightError(KubeError):
+    """A right is missing; the text says which one to ask for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """A connection to a cluster, and the namespace that the user means."""
@@ -155,6 +159,8 @@ async def _names(client: Client, **options: str) -> Sequence[Owned]:
 
 def _reason(error: Exception, right: str) -> str:
     """What to say about a call that failed."""
+    if isinstance(error, NoRightError):
+        return str(error)
     if isinstance(error, TimeoutError):
         return f"the API server did not answer within {TIMEOUT:g} s"
     if isinstance(error, NotFound) and not error.details.kind and f"/apis/{JOBSETS.group}/" in error.call.path:

@@ -10,7 +10,7 @@ from api.jobset_policy.namespaces import NamespaceMetadata, annotation_keys, kee
 from api.jobset_policy.types import JobSetPolicy, JobSetPolicyObject
 from api.meta import JSON
 from app.check.findings import printable
-from app.session import TIMEOUT
+from app.session import TIMEOUT, NoRightError
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
@@ -22,9 +22,14 @@ class NoNamespaceError(KubeError):
     """There is no namespace of that name."""
 
 
-def no_right(error: Forbidden, resource: Resource) -> KubeError:
+VIEWER = "jobset-policy-viewer-role"
+"""The ClusterRole whose holders may read policies and exceptions."""
+
+
+def no_right(error: Forbidden, resource: Resource) -> NoRightError:
     """The error of a command that cannot do without reading these."""
-    return KubeError(f"{error}; ask for the right to read {resource}")
+    role = f", which the ClusterRole {VIEWER} has" if resource.group == JOBSET_POLICIES.group else ""
+    return NoRightError(f"{error}; ask for the right to read {resource}{role}")
 
 
 async def stored_policies(client: Client) -> list[JobSetPolicyObject]:

@@ -38,7 +38,23 @@ def models() -> str:
     root = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     texts: dict[str, str] = {}
     _add(texts, root, mi.type_info(JobSet), "")
-    return "\n\n".join([_HEAD, *(f"{text}\n" for text in texts.values())]).rstrip("\n") + "\n"
+    return "\n\n".join([_HEAD, *(f"{text}\n" for text in texts.values()), _all_names(root)]).rstrip("\n") + "\n"
+
+
+def _all_names(root: Schema) -> str:
+    """The names of all fields, to find the one that was meant by another."""
+    lines = textwrap.wrap(" ".join(sorted(set(_names(root)))), _WIDTH, break_on_hyphens=False)
+    made = ['_NAMES = """', *lines, '"""', "FIELDS = frozenset(_NAMES.split())"]
+    return "\n".join([*made, '"""Names of the fields that a JobSet may have anywhere, in its templates too."""'])
+
+
+def _names(schema: Schema) -> Iterator[str]:
+    for name, field in schema.get("properties", {}).items():
+        yield name
+        yield from _names(field)
+    for inner in (schema.get("items"), schema.get("additionalProperties")):
+        if isinstance(inner, Mapping):
+            yield from _names(inner)
 
 
 def _add(texts: dict[str, str], schema: Schema, node: mi.Type, path: str) -> str:

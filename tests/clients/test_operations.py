@@ -27,6 +27,7 @@ def a_set(*conditions: str, ready: int = 0, ended: str = "", version: int = 1, u
 
 
 GONE = status(404, "NotFound", 'jobsets "train" not found', name="train", kind="jobsets")
+NAMED = JobSet.from_dict({"metadata": {"name": "train"}})
 QUEUED = {**a_set(suspend=True), "metadata": {**a_set()["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "gpus"}}}
 
 
@@ -76,6 +77,28 @@ def test_only_a_jobset_is_created(given: Any, what: str):
     error = play(operations.create(given, "team-a", dry_run=False), []).error
     make = "from_yaml" if isinstance(given, str) else "from_dict"
     assert str(error) == f"create takes a JobSet, and this is {what}: JobSet.{make}(...) makes one"
+
+
+def test_unknown_fields_of_templates_are_named_with_what_was_likely_meant():
+    pod = "spec.replicatedJobs[0].template.spec.template.spec"
+    message = (
+        'JobSet in version "v1alpha2" cannot be handled as a JobSet: strict decoding error: '
+        f'unknown field "{pod}.contaners", unknown field "{pod}.backoffLimit", unknown field "{pod}.zzz"'
+    )
+    error = play(operations.create(NAMED, "team-a", dry_run=False), [status(400, "BadRequest", message)]).error
+    assert isinstance(error, errors.InvalidError)
+    assert (error.status, error.reason) == (400, "BadRequest")
+    assert error.causes == (
+        f'{pod}.contaners: unknown field "contaners"; did you mean "containers"?',
+        f'{pod}.backoffLimit: there is no field "backoffLimit" here, but in another part: move it',
+        f'{pod}.zzz: unknown field "zzz"; remove it',
+    )
+    assert str(error) == "\n- ".join(["cannot create JobSet team-a/train:", *error.causes])
+
+
+def test_another_refusal_of_a_creation_stays_as_it_is():
+    error = play(operations.create(NAMED, "team-a", dry_run=False), [status(400, "BadRequest", "no")]).error
+    assert (type(error), str(error)) == (errors.ApiError, "cannot create JobSet team-a/train: no")
 
 
 def test_a_jobset_of_another_namespace_than_the_caller_says_is_not_created():
@@ -263,6 +286,14 @@ def test_a_wait_ends_when_the_state_will_never_come(answers: list[Answer], words
     played = play(operations.wait("train", "team-a", "completed", None), [said(a_set()), *answers])
     assert isinstance(played.error, errors.NeverError)
     assert str(played.error) == f"JobSet team-a/train {words}; it will never be completed"
+
+
+def test_a_wait_for_a_set_that_is_gone_already_is_both_kinds_of_error():
+    error = play(operations.wait("train", "team-a", "completed", None), [GONE]).error
+    assert isinstance(error, errors.NeverError)
+    assert isinstance(error, errors.NotFoundError)
+    assert error.status == 404
+    assert str(error).endswith("it was deleted before, or never created: it will never be completed")
 
 
 def test_a_state_that_there_is_not_is_named():

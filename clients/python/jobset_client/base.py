@@ -3,7 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import yaml
 from pydantic import (
@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticSerializationError
 
 from jobset_client import documents, faults
 from jobset_client.errors import UnreadableError
@@ -41,6 +42,7 @@ class Model(BaseModel):
         validate_by_alias=True,
         serialize_by_alias=True,
         extra="allow",
+        validate_assignment=True,
     )
 
     def __init__(self, /, **data: Any) -> None:
@@ -53,14 +55,24 @@ class Model(BaseModel):
     # What validates a part of an object goes on without this __init__, which speaks to whoever calls it.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Raises `UnreadableError` for an attribute that there is not."""
-        model = type(self)
-        if name.startswith("_") or name in model.model_fields or name in (self.model_extra or {}):
-            super().__setattr__(name, value)
-            return
-        fault = faults.unknown(name, value, model.model_fields, model.model_fields)
-        raise _unreadable(model.__name__, ValidationError.from_exception_data(model.__name__, [fault]))
+    if not TYPE_CHECKING:  # a type checker that sees it takes an assignment to any name for right
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Raises `UnreadableError` for an attribute that there is not, and for a value of a wrong type."""
+            model = type(self)
+            field = model.model_fields.get(name)
+            absent = value is None and field is not None and not field.is_required()
+            if absent:
+                value = field.get_default(call_default_factory=True)
+            try:
+                if not name.startswith("_") and field is None and name not in (self.model_extra or {}):
+                    fault = faults.unknown(name, value, model.model_fields, model.model_fields)
+                    raise ValidationError.from_exception_data(model.__name__, [fault])
+                super().__setattr__(name, value)
+            except ValidationError as error:
+                raise _unreadable(model.__name__, error) from None
+            if absent:
+                self.model_fields_set.discard(name)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -87,6 +99,9 @@ class Model(BaseModel):
     def _what_is_set(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Without None, and without empty lists and objects that were not set."""
         written: dict[str, Any] = handler(self)
+        given: Any = self
+        if not isinstance(given, Model):  # a dict that was put into a list of models
+            return written
         for name, inner in list(written.items()):
             field = _known(type(self)).get(name)
             if field is not None and (inner is None or (inner in ([], {}) and field not in self.model_fields_set)):
@@ -94,8 +109,15 @@ class Model(BaseModel):
         return written
 
     def to_dict(self) -> dict[str, Any]:
-        """As the API has it."""
-        return self.model_dump(by_alias=True)
+        """As the API has it. Raises `UnreadableError`, which names all values of a wrong type."""
+        try:
+            return self.model_dump(by_alias=True, warnings="error")
+        except PydanticSerializationError:  # something was put into a list or a dict, where nothing checks it
+            written = self.model_dump(by_alias=True, warnings="none")
+        try:
+            return type(self).model_validate(written, context=_KEEP).model_dump(by_alias=True)
+        except ValidationError as error:
+            raise _unreadable(type(self).__name__, error) from None
 
 
 def _unreadable(

@@ -84,6 +84,10 @@ class NeverError(JobSetError):
     """The JobSet will never be in the state that was waited for: it has ended otherwise, or was deleted."""
 
 
+class GoneError(NotFoundError, NeverError):
+    """There is no JobSet to wait for: it was deleted before, or never created."""
+
+
 class WaitTimeoutError(JobSetError, TimeoutError):
     """It was not in the state in time."""
 

@@ -710,3 +710,61 @@ class JobSet(Resource):
     """What the user wants."""
     status: JobSetStatus = Field(default_factory=JobSetStatus)
     """What is. Written by the controller."""
+
+
+_NAMES = """
+accessModes action active activeDeadlineSeconds add affinity afterFailures afterRestarts afterSeconds agent all
+allocatedResourceStatuses allocatedResources allowPrivilegeEscalation annotations apiGroup apiVersion
+appArmorProfile args attempt attemptHistory attempts audience automountServiceAccountToken avoidNodes
+awsElasticBlockStore azureDisk azureFile backoffLimit backoffLimitPerIndex basic bindMountOptions cachingMode
+capabilities capacity cephfs certificateChainPath chapAuthDiscovery chapAuthSession cinder claimName claims
+clusterTrustBundle command completedIndexes completionMode completions conditionType conditions configMap
+configMapKeyRef configMapRef container containerName containerPort containers coordinator createdAfterSeconds
+credentialBundlePath csi currentInPlaceRestartAttempt currentStage currentVolumeAttributesClassName dataSource
+dataSourceRef datasetName datasetUUID defaultMode defaultUser dependsOn detectedAfterSeconds devicePath directory
+diskName diskURI disruptionMode divisor dnsConfig dnsPolicy domain downwardAPI drainedAfterSeconds driver drop
+dropAfterSeconds durationSeconds effect emptyDir enableDNSHostnames enableServiceLinks endpoints env envFrom
+ephemeral ephemeralContainers evictionResponders exec executionAttempts executionPolicy executionPolicyOrder
+exitCode exitCodePolicy exitCodes expirationSeconds failOn failed failedJob failedNodes failurePolicy
+failurePolicyRestarts failurePolicySteps failureThreshold failures fc fieldPath fieldRef fileKeyRef finalizers
+flexVolume flocker forSeconds forceDeletePods fsGroup fsGroupChangePolicy fsType gang gateway gcePersistentDisk
+gitRepo glusterfs gmsaCredentialSpec gmsaCredentialSpecName goodput group groupName grpc healthConditions
+healthStatus host hostAliases hostIP hostIPC hostNetwork hostPID hostPath hostPort hostProcess hostUsers hostname
+hostnameOverride hostnames httpGet httpHeaders image imagePullPolicy imagePullSecrets inPlaceRestarts initContainers
+initialDelaySeconds initiatorName ip iqn iscsi iscsiInterface items job jobIndex jobRestarts
+jobRestartsCountTowardsMax key keyPath keyType keyring kind labelSelector labels lastProbeTime lastRestart lastTime
+lastTransitionTime level lifecycle limits livenessProbe localhostProfile lostSeconds lun managedBy manualSelector
+matchExpressions matchFields matchLabelKeys matchLabels maxExpirationSeconds maxFailedIndexes maxNodes maxRestarts
+maxSkew medium message metadata minCount minDomains minGroupCount minSucceeded mismatchLabelKeys mode
+modifyVolumeStatus monitors mountPath mountPropagation name nameservers namespace namespaceSelector namespaces
+network nfs node nodeAffinity nodeAffinityPolicy nodeFailure nodeName nodePublishSecretRef nodeSelector
+nodeSelectorTerms nodeTaintsPolicy observedGeneration onExitCodes onJobFailureMessagePatterns onJobFailureReasons
+onPodConditions onPodReasons operator optional options os overhead parallelism partition path pdID pdName
+periodSeconds permanent persistentVolumeClaim phase photonPersistentDisk pod podAffinity podAffinityTerm
+podAntiAffinity podCertificate podFailurePolicy podGroupName podIndex podReplacementPolicy pool port portals ports
+portworxVolume postStart preStop preemptionPolicy preference preferredDuringSchedulingIgnoredDuringExecution prefix
+previousInPlaceRestartAttempt priority priorityClassName privileged probePort procMount projected protectionDomain
+protocol publishNotReadyAddresses pullPolicy quobyte rbd readOnly readOnlyRootFilesystem readinessGates
+readinessProbe ready readyAfterSeconds readyJobs reason recovery recursiveReadOnly reference registry released
+remaining replicas replicatedJob replicatedJobs replicatedJobsStatus repository request requests
+requiredDuringSchedulingIgnoredDuringExecution resizePolicy resource resourceClaimName resourceClaimTemplateName
+resourceClaims resourceFieldRef resourceName resources restartPolicy restartPolicyRules restartStrategy restarts
+restartsCountTowardsMax retentionPolicy retryable revision role rules runAsGroup runAsNonRoot runAsUser
+runAsUserName running runningSeconds runtimeClassName scaleIO schedulerName scheduling schedulingConstraints
+schedulingGates schedulingGroup schedulingPolicy scheme scope seLinuxChangePolicy seLinuxOptions searches
+seccompProfile seconds secret secretFile secretKeyRef secretName secretRef securityContext selector
+sequentialReplicatedJobs server service serviceAccount serviceAccountName serviceAccountToken setHostnameAsFQDN
+shareName shareProcessNamespace signerName since single sizeLimit sleep sources spec sslEnabled startTime
+startTimeoutSeconds started startupPolicy startupPolicyOrder startupProbe status stdin stdinOnce step stopSignal
+storageClassName storageMode storagePolicyID storagePolicyName storagePool storageos subPath subPathExpr subdomain
+succeeded succeededCount succeededIndexes successPolicy successThreshold supplementalGroups supplementalGroupsPolicy
+suspend suspended sysctls system targetContainerName targetPortal targetReplicatedJobs
+targetVolumeAttributesClassName targetWWNs tcpSocket template templates tenant terminalState
+terminationGracePeriodSeconds terminationMessagePath terminationMessagePolicy then time timeoutSeconds times
+tolerationSeconds tolerations topology topologyKey topologySpreadConstraints ttlSecondsAfterFinished tty type unit
+user userAnnotations value valueFrom values volume volumeAttributes volumeAttributesClassName volumeClaimPolicies
+volumeClaimTemplate volumeDevices volumeID volumeMode volumeMounts volumeName volumeNamespace volumePath volumes
+vsphereVolume weight whenDeleted whenUnsatisfiable windowsOptions withinSeconds workingDir wwids
+"""
+FIELDS = frozenset(_NAMES.split())
+"""Names of the fields that a JobSet may have anywhere, in its templates too."""

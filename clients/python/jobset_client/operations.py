@@ -2,10 +2,19 @@
 
 from dataclasses import dataclass
 
-from jobset_client import core, explaining
+from jobset_client import core, explaining, strict
 from jobset_client import logs as pod_logs
 from jobset_client.core import Call, Deadline, Emit, Operation, ask
-from jobset_client.errors import JobSetError, NeverError, RefusedError, UnreadableError, WaitTimeoutError
+from jobset_client.errors import (
+    ApiError,
+    GoneError,
+    JobSetError,
+    NeverError,
+    NotFoundError,
+    RefusedError,
+    UnreadableError,
+    WaitTimeoutError,
+)
 from jobset_client.models import JobSet
 from jobset_client.states import QUEUE_NAME, STATES, State, ended, reached, title
 from jobset_client.watching import Changes, Selection, read_all
@@ -54,9 +63,11 @@ def create(js: JobSet, default: str, *, dry_run: bool, namespace: str | None = N
     body = js.to_dict()
     body.pop("status", None)
     body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key not in _OF_THE_SERVER}
-    made = yield from ask(
-        Call(method="POST", path=place(where), query=query, body=body, what=f"create JobSet {where}/{name}")
-    )
+    what = f"create JobSet {where}/{name}"
+    try:
+        made = yield from ask(Call(method="POST", path=place(where), query=query, body=body, what=what))
+    except ApiError as error:
+        raise strict.named(error, what) from None
     return JobSet.from_dict(made, keep_unknown=True)
 
 
@@ -108,7 +119,11 @@ def wait(name: str, namespace: str, state: State, timeout: float | None) -> Oper
     if state not in STATES:
         raise UnreadableError(f"{shown(state)} is no state; there are: {', '.join(STATES)}")
     deadline = Deadline(timeout)
-    first = yield from get(name, namespace)
+    try:
+        first = yield from get(name, namespace)
+    except NotFoundError as error:
+        text = f"{error}; it was deleted before, or never created: it will never be {state}"
+        raise GoneError(text, status=error.status, reason=error.reason) from None
     return (yield from until(first, state, deadline))
 
 

@@ -1,0 +1,36 @@
+"""Fields that the API server does not know, such as those in templates, which are dicts here."""
+
+import re
+from collections.abc import Iterator
+
+from jobset_client.errors import ApiError, InvalidError
+from jobset_client.models import FIELDS
+from jobset_client.words import in_lines, limited, nearest, shown
+
+_STRICT = "strict decoding error: "
+"""What the API server's answer begins with, after the name of the version."""
+_UNKNOWN = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
+
+
+def named(error: ApiError, what: str) -> ApiError:
+    """An `InvalidError` that names each unknown field and the one that was likely meant; other errors as they are.
+
+    `what`: what was asked for, such as `create JobSet team-a/train`.
+    """
+    _, strict, found = str(error).partition(_STRICT)
+    causes = tuple(_causes(found)) if strict else ()
+    if not causes:
+        return error
+    return InvalidError(
+        in_lines(f"cannot {what}", limited(causes)), status=error.status, reason=error.reason, causes=causes
+    )
+
+
+def _causes(found: str) -> Iterator[str]:
+    for path in _UNKNOWN.findall(found):
+        name = path.rpartition(".")[2]
+        if name in FIELDS:
+            yield f"{path}: there is no field {shown(name)} here, but in another part: move it"
+        else:
+            close = nearest(name, FIELDS)
+            yield f"{path}: unknown field {shown(name)}; " + (f"did you mean {shown(close)}?" if close else "remove it")

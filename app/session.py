@@ -119,17 +119,25 @@ async def naming(session: Session, name: str) -> AsyncIterator[None]:
         raise NoJobSetError(await _not_found(session.client, session.namespace, name)) from error
 
 
-def run(command: str, work: Callable[[], Coroutine[Any, Any, int]], err: TextIO, *, right: str = "get") -> int:
+def run(
+    command: str,
+    work: Callable[[], Coroutine[Any, Any, int]],
+    err: TextIO,
+    *,
+    right: str = "get",
+    everywhere: bool = False,
+) -> int:
     """Run it, write what went wrong to `err` in one line, give the exit code.
 
     `right`: the verb on JobSets that the command cannot do without; "" if JobSets are not all that it reads.
+    `everywhere`: whether it reads all namespaces, and the user may name one instead.
     """
     try:
         return asyncio.run(work())
     except (NoJobSetError, RefusedError) as error:
         code, text = FAILED, str(error)
     except (UsageError, KubeError, TimeoutError) as error:
-        code, text = NOT_DONE, _reason(error, right)
+        code, text = NOT_DONE, _reason(error, right, everywhere=everywhere)
     err.write(f"jobset {command}: {printable(text)}\n")
     return code
 
@@ -157,7 +165,7 @@ async def _names(client: Client, **options: str) -> Sequence[Owned]:
     return page.items or ()
 
 
-def _reason(error: Exception, right: str) -> str:
+def _reason(error: Exception, right: str, *, everywhere: bool) -> str:
     """What to say about a call that failed."""
     if isinstance(error, NoRightError):
         return str(error)
@@ -166,7 +174,8 @@ def _reason(error: Exception, right: str) -> str:
     if isinstance(error, NotFound) and not error.details.kind and f"/apis/{JOBSETS.group}/" in error.call.path:
         return NOT_INSTALLED
     if right and isinstance(error, ApiError) and error.code == 403:
-        return f"{error}; ask for the right to {right} jobsets.jobset.x-k8s.io"
+        others = " in all namespaces, or name one that you may read with -n NAMESPACE" if everywhere else ""
+        return f"{error}; ask for the right to {right} jobsets.jobset.x-k8s.io{others}"
     if refused := _REFUSED.search(str(error)):
         verb, resource, group = refused.groups()
         return f"{error}; ask for the right to {verb} {resource}{group and '.'}{group}"

@@ -47,7 +47,8 @@ class Options:
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the explanation to `out` or the problem to `err`; gives the exit code."""
     if options.name is None:
-        return session.run("explain", partial(_all, options, out, err), err, right="list")
+        work = partial(_all, options, out, err)
+        return session.run("explain", work, err, right="list", everywhere=options.everywhere)
     return session.run("explain", partial(_one, options, options.name, out), err)
 
 

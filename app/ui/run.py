@@ -5,6 +5,7 @@ import secrets
 import signal
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TextIO
 
 from api.meta import JSON
@@ -42,10 +43,11 @@ class Options:
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Serve until Ctrl-C or SIGTERM; write the address to `out`, or the problem to `err`; gives the exit code."""
-    return session.run("ui", partial(_serve, options, out), err, right="list and watch")
+    work = partial(_serve, options, out, err)
+    return session.run("ui", work, err, right="list and watch", everywhere=options.everywhere)
 
 
-async def _serve(options: Options, out: TextIO) -> int:
+async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
     place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
     async with session.connected(**place) as to:
         namespace = None if options.everywhere else to.namespace
@@ -55,15 +57,16 @@ async def _serve(options: Options, out: TextIO) -> int:
         board = Board(secrets.token_hex(4))
         caches = Caches(to.client, namespace, board)
         pages = Pages(board, caches, partial(_explained, to.client))
-        guard = Guard(pages.app(), (*options.allowed_hosts, host_name(_shown_host(address))))
+        guard = Guard(pages.app(), (*options.allowed_hosts, host_name(shown_host(address))))
         server = _bound(guard, address)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(caches.run())
             serving = group.create_task(server.run())
             await server.started.wait()
             where = "all namespaces" if namespace is None else f"namespace {namespace}"
-            out.write(f"JobSets of {where}: http://{_shown_host(address)}:{server.port}/ (Ctrl-C ends it)\n")
+            out.write(f"JobSets of {where}: http://{shown_host(address)}:{server.port}/ (Ctrl-C ends it)\n")
             out.flush()
+            err.write(reached_by_others(address))
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, _stop, pages, server)
             await serving
@@ -93,10 +96,34 @@ def _bound(guard: Guard, address: Address) -> Server:
         raise session.UsageError(str(error)) from error
 
 
-def _shown_host(address: Address) -> str:
+def shown_host(address: Address) -> str:
     """The host of the address that browsers open: of all interfaces, the loopback one."""
     host = address[0] or "127.0.0.1"
+    ip = _ip(host)
+    if ip is not None and ip.is_unspecified:
+        host = "127.0.0.1" if ip.version == 4 else "::1"
     return f"[{host}]" if ":" in host else host
+
+
+def reached_by_others(address: Address) -> str:
+    """The warning about an address that other machines may reach; empty for one of this machine only."""
+    host = address[0]
+    ip = _ip(host)
+    if host == "localhost" or (ip is not None and ip.is_loopback):
+        return ""
+    where = "on all interfaces" if not host or (ip is not None and ip.is_unspecified) else f"on {host}"
+    return (
+        f"jobset ui: warning: it listens {where}. Whoever reaches this port from another machine sees what you may"
+        " see, and is not asked for a name. Leave out --address to serve this machine only; for others, put a proxy"
+        " before it that asks who it is.\n"
+    )
+
+
+def _ip(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
 
 
 async def _explained(client: Client, key: Key) -> JSON:

@@ -185,6 +185,20 @@ def test_what_may_not_be_read_is_said_once_below_the_list(command, connected, mo
     assert "you may not get leases in namespace jobset-system" in below[1]
 
 
+@pytest.mark.parametrize(("flags", "namespaced"), [(["-A"], True), ([], False)])
+def test_who_may_not_list_all_namespaces_is_told_to_name_one(command, connected, monkeypatch, flags, namespaced):
+    cluster = connected(a_set("a"))
+
+    async def refusing(_):
+        return Response(403, {}, b'{"kind":"Status","reason":"Forbidden","message":"no right"}')
+
+    monkeypatch.setattr(cluster, "send", refusing)
+    code, _, err = command("explain", *flags)
+    assert code == 2
+    assert "no right; ask for the right to list jobsets.jobset.x-k8s.io" in err
+    assert err.endswith(" in all namespaces, or name one that you may read with -n NAMESPACE\n") is namespaced
+
+
 @pytest.mark.parametrize("name", ["train", "jobset/train", "jobsets.jobset.x-k8s.io/train", "js/train"])
 def test_a_name_is_written_as_kubectl_takes_it(command, connected, name: str):
     connected(a_set("train", suspend=True))

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.local import free_port
-from httpserver.address import bind
+from app.ui import run
+from httpserver.address import bind, parse_bind_address
+from kube.transport import Response
 from tests.support.explained import made
 from tests.support.jobsets import jobset, stored
 
@@ -36,6 +38,41 @@ def test_an_address_that_is_in_use_is_said(command, connected):
         code, _, err = command("ui", "--address", f"127.0.0.1:{port}")
     assert code == 2
     assert "another process has it" in err
+
+
+@pytest.mark.parametrize(
+    ("address", "opened", "warned"),
+    [
+        ("127.0.0.1:8790", "127.0.0.1", ""),
+        ("localhost:8790", "localhost", ""),
+        ("[::1]:8790", "[::1]", ""),
+        ("127.0.0.2:8790", "127.0.0.2", ""),
+        (":8790", "127.0.0.1", "on all interfaces"),
+        ("0.0.0.0:8790", "127.0.0.1", "on all interfaces"),
+        ("[::]:8790", "[::1]", "on all interfaces"),
+        ("10.1.2.3:8790", "10.1.2.3", "on 10.1.2.3"),
+        ("login.example.org:8790", "login.example.org", "on login.example.org"),
+    ],
+)
+def test_an_address_that_others_reach_is_warned_of_and_the_one_to_open_is_told(address, opened, warned):
+    parsed = parse_bind_address(address)
+    assert parsed is not None
+    assert run.shown_host(parsed) == opened
+    warning = run.reached_by_others(parsed)
+    assert warning.startswith(f"jobset ui: warning: it listens {warned}. Whoever reaches this port") is bool(warned)
+    assert warning.count("\n") == bool(warned)
+
+
+def test_who_may_not_list_all_namespaces_is_told_to_name_one(command, connected, monkeypatch):
+    cluster = connected(SET)
+
+    async def refusing(_):
+        return Response(403, {}, b'{"kind":"Status","reason":"Forbidden","message":"no right"}')
+
+    monkeypatch.setattr(cluster, "send", refusing)
+    code, _, err = command("ui", "-A")
+    assert code == 2
+    assert "ask for the right to list and watch jobsets.jobset.x-k8s.io in all namespaces, or name one" in err
 
 
 def test_help_says_who_can_open_the_page(command):

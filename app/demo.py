@@ -200,7 +200,9 @@ def _play_and_keep(story: Story, console: Console, started: float) -> None:
     if cluster.existed:
         raise LocalError(
             f"the cluster of an earlier demo is still up: go on with KUBECONFIG={cluster.kubeconfig}, or take it"
-            f" down with `.venv/bin/jobset cluster down --name {SPEC.name}`"
+            f" down with `.venv/bin/jobset cluster down --name {SPEC.name}`. For one of your own beside it, have"
+            " another folder for its state: `export XDG_STATE_HOME=$HOME/my-demo` in each shell that uses it, then"
+            " `make demo KEEP=1`"
         )
     try:
         demo = Demo(console, cluster, started, story.jobset)
@@ -247,6 +249,7 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, log: Path) -> None:
         f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n"
         f"  jobset ui     # JobSets on a page in the browser: http://{ADDRESS}/\n"
         f"The log of the manager is {log}\n"
+        f"Who has asked the API server for what is in {cluster.audit_log}\n"
         f"It is started again when it ends; see whether all of it runs:\n"
         f"  jobset cluster status\n"
         f"Tear it all down:\n"

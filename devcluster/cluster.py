@@ -184,7 +184,7 @@ def _describe(layout: Layout) -> dict[str, Any]:
     try:
         plan = Plan.read(layout)
     except DevclusterError as error:
-        unknown = dict.fromkeys(("profile", "nodes", "server", "kubeconfig"), "")
+        unknown = dict.fromkeys(("profile", "nodes", "server", "kubeconfig", "auditLog"), "")
         status["message"] = str(error)
         return {"name": layout.root.name, "phase": "stale", **unknown, "folder": str(layout.root), **_rest(status)}
     phase = status.get("phase", "starting")
@@ -205,6 +205,7 @@ def _describe(layout: Layout) -> dict[str, Any]:
         "nodes": plan.spec.nodes.count,
         "server": plan.server,
         "kubeconfig": str(layout.kubeconfig),
+        "auditLog": str(layout.audit_log) if plan.spec.audit else "",
         "folder": str(layout.root),
         **_rest(status),
     }

@@ -14,8 +14,8 @@ from app.check.findings import printable
 from app.version import user_agent
 from controllers.resources import JOBSETS
 from kube.client import Client
-from kube.config import load
-from kube.errors import ApiError, KubeError, NotFound
+from kube.config import load, told
+from kube.errors import ApiError, BadRequest, KubeError, NotFound, TransportError, Unauthorized
 from kube.options import METADATA_LIST
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
@@ -74,13 +74,18 @@ def checked(name: str) -> str:
 
 @contextlib.asynccontextmanager
 async def connected(*, kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
-    """Connect as who runs it. Empty: the usual kubeconfig, its current context, the context's namespace."""
+    """Connect as who runs it. Empty: the usual kubeconfig, its current context, the context's namespace.
+
+    What says that the kubeconfig is wrong names it.
+    """
     if namespace:
         checked(namespace)
     credentials = await load(kubeconfig or None, context or None)
     transport = HttpTransport(credentials, user_agent=user_agent())
     try:
         yield Session(Client(transport), namespace or credentials.namespace or "default")
+    except (Unauthorized, BadRequest, TransportError) as error:
+        raise KubeError(told(error, kubeconfig, context)) from error
     finally:
         await transport.close()
 

@@ -6,6 +6,7 @@ and after a 401, and a renewed client certificate reaches new connections. Must 
 """
 
 import asyncio
+import base64
 import hashlib
 import logging
 import os
@@ -22,7 +23,8 @@ from urllib.request import getproxies, proxy_bypass
 
 import yaml
 
-from kube.errors import KubeconfigError
+from kube.clock import rfc3339
+from kube.errors import KubeconfigError, KubeError, Unauthorized
 from kube.loaders import (
     SERVICE_HOST_ENV_NAME,
     ConfigException,
@@ -143,13 +145,41 @@ async def load(
     return Credentials(reload, await reload(), clock)
 
 
-def chosen(kubeconfig: str = "") -> str:
+def chosen(kubeconfig: str = "", context: str = "") -> str:
     """What `load` connects to, in words: server, file and context. Raises `KubeconfigError` as far as files tell."""
     path = _path(kubeconfig)
     if not path:
         return f"the cluster of this pod ({os.environ[SERVICE_HOST_ENV_NAME]})"
-    _, where, _, server = _inspect(path, None)
-    return f"{server} ({where})"
+    picked = _inspect(path, context or None)
+    return f"{picked.server} ({picked.where})"
+
+
+def told(error: KubeError, kubeconfig: str = "", context: str = "", *, at: datetime | None = None) -> str:
+    """What went wrong, for who chose the credentials: of which cluster, and whether the client certificate has expired.
+
+    `at`: the time; None: now. Files that cannot be read any more leave the error as it is.
+    """
+    try:
+        text = f"{error}; this is {chosen(kubeconfig, context)}"
+        path = _path(kubeconfig)
+        if isinstance(error, Unauthorized) and path:
+            text += _expired(_inspect(path, context or None), Path(path), at or datetime.now(UTC))
+    except KubeconfigError:
+        return str(error)
+    return text
+
+
+def _expired(picked: "_Picked", file: Path, at: datetime) -> str:
+    """That the client certificate has expired; "" for one that has not, for none, and for what cannot be read."""
+    from cryptography import x509  # noqa: PLC0415 - for a rare message
+
+    data, name = picked.user.get("client-certificate-data"), picked.user.get("client-certificate")
+    try:
+        pem = base64.b64decode(data) if data else (file.expanduser().parent / name).read_bytes() if name else b""
+        end = x509.load_pem_x509_certificate(pem).not_valid_after_utc
+    except (OSError, ValueError, TypeError):
+        return ""
+    return f": the client certificate of user {picked.user_name!r} has expired at {rfc3339(end)}" if end <= at else ""
 
 
 def _path(kubeconfig: str | None) -> str:
@@ -176,7 +206,7 @@ def pod_namespace(file: Path = NAMESPACE_FILE) -> str:
 
 
 async def _load_file(path: str, context: str | None) -> Loaded:
-    user, where, namespace, _ = _inspect(path, context)
+    user, _, where, namespace, _ = _inspect(path, context)
     configuration = Configuration()
     try:
         async with asyncio.timeout(PLUGIN_TIMEOUT):
@@ -197,11 +227,18 @@ async def _load_file(path: str, context: str | None) -> Loaded:
     return Loaded(configuration, TOKEN_PERIOD if rotates else float("inf"), where, namespace)
 
 
-def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str, str, str]:
-    """Check what the library would trip over.
+class _Picked(NamedTuple):
+    """What the context names: its user's entry, "where" for messages, its namespace, and the server."""
 
-    Gives the context's user entry, "where" for messages, its namespace, and the server.
-    """
+    user: dict[str, Any]
+    user_name: str
+    where: str
+    namespace: str
+    server: str
+
+
+def _inspect(path: str, context: str | None) -> _Picked:
+    """Check what the library would trip over."""
     files = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
     if not any(file.exists() for file in files):
         raise KubeconfigError(f"kubeconfig {path}: no such file; give --kubeconfig, set KUBECONFIG or run in a cluster")
@@ -234,7 +271,8 @@ def _inspect(path: str, context: str | None) -> tuple[dict[str, Any], str, str, 
             raise KubeconfigError(f"{where}: its {kind} {name!r} is not in the file")
         entries[kind] = sections[f"{kind}s"][name].get(kind) or {}
     _check(entries["cluster"], entries["user"], where)
-    return entries["user"], where, str(named.get("namespace") or ""), entries["cluster"]["server"]
+    namespace = str(named.get("namespace") or "")
+    return _Picked(entries["user"], str(named.get("user") or ""), where, namespace, entries["cluster"]["server"])
 
 
 def _misshapen(config: Any) -> str:

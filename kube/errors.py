@@ -109,7 +109,7 @@ class ApiError(KubeError):
 
     def __str__(self) -> str:
         where = f"{self.call.verb} {self.call.path}: " if self.call.path else ""
-        return f"{where}{self.code} {self.reason}: {self.message}".rstrip(": ")
+        return f"{where}{self.code} {self.reason}".rstrip() + (f": {self.message}" if self.message else "")
 
     def has_cause(self, reason: str) -> bool:
         return any(cause.reason == reason for cause in self.causes)
@@ -183,6 +183,15 @@ _BY_CODE: Mapping[int, type[ApiError]] = {
 _decode_status = msgspec.json.Decoder(Status).decode
 
 
+_PLAIN: Mapping[bytes, str] = {
+    b"Client sent an HTTP request to an HTTPS server.": (
+        "Client sent an HTTP request to an HTTPS server: the server in the kubeconfig has to begin with https"
+    ),
+    b"404 page not found": "404 page not found: the API server serves nothing at this path",
+}
+"""Bodies that are no Status, of the API server itself, and what they mean."""
+
+
 def parse_status(body: bytes | msgspec.Raw) -> Status | None:
     """The body as a Status, or None when it is anything else."""
     try:
@@ -206,8 +215,11 @@ def from_status(status: Status, *, code: int = 0, call: Call = Call(), retry_aft
 
 
 def from_response(code: int, headers: Mapping[str, str], body: bytes, call: Call) -> ApiError:
-    """The error for an HTTP answer. `headers` has lower-case names. A body that is no Status is dropped."""
-    status = parse_status(body) or Status(message=f"HTTP {code} with a body that is no Kubernetes Status (dropped)")
+    """The error for an HTTP answer. `headers` has lower-case names. A body that is not known is dropped."""
+    known = next((meaning for words, meaning in _PLAIN.items() if body.strip() == words), "")
+    status = parse_status(body) or Status(
+        message=known or f"HTTP {code} with a body that is no Kubernetes Status (dropped)"
+    )
     return from_status(status, code=code, call=call, retry_after=_seconds(headers.get("retry-after")))
 
 

@@ -1,17 +1,23 @@
 """Kubeconfig and in-cluster credentials: found in the usual order, kept fresh, one clear line when wrong."""
 
+import base64
 import json
 import os
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import certifi
 import pytest
 import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 
-from kube.config import chosen, load
-from kube.errors import KubeconfigError
+from kube.config import chosen, load, told
+from kube.errors import KubeconfigError, Status, TransportError, from_status
 
 
 def write(path: Path, *, server="http://one:8080", user=None, cluster=None, context=None) -> Path:
@@ -65,6 +71,39 @@ async def test_what_would_be_chosen_is_told_in_words(monkeypatch, tmp_path):
         chosen("/none")
     in_cluster(monkeypatch, tmp_path)
     assert chosen() == "the cluster of this pod (10.0.0.1)"
+
+
+@pytest.mark.parametrize("form", ["data", "file"])
+def test_a_refusal_names_the_client_certificate_that_has_expired(tmp_path, form):
+    end = datetime(2026, 3, 1, tzinfo=UTC)
+    pem = certificate(end)
+    (tmp_path / "client.crt").write_bytes(pem)
+    by_form = {
+        "data": {"client-certificate-data": base64.b64encode(pem).decode()},
+        "file": {"client-certificate": "client.crt"},
+    }
+    path = write(tmp_path / "config", user=by_form[form])
+    refused = from_status(Status(reason="Unauthorized", message="Unauthorized"), code=401)
+    where = f"401 Unauthorized: Unauthorized; this is http://one:8080 (kubeconfig {path}, context 'dev')"
+    expired = f"{where}: the client certificate of user 'u' has expired at 2026-03-01T00:00:00Z"
+    assert told(refused, str(path), at=end) == expired
+    assert told(refused, str(path), at=end - timedelta(seconds=1)) == where
+    assert told(TransportError("refused"), str(path), at=end).endswith("'dev')"), "nothing that the API server has seen"
+
+
+def test_a_refusal_is_told_whatever_the_kubeconfig_holds(tmp_path):
+    refused = from_status(Status(reason="Unauthorized"), code=401)
+    bad = write(tmp_path / "config", user={"client-certificate-data": "bm90IGEgcGVt"})
+    assert told(refused, str(bad)) == f"401 Unauthorized; this is http://one:8080 (kubeconfig {bad}, context 'dev')"
+    assert told(refused, str(tmp_path / "gone")) == "401 Unauthorized"
+    with pytest.raises(KubeconfigError, match="no such context"):
+        chosen(str(bad), "other")
+
+
+def certificate(end: datetime) -> bytes:
+    key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, end - timedelta(days=1), end)
+    return builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
 
 
 async def test_the_namespace_is_the_one_of_the_context_or_of_the_pod(monkeypatch, tmp_path):

@@ -144,7 +144,7 @@ def test_a_watch_that_opens_and_breaks_before_it_delivers_does_not_work(caplog: 
     log.interruptions.opened()
     assert [level for level, _ in log.failed(TransportError("reset"))] == ["WARNING"]
     assert log.failed(NotFound(404, Status(message="gone"))) == [
-        ("WARNING", "the watch of pods fails, for 2 s now (tries: 3): the cluster does not serve pods: 404 : gone")
+        ("WARNING", "the watch of pods fails, for 2 s now (tries: 3): the cluster does not serve pods: 404: gone")
     ]
 
 

@@ -26,8 +26,12 @@ from app.explain.survey import lacking
 from controllers.planning.child_jobs import Child
 
 _AGAIN = "tries again by itself soon; the pause grows with each refusal"
-_NO_RIGHT = re.compile(r'cannot create resource "jobs" in API group "batch"')
+_NO_RIGHT = re.compile(r'User "[^"]+" cannot create resource')
 """What the API server says if the manager lacks the right."""
+_HOLD_JOBS_BACK = (JOB_CREATION_FAILED, "HeadlessServiceCreationFailed", "PVCCreationFailed", "SchedulingObjectsFailed")
+"""Reasons of Warnings about what was refused: Jobs are created after all of these, so they are missing then."""
+_OF_OTHERS = "exists already and belongs to"
+"""In the note about a Service of somebody else, which holds nothing back."""
 BEGINS = 30.0
 """Seconds after the end of a Job within which the Jobs of the next stage are created."""
 _Refused = tuple[Child, SeenEvent, Exceeded]
@@ -152,7 +156,7 @@ def _taken(case: Case, name: str) -> Finding:
 def _absent(case: Case, names: list[str]) -> list[Found]:
     if not names:
         return []
-    refused = next((event for event in case.recent_warnings if event.reason == JOB_CREATION_FAILED), None)
+    refused = next((event for event in case.recent_warnings if holds_back(event)), None)
     because: tuple[Finding, ...] = ()
     level, fix = Level.WAITS, "look again in a moment"
     if refused is not None:
@@ -176,6 +180,11 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
         return [Found(Finding(level=Level.NOTE, cause="missing", what=what), frozenset(names))]
     what = f"{counted(len(names), 'Job', 'does', 'do')} not exist (yet): {listed(names)}"
     return [Found(Finding(level=level, cause="missing", what=what, because=because, fix=fix), frozenset(names))]
+
+
+def holds_back(event: SeenEvent) -> bool:
+    """Whether a Warning says why Jobs are missing."""
+    return event.reason in _HOLD_JOBS_BACK and _OF_OTHERS not in event.note
 
 
 def _beginning(case: Case) -> frozenset[str]:

@@ -14,6 +14,7 @@ from app.explain.case import STALE, Case
 from app.explain.ends import held_up
 from app.explain.facts import SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, clock, counted, listed, seconds_since
+from app.explain.job_causes import holds_back
 from app.explain.remedies import make_again
 from app.explain.restart_causes import attempt, decisive_container
 from controllers.planning import deadline
@@ -322,9 +323,13 @@ def warned(case: Case, _left: frozenset[str]) -> list[Found]:
     about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
     nodes = {_WAITS_FOR_NODE} if held_up(case) else set()
     elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes}
+    absent = case.survey is not None and any(
+        of.name not in case.facts.foreign and of.replicated_job.name not in case.survey.stages
+        for of in case.survey.missing
+    )
     by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
-        if event.reason in elsewhere or _DECISION in event.reason:
+        if event.reason in elsewhere or _DECISION in event.reason or (absent and holds_back(event)):
             continue
         text = f"Warning {event.reason}, last at {clock(event.last, case.facts.now)}: {event.note}"
         by_reason.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text))

@@ -3,12 +3,16 @@
 The JSON form is an interface: members are added, never renamed.
 """
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from app.explain.finding import Finding, age, clock, seconds_since
 from app.explain.reasons import Explanation
+
+_QUOTED = re.compile('"[^"]*"')
+"""The first of these in a line names the object."""
 
 
 def text(explanation: Explanation, now: datetime) -> Iterator[str]:
@@ -35,8 +39,12 @@ def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator
 
 
 def one_line(words: str) -> str:
-    """Text of several lines, such as what the API server says of several Jobs, in one."""
-    return "; ".join(dict.fromkeys(" ".join(line.split()) for line in words.splitlines() if line.strip()))
+    """Text of several lines, such as what the API server says of several Jobs, in one: each kind once, and how many."""
+    lines = dict.fromkeys(" ".join(line.split()) for line in words.splitlines() if line.strip())
+    alike: dict[str, list[str]] = {}
+    for line in lines:
+        alike.setdefault(_QUOTED.sub("", line, count=1), []).append(line)
+    return "; ".join(first + (f" (and {len(more)} more alike)" if more else "") for first, *more in alike.values())
 
 
 def age_of(moment: str, now: datetime) -> str:

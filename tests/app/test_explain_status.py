@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.explained import NOW, at, causes, explanation_of, facts, job_of, lease, made
+from tests.support.explained import NOW, at, causes, event, explanation_of, facts, job_of, lease, made
 from tests.support.jobsets import JSON, jobset, rjob, stored
 
 
@@ -36,3 +36,22 @@ def test_without_a_manager_that_is_the_cause():
 @pytest.mark.parametrize("case", [{"ago": 10}, {"ago": 120, "jobs": 1}, {"ago": 120, "failed": True}])
 def test_what_a_manager_may_still_have_to_do_is_no_fault_of_the_status(case):
     assert "status-not-written" not in causes(ended(**case)[1])
+
+
+def refused(number: int, user: str = "m") -> str:
+    said = f'jobs.batch is forbidden: User "{user}" cannot create resource "jobs"'
+    return f'job "train-workers-{number}" creation failed with error: {said}'
+
+
+def test_what_is_refused_to_many_jobs_for_one_reason_is_said_once():
+    note = "\n".join([*map(refused, range(3)), refused(3, "somebody else"), "and 4 more"])
+    js = made(stored(jobset(rjob(replicas=8))))
+    text, _ = explanation_of(facts(js, warnings=[event("JobCreationFailed", note)], lease=lease()))
+    assert f"{refused(0)} (and 2 more alike); {refused(3, 'somebody else')}; and 4 more" in text
+
+
+@pytest.mark.parametrize(("note", "named"), [("a Service exists already and belongs to nobody", False), ("no", True)])
+def test_a_service_of_somebody_else_keeps_no_job_from_being_created(note: str, named: bool):
+    js = made(stored(jobset(rjob())))
+    _, body = explanation_of(facts(js, warnings=[event("HeadlessServiceCreationFailed", note)], lease=lease()))
+    assert causes(body) == (["missing", "refused"] if named else ["missing", "warning"])

@@ -156,3 +156,18 @@ def _() -> Facts:
     job = started(js, active=0, failed=3)
     job["spec"]["backoffLimit"] = 6
     return facts(js, [job], [failed_pod(job)], lease=lease())
+
+
+NO_SERVICE = (
+    'services is forbidden: User "system:serviceaccount:jobset-system:jobset-controller-manager" cannot create resource'
+    ' "services" in API group "" in the namespace "team-a"'
+)
+
+
+@stuck(
+    "a manager without the right to create the Service",
+    f"1 Job does not exist (yet): train-workers-0: {NO_SERVICE}",
+    "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back; it tries again by itself",
+)
+def _() -> Facts:
+    return facts(a_set(), warnings=[event("HeadlessServiceCreationFailed", NO_SERVICE)], lease=lease())

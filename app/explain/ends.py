@@ -1,6 +1,7 @@
 """Causes that are about pods that somebody has ended, and about nodes that no longer answer. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 from app.explain.case import FRESH, Case
@@ -127,8 +128,23 @@ def _handling(case: Case, since: str) -> tuple[Finding, ...]:
 
 def held_up(case: Case) -> tuple[Finding, ...]:
     """The nodes that hold up a restart: pods of an earlier attempt are being deleted there, and nothing ends them."""
+    return _nodes_of(case, case.facts.ending)
+
+
+def held_by_earlier(case: Case, job: str) -> tuple[Finding, ...]:
+    """The nodes that hold up a Job of an earlier JobSet of the same name, as `held_up`; its policy is not known."""
+    owners = ((pod, pod.metadata.controller()) for pod in case.facts.earlier)
+    pods = [pod for pod, owner in owners if owner is not None and owner.name == job]
+    found = _nodes_of(case, pods)
+    return tuple(
+        replace(of, cause="earlier-waits-for-node", level=Level.FAULT if of.because else of.level, because=())
+        for of in found
+    )
+
+
+def _nodes_of(case: Case, pods: Iterable[SeenPod]) -> tuple[Finding, ...]:
     by_node: dict[str, list[SeenPod]] = {}
-    for pod in case.facts.ending:
+    for pod in pods:
         if pod.spec.node_name in case.facts.nodes_by_name:
             by_node.setdefault(pod.spec.node_name, []).append(pod)
     found = (_held_up(case, name, case.facts.nodes_by_name[name], pods) for name, pods in by_node.items())

@@ -247,7 +247,8 @@ class Facts:
 
     - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and who owns those.
     - `leftover_pods`: pods of earlier attempts by the name of their Job, which is gone. `ending`: pods of earlier
-      attempts that are being deleted on a node, those first that are most likely to stay.
+      attempts that are being deleted on a node, those first that are most likely to stay. `earlier`: the same of Jobs
+      that an earlier JobSet of this name has left and that have names of missing Jobs.
     - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
     - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend, are not ready, or have
       failed.
@@ -260,7 +261,7 @@ class Facts:
     - `quotas`: those that have refused Jobs or pods, by name; None for one that is gone.
     - `webhooks`: whether the mutating webhooks are called, looked up for a set that lacks their defaults.
     - `claims`: of pods that have no node because of them. `storage_classes`: those that there are.
-    - `nodes_by_name`: of pods that run and are not ready, and of `ending`; None for one that is gone.
+    - `nodes_by_name`: of pods that run and are not ready, and of `ending` and `earlier`; None for one that is gone.
     - `ends`: events about pods that were ended from outside. Newest first.
     - `groups`: of a set with `spec.scheduling` that has Jobs that are not ready.
     """
@@ -271,6 +272,7 @@ class Facts:
     foreign: Mapping[str, Owner] = field(default_factory=dict)
     leftover_pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ending: tuple[SeenPod, ...] = ()
+    earlier: tuple[SeenPod, ...] = ()
     warnings: tuple[SeenEvent, ...] = ()
     job_warnings: tuple[SeenEvent, ...] = ()
     pods: tuple[SeenPod, ...] | None = None

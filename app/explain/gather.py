@@ -92,19 +92,21 @@ class _Gatherer:
         if not of.waiting or self._js.suspended or self._js.metadata.deletion_timestamp is not None:
             return known
         known["lease"] = await look_up.lease(self._read)
-        known["foreign"] = await self._foreign(of)
+        known["foreign"], uids = await self._foreign(of)
+        known["earlier"] = await look_up.earlier(self._read, uids)
+        known["nodes_by_name"] = await look_up.nodes(self._read, known["earlier"])
         if len(of.missing) == of.total and known["lease"] is not None and not self._js.status.replicated_jobs_status:
             known["manager"] = await look_up.manager(self._read, known["lease"])
         if of.missing and self._js.status.restarts:
             known["leftover_pods"] = await self._leftover_pods(of)
         if of.previous or known.get("leftover_pods"):
             known["ending"] = ending = await look_up.ending(self._read, self._js, of.previous)
-            known["nodes_by_name"] = await look_up.nodes(self._read, ending)
+            known["nodes_by_name"] |= await look_up.nodes(self._read, ending)
         if any(lacking(child.job) for child in of.unready):
             fields = "regarding.kind=Job"
             known["job_warnings"] = await self._events(fields, {child.name for child in of.unready})
         if of.unready:
-            nodes = known.get("nodes_by_name", {})
+            nodes = known["nodes_by_name"]
             known |= await self._about_pods(of)
             known["nodes_by_name"] = {**nodes, **known["nodes_by_name"]}
         return known
@@ -172,9 +174,10 @@ class _Gatherer:
             self._read.skip(f"Jobs and pods: you may not list jobs in namespace {self._namespace}")
             return None
 
-    async def _foreign(self, of: Survey) -> Mapping[str, Owner]:
-        """Of the first missing Jobs, who has their names."""
+    async def _foreign(self, of: Survey) -> tuple[Mapping[str, Owner], list[str]]:
+        """Of the first missing Jobs, who has their names; and the UIDs of Jobs of an earlier JobSet of this name."""
         foreign: dict[str, Owner] = {}
+        earlier = []
         old = {child.name for child in of.previous}
         free = [
             position.name
@@ -190,9 +193,12 @@ class _Gatherer:
                 owner = job.metadata.controller()
                 if owner is None or owner.uid != self._js.metadata.uid:
                     foreign[name] = job.metadata.owner
+                    earlier += (
+                        [job.metadata.uid] if job.metadata.owner == Owner(keys.KIND, self._js.metadata.name) else []
+                    )
         except Forbidden:
             self._read.skip(f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}")
-        return foreign
+        return foreign, earlier
 
     async def _leftover_pods(self, of: Survey) -> Mapping[str, tuple[str, ...]]:
         """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""

@@ -7,6 +7,7 @@ from api.jobset import JobSet
 from api.keys import JOB_COMPLETE, JOB_CREATION_FAILED, KIND, REPLICATED_JOB_NAME, SUSPENDED
 from api.meta import Owner, find
 from app.explain.case import Case
+from app.explain.ends import held_by_earlier
 from app.explain.facts import SeenEvent
 from app.explain.finding import (
     WAIT_FOR_PODS,
@@ -139,11 +140,13 @@ def missing(case: Case, left: frozenset[str]) -> list[Found]:
 def _taken(case: Case, name: str) -> Finding:
     owner = case.facts.foreign[name]
     if owner == Owner(KIND, case.facts.jobset.metadata.name):
+        held = held_by_earlier(case, name)
         return Finding(
             level=Level.WAITS,
             cause="name-taken",
             what=f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there",
-            fix="wait: it goes with the JobSet that it belongs to",
+            because=held,
+            fix="" if held else "wait: it goes with the JobSet that it belongs to",
         )
     return Finding(
         level=Level.FAULT,

@@ -124,6 +124,15 @@ async def ending(read: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[S
     alone = [child.job.metadata for child in previous if child.job.metadata.labels.get(keys.RESTART_ATTEMPT) == attempt]
     selectors = [of_other_attempts(js)] if js.status.restarts else []
     selectors += [one_of(keys.JOB_UID, [meta.uid for meta in alone[:_RESTARTED_ALONE]])] if alone else []
+    return await _ending(read, selectors)
+
+
+async def earlier(read: Reader, uids: Sequence[str]) -> tuple[SeenPod, ...]:
+    """Pods of the Jobs with these UIDs that are being deleted on a node, in the order of `ending`."""
+    return await _ending(read, [one_of(keys.JOB_UID, uids)] if uids else [])
+
+
+async def _ending(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
     found: list[SeenPod] = []
     try:
         for labels in selectors:

@@ -29,6 +29,8 @@ def test_a_stuck_situation_has_its_cause_in_one_line_and_a_fix(situation: Stuck)
 
 def test_the_page_lists_every_situation():
     page = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
-    rows = "\n".join(f"| {of.title} | {of.says.replace('|', '')} |" for of in TABLE)
+    rows = "\n".join(
+        f"| {of.title} | {of.says.replace('|', '')} |" for of in sorted(TABLE, key=lambda of: of.make.__module__)
+    )
     assert len(TABLE) >= 40
     assert f"| Situation | Cause in one line |\n|---|---|\n{rows}\n" in page, rows

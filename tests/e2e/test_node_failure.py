@@ -145,3 +145,17 @@ def test_a_taint_that_counts_or_a_node_that_is_gone_restarts_the_set(sets, taint
     assert (status["restarts"], attempt["node"]) == (1, node)
     state = f"which has the taint {taint} since" if taint else "which does not exist since"
     assert re.fullmatch(rf"NodeFailure: pod \S+ is on node {node}, {state} \S+", attempt["message"])
+
+
+@pytest.mark.slow
+def test_a_new_set_says_which_node_holds_a_job_of_the_earlier_one(sets, silent):
+    body = manifest(group("w", replicas=2))
+    sets.apply(body)
+    wait_for(lambda: running(sets), what="the first set")
+    node = silent()
+    path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{sets.namespace}/jobsets/js"
+    assert request(sets.cluster, "DELETE", path)[0] == 200
+    wait_for(lambda: sets.get() is None, what="the end of the first set")
+    sets.apply(body)
+    text = sets.wait_explained("the Job of an earlier JobSet of this name is still there", f"on node {node}, which has")
+    assert re.search(rf"pod js-w-\d-0-\w+ is being deleted on node {node}, which has the taint {UNREACHABLE}", text)

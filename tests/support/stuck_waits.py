@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from api.meta import Owner
-from app.explain.facts import Facts
-from tests.support.explained import facts, job_of, lease, made, pod_of
+from app.explain.facts import Facts, SeenPod
+from app.explain.nodes import SeenNode
+from tests.support.explained import MOMENT, at, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import rjob
-from tests.support.stuck import a_set, stuck
+from tests.support.stuck import JSON, POD, a_set, silent_node, started, stuck
 
 
 @stuck(
@@ -50,3 +53,24 @@ def _() -> Facts:
 )
 def _() -> Facts:
     return facts(a_set(), foreign={"train-workers-0": Owner("CronJob", "nightly")}, lease=lease())
+
+
+def earlier(state: JSON | None) -> Facts:
+    """A set whose only Job's name has a Job of an earlier set, the pod of which is being deleted on such a node."""
+    js = a_set()
+    pod = made(pod_of(started(js), node="node-3"))
+    pod["metadata"]["deletionTimestamp"] = at(MOMENT)
+    known = {"node-3": None if state is None else msgspec.convert(state, SeenNode)}
+    taken = {"train-workers-0": Owner("JobSet", "train")}
+    pods = (msgspec.convert(pod, SeenPod),)
+    return facts(js, foreign=taken, lease=lease(), earlier=pods, nodes_by_name=known)
+
+
+@stuck(
+    "a Job of an earlier JobSet of this name whose pod is on a node that no longer answers",
+    "Job train-workers-0: cannot be created yet, the Job of an earlier JobSet of this name is still there:"
+    f" pod {POD} is being deleted on node node-3, which has the taint node.kubernetes.io/unreachable",
+    f"or kubectl delete pod -n team-a {POD} --grace-period=0 --force, which risks two processes for one rank",
+)
+def _() -> Facts:
+    return earlier(silent_node(300))

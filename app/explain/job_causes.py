@@ -170,9 +170,11 @@ def _absent(case: Case, names: list[str]) -> list[Found]:
         if beyond is not None:
             beyond = as_it_is(beyond, case.facts.quotas)
             said = Finding(level=Level.NOTE, cause="warning", what=refused.note)
-            level = Level.WAITS if beyond.allowed else Level.FAULT
-            fix = f"wait: the manager {_AGAIN}" if beyond.allowed else beyond.fix(namespace, len(names))
-            each = f"{'' if beyond.gone else 'each '}{beyond.words()}"
+            in_all = case.survey.total if case.survey else len(names)
+            soon = beyond.allowed and not beyond.too_few(in_all)
+            level = Level.WAITS if soon else Level.FAULT
+            fix = f"wait: the manager {_AGAIN}" if soon else beyond.fix(namespace, len(names), in_all)
+            each = f"{'' if beyond.gone else 'each '}{beyond.words()}{beyond.in_all(in_all, 'Jobs')}"
             because = (Finding(level=level, cause="quota", what=each, because=(said,), since=refused.first),)
     elif case.manager_missing:
         fix = "a manager creates them"
@@ -256,16 +258,19 @@ def _beyond_quota(case: Case, refused: list[_Refused]) -> Found:
     names = [child.name for child, _, _ in refused]
     pods = sum(pods_at_once(child.job.spec) for child, _, _ in refused)
     missing = sum(lacking(child.job) for child, _, _ in refused)
+    at_once = case.survey.pods if case.survey else {}
+    in_all = sum(at_once.get(name, 0) for name in {child.replicated_job for child, _, _ in refused})
     first, event, noted = refused[0]
     beyond = as_it_is(noted, case.facts.quotas)
     namespace = first.job.metadata.namespace
     who = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({listed(names)}): lack"
+    soon = beyond.allowed and not beyond.too_few(in_all)
     finding = Finding(
-        level=Level.WAITS if beyond.allowed else Level.FAULT,
+        level=Level.WAITS if soon else Level.FAULT,
         cause="quota",
-        what=f"{who} {missing} of {counted(pods, 'pod')}: {beyond.words(missing)}",
+        what=f"{who} {missing} of {counted(pods, 'pod')}: {beyond.words(missing)}{beyond.in_all(in_all, 'pods')}",
         because=(Finding(level=Level.NOTE, cause="refused", what=f"{event.reason}: {event.note}"),),
-        fix=f"wait: the Job controller {_AGAIN}" if beyond.allowed else beyond.fix(namespace, missing),
+        fix=f"wait: the Job controller {_AGAIN}" if soon else beyond.fix(namespace, missing, in_all),
         since=event.first,
     )
     return Found(finding, frozenset(names))

@@ -37,6 +37,17 @@ class Exceeded:
         now = f" and allows {self._by_now(objects)} now" if self.allowed else ""
         return f"{needs}, quota {self.quota} has {left} left of {limit}{now}"
 
+    def too_few(self, objects: int) -> bool:
+        """Whether it never allows so many objects at once, even if nothing else uses it."""
+        return not self.gone and self.needs * objects > self.limit
+
+    def in_all(self, objects: int, noun: str) -> str:
+        """`; its 8 pods need 8 nvidia.com/gpu in all: they are never there all at once`; empty if they may be."""
+        if not self.too_few(objects):
+            return ""
+        needs = in_words(self.needs * objects, self._plain)
+        return f"; its {objects} {noun} need {needs} in all: they are never there all at once"
+
     def _by_now(self, objects: int) -> str:
         number = min(int(self.left // self.needs), objects)
         return "that" if number == objects else f"{number} of {objects}"
@@ -46,11 +57,13 @@ class Exceeded:
         """Whether there is enough left for one object."""
         return self.gone or self.needs <= self.left
 
-    def fix(self, namespace: str, objects: int = 1) -> str:
-        """How to allow so many objects."""
+    def fix(self, namespace: str, objects: int, in_all: int) -> str:
+        """How to allow so many objects. `in_all`: how many of them the set is to have at once."""
         enough = self._number(self.limit - self.left + self.needs * objects)
         patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough}"}}}}}}'
         raised = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"
+        if self.too_few(in_all):
+            return f"raise it: {raised}; or request less, or run fewer pods, in a new JobSet"
         uses = f"wait for what uses it (kubectl describe quota -n {namespace})"
         return f"{uses}, request less in a new JobSet, or have an administrator of the namespace run {raised}"
 

@@ -42,6 +42,25 @@ def test_a_quota_may_allow_some_of_the_pods():
     assert "lack 3 of 3 pods: need 3 pods, quota few has 2 left of 5 and allows 2 of 3 now" in text
 
 
+@pytest.mark.parametrize(("hard", "never"), [("2", True), ("3", False)])
+def test_a_quota_that_is_smaller_than_the_set_is_never_waited_for(hard: str, never: bool):
+    quota = msgspec.convert({"status": {"hard": {"pods": hard}, "used": {"pods": "1"}}}, SeenQuota)
+    text, body = explanation_of(replace(refused(FEW, jobs=3), quotas={"few": quota}))
+    assert ("; its 3 pods need 3 pods in all: they are never there all at once" in text) is never
+    assert ("to fix: wait" in text) is not never
+    assert body["level"] == ("fault" if never else "waits")
+
+
+def test_a_quota_of_fewer_jobs_than_the_set_has_is_never_waited_for():
+    amounts = "requested: count/jobs.batch=1, used: count/jobs.batch=3, limited: count/jobs.batch=3"
+    note = f'jobs.batch "train-workers-3" is forbidden: exceeded quota: jobs, {amounts}'
+    js = a_set(rjob(replicas=5))
+    jobs = [made(job_of(js, index), active=1, ready=1) for index in range(3)]
+    text, _ = explanation_of(facts(js, jobs, [], warnings=[event("JobCreationFailed", note)], lease=lease()))
+    assert "; its 5 Jobs need 5 count/jobs.batch in all: they are never there all at once" in text
+    assert 'to fix: raise it: kubectl patch quota jobs -n team-a --type=merge -p \'{"spec":{"hard":' in text
+
+
 def test_a_quota_that_is_gone_refuses_nothing():
     text, body = explanation_of(replace(refused(FEW), quotas={"few": None}))
     assert "lacks 1 of 1 pod: quota few refused them, and there is no such quota any more" in text

@@ -149,10 +149,12 @@ def test_a_taint_that_counts_or_a_node_that_is_gone_restarts_the_set(sets, taint
 
 @pytest.mark.slow
 def test_a_new_set_says_which_node_holds_a_job_of_the_earlier_one(sets, silent):
-    body = manifest(group("w", replicas=2))
+    """The earlier one was restarting: its Jobs are deleted in the foreground, so they wait for their pods."""
+    body = manifest(group("w", replicas=2), failurePolicy=policy(action="RestartJobSetAndIgnoreMaxRestarts"))
     sets.apply(body)
     wait_for(lambda: running(sets), what="the first set")
     node = silent()
+    sets.wait_explained(f"is being deleted on node {node}")
     path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{sets.namespace}/jobsets/js"
     assert request(sets.cluster, "DELETE", path)[0] == 200
     wait_for(lambda: sets.get() is None, what="the end of the first set")

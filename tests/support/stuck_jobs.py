@@ -12,10 +12,10 @@ from tests.support.jobsets import rjob
 from tests.support.stuck import JSON, POD, a_set, started, stuck
 
 
-def refused(note: str, jobs: int = 1, pods: int = 1) -> Facts:
-    """Jobs whose pods admission refuses."""
+def refused(note: str, jobs: int = 1, pods: int = 1, there: int = 0) -> Facts:
+    """Jobs whose pods admission refuses; `there`: of each Job so many run."""
     js = a_set(rjob(replicas=jobs, parallelism=pods, completions=pods))
-    made_jobs = [started(js, index, active=0) for index in range(jobs)]
+    made_jobs = [started(js, index, active=there) for index in range(jobs)]
     notes = [event("FailedCreate", note, about=job["metadata"]["uid"]) for job in made_jobs]
     return facts(js, made_jobs, [], job_warnings=notes, lease=lease())
 
@@ -29,6 +29,19 @@ def refused(note: str, jobs: int = 1, pods: int = 1) -> Facts:
 def _() -> Facts:
     amounts = "requested: requests.cpu=4, used: requests.cpu=24, limited: requests.cpu=26"
     return refused(f'Error creating: pods "{POD}-x" is forbidden: exceeded quota: compute, {amounts}', 3, 2)
+
+
+@stuck(
+    "a quota that the set uses up itself",
+    "Job train-workers-0: lacks 4 of 8 pods: need 4 nvidia.com/gpu, quota gpus has 0 left of 4; its 8 pods need 8"
+    " nvidia.com/gpu in all: they are never there all at once",
+    'raise it: kubectl patch quota gpus -n team-a --type=merge -p \'{"spec":{"hard":{"requests.nvidia.com/gpu":"8"}}}\';'
+    " or request less, or run fewer pods, in a new JobSet",
+)
+def _() -> Facts:
+    gpu = "requests.nvidia.com/gpu"
+    amounts = f"requested: {gpu}=1, used: {gpu}=4, limited: {gpu}=4"
+    return refused(f'Error creating: pods "{POD}-x" is forbidden: exceeded quota: gpus, {amounts}', pods=8, there=4)
 
 
 def raised(note: str, hard: str, used: str) -> Facts:

@@ -148,7 +148,7 @@ def test_of_a_name_that_is_too_long_for_jobs_and_pods_only_the_longer_cut_is_nam
     assert (out.count("shorten metadata"), "name by 15" in out, "name by 7" in out) == (1, True, False), out
 
 
-def test_a_jobset_name_that_makes_all_jobs_invalid_is_marked_once_and_where_it_stands(validate, write):
+def test_a_jobset_name_that_makes_jobs_invalid_is_marked_once_where_it_stands(validate, write):
     js = jobset(rjob("a"), rjob("b"), rjob("C"), name="llama3.1")
     _, out, _ = validate("-f", write(yaml.safe_dump(js, sort_keys=False)), "-o", "json")
     lines = yaml.safe_dump(js, sort_keys=False).splitlines()

@@ -44,3 +44,10 @@ def test_a_reference_to_the_name_to_come_is_right_after_the_renaming():
 def test_a_wait_for_the_name_to_come_is_right_after_the_renaming():
     js = jobset(rjob("Data"), rjob("b", dependsOn=[{"name": "data", "status": "Ready"}]))
     assert 'right once "Data" is renamed to it' in " ".join(error.fix for error in ENGINE.create(js).errors)
+
+
+@pytest.mark.parametrize(("amount", "whole"), [(0.5, 1), (2.5, 3)])
+def test_a_part_of_a_device_gets_the_whole_number_at_once(amount: float, whole: int):
+    pod = {"containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": amount}}}]}
+    (error,) = ENGINE.create(jobset(rjob(pod=pod))).errors
+    assert error.fix == f"write {whole}: devices are whole numbers"

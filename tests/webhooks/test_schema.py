@@ -30,8 +30,8 @@ def one_container(**fields):
     return jobset(rjob(pod={"containers": [{"name": "main", "image": "i", **fields}]}))
 
 
-def limits(value, name="memory"):
-    return one_container(resources={"limits": {name: value}})
+def limits(value):
+    return one_container(resources={"limits": {"memory": value}})
 
 
 # JobSet, place, kind, the text without the place
@@ -70,8 +70,6 @@ FAULTS = {
         'Invalid value: "InOrder": must be of type object, is a string; write its fields on lines of their own under it, indented'),
     "empty-item": (one_container(args=["a", None]), f"{MAIN}.args[1]", TYPE_INVALID,
         "Invalid value: null: must be of type string, is null; write a value here, or remove the empty item"),
-    "fraction-of-a-device": (limits(0.5, "nvidia.com/gpu"), f"{MAIN}.resources.limits[nvidia.com/gpu]", TYPE_INVALID,
-        "Invalid value: 0.5: must be of type integer or string, is a number; write 1: devices are whole numbers"),
     "fraction-for-a-quantity": (limits(0.5), f"{MAIN}.resources.limits.memory", TYPE_INVALID,
         'Invalid value: 0.5: must be of type integer or string, is a number; write it in quotes, as it stands in your file (it was read as "0.5")'),
     "object-for-a-quantity": (limits({}), f"{MAIN}.resources.limits.memory", TYPE_INVALID,

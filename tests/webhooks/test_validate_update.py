@@ -345,3 +345,27 @@ def test_warnings_are_given_for_what_is_new_and_not_when_a_queue_suspends():
     assert [str(w.path) for w in engine(DEFAULT).update(old, warned).warnings] == ["spec.network.enableDNSHostnames"]
     assert engine(DEFAULT).update(warned, changed(warned, "suspend", to=False)).warnings == ()
     assert engine(DEFAULT).update(warned, changed(warned, "ttlSecondsAfterFinished", to=5)).warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("retention", "what"),
+    [("Retain", "it and its pods: "), ("Delete", "it, its pods and its claims with their data: ")],
+)
+def test_what_never_changes_comes_with_the_commands_that_replace_the_set(retention, what):
+    claims = [
+        {"templates": [{"metadata": {"name": "data"}, "spec": {}}], "retentionPolicy": {"whenDeleted": retention}}
+    ]
+    old = stored(jobset(volumeClaimPolicies=claims))
+    new = copy.deepcopy(old)
+    new["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 1
+    (warned,) = engine(FeatureGates()).update(old, new).warnings
+    assert warned.fix == f"to replace {what}kubectl delete jobset train -n default && kubectl apply -f FILE"
+
+
+def test_what_may_change_while_suspended_comes_without_these_commands():
+    old = stored(jobset())
+    new = copy.deepcopy(old)
+    new["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
+    found = engine(FeatureGates()).update(old, new)
+    assert [error.rule.id for error in found.errors if error.rule] == ["immutable-while-running"]
+    assert found.warnings == ()

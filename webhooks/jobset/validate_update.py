@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any
 
 from api.features import FeatureGates
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
+from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
 from api.jsontree import dig, items
 from api.keys import COMPLETED, FAILED
 from api.meta import JSON
@@ -141,10 +141,51 @@ POLICY_PRESENCE = Rule(
     fix=_POLICY_FIX,
     source="docs/reference/validation.md#what-does-not-change, defect 5",
 )
+REPLACE = Rule(
+    id="immutable-replace",
+    type=ErrorType.INVALID,
+    message="a JobSet of this name is stored, and what is changed here never changes in it",
+    fix="to replace it{with_what}: kubectl delete jobset {name} -n {namespace} && kubectl apply -f FILE",
+    source="docs/reference/validation.md#what-does-not-change",
+    severity=Severity.WARNING,
+)
+_NEVER = {
+    TEMPLATE,
+    LIST,
+    SIZE,
+    REPLICAS,
+    RESOURCES,
+    DEPENDS_ON,
+    DEPENDS_ON_PRESENCE,
+    MANAGED_BY,
+    POLICY,
+    POLICY_PRESENCE,
+}
+"""Rules about fields that keep their value as long as there is this JobSet, or this manager."""
 
 
 def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
-    """All that an update must not do, in discovery order. `new` is defaulted, and `js` is what it reads as."""
+    """All that an update must not do, in discovery order, and how to replace the set where that is what it takes.
+
+    `new` is defaulted, and `js` is what it reads as.
+    """
+    never = False
+    for error in _findings(js, old, new, gates):
+        never = never or error.rule in _NEVER
+        yield error
+    if never:
+        meta = js.js.metadata
+        policies = items(old, "spec", "volumeClaimPolicies")
+        claims = any(dig(policy, "retentionPolicy", "whenDeleted") != "Retain" for policy in policies)
+        yield REPLACE.at(
+            Path(("metadata", "name")),
+            name=meta.name,
+            namespace=meta.namespace or "default",
+            with_what=", its pods and its claims with their data" if claims else " and its pods",
+        )
+
+
+def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
     changes = _changes(old, new)
     sized = gates["ElasticJobSet"] and any(change.resized or change.scaled for change in changes)
     if sized:

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections import Counter
 from typing import TextIO
 
 from api import keys
@@ -11,6 +12,7 @@ from app.check.findings import printable
 from app.explain.finding import counted
 from app.operate.log_order import JOB_NAME, Log, LogPod, logs, newest
 from app.operate.states import ended
+from app.operate.unread import Unread, reasons
 from controllers.resources import JOBSETS
 from kube.errors import ApiError, Forbidden, KubeError, Unauthorized
 from kube.reflector import Target, watch
@@ -49,6 +51,7 @@ class Follower:
         self._last: dict[tuple[str, ...], str] = {}
         self._done: set[tuple[str, ...]] = set()
         self._told: set[tuple[str, ...]] = set()
+        self._causes: Counter[str] = Counter()
         self._left_out = 0
         self._shown = False
 
@@ -148,10 +151,16 @@ class Follower:
         self._changed.set()
 
     def _tell(self, log: Log, place: tuple[str, ...], error: ApiError) -> None:
-        """Say once why a log cannot be read of which nothing was shown yet."""
-        if place not in self._last and place not in self._told:
-            self._told.add(place)
-            self._err.write(printable(f"{log.prefix} has no log: {error.message or error.reason}") + "\n")
+        """Say why a log cannot be read of which nothing was shown yet: once for each cause, and once of all others."""
+        if place in self._last or place in self._told:
+            return
+        self._told.add(place)
+        one = Unread(log.prefix, error.message or error.reason)
+        self._causes[one.cause] += 1
+        if self._causes[one.cause] == 1:
+            self._err.writelines(f"{printable(line)}\n" for line in reasons([one]))
+        elif self._causes[one.cause] == 2:
+            self._err.write("jobset logs: others have no log for the same reason\n")
 
     async def _read(self, log: Log, place: tuple[str, ...], tail: int) -> None:
         """Show what is written after the last line that was shown, as long as the API server sends it."""

@@ -82,6 +82,16 @@ class LogPod(Base, frozen=True, kw_only=True):
         return f"{job}/{index}" if job and index else self.metadata.name
 
 
+class _JobSpec(Base, frozen=True, kw_only=True):
+    suspend: bool = False
+
+
+class LogJob(Base, frozen=True, kw_only=True):
+    """A Job, as far as it says why it has no pods."""
+
+    spec: _JobSpec = _JobSpec()
+
+
 @dataclass(frozen=True, slots=True)
 class Log:
     """One log: whose it is, how its lines begin, and why there is none yet (else empty).

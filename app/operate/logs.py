@@ -12,11 +12,13 @@ from app import session
 from app.check.findings import printable
 from app.explain.finding import counted
 from app.operate.follow import Follower
-from app.operate.log_order import JOB_NAME, Log, LogPod, logs, newest
+from app.operate.log_order import JOB_NAME, Log, LogJob, LogPod, logs, newest
+from app.operate.states import ended
+from app.operate.unread import Unread, reasons
 from controllers.resources import JOBSETS
 from kube.client import PAGE
-from kube.errors import ApiError, Forbidden, KubeError
-from kube.resources import PODS
+from kube.errors import ApiError, Forbidden, KubeError, NotFound
+from kube.resources import JOBS, PODS
 
 MOST_PODS = 20 * PAGE
 """Pods that are looked at, to find those that failed first."""
@@ -65,7 +67,10 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                     follower = Follower(to, js, container=options.container, tail=options.tail, out=out, err=err)
                     return await follower.run(options.job)
                 pods = await _pods(to, js, options, err)
-                those = _of_attempt(pods, js, options)
+                if not pods:
+                    _refuse_unknown_job(js, options.job)
+                waits = await _waits(to, js, options) if not pods else ""
+                those = _of_attempt(pods, js, options, waits)
                 chosen = logs(those, options.container)
                 if not chosen:
                     raise session.RefusedError(_no_container(js, options, logs(those, "")))
@@ -90,19 +95,31 @@ async def _pods(to: session.Session, js: JobSet, options: Options, err: TextIO) 
     return found
 
 
-def _of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options) -> Sequence[LogPod]:
+async def _waits(to: session.Session, js: JobSet, options: Options) -> str:
+    """Why the Job that is asked for has no pods yet; empty if it had some, or that is not known."""
+    if not options.job or ended(js):
+        return ""
+    try:
+        job = await to.client.get(JOBS, options.job, namespace=to.namespace, type=LogJob, timeout=session.TIMEOUT)
+    except NotFound:
+        return "that Job has not started: it does not exist yet"
+    except Forbidden:
+        return ""
+    return "that Job is suspended" if job.spec.suspend else ""
+
+
+def _of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, waits: str) -> Sequence[LogPod]:
     """The pods of the attempt that is asked for. Raises `RefusedError` if there are none."""
     attempt = newest(pods) if options.attempt is None else options.attempt
     chosen = [pod for pod in pods if pod.attempt == attempt]
     if chosen:
         return chosen
-    _refuse_unknown_job(js, options.job)
     title = f"JobSet {js.metadata.namespace}/{js.metadata.name}"
     if attempt > max(newest(pods), js.status.restarts):
         raise session.RefusedError(f"attempt {attempt} of {title} has not begun: the latest is {js.status.restarts}")
     of = f"Job {options.job} of {title}" if options.job else title
     what = f"there are no pods of {of}" + ("" if options.attempt is None else f" of attempt {attempt}")
-    why = "logs go with their pods, and pods of earlier attempts are deleted"
+    why = waits or "logs go with their pods, and pods of earlier attempts are deleted"
     last = js.status.attempt_history[-1:]
     known = "".join(
         f"; attempt {one.attempt} failed in pod {one.pod} on node {one.node or 'unknown'}, exit code {one.exit_code}"
@@ -133,6 +150,7 @@ def _no_container(js: JobSet, options: Options, others: Sequence[Log]) -> str:
 async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: TextIO, err: TextIO) -> int:
     """Read and write one log after the other."""
     shown = False
+    unread: list[Unread] = []
     for log in chosen[:MOST_LOGS]:
         if log.waits:
             err.write(printable(f"{log.prefix} has not started: {log.waits}") + "\n")
@@ -142,14 +160,15 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
         except Forbidden:
             raise
         except ApiError as error:
-            err.write(printable(f"{log.prefix} has no log: {error.message or error.reason}") + "\n")
+            unread.append(Unread(log.prefix, error.message or error.reason))
             continue
         shown = True
-        lines = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
-        out.writelines(f"{log.prefix} {line}\n" for line in lines)
+        parts = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
+        out.writelines(f"{log.prefix} {part}\n" for part in parts)
         if len(text) >= MOST_BYTES:
             whole = f"kubectl logs {log.pod} -c {log.container} -n {to.namespace}"
             err.write(f"{log.prefix} is cut after {MOST_BYTES >> 20} MiB: {whole} shows all\n")
+    err.writelines(f"{printable(line)}\n" for line in reasons(unread))
     if len(chosen) > MOST_LOGS:
         err.write(f"jobset logs: {counted(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
     return session.DONE if shown else session.FAILED

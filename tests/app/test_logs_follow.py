@@ -92,6 +92,7 @@ def test_no_more_than_the_limit_is_followed_at_once_and_the_rest_afterwards(comm
 
 
 REFUSED = 'Get "https://node-1:10250/containerLogs": no route to host'
+AWAY = "no log, which the kubelet keeps: the API server does not reach that of node-1: no route to host; a node that is"
 
 
 def test_a_log_that_cannot_be_read_is_named_once(command, connected):
@@ -104,13 +105,25 @@ def test_a_log_that_cannot_be_read_is_named_once(command, connected):
     cluster.changes += [("DELETED", after(of, of["metadata"]["name"])) for of in (one, other)]
     code, out, err = command("logs", "train", "-f")
     assert (code, out) == (0, "[train-workers-1/0 main] x\n")
-    assert err.count(f"[train-workers-0/0 main] has no log: {REFUSED}\n") == 1
+    assert err.count(f"[train-workers-0/0 main] has {AWAY}") == 1
 
 
 def test_a_set_that_has_ended_and_whose_logs_cannot_be_read_says_why(command, connected):
     js = made(a_set(), **done({}))
     connected(js, pod(js, 0, 0, {"state": ended(1)})).unread = {"train-workers-0-0": REFUSED}
-    assert command("logs", "train", "-f") == (1, "", f"[train-workers-0/0 main] has no log: {REFUSED}\n")
+    code, out, err = command("logs", "train", "-f")
+    assert (code, out) == (1, "")
+    assert err.startswith(f"[train-workers-0/0 main] has {AWAY}")
+
+
+def test_a_cause_that_many_logs_have_is_said_twice_at_most(command, connected):
+    js = made(a_set(), **done({}))
+    pods = [pod(js, 0, index, {"state": ended(1)}) for index in range(4)]
+    connected(js, *pods).unread = {one["metadata"]["name"]: REFUSED for one in pods}
+    code, _, err = command("logs", "train", "-f")
+    first, others = err.splitlines()
+    assert (code, AWAY in first) == (1, True)
+    assert others == "jobset logs: others have no log for the same reason"
 
 
 def test_a_job_that_the_set_does_not_have_is_not_followed(command, connected):

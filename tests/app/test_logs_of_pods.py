@@ -112,7 +112,29 @@ def test_a_job_that_the_set_does_not_have_names_those_that_it_has(command, conne
     code, _, err = command("logs", "train", "--job", "foo")
     there = 'there are: "train-workers-0", "train-workers-1"'
     assert (code, err) == (1, f"jobset logs: JobSet team-a/train has no Job foo; {there}\n")
-    assert "there are no pods of Job train-workers-1" in command("logs", "train", "--job", "train-workers-1")[2]
+
+
+def test_a_job_that_has_not_started_says_so(command, connected):
+    js = a_set()
+    words = "logs", "train", "--job", "train-workers-1"
+    connected(js)
+    code, _, err = command(*words)
+    no_pods = "there are no pods of Job train-workers-1 of JobSet team-a/train"
+    assert (code, f"{no_pods}: that Job has not started: it does not exist yet; jobset explain train" in err) == (
+        1,
+        True,
+    )
+    job = made(job_of(js, 1))
+    connected(js, job)
+    assert f"{no_pods}: logs go with their pods" in command(*words)[2]
+    job["spec"]["suspend"] = True
+    connected(js, job)
+    assert f"{no_pods}: that Job is suspended; jobset explain train" in command(*words)[2]
+
+
+def test_pods_of_a_job_that_has_gone_with_the_end_of_its_set_were_there(command, connected):
+    connected(a_set(terminalState="Completed"))
+    assert "logs go with their pods" in command("logs", "train", "--job", "train-workers-1")[2]
 
 
 def test_an_attempt_that_has_not_begun_is_not_one_whose_pods_are_gone(command, connected):
@@ -145,6 +167,27 @@ def test_a_pod_that_goes_meanwhile_does_not_stop_the_others(command, connected):
     assert err == "[train-workers-0/0 main] has no log: no such pod\n"
     cluster.logs = {}
     assert command("logs", "train")[0] == 1
+
+
+def test_kubelets_that_are_not_reached_are_one_line(command, connected):
+    js = a_set()
+    pods = [pod(js, job, index) for job in (0, 1) for index in (0, 1)]
+    cluster = connected(js, *pods)
+    nodes = {one["metadata"]["name"]: f"node-{number % 3}" for number, one in enumerate(pods)}
+    cluster.unread = {
+        name: f'Get "https://{node}:10250/containerLogs/team-a/{name}/main?tailLines=100": no route to host'
+        for name, node in nodes.items()
+    }
+    code, out, err = command("logs", "train")
+    assert (code, out) == (1, "")
+    [line] = err.splitlines()
+    assert line.startswith("[train-workers-0/0 main] and 3 more have no log, which the kubelet keeps: the API server ")
+    assert "reaches neither that of node-0 nor those of 2 more nodes: no route to host; a node that is" in line
+    cluster.unread["train-workers-1-1"] = "container main is waiting to start"
+    assert [line.partition(" no log")[0] for line in command("logs", "train")[2].splitlines()] == [
+        "[train-workers-0/0 main] and 2 more have",
+        "[train-workers-1/1 main] has",
+    ]
 
 
 def test_what_is_left_out_is_said(command, connected, monkeypatch):

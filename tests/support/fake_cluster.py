@@ -51,6 +51,8 @@ class Cluster:
         )
 
     def _log(self, pod: str, query: dict[str, str]) -> Response:
+        if why := self.unread.get(pod):
+            return Response(500, {}, msgspec.json.encode({"kind": "Status", "message": why}))
         text = self.logs.get((pod, query["container"]))
         if text is None:
             return Response(404, {}, b'{"kind":"Status","message":"no such pod","details":{"kind":"pods"}}')

@@ -145,6 +145,8 @@ class Bound(NamedTuple):
 
 
 NO_BOUND = Bound(None)
+_LARGE = 10**6
+"""Amounts from which on the kind of a unit may differ from that of the limit: bytes, hardly anything else."""
 
 METADATA = Path(("metadata",))
 
@@ -189,5 +191,13 @@ class Number(NamedTuple):
 
 
 def as_text(amount: Amount, limit: str) -> str:
-    """An amount as a person writes it: a plain number beside a plain limit, else with a unit of the same kind."""
-    return str(amount) if limit.isdecimal() and isinstance(amount, int) else with_unit(amount, limit)
+    """An amount as a person writes it: a plain number beside a plain limit, else with a unit.
+
+    The unit is of the kind of the limit, or of the other kind where a large amount is shorter in that: 130Gi, and not
+    139586437120, beside 100G.
+    """
+    if limit.isdecimal() and isinstance(amount, int):
+        return str(amount)
+    like = with_unit(amount, limit)
+    other = with_unit(amount, "" if limit.endswith("i") else "Mi") if amount >= _LARGE else like
+    return min(like, other, key=len)

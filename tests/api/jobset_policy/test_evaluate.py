@@ -189,10 +189,12 @@ def test_numbers_of_an_explanation_are_those_that_are_compared():
         ("1500m", "1", "1500m"),
         ("3000", "1k", "3k"),
         ("2Gi", "1Gi", "2Gi"),
-        ("2000M", "1Gi", "1953125Ki"),
+        ("2000M", "1Gi", "2G"),
+        ("130Gi", "100G", "130Gi"),
+        ("4096", "1k", "4096"),
     ],
 )
-def test_amounts_are_shown_in_the_unit_of_the_limit(amount: str, limit: str, shown: str):
+def test_amounts_have_the_unit_of_the_limit_or_a_shorter_one(amount: str, limit: str, shown: str):
     js = judged(rjob(pod={"containers": [{"resources": {"requests": {"x/y": amount}}}]}))
     (found,) = texts(js, policy(maxTotals={"resources": [{"name": "x/y", "max": limit}]}))
     assert f"policy limits: {shown} x/y, and at most {limit} allowed" in found

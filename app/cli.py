@@ -15,7 +15,7 @@ from app.break_glass.cli import add_webhooks
 from app.certificates.cli import add_certs
 from app.check.cli import add_render, add_validate
 from app.commands import Commands, Parser
-from app.completion import add_completion, answer
+from app.completion import add_completion, answer, answer_kubectl
 from app.editor_schema import add_schema
 from app.explain.cli import add_explain
 from app.flags import add_flags, choose
@@ -57,6 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+def complete_for_kubectl() -> int:
+    """Say what may follow `kubectl jobset` and the words of the command line; gives the exit code."""
+    print(answer_kubectl(_parser(local=True), sys.argv[1:]), end="")
+    return 0
 
 
 def _double_dash(argument: str) -> str:

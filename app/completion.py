@@ -1,11 +1,14 @@
 """The command `jobset completion`, and what the shell asks for then: commands, flags and names of JobSets.
 
-The printed function runs `jobset` with argcomplete's variables set each time somebody presses Tab.
+The printed function runs `jobset` with argcomplete's variables set each time somebody presses Tab. For `kubectl jobset`
+kubectl runs the program `kubectl_complete-jobset`.
 """
 
 import argparse
 import asyncio
+import io
 import os
+import shlex
 from collections.abc import Sequence
 
 from app.commands import Commands
@@ -13,6 +16,8 @@ from app.commands import Commands
 SHELLS = ("bash", "zsh", "fish")
 ASKED = "_ARGCOMPLETE"
 """Environment variable that argcomplete's function sets."""
+FILES, NO_FILES = ":0", ":4"
+"""The last line of an answer to kubectl: a directive of its shell completion (cobra's Default and NoFileComp)."""
 NAMES_TIMEOUT = 2.0
 """Seconds that names of a cluster may take: somebody waits at the prompt."""
 
@@ -45,6 +50,30 @@ def answer(parser: argparse.ArgumentParser) -> None:
     import argcomplete  # noqa: PLC0415 (only where a shell asks)
 
     argcomplete.autocomplete(parser)
+
+
+def answer_kubectl(parser: argparse.ArgumentParser, words: Sequence[str]) -> str:
+    """The answer to kubectl, which asks `kubectl_complete-jobset WORDS` what may stand for the last of the words.
+
+    One possibility a line, with its description behind a tab, and at the end what the shell shall do beside that:
+    complete names of files only where there is nothing else.
+    """
+    import argcomplete  # noqa: PLC0415 (only where a shell asks)
+
+    *before, last = words or ("",)
+    line = f"{shlex.join(['jobset', *before])} {last}"
+    how = {ASKED: "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_DFS": "\t", "_ARGCOMPLETE_SHELL": "fish"}
+    os.environ.update(how, COMP_LINE=line, COMP_POINT=str(len(line)))
+    found = io.StringIO()
+    argcomplete.CompletionFinder()(
+        parser,
+        always_complete_options=False,
+        default_completer=argcomplete.completers.SuppressCompleter(),
+        append_space=False,
+        exit_method=lambda _: None,
+        output_stream=found,
+    )
+    return f"{found.getvalue()}\n{NO_FILES}\n" if found.getvalue() else f"{FILES}\n"
 
 
 def completes_names(action: argparse.Action) -> None:

@@ -14,10 +14,7 @@ _HERE = Path(__file__).parent
 
 def main() -> int:
     """The command `jobset`; gives the exit code."""
-    if (_HERE / "app").is_dir():
-        sys.path.insert(0, str(_HERE))
-        inherited = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(_HERE), *([inherited] if inherited else [])])
+    _find_packages()
     try:
         from app.cli import main as command  # noqa: PLC0415 (found only now)
 
@@ -32,3 +29,19 @@ def main() -> int:
             f" install {EXTRA}\n"
         )
         return 1
+
+
+def complete() -> int:
+    """The program that kubectl asks what may follow `kubectl jobset`; gives the exit code."""
+    _find_packages()
+    from app.cli import complete_for_kubectl  # noqa: PLC0415 (as above)
+
+    return complete_for_kubectl()
+
+
+def _find_packages() -> None:
+    """Let this process, and those that it starts, find the packages in this folder."""
+    if (_HERE / "app").is_dir():
+        sys.path.insert(0, str(_HERE))
+        inherited = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(_HERE), *([inherited] if inherited else [])])

@@ -16,6 +16,7 @@ def test_the_version_is_printed_alone(command, words: list[str]):
 def test_kubectl_finds_the_program_as_a_plugin():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
     assert scripts["kubectl-jobset"] == scripts["jobset"] == "jobset_controller:main"
+    assert scripts["kubectl_complete-jobset"] == "jobset_controller:complete"
 
 
 def test_the_page_of_the_command_line_names_every_command(command):

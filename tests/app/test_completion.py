@@ -47,6 +47,36 @@ def test_commands_flags_and_values_are_completed(tmp_path: Path, line: str, word
     assert [word for word in given if "--" in line or not word.startswith("-")] == words
 
 
+def kubectl_asks(*words: str) -> list[str]:
+    """What `kubectl_complete-jobset` answers, line by line."""
+    program = [sys.executable, "-c", "import jobset_controller, sys; sys.exit(jobset_controller.complete())"]
+    done = subprocess.run([*program, *words], capture_output=True, text=True, check=True, timeout=60)  # noqa: S603
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_kubectl_is_told_commands_with_what_they_do():
+    *commands, directive = kubectl_asks("")
+    assert "explain\tsay why a JobSet waits, or how it ended" in commands
+    assert not [line for line in commands if line.startswith("-")]
+    assert directive == ":4"
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        (["va"], ["validate", ":4"]),
+        (["wait", "train", "--for="], [*(f"--for={state}" for state in STATES), ":4"]),
+        (["completion", ""], [*SHELLS, ":4"]),
+        (["explain", "it's", "--all"], ["--all-namespaces", ":4"]),
+        (["validate", ""], [":0"]),
+        (["validate", "it's a file"], [":0"]),
+    ],
+)
+def test_kubectl_is_told_what_may_follow(words: list[str], lines: list[str]):
+    assert sorted(line.partition("\t")[0] for line in kubectl_asks(*words)) == sorted(lines)
+
+
 @pytest.mark.parametrize("shell", SHELLS)
 def test_the_code_for_each_shell_is_printed_and_is_about_jobset(command, shell: str):
     code, out, err = command("completion", shell)

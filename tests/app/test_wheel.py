@@ -49,10 +49,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(wheel, tmp_path_factory.mktemp("installed") / "site")
 
 
-def jobset(site: Path, *args: str) -> subprocess.CompletedProcess[str]:
+def jobset(site: Path, *args: str, entry: str = "main") -> subprocess.CompletedProcess[str]:
     """The command as its script starts it, with a Python that knows nothing of this repository's environment."""
     python = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
-    run = [python, "-SPBc", "import sys; from jobset_controller import main; sys.exit(main())", *args]
+    run = [python, "-SPBc", f"import sys; from jobset_controller import {entry}; sys.exit({entry}())", *args]
     env = {"PYTHONPATH": str(site), "HOME": str(site), "PATH": os.environ["PATH"]}
     return subprocess.run(run, cwd=site, env=env, capture_output=True, text=True, check=False)  # noqa: S603 - our own
 
@@ -65,6 +65,7 @@ def test_it_has_one_package_and_both_commands(wheel: Path):
     assert {top for top in tops if not top.endswith(".dist-info")} == {"jobset_controller"}
     assert "jobset = jobset_controller:main" in scripts
     assert "kubectl-jobset = jobset_controller:main" in scripts
+    assert "kubectl_complete-jobset = jobset_controller:complete" in scripts
 
 
 def test_the_small_install_has_no_server(installed: Path):
@@ -77,6 +78,9 @@ def test_commands_run_where_it_is_installed_alone(installed: Path):
     version = jobset(installed, "--version")
     assert (version.returncode, version.stderr) == (0, "")
     assert PROJECT["version"] in version.stdout
+
+    completed = jobset(installed, "expl", entry="complete")
+    assert completed.stdout.splitlines() == ["explain\tsay why a JobSet waits, or how it ended", ":4"], completed
 
     training = str(ROOT / "examples/training.yaml")
     validated = jobset(installed, "validate", "--strict", training)

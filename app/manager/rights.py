@@ -55,6 +55,9 @@ NEEDED = (
 )
 """What the ClusterRoles grant. Other rights are needed by some sets only; a set that lacks one says so."""
 
+APPLY = "kubectl apply --server-side --force-conflicts -k manifests/rbac"
+"""For all of them, whoever has changed them."""
+
 ASK_AGAIN = 10.0
 """Seconds until the rights are asked for again while one is missing."""
 
@@ -101,11 +104,11 @@ async def _fault(client: Client, lease: LeaseConfig | None) -> str:
     """What is missing, and what to do about it; "" for nothing."""
     faults = []
     if missing := await _missing(client, NEEDED):
-        faults.append(f"the manager may not {missing}: apply its ClusterRoles with --force-conflicts")
+        faults.append(f"the manager may not {missing}: apply its ClusterRoles again: {APPLY}")
     if lease is not None and (missing := await _missing(client, lease_rights(lease))):
         faults.append(
             f"the manager may not {missing} in namespace {lease.namespace}, so it cannot lead: apply its Role"
-            " jobset-leader-election-role and the RoleBinding there, with --force-conflicts"
+            f" jobset-leader-election-role and the RoleBinding there again: {APPLY}"
         )
     return "; ".join(faults)
 

@@ -15,6 +15,7 @@ from app.manager.api_server import await_jobsets
 from app.manager.caches import fill_caches, start_placement_watches
 from app.manager.certificates import start_certificates
 from app.manager.controllers import run_controllers
+from app.manager.crd import warn_of_old_crd
 from app.manager.endpoints import start_endpoints
 from app.manager.leadership import lead, lease_of
 from app.manager.options import Deps, Options, Shared, StartError
@@ -27,7 +28,7 @@ from app.workers import WorkerError
 from certs.tls import CertificateError
 from httpserver.address import BindError
 from kube.client import Client
-from kube.config import chosen, load
+from kube.config import load, told
 from kube.errors import KubeError, leaves
 from kube.transport import HttpTransport
 
@@ -52,11 +53,14 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     `shared` None: this process binds the port of the webhooks and serves them itself.
     """
     health = start_endpoints(deps, shared.workers if shared else ())
+    alone = shared is None or shared.records is None
     try:
-        await await_jobsets(deps.client, alone=shared is None or shared.records is None)
+        await await_jobsets(deps.client, alone=alone)
     except KubeError as error:
-        raise StartError(f"{error}; this is {chosen(deps.options.kubeconfig)}") from error
+        raise StartError(told(error, deps.options.kubeconfig)) from error
     health.set_readiness("crd", passes)
+    if alone:
+        deps.supervisor.start(warn_of_old_crd(deps.client), "old CRD")
     if deps.options.controllers:
         deps.supervisor.start(watch_rights(deps.client, health, lease_of(deps.options)), "rights")
     placement = start_placement_watches(deps)

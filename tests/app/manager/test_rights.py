@@ -49,7 +49,7 @@ async def test_missing_rights_are_named_until_they_are_granted(caplog: pytest.Lo
     api.denied = frozenset({"patch"})
     watching = asyncio.create_task(watch_rights(Client(api), health, LEASE))
     await asyncio.sleep(ASK_AGAIN * 2.5)
-    fault = "the manager may not patch jobs.batch, patch jobsets/status.jobset.x-k8s.io: apply its ClusterRoles with --force-conflicts"
+    fault = "the manager may not patch jobs.batch, patch jobsets/status.jobset.x-k8s.io: apply its ClusterRoles again: kubectl apply --server-side --force-conflicts -k manifests/rbac"
     assert await said(health) == f"[-]rights failed: {fault}\nrights check failed\n"
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
         f"not ready: {fault}"
@@ -69,7 +69,8 @@ async def test_a_manager_that_cannot_take_the_lease_is_not_ready_and_says_why(ca
     await asyncio.sleep(LOG_EVERY * 2.5)
     fault = (
         "the manager may not create leases.coordination.k8s.io, patch leases.coordination.k8s.io in namespace team, so it"
-        " cannot lead: apply its Role jobset-leader-election-role and the RoleBinding there, with --force-conflicts"
+        " cannot lead: apply its Role jobset-leader-election-role and the RoleBinding there again:"
+        " kubectl apply --server-side --force-conflicts -k manifests/rbac"
     )
     assert await said(health) == f"[-]rights failed: {fault}\nrights check failed\n"
     warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]

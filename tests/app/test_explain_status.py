@@ -54,4 +54,4 @@ def test_what_is_refused_to_many_jobs_for_one_reason_is_said_once():
 def test_a_service_of_somebody_else_keeps_no_job_from_being_created(note: str, named: bool):
     js = made(stored(jobset(rjob())))
     _, body = explanation_of(facts(js, warnings=[event("HeadlessServiceCreationFailed", note)], lease=lease()))
-    assert causes(body) == (["missing", "refused"] if named else ["missing", "warning"])
+    assert ("refused" in causes(body), "warning" in causes(body)) == (named, not named)

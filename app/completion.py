@@ -58,17 +58,18 @@ def answer_kubectl(parser: argparse.ArgumentParser, words: Sequence[str]) -> str
     One possibility a line, with its description behind a tab, and at the end what the shell shall do beside that:
     complete names of files only where there is nothing else.
     """
-    import argcomplete  # noqa: PLC0415 (only where a shell asks)
+    from argcomplete.completers import SuppressCompleter  # noqa: PLC0415 (only where a shell asks)
+    from argcomplete.finders import CompletionFinder  # noqa: PLC0415 (the same)
 
     *before, last = words or ("",)
     line = f"{shlex.join(['jobset', *before])} {last}"
     how = {ASKED: "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_DFS": "\t", "_ARGCOMPLETE_SHELL": "fish"}
     os.environ.update(how, COMP_LINE=line, COMP_POINT=str(len(line)))
     found = io.StringIO()
-    argcomplete.CompletionFinder()(
+    CompletionFinder()(
         parser,
         always_complete_options=False,
-        default_completer=argcomplete.completers.SuppressCompleter(),
+        default_completer=SuppressCompleter(),
         append_space=False,
         exit_method=lambda _: None,
         output_stream=found,

@@ -5,6 +5,7 @@ from functools import partial
 
 from api.batch import pods_at_once
 from app.explain.case import Case
+from app.explain.disruptions import disruption
 from app.explain.facts import SeenPod
 from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
 from app.explain.restart_causes import EXIT_CODES
@@ -39,6 +40,8 @@ def _last_failed(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, Seen
 
 def _how(pod: SeenPod) -> str:
     """`container main, exit code 137 (OOMKilled)`; of a pod without such a container the reason of its status."""
+    if outside := disruption(pod):
+        return f"ended from outside: {outside}"
     if pod.failed_container is None:
         return pod.status.reason or "no container of it says why"
     name, end = pod.failed_container

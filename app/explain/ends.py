@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from app.explain.case import FRESH, Case
+from app.explain.disruptions import not_counted
 from app.explain.facts import SeenEvent, SeenPod
 from app.explain.finding import NAMED, Finding, Found, KeyedFinding, Level, age, by_job, seconds_since
 from app.explain.nodes import SeenNode
@@ -51,13 +52,14 @@ def ended_from_outside(case: Case, left: frozenset[str]) -> list[Found]:
             if name not in seen:
                 found.setdefault(end_words(event), []).append(event)
             seen.add(name)
-    return [Found(_ended(words, events)) for words, events in found.items()]
+    return [Found(_ended(case, words, events)) for words, events in found.items()]
 
 
-def _ended(words: str, events: list[SeenEvent]) -> Finding:
+def _ended(case: Case, words: str, events: list[SeenEvent]) -> Finding:
     first = events[0]
     more = f" and {len(events) - 1} more were" if len(events) > 1 else " was"
     fix = "a higher priorityClassName keeps pods from being preempted; kubectl get priorityclass lists those there are"
+    fix = "; ".join(filter(None, [fix, not_counted(case.facts.jobset)]))
     if first.reason != "Preempted":
         fix = f"kubectl describe pod -n {first.regarding.namespace} {first.regarding.name}; kubectl describe node NODE"
     what = f"pod {first.regarding.name}{more} {words}"

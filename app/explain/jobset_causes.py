@@ -11,6 +11,7 @@ from api.jobset import JobSet
 from api.meta import find
 from app.break_glass.switch import State
 from app.explain.case import STALE, Case
+from app.explain.disruptions import disrupted, not_counted
 from app.explain.ends import held_up
 from app.explain.facts import SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, clock, counted, listed, seconds_since
@@ -71,7 +72,8 @@ def _after_failure(js: JobSet, said: str) -> str:
     retries = "; spec.failurePolicy.maxRestarts allows retries" if not most else ""
     if most and said.startswith("ReachedMaxRestarts"):
         retries = f"; a spec.failurePolicy.maxRestarts above {most} allows more retries"
-    return f"{logs}; fix it and run it again: {make_again(js)}{retries}"
+    rule = not_counted(js, "") if history and disrupted(history[-1]) else ""
+    return f"{logs}; fix it and run it again: {make_again(js)}{retries}" + (f"; {rule}" if rule else "")
 
 
 def deleted(case: Case, _left: frozenset[str]) -> list[Found]:

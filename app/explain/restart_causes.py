@@ -6,6 +6,7 @@ from api.jobset import JobSet
 from api.jobset_status import FailedAttempt, JobSetStatus, RuleStep
 from api.policies import FailurePolicyRule
 from app.explain.case import FRESH, Case
+from app.explain.disruptions import disrupted, not_counted
 from app.explain.ends import end_words
 from app.explain.finding import Finding, Found, Level, counted, listed, seconds_since
 from controllers.planning import escalation
@@ -54,7 +55,7 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
 
 def attempt(failed: FailedAttempt) -> Finding:
     """One attempt that failed."""
-    what = f"attempt {failed.attempt}: {attempt_words(failed)}"
+    what = "; ".join(filter(None, [f"attempt {failed.attempt}: {attempt_words(failed)}", disrupted(failed)]))
     return Finding(level=Level.NOTE, cause="attempt", what=what, since=failed.time)
 
 
@@ -73,16 +74,18 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
     if not recent or not case.facts.jobset.status.restarts:
         return []
     last = recent[-1]
-    where = "; ".join(filter(None, [_where(last) or last.message or last.reason, _ended(case, last)]))
+    outside = _ended(case, last)
+    rule = not_counted(case.facts.jobset) if outside else ""
+    where = "; ".join(filter(None, [_where(last) or last.message or last.reason, outside]))
     said = f"{_restarts(case)}; attempt {last.attempt}: {where}"
     if len(recent) < LOOP:
-        return [Found(Finding(level=Level.NOTE, cause="restarted", what=said, since=last.time))]
+        return [Found(Finding(level=Level.NOTE, cause="restarted", what=said, fix=rule, since=last.time))]
     found = Finding(
         level=Level.FAULT,
         cause="keeps-failing",
         what=f"{counted(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
         because=tuple(map(attempt, reversed(recent[-_MOST_ATTEMPTS:]))),
-        fix=_logs(case, last),
+        fix="; ".join(filter(None, [_logs(case, last), rule])),
         since=recent[0].time,
     )
     return [Found(found, state="keeps failing", headline=said)]
@@ -93,7 +96,7 @@ def _ended(case: Case, failed: FailedAttempt) -> str:
     names = (failed.pod,) if failed.pod else ()
     events = (event for event in case.ends if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
     ended = next((event for event in events if failed.failed_job), None)
-    return "" if ended is None else f"pod {ended.regarding.name} was {end_words(ended)}"
+    return disrupted(failed) if ended is None else f"pod {ended.regarding.name} was {end_words(ended)}"
 
 
 def _restarts(case: Case) -> str:

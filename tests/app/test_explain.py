@@ -70,7 +70,7 @@ def test_a_set_that_has_completed():
 def test_a_failed_set_shows_its_attempts_newest_first():
     attempt = {"failedJob": "train-workers-0", "reason": "DefaultFailurePolicy", "time": at(MOMENT)}
     history = [
-        {**attempt, "attempt": 0, "message": "BackoffLimitExceeded: too often"},
+        {**attempt, "attempt": 0, "message": "PodFailurePolicy: too often"},
         {**attempt, "attempt": 1, "message": "again", "pod": "train-workers-0-0-x", "node": "node-3", "exitCode": 137},
         {**attempt, "attempt": 2, "message": "no", "pod": "p", "node": "n", "container": "main", "exitCode": 3},
     ]
@@ -85,7 +85,7 @@ def test_a_failed_set_shows_its_attempts_newest_first():
         unnamed["what"]
         == "attempt 1: Job train-workers-0, pod train-workers-0-0-x on node node-3, exit code 137: again"
     )
-    assert first["what"] == "attempt 0: Job train-workers-0: BackoffLimitExceeded: too often"
+    assert first["what"] == "attempt 0: Job train-workers-0: PodFailurePolicy: too often"
 
 
 def test_a_set_in_deletion_names_what_holds_it():

@@ -226,6 +226,16 @@ def replaced(*ends: JSON) -> Facts:
 
 
 @stuck(
+    "restarted after its pod was drained",
+    "restarted once, 19 of 20 restarts left; attempt 0: Job train-workers-0; its failed pod was gone by then, as one that"
+    " is drained, preempted, evicted or deleted",
+    "action: RestartJobSetAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy]",
+)
+def _() -> Facts:
+    return looping(failed(0, 10, message="BackoffLimitExceeded: Job has reached the specified backoff limit"))
+
+
+@stuck(
     "a pod was preempted, and the next one waits",
     f"pod {POD}-x was preempted by pod team-b/urgent-workers-0-0-k8x2p",
     "a higher priorityClassName",

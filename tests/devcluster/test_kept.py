@@ -23,7 +23,7 @@ from devcluster.readiness import unready_words
 from devcluster.spec import ClusterSpec, Layout
 from devcluster.supervisor import write_status
 from tests.devcluster.test_lifecycle import alive, cli
-from tests.support.cluster import wait_for
+from tests.support.cluster import request, wait_for
 
 
 class Process:
@@ -215,3 +215,27 @@ def test_a_manager_that_is_killed_is_started_again_and_reconciles(tmp_path: Path
         assert status["message"].startswith("manager runs again (starts: 2): it was killed by signal 9.")
         pid = cluster.kept(local.KEPT)["process"]
     assert not alive(pid)
+
+
+@pytest.mark.slow
+@pytest.mark.integration
+def test_a_manager_that_lacks_rights_is_not_ready_and_the_status_says_why(tmp_path: Path, binaries: Path):
+    spec = ClusterSpec(name="bare", profile="api", audit=False)
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path) as cluster:
+        local.keep(cluster)
+        binding = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/jobset-manager-rolebinding"
+        assert request(cluster, "DELETE", binding)[0] == 200
+        os.kill(cluster.kept(local.KEPT)["process"], signal.SIGKILL)
+
+        def message() -> str:
+            (status,) = statuses(state_root=tmp_path)
+            return str(status["message"])
+
+        lacks = "manager runs and is not ready: "
+        wait_for(
+            lambda: lacks in message() and "the manager may not" in message(),
+            timeout=60,
+            what="the rights",
+            last=message,
+        )
+        assert str(cluster.plan.layout.log(local.KEPT)) in message().partition(lacks)[2]

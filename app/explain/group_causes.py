@@ -287,7 +287,7 @@ class _WaitingTree:
         return None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
 
     def _pods(self, group: Group) -> list[SeenPod]:
-        return [pod for job in _jobs(group) for pod in self._of.get(job, ())]
+        return [pod for below in group.walk() for job, _ in below.jobs for pod in self._of.get(job, ())]
 
     def _bound(self, group: Group) -> int:
         uids = (self._jobs[job].metadata.uid for job in _jobs(group) if job in self._jobs)

@@ -8,10 +8,15 @@ import msgspec
 import pytest
 
 from app.explain.facts import SeenClaim, SeenStorageClass, SeenStorageClasses
-from tests.support.explained import explanation_of, facts, job_of, lease, made, pod_of, walk
+from app.explain.gather import gather
+from kube.client import Client
+from tests.support.explained import NOW, explanation_of, facts, job_of, lease, made, pod_of, walk
+from tests.support.explained_gangs import EACH, Played
+from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
+NONE_FREE = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind"
 UNBOUND = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
 TEMPLATE = "spec.volumeClaimPolicies[0].templates[1].spec"
 KEPT = "(delete the claim between both, which stays: kubectl delete pvc ws-train -n team-a)"
@@ -87,3 +92,24 @@ def test_a_class_that_never_makes_volumes():
         "kubectl get pv lists the volumes; have an administrator of the cluster create one that fits, or write another"
         f" storageClassName at {TEMPLATE} in a new JobSet"
     )
+
+
+@pytest.mark.looptime
+async def test_claims_are_looked_up_where_volumes_are_bound_with_the_pod():
+    js = made(stored(jobset(rjob())))
+    job = made(job_of(js, 0), active=1)
+    volumes = [{"name": "ws", "persistentVolumeClaim": {"claimName": "ws"}}]
+    pod = made(pod_of(job, unscheduled=NONE_FREE, volumes=volumes))
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "ws"}, "spec": {"storageClassName": "manual"}}
+    found = await gather(Client(Cluster(js, job, pod, claim)), "default", "train", NOW)
+    assert found.claims["ws"] is not None
+
+
+def test_a_gang_waits_for_claims_too():
+    played = Played(EACH)
+    played.refuse_all(UNBOUND)
+    for pod in played.pods.values():
+        pod["spec"]["volumes"] = [{"name": "ws", "persistentVolumeClaim": {"claimName": "ws"}}]
+    text, body = played.explain(claims={"ws": None})
+    assert "pod train-workers-0-0 and 1 more are not scheduled: there is no PersistentVolumeClaim ws\n" in text
+    assert body["level"] == "fault"

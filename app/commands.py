@@ -7,13 +7,17 @@ What only the handler needs is imported by it, so that no command pays for anoth
 import argparse
 import io
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 
 from api.features import FeatureGateError
+from api.suggest import did_you_mean
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
+_CHOICE = re.compile(r"invalid choice: '?([^']*)'? \(choose from (.*)\)$")
+"""How argparse says it, with the choices in quotes or without."""
 Handler = Callable[[argparse.Namespace], int]
 
 
@@ -28,7 +32,10 @@ class Parser(argparse.ArgumentParser):
         return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
-        """End with exit code 2."""
+        """End with exit code 2. Of a wrong choice, with the one that is likely meant."""
+        if found := _CHOICE.search(message):
+            wrong, choices = found[1], [choice.strip().strip("'") for choice in found[2].split(",")]
+            message = f"{message[: found.start()]}invalid choice: {wrong!r}; {did_you_mean(wrong, choices)}"
         self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` says more\n")
 
 

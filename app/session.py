@@ -157,10 +157,12 @@ async def _not_found(client: Client, namespace: str, name: str) -> str:
         return text
     if elsewhere:
         return f"{text}, but in {elsewhere[0].metadata.namespace}: use -n {elsewhere[0].metadata.namespace}"
+    if not here and (missing := await no_namespace(client, namespace)):
+        return missing
     suggestion = did_you_mean(name, here)
     if suggestion:
         return f"{text}; {suggestion}"
-    return f"{text}: {await no_namespace(client, namespace) or 'there is none at all'}"
+    return f"{text}: there is none at all"
 
 
 async def _names(client: Client, **options: str) -> Sequence[Owned]:

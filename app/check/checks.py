@@ -13,7 +13,7 @@ from api.features import FeatureGates
 from api.field import FieldError, Path, render_value
 from api.jsontree import dig
 from api.meta import JSON
-from app.check.documents import Document
+from app.check.documents import TEMPLATE_HINT, Document
 from app.check.findings import Finding, located
 from app.check.job_checks import with_job_faults
 from app.check.object_checks import checked
@@ -115,7 +115,7 @@ def _located(document: Document, error: FieldError, findings: Findings | None) -
     """The finding at its place; at the JobSet's name where that alone makes the names of Jobs wrong."""
     own = None if findings is None else _name_to_blame(error, findings.object)
     span = document.place.nearest(own.parts)[0].pointed(at_key=False) if own else None
-    return located(document, _with_our_flag(error), span)
+    return located(document, _of_template(_with_our_flag(error)), span)
 
 
 def _blamed_once(errors: Sequence[FieldError], findings: Findings | None) -> list[FieldError]:
@@ -136,12 +136,21 @@ def _name_to_blame(error: FieldError, obj: JSON) -> Path | None:
     return own.place if names.set_to_blame(error, own, job if isinstance(job, str) else "") else None
 
 
+def _of_template(error: FieldError) -> FieldError:
+    """What is wrong with a text that is to be filled in first needs no other remedy."""
+    templated = isinstance(error.value, str) and "{{" in error.value
+    return replace(error, hint=TEMPLATE_HINT) if templated else error
+
+
 def _with_our_flag(error: FieldError) -> FieldError:
-    """Where a fix names a flag of the manager, with the flag that checks for such a manager."""
+    """Where a fix names a flag of the manager, with the flags that check for such a manager."""
     flag = _MANAGERS_FLAG.search(error.hint) if isinstance(error.hint, str) else None
     if flag is None:
         return error
-    return replace(error, hint=f"{error.hint}; if yours runs so, check with jobset validate {flag[1]}")
+    return replace(
+        error,
+        hint=f"{error.hint}; if yours runs so, check with jobset validate {flag[1]}, or with --server, which asks it",
+    )
 
 
 def _each_once(errors: Sequence[FieldError]) -> list[FieldError]:

@@ -28,7 +28,7 @@ _JSON_WORDS = {"true": True, "false": False, "null": None}
 _JSON_START = re.compile(r"[ \t\r\n]*[{\[]")
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)*")
 """Anchor and tag, which a parser takes for the beginning of what they belong to."""
-_TEMPLATE_HINT = (
+TEMPLATE_HINT = (
     "{{ }} is a template (Helm, Argo): render it first, such as `helm template CHART | jobset validate -f -`"
 )
 _TAB_HINT = "indent with spaces: YAML does not allow tabs there"
@@ -117,14 +117,14 @@ def _document(source: Source, number: int, builder: Builder) -> Document:
     if root is None:
         return Document(source, number, None, Place(Span(0, 0)))
     hinted = [
-        Fault(fault.span, replace(fault.error, hint=_TEMPLATE_HINT)) if _templated(source, fault.span) else fault
+        Fault(fault.span, replace(fault.error, hint=TEMPLATE_HINT)) if _templated(source, fault.span) else fault
         for fault in builder.faults
     ]
     return Document(source, number, root.value, root.place, hinted)
 
 
 def _broken(source: Source, number: int, span: Span, problem: str, hint: str) -> Document:
-    hint = _TEMPLATE_HINT if _templated(source, span) else hint
+    hint = TEMPLATE_HINT if _templated(source, span) else hint
     text = f"cannot be read: {problem}"
     error = FieldError(Path(), SYNTAX.type, None, problem, hint, SYNTAX, verbatim=text)
     return Document(source, number, None, Place(span), [Fault(span, error)], broken=True)

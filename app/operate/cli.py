@@ -9,6 +9,7 @@ from app.operate.states import STATES
 
 WAIT_EXAMPLES = """examples:
   %(prog)s train --for=completed                    without end
+  %(prog)s train --for=finished --timeout=2h        completed or failed: the answer says which
   %(prog)s train --for=ready --timeout=10m          all Jobs are ready or have succeeded
   jobset suspend train && %(prog)s train --for=suspended --timeout=1m
 

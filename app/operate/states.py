@@ -4,7 +4,7 @@ from api import keys
 from api.jobset import JobSet
 from api.meta import find, is_true
 
-STATES = ("completed", "failed", "ready", "suspended")
+STATES = ("completed", "failed", "finished", "ready", "suspended")
 
 
 def reached(js: JobSet, state: str) -> bool:
@@ -14,6 +14,8 @@ def reached(js: JobSet, state: str) -> bool:
             return js.status.terminal_state == keys.COMPLETED
         case "failed":
             return js.status.terminal_state == keys.FAILED
+        case "finished":
+            return bool(js.status.terminal_state)
         case "suspended":
             return _suspended(js)
         case _:

@@ -31,6 +31,10 @@ class Options:
 class _Reached(Exception):  # noqa: N818 -- no error: it ends the watch
     """The JobSet is in the state."""
 
+    def __init__(self, js: JobSet) -> None:
+        super().__init__()
+        self.js = js
+
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Wait; write what came to `out`, or to `err` why it never will; gives the exit code."""
@@ -47,7 +51,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                         js = await to.client.get(
                             JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT
                         )
-                    await until(to, js, options.state)
+                    js = await until(to, js, options.state)
             except TimeoutError:
                 if not waiting.expired():
                     raise
@@ -56,20 +60,21 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                     f" jobset explain {name} -n {to.namespace} says why\n"
                 )
                 return TIMED_OUT
-        out.write(f"{title}: {options.state}\n")
+        how = f": {ended(js)}" if options.state == "finished" else ""
+        out.write(f"{title}: {options.state}{how}\n")
         return session.DONE
 
     return session.run("wait", work, err, right="get, list and watch")
 
 
-async def until(to: session.Session, first: JobSet, state: str) -> None:
-    """Ends when this very JobSet is in the state. Raises `RefusedError` when it never will be."""
+async def until(to: session.Session, first: JobSet, state: str) -> JobSet:
+    """The JobSet, once it is in the state: no other of its name. Raises `RefusedError` when it never will be."""
     name = first.metadata.name
     seen = False
 
     def look(js: JobSet) -> None:
         if reached(js, state):
-            raise _Reached
+            raise _Reached(js)
         if how := ended(js):
             raise session.RefusedError(f"JobSet {to.namespace}/{name} {how}; it will never be {state}")
 
@@ -92,8 +97,9 @@ async def until(to: session.Session, first: JobSet, state: str) -> None:
     try:
         look(first)
         await watch(to.client, target, sink, on_error=_rights)
-    except _Reached:
-        return
+    except _Reached as end:
+        return end.js
+    raise AssertionError("a watch does not end by itself")
 
 
 def _rights(error: KubeError) -> None:

@@ -25,3 +25,13 @@ def test_the_page_of_the_command_line_names_every_command(command):
     commands = [line.split()[0] for line in out.splitlines() if line.startswith("    ") and line[4] != " "]
     assert len(commands) > 8
     assert [name for name in commands if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(["validae"], "validate"), (["wait", "train", "--for=finish"], "finished"), (["validate", "-o", "jsn"], "json")],
+)
+def test_a_wrong_choice_gets_the_one_that_is_likely_meant(command, words: list[str], meant: str):
+    code, out, err = command(*words)
+    assert (code, out) == (2, "")
+    assert f'invalid choice: {words[-1].rpartition("=")[2]!r}; did you mean "{meant}"?' in err

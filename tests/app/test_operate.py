@@ -52,9 +52,9 @@ READY = {"ready": 1, "succeeded": 1}
         (a_set("Suspended", counts=READY), []),
         (a_set("Suspended", suspend=True), ["suspended"]),
         (a_set("Suspended", suspend=True, counts={"active": 1}), []),
-        (a_set("Suspended", suspend=True, ended="Failed"), ["failed"]),
-        (a_set(counts={"succeeded": 2}, ended="Completed"), ["completed"]),
-        (a_set(counts=READY, ended="Failed"), ["failed"]),
+        (a_set("Suspended", suspend=True, ended="Failed"), ["failed", "finished"]),
+        (a_set(counts={"succeeded": 2}, ended="Completed"), ["completed", "finished"]),
+        (a_set(counts=READY, ended="Failed"), ["failed", "finished"]),
     ],
 )
 def test_the_state_of_a_set(body: JSON, states: list[str]):
@@ -94,6 +94,14 @@ def test_wait_ends_when_the_state_will_never_come(command, connected, change: tu
     code, out, err = command("wait", "train", "--for=completed")
     assert (code, out) == (1, "")
     assert err == f"jobset wait: JobSet team-a/train {words}\n"
+
+
+@pytest.mark.parametrize("how", ["Completed", "Failed"])
+def test_finished_is_either_end_and_says_which(command, connected, how: str):
+    connected(a_set()).changes = [("MODIFIED", a_set(ended=how, version=2))]
+    code, out, err = command("wait", "train", "--for=finished")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"JobSet team-a/train: finished: has {how.lower()} at 2026-11-21T14:05:03Z")
 
 
 def test_a_set_that_was_created_again_is_another_one(command, connected):
@@ -160,6 +168,16 @@ def test_a_name_that_nobody_has(command, connected, words: list[str]):
     assert (code, f"{none}there is none at all" in err) == (1, True)
     connected()
     assert f"{none}there is no namespace team-a" in command(*words, "train")[2]
+
+
+@pytest.mark.parametrize(
+    "words", [["wait", "train", "--for=ready"], ["logs", "train"], ["explain", "train"], ["explain"]]
+)
+def test_a_namespace_that_does_not_exist_is_what_is_said(command, connected, words: list[str]):
+    cluster = connected({"kind": "Namespace", "metadata": {"name": "team-alpha"}})
+    cluster.has_namespaces = False
+    _, _, err = command(*words, "-n", "team-alhpa")
+    assert err.removeprefix(f"jobset {words[0]}: ") == 'there is no namespace team-alhpa; did you mean "team-alpha"?\n'
 
 
 def writes(cluster: Cluster) -> list[JSON]:

@@ -315,7 +315,10 @@ def test_feature_gates_are_those_of_the_cluster(validate, write):
     code, out, _ = validate("-f", name)
     flag = "--feature-gates=RestartJob=true"
     assert code == 1
-    assert f"or run the manager with {flag}; if yours runs so, check with jobset validate {flag}\n" in out
+    assert (
+        f"or run the manager with {flag}; if yours runs so, check with jobset validate {flag}, or with --server, which asks it\n"
+        in out
+    )
     assert validate("-f", name, flag)[0] == 0
 
 

@@ -172,3 +172,8 @@ def test_findings_are_bounded_and_the_rest_is_counted(write):
     assert run(Options([write("---\n".join([TYPO] * 4))], FeatureGates({}), most_findings=3), out, io.StringIO()) == 1
     assert out.getvalue().count(": error: ") == 3
     assert out.getvalue().splitlines()[-2:] == ["and 5 more", "1 file, 4 JobSets, 8 errors, 0 warnings"]
+
+
+def test_a_quoted_template_expression_is_to_be_rendered_and_no_name_is_proposed(validate, write):
+    _, out, _ = validate("-f", write(yaml.safe_dump(jobset(name="{{ .Values.name }}"))))
+    assert out.splitlines()[0].endswith("helm template CHART | jobset validate -f -`")

@@ -20,7 +20,7 @@ JSON = dict[str, Any]
 class Cluster:
     """Answers by path and query, in pages; `endless` names collections of which there is always another page.
 
-    `logs` are texts by pod and container; `unread` says of a pod why its logs cannot be read. `changes` are the events of a watch, as (type, object); when they are over, the watch stays open.
+    `logs` are texts by pod and container; `unread` says of a pod why its logs cannot be read. `changes` are the events of a watch, as (type, object); when they are over, the watch stays open. `has_namespaces`: every namespace is there; else those among the objects.
     """
 
     def __init__(self, *objects: JSON, endless: tuple[str, ...] = ()) -> None:
@@ -31,6 +31,7 @@ class Cluster:
         self.unread: dict[str, str] = {}
         self._read: dict[str, asyncio.Event] = {}
         self.changes: list[tuple[str, JSON]] = []
+        self.has_namespaces = True
 
     async def send(self, request: Request) -> Response:
         self.asked.append(request)
@@ -40,6 +41,8 @@ class Cluster:
             return self._log(request.path.split("/")[-2], query)
         if request.verb in {"get", "patch"}:
             found = [body for body in self.objects if body["metadata"]["name"] == plural]
+            if not found and self.has_namespaces and request.path == f"/api/v1/namespaces/{plural}":
+                return _answer({"kind": "Namespace", "metadata": {"name": plural}})
             return _answer(found[0]) if found else Response(404, {}, b'{"kind":"Status","details":{"kind":"x"}}')
         items = [body for body in self.objects if _plural(body["kind"]) == plural and _chosen(body, query)]
         first = int(query.get("continue") or 0)

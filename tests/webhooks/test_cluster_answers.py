@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from api.field import ErrorType, FieldError, Layer, Path, Rule
+from kube.errors import ApiError, Status
 from kube.transport import Request, Response
 from tests.support.jobsets import jobset, rjob
 from tests.support.scripted_server import (
@@ -19,6 +20,7 @@ from tests.support.scripted_server import (
     warnings,
 )
 from webhooks.jobset.cluster_dry_run import DECODE_ROUNDS
+from webhooks.jobset.cluster_verdict import MAX_WHY, why
 
 pytestmark = pytest.mark.looptime
 
@@ -172,3 +174,12 @@ class TestKnown:
         container = Path(("spec", "replicatedJobs", 0, "template", "spec", "template", "spec", "containers", 0))
         for place in (container, container.at("image", "deeper")):
             assert await self.paths(self.REPAIRED.at(place)) == ["metadata.name", "name", "template.spec.backoffLimit"]
+
+
+@pytest.mark.parametrize("user", ["me", "system:serviceaccount:jobset-system:jobset-controller"])
+def test_a_missing_right_is_named_whole_however_long_the_user(user):
+    text = f'jobs.batch is forbidden: User "{user}" cannot create resource "jobs" in API group "batch" in the namespace "a"'
+    told = why(ApiError(403, Status(message=text)), 1.0)
+    assert told.startswith("User ")
+    assert told.endswith('" cannot create jobs.batch')
+    assert len(told) <= MAX_WHY

@@ -10,6 +10,7 @@ Own validation comes before validating webhooks, policies and quotas, so these n
 """
 
 import re
+from collections.abc import Callable
 from enum import Enum
 
 from api import keys
@@ -69,8 +70,21 @@ def may_want_owner(error: ApiError) -> bool:
     return verdict(error, JOBS) is Verdict.REFUSED and "exceeded quota" not in error.message
 
 
-_NOISE = (
+_MAX_USER = 30
+_NO_RIGHT = re.compile(r'User "([^"]*)" cannot (\w+) resource "([^"]+)"(?: in API group "([^"]*)")?.*', re.DOTALL)
+
+
+def _right(found: re.Match[str]) -> str:
+    """Who lacks which right: verb and resource whole, and the end of a long name of a user."""
+    user, verb, resource, group = found.groups()
+    shown = user if len(user) <= _MAX_USER else f"...{user[3 - _MAX_USER :]}"
+    return f'User "{shown}" cannot {verb} {resource}{f".{group}" if group else ""}'
+
+
+_NOISE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r'^\S+ "[^"]*" is forbidden: '), ""),
+    (re.compile(r"^\S+ is forbidden: (?=User )"), ""),
+    (_NO_RIGHT, _right),
     (re.compile(r" with binding '[^']*' denied request"), ""),
     (re.compile(r" denied the request"), ""),
     (re.compile(r"^Internal error occurred: "), ""),

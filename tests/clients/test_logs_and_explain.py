@@ -106,7 +106,14 @@ def test_no_pods_says_how_the_last_attempt_failed():
     assert isinstance(played.error, errors.RefusedError)
     assert "attempt 2 failed in pod train-workers-0-0-x on node n1, exit code 3" in str(played.error)
     assert "of attempt 7" in str(play(logs(attempt=7), [said(a_set()), listed(pod(0))]).error)
-    assert "no container other" in str(play(logs(container="other"), [said(a_set()), listed(pod(0))]).error)
+
+
+def test_a_container_that_there_is_not_is_answered_with_those_that_there_are():
+    def refusal(container: str) -> str:
+        return str(play(logs(container=container), [said(a_set()), listed(pod(0))]).error)
+
+    assert refusal("other").endswith('no container other in its pods; there are: "main"')
+    assert refusal("mian").endswith('no container mian in its pods; did you mean "main"? there are: "main"')
 
 
 def test_a_large_set_gives_a_bounded_number_of_logs():

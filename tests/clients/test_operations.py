@@ -146,10 +146,22 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("answer", "kind", "words"), REFUSALS)
 def test_a_refusal_says_why_and_what_to_do(answer: Answer, kind: type[Exception], words: str):
-    played = play(operations.get("train", "team-a"), [answer])
+    played = play(operations.get("train", "team-a"), [answer, status(403, "Forbidden", "no right to list")])
     assert type(played.error) is kind
     assert words in str(played.error)
     assert played.error.status == answer.status
+
+
+def test_a_name_that_there_is_not_is_answered_with_those_that_there_are():
+    others = [{"metadata": {"name": name}} for name in ("train", "eval")]
+    played = play(operations.get("trian", "team-a"), [GONE, listed(*others)])
+    assert type(played.error) is errors.NotFoundError
+    assert str(played.error).endswith('; did you mean "train"? there are: "eval", "train"')
+    assert played.calls[1].query == (("limit", "100"),)
+    assert str(play(operations.get("x", "team-a"), [GONE, listed(*others)]).error).endswith(
+        '; there are: "eval", "train"'
+    )
+    assert str(play(operations.get("x", "team-a"), [GONE, listed()]).error).endswith("list(everywhere=True) all")
 
 
 def test_an_invalid_jobset_names_all_its_mistakes():

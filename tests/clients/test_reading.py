@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from api.jsontree import dig, set_in
 from api.suggest import nearest
@@ -15,9 +16,11 @@ from jobset_client.builders import jobset as built
 from jobset_client.errors import UnreadableError
 from jobset_client.models import FailurePolicy
 from jobset_client.words import MOST
+from manifests import crd
 from tests.app.test_words_of_messages import RICH, WRONG, check, places
 from tests.support.jobsets import jobset, rjob
 from tests.support.played_operations import event, listed, pieces, play, said
+from webhooks.jobset.schema_unknown import UnknownFields
 
 JSON = dict[str, Any]
 PYDANTIC = re.compile(r"Input should|valid (?:string|list|dictionary)|unicode string|interpret|parse|<\w+ \w+>")
@@ -174,6 +177,36 @@ def test_all_faults_of_a_document_come_at_once_in_the_order_of_its_lines():
     ]
     assert str(error).splitlines()[0] == "JobSet train:"
     assert str(error).splitlines()[-1].startswith("keep_unknown=True")
+
+
+MISPLACED = {
+    "dependsOn: []": ("dependsOn", "spec.replicatedJobs[*]"),
+    "spec: {dependsOn: []}": ("spec.dependsOn", "spec.replicatedJobs[*]"),
+    "spec: {maxRestarts: 3}": ("spec.maxRestarts", "spec.failurePolicy"),
+    "spec: {replicas: 3}": ("spec.replicas", "spec.replicatedJobs[*]"),
+    "spec: {failurePolicy: {suspend: true}}": ("spec.failurePolicy.suspend", "spec"),
+    "suspend: true": ("suspend", "spec"),
+    "spec: {parallelism: 3}": ("spec.parallelism", "spec.replicatedJobs[*].template.spec"),
+    "spec: {replicatedJobs: [{name: a, template: {}, restartPolicy: Never}]}": (
+        "spec.replicatedJobs[0].restartPolicy",
+        "spec.replicatedJobs[0].template.spec.template.spec",
+    ),
+}
+SCHEMA = UnknownFields(crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
+@pytest.mark.parametrize("text", MISPLACED)
+def test_a_field_of_another_place_is_said_to_belong_there_as_by_the_commands(text: str):
+    path, place = MISPLACED[text]
+    error = refused(JobSet.from_yaml, text)
+    message = f'unknown field "{path.rpartition(".")[2]}"; it belongs to {place}'
+    assert str(error) == f"JobSet without a name: line 1: {path}: {message}"
+    [finding] = SCHEMA.of(yaml.safe_load(text))
+    assert finding.fix == f"it belongs to {place}"
+
+
+def test_a_misspelt_field_of_here_does_not_belong_elsewhere():
+    assert 'did you mean "suspend"?' in str(refused(JobSet.from_yaml, "spec: {suspended: true}"))
 
 
 def test_texts_are_no_numbers_and_no_truth_values():

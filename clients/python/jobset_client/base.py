@@ -2,7 +2,7 @@
 
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import yaml
@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticSerializationError
 
-from jobset_client import documents, faults
+from jobset_client import documents, faults, places
 from jobset_client.errors import UnreadableError
 from jobset_client.words import in_lines, limited, mapping, shown, type_of
 
@@ -127,10 +127,11 @@ def _unreadable(
     *,
     todo: str = "",
     before: Sequence[str] = (),
+    belongs: faults.Belongs | None = None,
 ) -> UnreadableError:
-    causes = [*before, *faults.in_words(error, line)]
+    causes = [*before, *faults.in_words(error, line, belongs)]
     text = in_lines(who, limited(causes))
-    if todo and faults.is_new(error):
+    if todo and faults.is_new(error, belongs):
         text += f"{'; ' if len(causes) == 1 else chr(10)}{todo}"
     return UnreadableError(text, causes=tuple(causes))
 
@@ -234,7 +235,8 @@ class Resource(Model):
         try:
             made = cls.model_validate(body, context=_KEEP if keep_unknown else None)
         except ValidationError as error:
-            raise _unreadable(who, error, line, todo=_TODO, before=other) from None
+            where_to = partial(places.belongs, cls)
+            raise _unreadable(who, error, line, todo=_TODO, before=other, belongs=where_to) from None
         if other:
             raise UnreadableError("; ".join(other), causes=tuple(other))
         return made

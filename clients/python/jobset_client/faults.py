@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jobset_client.words import nearest, place, shown, some, type_of
+from jobset_client.words import is_surely, nearest, place, shown, some, type_of
 
 _MEANT = "did you mean"
 _WANTED = {
@@ -20,8 +20,23 @@ _WANTED = {
 Path = tuple[str | int, ...]
 
 
+Belongs = Callable[[Path], str]
+"""Where the last part of a path belongs, as far as that is known."""
+
+
 class UnknownFieldError(ValueError):
-    """There is no such field; the text says which was likely meant."""
+    """There is no such field; the text says which was likely meant. `close`: that one; `name`: what was written."""
+
+    def __init__(self, name: str, close: str, text: str) -> None:
+        super().__init__(text)
+        self.name, self.close = name, close
+
+    def at(self, path: Path, belongs: Belongs | None) -> str:
+        """What to say about it at this place: where it belongs, unless it is surely a name of here, misspelt."""
+        if belongs is None or is_surely(self.name, self.close):
+            return str(self)
+        place = belongs(path)
+        return f"unknown field {shown(self.name)}; it belongs to {place}" if place else str(self)
 
 
 def unknown(name: Any, value: Any, attributes: Iterable[str], names: Iterable[str]) -> Any:
@@ -30,7 +45,7 @@ def unknown(name: Any, value: Any, attributes: Iterable[str], names: Iterable[st
     close = nearest(text, [*names, *attributes])
     listed = attributes if "_" in text else names
     guess = f"{_MEANT} {shown(close)}?" if close else f"the fields here are: {some(sorted(listed))}"
-    error = UnknownFieldError(f"unknown field {shown(text)}; {guess}")
+    error = UnknownFieldError(text, close, f"unknown field {shown(text)}; {guess}")
     return {"type": "value_error", "loc": (text,), "input": value, "ctx": {"error": error}}
 
 
@@ -39,11 +54,13 @@ def again(fault: Any) -> Any:
     return {"type": fault["type"], "loc": fault["loc"], "input": fault["input"], "ctx": fault.get("ctx", {})}
 
 
-def in_words(error: ValidationError, line: Callable[[Path], int] | None = None) -> Iterator[str]:
+def in_words(
+    error: ValidationError, line: Callable[[Path], int] | None = None, belongs: Belongs | None = None
+) -> Iterator[str]:
     """Each fault once; in the order of the lines, where they are known."""
     found: dict[Path, str] = {}
     for one in error.errors():
-        path, words = _words(one)
+        path, words = _words(one, belongs)
         found.setdefault(path, words)
     if line is None:
         yield from (_at(path, words) for path, words in found.items())
@@ -52,26 +69,26 @@ def in_words(error: ValidationError, line: Callable[[Path], int] | None = None) 
         yield f"line {line(path)}: {_at(path, words)}"
 
 
-def is_new(error: ValidationError) -> bool:
-    """Whether there is an unknown field that is like none here: a newer version may have it."""
-    messages = (_unknown(one) for one in error.errors())
-    return any(message and _MEANT not in message for message in messages)
+def is_new(error: ValidationError, belongs: Belongs | None = None) -> bool:
+    """Whether there is an unknown field that is like none here or elsewhere: a newer version may have it."""
+    unknown_ones = ((one["loc"], _unknown(one)) for one in error.errors())
+    return any(fault and not fault.close and not (belongs and belongs(path)) for path, fault in unknown_ones)
 
 
-def _unknown(fault: Any) -> str:
-    """What is said about a field that there is not; empty for other faults."""
+def _unknown(fault: Any) -> UnknownFieldError | None:
+    """The fault as one about a field that there is not; None for others."""
     error = fault.get("ctx", {}).get("error")
-    return str(error) if isinstance(error, UnknownFieldError) else ""
+    return error if isinstance(error, UnknownFieldError) else None
 
 
 def _at(path: Path, words: str) -> str:
     return f"{place(path)}: {words}" if path else words
 
 
-def _words(error: Any) -> tuple[Path, str]:
+def _words(error: Any, belongs: Belongs | None) -> tuple[Path, str]:
     path, kind, value = error["loc"], error["type"], error["input"]
-    if message := _unknown(error):
-        return path, message
+    if fault := _unknown(error):
+        return path, fault.at(path, belongs)
     if kind == "missing":
         return path, f"Required value: add {shown(path[-1])}"
     wanted, how = _WANTED.get(kind.partition("_")[0], ("", ""))

@@ -9,7 +9,7 @@ from jobset_client.errors import ApiError, ForbiddenError, RefusedError
 from jobset_client.models import JobSet
 from jobset_client.states import title
 from jobset_client.watching import PAGE
-from jobset_client.words import counted
+from jobset_client.words import counted, meant
 
 MOST_PODS = 10_000
 """Pods that are looked at, to find those that failed first."""
@@ -65,6 +65,8 @@ class _Pod:
     attempt: int
     failed_at: str
     containers: tuple["_Container", ...]
+    names: tuple[str, ...]
+    """Of all its containers, whether they are shown or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ def logs(js: JobSet, wanted: Wanted) -> Operation[None]:
     shown = [(pod, one) for pod in sorted(chosen, key=_place) for one in sorted(pod.containers, key=_when)]
     if not shown:
         what = f"no container {wanted.container}" if wanted.container else "no container that has been created yet"
+        if wanted.container and (names := meant(wanted.container, [name for pod in chosen for name in pod.names])):
+            raise RefusedError(f"{title(js)}: {what} in its pods; {names}")
         raise RefusedError(f"{title(js)}: {what} in its pods; explain({js.metadata.name!r}) says more")
     for pod, container in shown[:MOST_LOGS]:
         yield Emit((yield from _log(js, pod, container, wanted.tail)))
@@ -155,6 +159,7 @@ def _pod(body: Mapping[str, Any], wanted: str) -> _Pod:
         attempt=_number(labels.get(_ATTEMPT) or ""),
         failed_at=min(failures, default=""),
         containers=shown,
+        names=tuple(one.name for one, _ in every),
     )
 
 

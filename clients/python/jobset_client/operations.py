@@ -18,10 +18,12 @@ from jobset_client.errors import (
 from jobset_client.models import JobSet
 from jobset_client.states import QUEUE_NAME, STATES, State, ended, reached, title
 from jobset_client.watching import Changes, Selection, read_all
-from jobset_client.words import counted, shown, type_of
+from jobset_client.words import counted, mapping, meant, shown, type_of
 
 MOST_LISTED = 10_000
 """JobSets that `list` gives at most, unless the caller says more."""
+_COMPARED = 100
+"""Names that one which there is not is compared with."""
 MERGE = "application/merge-patch+json"
 _OF_THE_SERVER = {
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
@@ -72,10 +74,26 @@ def create(js: JobSet, default: str, *, dry_run: bool, namespace: str | None = N
 
 
 def get(name: str, namespace: str) -> Operation[JobSet]:
-    """Read one."""
+    """Read one. Where there is none of that name, the error has those that there are, if they may be listed."""
     core.checked(name)
-    found = yield from ask(Call(method="GET", path=place(namespace, name), what=f"get JobSet {namespace}/{name}"))
+    try:
+        found = yield from ask(Call(method="GET", path=place(namespace, name), what=f"get JobSet {namespace}/{name}"))
+    except NotFoundError as error:
+        others = yield from _named_like(name, namespace)
+        text = f"{error}; {others}" if others else str(error)
+        raise NotFoundError(text, status=error.status, reason=error.reason, causes=error.causes) from None
     return JobSet.from_dict(found, keep_unknown=True)
+
+
+def _named_like(name: str, namespace: str) -> Operation[str]:
+    """The names of the first JobSets of the namespace, with the one that may be meant; empty if there are none."""
+    query = (("limit", str(_COMPARED)),)
+    try:
+        page = yield from ask(Call(method="GET", path=place(namespace), query=query, what="list JobSets"))
+    except JobSetError:
+        return ""
+    items = mapping(page).get("items")
+    return meant(name, [str(mapping(mapping(one).get("metadata")).get("name")) for one in items or ()])
 
 
 def list_(namespace: str | None, labels: str, most: int) -> Operation[list[JobSet]]:

@@ -13,8 +13,8 @@ _MOST_SHOWN = 200
 _MOST_NAMES = 8
 """Names that a message lists."""
 _MOST_IN_A_NAME = 63
-_CLOSE = 0.7
-"""Likeness from which on a name may have been meant."""
+_CLOSE, _SURE = 0.7, 0.85
+"""Likeness from which on a name may have been meant, and surely was."""
 _TYPES = {
     type(None): "null",
     bool: "a boolean",
@@ -51,6 +51,20 @@ def nearest(word: str, names: Iterable[str]) -> str:
     folded = {name.lower()[:_MOST_IN_A_NAME]: name for name in names}
     found = difflib.get_close_matches(word.lower()[:_MOST_IN_A_NAME], folded, 1, _CLOSE)
     return folded[found[0]] if found else ""
+
+
+def meant(word: str, names: Iterable[str]) -> str:
+    """`did you mean "train"? there are: "eval", "train"`, or only what there is; empty where there is nothing."""
+    known = sorted(set(names))
+    close = nearest(word, known)
+    guess = f"did you mean {shown(close)}? " if close else ""
+    return f"{guess}there are: {some(known)}" if known else ""
+
+
+def is_surely(word: str, name: str) -> bool:
+    """Whether the word is the name, spelled differently."""
+    pair = word.lower()[:_MOST_IN_A_NAME], name.lower()[:_MOST_IN_A_NAME]
+    return difflib.SequenceMatcher(None, *pair).ratio() >= _SURE
 
 
 def some(names: Iterable[str]) -> str:

@@ -1,0 +1,80 @@
+"""Where a field belongs that stands at the wrong place of an object."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+
+_Place = tuple[str, ...]
+"""Names as the API has them, and `*` for the items of a list."""
+_OTHERS = frozenset({"metadata", "status"})
+"""Members of an object whose fields nobody means who writes one elsewhere: metadata is everywhere, status is read."""
+_TEMPLATE: Mapping[_Place, str] = {
+    ("spec",): "parallelism completions completionMode backoffLimit backoffLimitPerIndex podFailurePolicy"
+    " podReplacementPolicy",
+    ("spec", "template", "spec"): "containers initContainers restartPolicy nodeSelector tolerations affinity volumes"
+    " serviceAccountName priorityClassName schedulerName imagePullSecrets",
+}
+"""Members of a Job's template, which is no model, that are written elsewhere by mistake."""
+
+
+def belongs(model: type[BaseModel], path: Sequence[str | int]) -> str:
+    """The nearest object of the model that has the last part of this path as a field; empty where none has."""
+    here = tuple("*" if isinstance(part, int) else part for part in path[:-1])
+    there = [place for place in _places(model).get(str(path[-1]), ()) if place != here]
+    if not there:
+        return ""
+    place = min(there, key=lambda place: _distance(here, place))
+    text = ""
+    for index, part in enumerate(place):
+        if part == "*":
+            text += f"[{path[index] if index < _common(here, place) else '*'}]"
+        else:
+            text += f".{part}" if text else part
+    return text or "the top level"
+
+
+@cache
+def _places(model: type[BaseModel]) -> Mapping[str, tuple[_Place, ...]]:
+    found: dict[str, tuple[_Place, ...]] = {}
+    for place, name in _walk(model, ()):
+        found[name] = (*found.get(name, ()), place)
+    return found
+
+
+def _walk(model: type[BaseModel], place: _Place) -> Iterator[tuple[_Place, str]]:
+    for attribute, field in model.model_fields.items():
+        name = field.serialization_alias or attribute
+        yield place, name
+        if not place and name in _OTHERS:
+            continue
+        if name == "template":
+            yield from (
+                ((*place, name, *inside), member) for inside, members in _TEMPLATE.items() for member in members.split()
+            )
+        for inner, steps in _models(field.annotation):
+            yield from _walk(inner, (*place, name, *steps))
+
+
+def _models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Place]]:
+    """The models that a field of this type holds, and the way from the field to them."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, ()
+    elif get_origin(annotation) in {list, Union, UnionType}:
+        steps = ("*",) if get_origin(annotation) is list else ()
+        for inner in get_args(annotation):
+            yield from ((model, (*steps, *way)) for model, way in _models(inner))
+
+
+def _common(here: _Place, there: _Place) -> int:
+    """Length of the way that two places share."""
+    pairs = zip(here, there, strict=False)
+    return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(here), len(there)))
+
+
+def _distance(here: _Place, there: _Place) -> tuple[int, int]:
+    """Steps from one place to the other; of equally far places, that with fewer steps up."""
+    up = len(here) - _common(here, there)
+    return up + len(there) - _common(here, there), up

@@ -171,9 +171,15 @@ class LeaderElector:
             self._on_change(leading)
 
     async def _acquire(self) -> None:
+        """Wait until the lease is ours; say who holds it, each holder once."""
+        said = ""
         while True:
             if await self._try(self._config.renew_deadline):
                 return
+            holder = (self._lease.spec.holder_identity if self._lease else "") or said
+            if holder not in {said, self._identity}:
+                said = holder
+                log.info("%s holds the lease %s: %s waits until it is free", holder, self._config, self._identity)
             await asyncio.sleep(self._pause())
 
     async def _renew_until_lost(self) -> None:

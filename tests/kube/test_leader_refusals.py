@@ -58,3 +58,27 @@ def test_what_keeps_a_process_from_leading_is_said_once_a_minute(
         task.cancel()
 
     run(main)
+
+
+@pytest.mark.usefixtures("heard")
+def test_a_process_that_waits_for_the_lease_says_once_who_holds_it(caplog):
+    def held_by(name: str) -> dict[str, object]:
+        return {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": "2001-01-01T00:00:00.000000Z"}
+
+    def lines() -> list[str]:
+        return [record.getMessage() for record in caplog.records]
+
+    async def main():
+        api = MemoryApi()
+        api.put("leases", "lock", spec=held_by("other"))
+        task = asyncio.create_task(elector(api).lead(forever))
+        await asyncio.sleep(20)
+        assert lines() == ["other holds the lease ns/lock: one waits until it is free"]
+        api.put("leases", "lock", spec=held_by("third"))
+        await asyncio.sleep(20)
+        assert lines()[1:] == ["third holds the lease ns/lock: one waits until it is free"]
+        await asyncio.sleep(40)
+        assert lines()[2:] == ["one leads (lease ns/lock)"]
+        task.cancel()
+
+    run(main)

@@ -167,7 +167,10 @@ VALIDATING = (
     ),
 )
 
-MUTATING_POLICIES = (_webhook("mjobsetpolicy.kb.io", POLICY_PATH, _JOBSET_POLICIES, [NOT_IN_DELETION]),)
+MUTATING_POLICIES = (
+    _webhook("mjobsetpolicy.kb.io", POLICY_PATH, _JOBSET_POLICIES, [NOT_IN_DELETION]),
+    _webhook("mjobsetpolicyexception.kb.io", EXCEPTION_PATH, _POLICY_EXCEPTIONS, [NOT_IN_DELETION]),
+)
 VALIDATING_POLICIES = (
     _webhook("vjobsetpolicy.kb.io", POLICY_PATH, _JOBSET_POLICIES, [NOT_IN_DELETION]),
     _webhook("vjobsetpolicyexception.kb.io", EXCEPTION_PATH, _POLICY_EXCEPTIONS, [NOT_IN_DELETION]),
@@ -204,7 +207,7 @@ def webhook_configurations(
 
 
 def policy_webhook_configurations(*, url_base: str | None = None) -> list[Object]:
-    """The same for JobSetPolicies. The mutating webhook changes nothing: it says more than the schema would."""
+    """The same for JobSetPolicies and exceptions. Mutating webhooks change nothing: they say more than the schema."""
     mutating, validating = (
         [_reached(webhook, url_base, None) for webhook in webhooks]
         for webhooks in (MUTATING_POLICIES, VALIDATING_POLICIES)

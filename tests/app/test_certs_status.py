@@ -29,7 +29,12 @@ from tests.support.tls import DAY, NOW, fresh, material
 HOSTS = service_hosts("jobset-webhook-service", "jobset-system")
 GOOD, OTHER = material(hosts=HOSTS), material(hosts=HOSTS)
 SECRET = "jobset-system/jobset-webhook-server-cert"
-POLICY_WEBHOOKS = {"mjobsetpolicy.kb.io", "vjobsetpolicy.kb.io", "vjobsetpolicyexception.kb.io"}
+POLICY_WEBHOOKS = {
+    "mjobsetpolicy.kb.io",
+    "mjobsetpolicyexception.kb.io",
+    "vjobsetpolicy.kb.io",
+    "vjobsetpolicyexception.kb.io",
+}
 CRD = "jobsets.jobset.x-k8s.io"
 
 

@@ -17,6 +17,7 @@ import yaml
 
 from app import local
 from app.check.policies import policy_faults
+from app.engine import exception_schema
 from devcluster import audit
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
@@ -220,6 +221,18 @@ def test_a_policy_with_faults_is_refused_with_all_of_them(cluster: Cluster):
     assert (status, answer["reason"]) == (422, "Invalid")
     expected = sorted(str(error) for error in policy_faults(bad)[0])
     assert sorted(f"{cause['field']}: {cause['message']}" for cause in answer["details"]["causes"]) == expected
+    assert len(expected) == 3
+
+
+@pytest.mark.usefixtures("stored")
+def test_an_exception_with_faults_is_refused_with_the_words_of_the_command_line(cluster: Cluster):
+    bad = exception(rules=["maxTotal"], expiresAt="tomorrow", match={"names": ["run"]}, reason="")
+    bad["metadata"] = {"name": "bad"}
+    status, answer = request(cluster, "POST", EXCEPTIONS.format(NAMESPACE), bad)
+    assert (status, answer["reason"]) == (422, "Invalid")
+    expected = sorted(str(error) for error in exception_schema().faults(bad))
+    assert sorted(f"{cause['field']}: {cause['message']}" for cause in answer["details"]["causes"]) == expected
+    assert "such as" in answer["message"] or "as in" in answer["message"]
     assert len(expected) == 3
 
 

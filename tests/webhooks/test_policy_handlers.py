@@ -140,5 +140,5 @@ class TestAnException:
 
 
 def test_the_configurations_lead_to_the_handlers():
-    paths = {hook["clientConfig"]["path"] for hook in (*MUTATING_POLICIES, *VALIDATING_POLICIES)}
-    assert paths == {POLICY_PATH, EXCEPTION_PATH}
+    for hooks in (MUTATING_POLICIES, VALIDATING_POLICIES):
+        assert {hook["clientConfig"]["path"] for hook in hooks} == {POLICY_PATH, EXCEPTION_PATH}

@@ -135,7 +135,8 @@ def _how(value: Any, node: JSON, field: str) -> str:
         return _how_list(value, node, field)
     if node["type"] == "object" and (member := _meant_member(value, node)):
         return f"it as an object: {{{member}: {_pasted(value)}}}"
-    return _HOW[node["type"]](value)
+    in_seconds = node["type"] == "integer" and "seconds" in field.lower()
+    return _how_seconds(value) if in_seconds else _HOW[node["type"]](value)
 
 
 def _meant_member(value: Any, node: JSON) -> str:
@@ -166,6 +167,17 @@ def _how_integer(value: Any) -> str:
     if isinstance(value, str) and _WHOLE.fullmatch(value):
         return f"{int(value)} without quotes"
     return _LIKE["integer"]
+
+
+def _how_seconds(value: Any) -> str:
+    seconds = _seconds(value)
+    return _how_integer(value) if seconds is None else f"{seconds} for {value}"
+
+
+def _seconds(value: Any) -> int | None:
+    """What a time such as 7d is in seconds; None for anything else."""
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _LONGEST_QUANTITY else None
+    return int(found[1]) * _SECONDS[found[2]] if found else None
 
 
 def _how_boolean(value: Any) -> str:
@@ -266,9 +278,9 @@ def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
     """For a text that its node's pattern or format does not allow."""
     if INT_OR_STRING in node:
         if _IN_SECONDS in node.get("description", ""):
-            found = _DURATION.fullmatch(value.strip()) if len(value) <= _LONGEST_QUANTITY else None
-            seconds = int(found[1]) * _SECONDS[found[2]] if found else 3600
-            return SECONDS.at(path, value, seconds=seconds, duration=value if found else "1h")
+            seconds = _seconds(value)
+            example, duration = (3600, "1h") if seconds is None else (seconds, value)
+            return SECONDS.at(path, value, seconds=example, duration=duration)
         likely = next((text for text in _likely_quantities(value) if re.search(node["pattern"], text)), "")
         return QUANTITY.at(path, value, guess=f"; did you mean {quote(likely)}?" if likely else "")
     if node.get("format") == "date-time":

@@ -113,17 +113,22 @@ class Filed(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Policies, exceptions from them, and the namespace whose JobSets are held to them at a time."""
+    """Policies, exceptions from them, and the namespace whose JobSets are held to them at a time.
+
+    `known`: namespaces as the cluster has them, by the names in manifests; `labels` and `annotations` win over theirs.
+    """
 
     policies: Sequence[JobSetPolicy] = ()
     exceptions: Sequence[JobSetPolicyException] = ()
     at: datetime = EARLIEST
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    known: dict[str, Namespace] = field(default_factory=dict)
 
     def namespace(self, name: str) -> Namespace:
         """The namespace of a JobSet, with the labels and annotations that are taken for its own."""
-        return namespace_of(name, self.labels, self.annotations)
+        own = self.known.get(name, Namespace(name))
+        return namespace_of(own.name, {**own.labels, **self.labels}, {**own.annotations, **self.annotations})
 
     def filled(self, sent: Sent, gates: FeatureGates) -> Sent:
         """A new JobSet with the defaults of the policies."""

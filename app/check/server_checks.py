@@ -14,6 +14,8 @@ from http import HTTPStatus
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Layer, Path, Rule, with_placeholders
+from api.jobset_policy.judged import Namespace
+from api.jobset_policy.namespaces import NamespaceMetadata
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent
@@ -133,6 +135,16 @@ class ServerChecks:
             return await self._check(checks, sent, others)
         except (KubeError, TimeoutError) as error:
             raise CheckError(_reason(error)) from error
+
+    async def namespace(self, name: str) -> Namespace | None:
+        """The namespace of manifests that name this one, or none; None if it is not there, or may not be read."""
+        try:
+            sent = await self._client.get(NAMESPACES, name or self._namespace, type=NamespaceMetadata, timeout=TIMEOUT)
+        except (NotFound, Forbidden):
+            return None
+        except (KubeError, TimeoutError) as error:
+            raise CheckError(_reason(error)) from error
+        return Namespace(sent.metadata.name, sent.metadata.labels, sent.metadata.annotations)
 
     async def _check(self, checks: Checks, sent: Sent, others: AbstractSet[Named]) -> Findings:
         if any(error.path.parts[:2] in _IDENTITY for error in sent.faults):

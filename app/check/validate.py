@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO
 from api.features import FeatureGates
 from api.jobset_policy.judged import Namespace
 from api.jsontree import dig
+from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent, placed
 from app.check.findings import MAX_FINDINGS, Report, counted, name_of, printable, write_json, write_text
 from app.check.manifest_files import Inputs, Named
@@ -117,11 +118,13 @@ async def checked(options: Options) -> Report:
                 report.saw_jobset(document.source.name)
                 document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
                 sent = checks.sent(document.value)
+                if policies:
+                    await asked.know(_namespace(sent.object), held_to.known)
                 findings = await asked.about(held_to.filled(sent, checks.gates), inputs.named)
                 findings = findings.and_also(services.shared(findings.object))
                 findings = findings.and_elsewhere(without_defaults(sent.object))
                 findings = _with_policies(findings, held_to, options, report)
-                name = dig(findings.object, "metadata", "namespace") or ""
+                name = _namespace(findings.object)
                 namespaces[name or DEFAULT] = held_to.namespace(name)
             report.add(placed(document, findings))
     warn_of_conflicts(rules, report, options.gates)
@@ -159,9 +162,23 @@ class _Asked:
                 return found
         return self._checks.create(sent)
 
+    async def know(self, name: str, known: dict[str, Namespace]) -> None:
+        """Have `known` hold the namespace as the cluster has it, asked once; without an answer it stays unknown."""
+        if self._server is None or name in known:
+            return
+        try:
+            known[name] = await self._server.namespace(name) or Namespace(name)
+        except CheckError as error:
+            self._without(error)
+
     def _without(self, error: CheckError) -> None:
         self._server = None
         self._report.problems.append(f"{error}; JobSets that were checked there: {self._asked_about}")
+
+
+def _namespace(obj: JSON) -> str:
+    name = dig(obj, "metadata", "namespace")
+    return name if isinstance(name, str) else ""
 
 
 def _with_policies(findings: Findings, policies: Policies, options: Options, report: Report) -> Findings:

@@ -3,6 +3,7 @@
 import contextlib
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from app.check.validate import Options, checked, exit_code
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.jobsets import jobset, rjob, stored
+from tests.support.policies import manifest
 from webhooks.jobset.answers import warning_texts
 
 pytestmark = pytest.mark.looptime
@@ -297,3 +299,38 @@ async def test_a_cluster_that_runs_for_the_checks_alone_lacks_nothing():
     sent = checks.sent(jobset(rjob(pod=VOLUMES)))
     found = await ServerChecks(Client(Bare(201, "")), empty=True).check(checks, sent)
     assert found.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("code", "given", "found"),
+    [
+        (200, {}, ["policy-max-jobs-exceeded"]),
+        (200, {"tenant": "no"}, ["policy-no-match"]),
+        (403, {}, ["policy-no-match"]),
+        (403, {"tenant": "yes"}, ["policy-max-jobs-exceeded"]),
+    ],
+)
+async def test_policies_read_the_namespace_of_the_cluster_unless_labels_are_given(
+    monkeypatch, write, tmp_path, code: int, given: dict[str, str], found: list[str]
+):
+    class Labelled(Cluster):
+        async def send(self, request: Request) -> Response:
+            if request.path.endswith("/namespaces/team-a"):
+                labels = {"tenant": "yes", "kubernetes.io/metadata.name": "team-a"}
+                return Response(code, {}, msgspec.json.encode({"metadata": {"name": "team-a", "labels": labels}}))
+            return await super().send(request)
+
+    @contextlib.asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
+        yield ServerChecks(Client(Labelled(201, "")), "team-a")
+
+    monkeypatch.setattr("app.check.server_checks.connected", connected)
+    rules = manifest(match={"namespaceSelector": {"matchLabels": {"tenant": "yes"}}}, maxJobs={"max": 1})
+    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(rules))
+    body = jobset(rjob(replicas=2))
+    body["metadata"].pop("namespace", None)
+    options = Options(
+        [write(yaml.safe_dump(body))], FeatureGates(), server=True, policies=[str(tmp_path / "policy.yaml")]
+    )
+    report = await checked(replace(options, namespace_labels=given))
+    assert [each.rule for each in report.findings] == found

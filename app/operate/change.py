@@ -38,7 +38,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT)
                 refuse_ended(js)
                 if js.suspended == options.suspend:
-                    out.write(f"{title}: {'is suspended' if options.suspend else 'is not suspended'} already\n")
+                    said = "is suspended already" if options.suspend else "is not suspended: there is nothing to resume"
+                    out.write(f"{title}: {said}\n")
                     return session.DONE
                 if not options.suspend:
                     refuse_queued(js, title)

@@ -38,7 +38,8 @@ GATES: Mapping[str, Gate] = {
 }
 _NEEDS = {"JobSetGangOfGangs": "JobSetWorkloadAwareSchedulingAPI"}
 """Gates that mean nothing without another."""
-_STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
+"""Names that stand for all gates of a stage."""
 
 
 class FeatureGateError(ValueError):
@@ -47,7 +48,7 @@ class FeatureGateError(ValueError):
 
 def gate_faults(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Names that are unknown, values that are no truth values, and locked gates that are changed: name and message."""
-    names = [*GATES, *_STAGES]
+    names = [*GATES, *STAGES]
     for name, value in settings.items():
         gate = GATES.get(name)
         if name not in names:
@@ -68,7 +69,7 @@ class FeatureGates:
         settings = settings or {}
         if found := [message for _, message in gate_faults(settings)]:
             raise FeatureGateError("; ".join(found))
-        stages = {_STAGES[name]: value for name, value in settings.items() if name in _STAGES}
+        stages = {STAGES[name]: value for name, value in settings.items() if name in STAGES}
         self._on = {name: stages.get(gate.stage, gate.default) for name, gate in GATES.items()}
         self._on.update({name: value for name, value in settings.items() if name in GATES})
         for name, needed in _NEEDS.items():

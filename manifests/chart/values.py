@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manifests.availability import REPLICAS
+from manifests.chart import configuration
 from manifests.naming import IMAGE_NAME, Object
 from manifests.workload import CONTAINER_SECURITY, POD_SECURITY, RESOURCES
 
@@ -29,6 +30,14 @@ class Value:
     schema: Object
     about: str
     ours: bool = field(default=False, kw_only=True)
+
+
+def _if(values: Object, needed: Object) -> Object:
+    """Where these values are so, others are needed."""
+    return {
+        "if": {"properties": values, "required": list(values)},
+        "then": {"properties": needed, "required": list(needed)},
+    }
 
 
 VALUES = (
@@ -121,15 +130,15 @@ VALUES = (
     Value(
         "featureGates",
         {},
-        {"type": "object", "additionalProperties": {"type": "boolean"}},
+        configuration.feature_gates(),
         "feature gates of the manager",
         ours=True,
     ),
-    Value("tls", {}, ANYTHING, "`tls` of the manager's configuration", ours=True),
+    Value("tls", {}, configuration.section("tls"), "`tls` of the manager's configuration", ours=True),
     Value(
         "managerConfiguration",
         {},
-        ANYTHING,
+        configuration.configuration(),
         "any other field of the manager's configuration; it wins over the rest",
         ours=True,
     ),
@@ -191,6 +200,15 @@ VALUES = (
     Value("crds.keep", True, FLAG, "uninstalling keeps the CRD, and with it every JobSet", ours=True),
 )
 
+TOGETHER: Object = {
+    "controller": _if(
+        {"leaderElection": {"properties": {"enable": {"const": False}}, "required": ["enable"]}},
+        {"replicas": {"maximum": 1}},
+    ),
+    "ui": _if({"enable": {"const": True}}, {"proxyImage": {"minLength": 1}}),
+}
+"""By folder: what a value needs of another one there."""
+
 
 def defaults() -> Object:
     """values.yaml as JSON."""
@@ -215,6 +233,8 @@ def schema() -> Object:
             empty = {"type": "object", "additionalProperties": False, "properties": {}}
             node = node["properties"].setdefault(folder, empty)
         node["properties"][name] = {"description": value.about, **value.schema}
+    for folder, needed in TOGETHER.items():
+        root["properties"][folder] |= needed
     return root
 
 

@@ -6,6 +6,8 @@ import jsonschema_rs
 import pytest
 import yaml
 
+from app.settings import Settings
+from manifests.chart.configuration import SECTIONS
 from manifests.chart.files import generated
 from manifests.chart.templates import If, Insert, Raw, render
 from manifests.chart.values import VALUES, defaults, schema, table
@@ -66,6 +68,47 @@ def test_the_defaults_fit_the_schema_and_unknown_names_do_not():
     assert validator.is_valid({"global": {"for": "a parent chart"}})
     for values in ({"controllers": {}}, {"controller": {"replica": 1}}, {"controller": {"replicas": "2"}}):
         assert not validator.is_valid(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "valid"),
+    [
+        ({"featureGates": {"JobSetPolicies": True, "AllAlpha": False}}, True),
+        ({"featureGates": {"JobSetPolicie": True}}, False),
+        ({"featureGates": {"JobSetPolicies": "true"}}, False),
+        ({"managerConfiguration": {"policies": {"auditInterval": "5m"}}}, True),
+        ({"managerConfiguration": {"policies": {"auditIntervall": "5m"}}}, False),
+        ({"managerConfiguration": {"policy": {}}}, False),
+        ({"managerConfiguration": {"featureGates": {"Nothing": True}}}, False),
+        ({"tls": {"minVersion": "VersionTLS13"}}, True),
+        ({"tls": {"minversion": "VersionTLS13"}}, False),
+        ({"ui": {"enable": True}}, False),
+        ({"ui": {"enable": True, "proxyImage": "proxy:1"}}, True),
+        ({"controller": {"leaderElection": {"enable": False}}}, False),
+        ({"controller": {"leaderElection": {"enable": False}, "replicas": 1}}, True),
+        ({"controller": {"leaderElection": {"enable": False}, "replicas": 0}}, True),
+    ],
+)
+def test_misspelt_names_and_values_that_need_others_are_refused(values, valid):
+    """Helm checks the user's values laid over the defaults."""
+    assert jsonschema_rs.validator_for(schema()).is_valid(laid_over(defaults(), values)) is valid
+
+
+def laid_over(below, above):
+    """As Helm merges values."""
+    both = {key: laid_over(below[key], above[key]) for key in below.keys() & above if isinstance(below[key], dict)}
+    return {**below, **above, **both}
+
+
+def test_the_schema_knows_each_field_of_the_managers_configuration():
+    found = Settings.model_json_schema(by_alias=True)
+    fields = {
+        name: tuple(sorted(found["$defs"][field["$ref"].rpartition("/")[2]]["properties"]))
+        for name, field in found["properties"].items()
+        if "$ref" in field
+    }
+    assert fields == SECTIONS
+    assert set(found["properties"]) - set(fields) == {"apiVersion", "kind", "featureGates"}
 
 
 def test_each_value_has_a_row():

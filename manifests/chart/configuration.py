@@ -1,0 +1,50 @@
+"""The names in the manager's configuration, for the schema of the chart's values: a misspelt one is refused by Helm."""
+
+from api.features import GATES, STAGES
+from manifests.naming import Object
+
+SECTIONS = {
+    "childDryRun": ("budget", "enable"),
+    "clientConnection": ("burst", "qps"),
+    "exclusivePlacement": ("terms",),
+    "health": ("healthProbeBindAddress", "livenessEndpointName", "readinessEndpointName"),
+    "internalCertManagement": ("enable", "keyAlgorithm", "webhookSecretName", "webhookServiceName"),
+    "leaderElection": (
+        "leaderElect",
+        "leaseDuration",
+        "renewDeadline",
+        "resourceLock",
+        "resourceName",
+        "resourceNamespace",
+        "retryPeriod",
+    ),
+    "limits": ("jobsPerSet", "podsPerSet"),
+    "metrics": ("bindAddress", "certDir"),
+    "nodeFailure": ("taints",),
+    "policies": ("auditInterval", "queueControllers", "reports", "statusInterval"),
+    "scheduling": ("whenUnavailable",),
+    "suspend": ("createJobs",),
+    "tls": ("cipherSuites", "clientCAFile", "minVersion"),
+    "webhook": ("certDir", "host", "port", "workers"),
+}
+"""The fields of each section. Their values are checked by the manager, when it starts."""
+
+
+def feature_gates() -> Object:
+    """Known gates alone."""
+    return _closed({name: {"type": "boolean"} for name in (*sorted(GATES), *sorted(STAGES))})
+
+
+def section(name: str) -> Object:
+    """Known fields alone."""
+    return _closed({field: {} for field in SECTIONS[name]})
+
+
+def configuration() -> Object:
+    """Known sections with known fields."""
+    whole = {"apiVersion": {}, "kind": {}, "featureGates": feature_gates()}
+    return _closed(whole | {name: section(name) for name in SECTIONS})
+
+
+def _closed(properties: Object) -> Object:
+    return {"type": "object", "additionalProperties": False, "properties": properties}

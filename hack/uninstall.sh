@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make uninstall`: deletes what manifests/install.yaml has. The CRD takes every JobSet of the cluster along, with Jobs
-# and pods: so it lists them and asks first. YES=1 answers for you.
+# and pods: so it lists them and asks first. YES=1 answers for you. What was installed beside it stays, and is named.
 #
 #   hack/uninstall.sh KUBECTL...
 set -euo pipefail
@@ -26,5 +26,13 @@ if [ -n "$("$@" get crd "$crd" --ignore-not-found -o name)" ]; then
     fi
 fi
 exec 3>&1
-deleted=$("$@" delete -f "$(dirname "$0")/../manifests/install.yaml" --ignore-not-found | tee /dev/fd/3)
+manifests=$(dirname "$0")/../manifests
+deleted=$("$@" delete -f "$manifests/install.yaml" --ignore-not-found | tee /dev/fd/3)
 if [ -z "$deleted" ]; then echo "There was nothing to remove: JobSet is not installed in this cluster."; fi
+for part in policy policy-in-api-server policy-reports in-api-server/policies; do
+    left=$("$@" get -k "$manifests/$part" --ignore-not-found -o name 2> /dev/null || true)
+    if [ -n "$left" ]; then
+        echo "Still there, for it was installed by itself: ${left//$'\n'/, }"
+        echo "  to remove it:  $* delete -k manifests/$part"
+    fi
+done

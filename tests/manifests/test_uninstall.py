@@ -13,14 +13,18 @@ HEADINGS = "NAMESPACE   NAME       ENDED"
 
 
 class Kubectl:
-    """A command that notes what it is asked, and knows these JobSets. `crd` False: nothing is installed."""
+    """A command that notes what it is asked, and knows these JobSets. `crd` False: nothing is installed.
 
-    def __init__(self, folder: Path, *, sets: list[str], crd: bool = True) -> None:
+    `beside`: what there is of manifests/policy.
+    """
+
+    def __init__(self, folder: Path, *, sets: list[str], crd: bool = True, beside: str = "") -> None:
         self._notes = folder / "asked"
         self._notes.touch()
         answers = f"""
             "get crd"*) printf '%s' '{"customresourcedefinition/jobsets" if crd else ""}' ;;
             "delete -f"*) printf '%s' '{"namespace/jobset-system deleted" if crd else ""}' ;;
+            "get -k "*/manifests/policy" "*) printf '{beside}' ;;
             "get jobsets"*) printf '%s\\n' {" ".join(f"'{line}'" for line in [HEADINGS, *sets])} ;;
         """
         self.command = folder / "kubectl"
@@ -47,6 +51,16 @@ def test_without_jobsets_it_does_not_ask(tmp_path: Path, sets: list[str], crd: b
         else "There was nothing to remove: JobSet is not installed in this cluster.\n"
     )
     assert (done.returncode, done.stdout, kubectl.deleted) == (0, says, True), done.stderr
+
+
+def test_what_was_installed_beside_it_is_named_with_the_command_that_removes_it(tmp_path: Path):
+    kubectl = Kubectl(tmp_path, sets=[], beside="crd/jobsetpolicies\\nclusterrole/jobset-policy-role")
+    done = uninstall(kubectl)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.partition(" deleted")[2] == (
+        "Still there, for it was installed by itself: crd/jobsetpolicies, clusterrole/jobset-policy-role\n"
+        f"  to remove it:  {kubectl.command} delete -k manifests/policy\n"
+    )
 
 
 def test_where_nobody_can_answer_nothing_is_deleted(tmp_path: Path):

@@ -5,10 +5,15 @@ Files are polled: a mounted Secret changes by renaming a link somewhere above, w
 
 import asyncio
 import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 
+from certs.handshake import refusal
 from certs.source import Live
 from certs.tls import CertificateError
+from certs.validity import not_after
+from kube.clock import now, rfc3339
 from kube.resources import Resource
 
 log = logging.getLogger(__name__)
@@ -25,15 +30,29 @@ class MissingFilesError(CertificateError):
 
 
 class FileCertificates:
-    """A `certs.source.CertificateSource` that reads a folder."""
+    """A `certs.source.CertificateSource` that reads a folder.
+
+    What the API server will not accept is served all the same, and named: nothing better is there. `hosts` are the
+    names by which it may call; none: they are not known.
+    """
 
     def __init__(
-        self, folder: Path, live: Live, *, poll: float = POLL, first_pair_timeout: float | None = FIRST_PAIR_TIMEOUT
+        self,
+        folder: Path,
+        live: Live,
+        *,
+        hosts: Sequence[str] = (),
+        poll: float = POLL,
+        first_pair_timeout: float | None = FIRST_PAIR_TIMEOUT,
+        clock: Callable[[], datetime] = now,
     ) -> None:
         self.ready = asyncio.Event()
         self.problem = ""
         self._folder = folder
         self._live = live
+        self._hosts = hosts
+        self._clock = clock
+        self._misnamed = ""
         self._poll = poll
         self._first_pair_timeout = first_pair_timeout
 
@@ -64,6 +83,7 @@ class FileCertificates:
             certificate, key = ((self._folder / name).read_bytes() for name in ("tls.crt", "tls.key"))
             if not self._live.serves(certificate, key):
                 self._live.install(certificate, key)
+                self._misnamed = _misnamed(certificate, key, self._hosts)
                 log.info("serving the certificate in %s", self._folder)
                 self.ready.set()
         except OSError as error:
@@ -72,7 +92,23 @@ class FileCertificates:
             problem = f"tls.crt and tls.key in {self._folder}: {error}"
         if problem:
             self._live.observer.failed()
+        problem = problem or self._refused()
         if problem and problem != self.problem:
             log.warning("%s", problem)
         self.problem = problem
         return self.ready.is_set()
+
+    def _refused(self) -> str:
+        """Why the API server does not accept what is served; "" where nothing is known against it."""
+        faults = [self._misnamed] if self._misnamed else []
+        if self._live.certificate and (end := not_after(self._live.certificate)) <= self._clock():
+            faults.insert(0, f"has expired at {rfc3339(end)}")
+        return f"the API server refuses the certificate in {self._folder}: it {', and '.join(faults)}" if faults else ""
+
+
+def _misnamed(certificate: bytes, key: bytes, hosts: Sequence[str]) -> str:
+    """Whether the certificate names none of the hosts, in words; whom it is signed by does not matter here."""
+    answers = [refusal(certificate, key, certificate, host, strict=False) for host in hosts]
+    if answers and all("mismatch" in answer for answer in answers):
+        return f"does not name {' or '.join(hosts)}"
+    return ""

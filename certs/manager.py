@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 
 JSON = dict[str, Any]
 
+APPLY_AGAIN = "apply again what you have installed (your kustomization or chart, or manifests/install.yaml)"
+"""The fix of objects that are missing: install.yaml alone would put back its own image and number of replicas."""
+
 _KEYS = {"ca.crt": "authorities", "ca.key": "authority_key", "tls.crt": "certificate", "tls.key": "key"}
 
 
@@ -215,8 +218,8 @@ class CertManager:
             raise MissingSecretError(f"{error}; {self._options.secret_remedy}") from error
         except NotFound as error:
             raise MissingSecretError(
-                f"Secret {'/'.join(where)} does not exist and is not ours to create (it may be empty): apply"
-                " manifests/install.yaml, or set internalCertManagement.enable to false and give webhook.certDir"
+                f"Secret {'/'.join(where)} does not exist and is not ours to create (it may be empty): {APPLY_AGAIN};"
+                " or set internalCertManagement.enable to false and give webhook.certDir"
             ) from error
 
     async def _inject(self, resource: Resource, name: str, bundle: str, authority: x509.Certificate) -> None:

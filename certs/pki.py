@@ -143,13 +143,22 @@ def used(key: object) -> bool:
 
 
 def signs(certificate: x509.Certificate) -> bool:
-    """Whether this is the certificate of a CA, as RFC 5280 (4.2.1.3, 4.2.1.9) has them."""
+    """Whether this is the certificate of a CA, as RFC 5280 (4.2.1.3, 4.2.1.9) has them: key usage is optional."""
     try:
-        constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+        if not certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca:
+            return False
     except x509.ExtensionNotFound:
         return False
-    return constraints.ca and usage.key_cert_sign
+    usage = usage_of(certificate)
+    return usage is None or usage.key_cert_sign
+
+
+def usage_of(certificate: x509.Certificate) -> x509.KeyUsage | None:
+    """What its key may do; None: the certificate does not say."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return None
 
 
 def hosts_of(certificate: x509.Certificate) -> list[str]:

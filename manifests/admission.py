@@ -7,6 +7,7 @@ the right priority label already. A condition must never fail: that would refuse
 import base64
 import copy
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from api.exclusive import EXCLUDED_NAMESPACES
 from api.jobset_policy import types as policy
@@ -175,6 +176,23 @@ VALIDATING_POLICIES = (
     _webhook("vjobsetpolicy.kb.io", POLICY_PATH, _JOBSET_POLICIES, [NOT_IN_DELETION]),
     _webhook("vjobsetpolicyexception.kb.io", EXCEPTION_PATH, _POLICY_EXCEPTIONS, [NOT_IN_DELETION]),
 )
+
+PATHS: dict[str, str] = {
+    webhook["name"]: webhook["clientConfig"]["path"]
+    for webhook in (*MUTATING, *VALIDATING, *MUTATING_POLICIES, *VALIDATING_POLICIES)
+}
+"""What the manager serves, by the name of the webhook."""
+
+
+def misdirected(webhook: Object) -> str:
+    """The path by which a stored webhook is called if the manager serves nothing there for it; "" if all is well."""
+    client, wanted = webhook.get("clientConfig") or {}, PATHS.get(str(webhook.get("name")), "")
+    service = client.get("service")
+    try:
+        path = str(service.get("path") or "/") if service else urlsplit(str(client.get("url") or "")).path
+    except ValueError:  # no URL at all
+        return ""
+    return "" if path.endswith(wanted) else path
 
 
 def _reached(webhook: Object, url_base: str | None, ca_bundle: bytes | None) -> Object:

@@ -11,8 +11,8 @@ import yaml
 from api.meta import JSON
 from app import session
 from app.break_glass.switch import Configuration, State, look, switched_off, switched_on
-from app.certificates.look import APPLY_AGAIN
 from app.check.findings import printable
+from certs.manager import APPLY_AGAIN
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now, rfc3339
@@ -54,11 +54,15 @@ async def _run(options: Options, out: TextIO, err: TextIO) -> int:
     missing = [each.name for each in found if each.state is State.MISSING]
     if missing:
         err.write(f"jobset webhooks: {' and '.join(missing)}: no webhooks are there: {APPLY_AGAIN}\n")
+    wrong = [hook for each in found for hook in each.misdirected]
+    if wrong:
+        said = f"called where the manager does not serve them: {', '.join(wrong)}: {APPLY_AGAIN}"
+        err.write(printable(f"jobset webhooks: {said}") + "\n")
     if any(each.state is State.OFF for each in found):
         err.write(f"jobset webhooks: {NOT_ENFORCED}\n")
     if options.wanted == "off":
         return 0
-    return 0 if all(each.state is State.ON for each in found) else 1
+    return 0 if not wrong and all(each.state is State.ON for each in found) else 1
 
 
 async def _switched(options: Options) -> list[Configuration]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from api.keys import GROUP
 from api.meta import JSON
+from manifests.admission import misdirected
 
 HELD = f"{GROUP}/webhooks-off"
 """Annotation of a configuration that is off: `since`, RFC 3339, and `webhooks`, the list."""
@@ -35,6 +36,8 @@ class Configuration:
     state: State
     webhooks: tuple[str, ...] = ()
     since: str = ""
+    misdirected: tuple[str, ...] = ()
+    """Webhooks that are called where the manager does not serve them, as `NAME at PATH`."""
 
 
 def look(kind: str, name: str, stored: JSON | None) -> Configuration:
@@ -42,7 +45,8 @@ def look(kind: str, name: str, stored: JSON | None) -> Configuration:
     if stored is None:
         return Configuration(kind, name, State.MISSING)
     if listed := stored.get("webhooks"):
-        return Configuration(kind, name, State.ON, _names(listed))
+        wrong = tuple(f"{hook.get('name', '')} at {path}" for hook in listed if (path := misdirected(hook)))
+        return Configuration(kind, name, State.ON, _names(listed), misdirected=wrong)
     held = _held(stored)
     if held is None:
         return Configuration(kind, name, State.MISSING)

@@ -13,12 +13,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from api.meta import JSON
 from certs.bundles import bundle_of, injector
 from certs.handshake import refusal
-from certs.manager import material_of
+from certs.manager import APPLY_AGAIN, material_of
 from certs.pki import RENEW_BEFORE, Material, certificates, hosts_of, readable
 from kube.clock import rfc3339
-
-APPLY_AGAIN = "apply again what you have installed (your kustomization or chart, or manifests/install.yaml)"
-"""The fix of objects that are missing: install.yaml alone would put back its own image and number of replicas."""
+from manifests.admission import misdirected
 
 SOON = timedelta(days=14)
 """Time before the end at which it is a problem; the alert JobSetCertificateExpires has the same."""
@@ -168,6 +166,8 @@ def _caller(kind: str, name: str, webhook: str, hook: JSON, writer: str, materia
     elif certificates(material.certificate):
         refused = readable(partial(_refusal, material, bundle, host), "this name cannot be checked")
         problem = f"the certificate is refused for {host}: {refused}" if refused else ""
+    if not problem and (path := misdirected({"name": webhook, **hook})):
+        problem = f"it is called at {path}, where the manager does not serve it: {APPLY_AGAIN}"
     return Caller(kind, name, webhook, host, writer, problem)
 
 

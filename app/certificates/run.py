@@ -131,8 +131,10 @@ def _table(status: Status, out: TextIO) -> None:
         out,
     )
     out.write("\n")
+    there = any(each.use == "serving" for each in status.certificates)
+    fine = "trusted" if there else "there is none"
     rows = [
-        (f"{each.kind} {each.name}", each.webhook, each.host, each.bundle_written_by, each.problem or "trusted")
+        (f"{each.kind} {each.name}", each.webhook, each.host, each.bundle_written_by, each.problem or fine)
         for each in status.callers
     ]
     _columns([("CALLED BY", "WEBHOOK", "AS", "CABUNDLE WRITTEN BY", "CERTIFICATE"), *rows], out)

@@ -38,11 +38,12 @@ def _source(deps: Deps, live: Live) -> CertificateSource:
     """Our own CA, or files that the user provides."""
     settings = deps.options.settings
     internal = settings.internal_cert_management
+    extra = [settings.webhook.host] if settings.webhook.host else []
     if not internal.enable:
-        return FileCertificates(Path(settings.webhook.cert_dir), live)
+        hosts = (f"{internal.webhook_service_name}.{own_namespace()}.svc", *extra)
+        return FileCertificates(Path(settings.webhook.cert_dir), live, hosts=hosts)
     from certs.manager import CertManager, CertOptions, service_hosts  # noqa: PLC0415 (9 MiB of cryptography)
 
-    extra = [settings.webhook.host] if settings.webhook.host else []
     hosts = service_hosts(internal.webhook_service_name, own_namespace(), *extra)
     namespace, secret = own_namespace(), internal.webhook_secret_name
     options = CertOptions(namespace, secret, hosts, key_algorithm=internal.key_algorithm or "ECDSA")

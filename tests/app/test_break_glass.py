@@ -30,6 +30,26 @@ def test_on_again_it_is_what_it_was(stored):
     assert on == before == stored
 
 
+def test_webhooks_that_are_called_where_nothing_is_served_are_named(command, connected):
+    stored = copy.deepcopy(STORED)
+    stored[1]["webhooks"][0]["clientConfig"]["service"]["path"] = "/validate"
+    connected(*stored)
+    code, out, err = command("webhooks", "status")
+    assert (code, out.count("on  ")) == (1, 2)
+    assert err.startswith(
+        "jobset webhooks: called where the manager does not serve them: vjobset.kb.io at /validate: apply again"
+    )
+    connected(*STORED)
+    assert command("webhooks", "status")[::2] == (0, "")
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1:9443", "https://proxy.example.com/jobset/"])
+def test_webhooks_that_are_called_by_url_are_served(url):
+    for stored in install_objects(webhook_url=url):
+        if stored["kind"].endswith("WebhookConfiguration"):
+            assert look("kind", "name", stored).misdirected == ()
+
+
 def test_what_is_off_names_what_would_be_called_and_since_when():
     [stored] = [body for body in STORED if body["kind"].startswith("Validating")]
     found = look("kind", "name", switched_off(stored, NOW))

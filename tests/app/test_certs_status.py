@@ -175,6 +175,14 @@ def test_a_name_that_the_certificate_lacks_is_a_problem():
     assert "vjobset.kb.io: the certificate is refused for hook.example.com: " in problem
 
 
+def test_a_path_that_the_manager_does_not_serve_is_a_problem():
+    def elsewhere(body: dict[str, Any]) -> None:
+        body["webhooks"][0]["clientConfig"]["service"]["path"] = "/validate"
+
+    [problem] = problems(edited(elsewhere))
+    assert "vjobset.kb.io: it is called at /validate, where the manager does not serve it: apply again" in problem
+
+
 @pytest.mark.parametrize("url", ["", "https://[", "https://.x/"])
 def test_a_name_that_is_none_is_a_problem(url: str):
     def spoilt(body: dict[str, Any]) -> None:
@@ -214,6 +222,7 @@ def test_nobody_renews_a_secret_that_does_not_exist_or_is_empty():
         assert {each.bundle_written_by for each in status.callers} == {"not known"}
         assert written(status, "table").startswith(f"Secret {SECRET}: no certificate\n")
         assert "somebody else" not in written(status, "table")
+        assert "trusted" not in written(status, "table"), "what is not there is trusted by nobody"
 
 
 def test_webhooks_of_policies_are_callers_where_they_are_installed(command: Any, connected: Any):

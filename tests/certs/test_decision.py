@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 
 import pytest
+from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,15 @@ def test_what_is_good_is_kept():
     assert heal(GOOD, HOSTS, fresh())[1] is GOOD
     theirs = chain()
     assert heal(theirs, HOSTS, fresh())[1] is theirs
+
+
+def test_a_ca_without_key_usage_may_sign():
+    """As `openssl req -x509` makes them; RFC 5280 lets such a CA sign, and so does the API server."""
+    theirs = chain(authority=[x509.BasicConstraints(ca=True, path_length=None)])
+    assert heal(theirs, HOSTS, fresh())[1] is theirs
+    decision, healed = heal(replace(theirs, certificate=b"", key=b""), HOSTS, fresh())
+    assert (decision.renewal, healed.authorities) == (Renewal.SERVING, theirs.authorities)
+    assert decide(healed, HOSTS, NOW).renewal is Renewal.NOTHING
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())

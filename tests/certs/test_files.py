@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,12 @@ from certs.files import FileCertificates, MissingFilesError
 from certs.pki import Material, certificates
 from certs.source import Live, Unobserved
 from certs.tls import server_context
+from kube.clock import rfc3339
 from tests.certs.test_tls import app
-from tests.support.tls import material, serial, served_serial, serving, until
+from tests.support.tls import NOW, material, serial, served_serial, serving, until
 
 PAIR, OTHER = material(), material()
+END = certificates(PAIR.certificate)[0].not_valid_after_utc
 
 
 def write(folder: Path, pair: Material) -> None:
@@ -72,6 +76,32 @@ async def test_files_that_vanish_later_are_no_reason_to_stop(tmp_path: Path):
         (tmp_path / "tls.key").unlink()
         await until(lambda: "tls.key" in source.problem)
         assert await served_serial(port, PAIR.authorities) == serial(PAIR.certificate)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "at", "said"),
+    [
+        (("hook.ns.svc",), NOW, ""),
+        (("other.ns.svc", "127.0.0.1"), NOW, ""),
+        ((), NOW, ""),
+        (("other.ns.svc",), NOW, "it does not name other.ns.svc"),
+        (("hook.ns.svc",), END, f"it has expired at {rfc3339(END)}"),
+        (("other.ns.svc",), END, f"it has expired at {rfc3339(END)}, and does not name other.ns.svc"),
+    ],
+    ids=["good", "one of two", "not known", "another name", "expired", "both"],
+)
+async def test_a_certificate_that_the_api_server_refuses_is_served_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, hosts: tuple[str, ...], at: datetime, said: str
+):
+    write(tmp_path, PAIR)
+    source = FileCertificates(tmp_path, Live(server_context()), hosts=hosts, poll=0.01, clock=lambda: at)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(0.2):
+            await source.run()
+    assert source.ready.is_set()
+    warnings = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert warnings == ([f"the API server refuses the certificate in {tmp_path}: {said}"] if said else [])
+    assert source.problem == "".join(warnings)
 
 
 class Notices(Unobserved):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from api.batch import Owned
+from api.field import quote
 from api.suggest import MAX_CANDIDATES, did_you_mean, nearest
 from api.validation import dns1123_subdomain
 from app.check.findings import printable
@@ -110,7 +111,7 @@ async def no_namespace(client: Client, namespace: str) -> str:
     except (KubeError, TimeoutError):
         return text
     close = nearest(namespace, [found.metadata.name for found in page.items or ()])
-    return f"{text}; did you mean {close}?" if close else text
+    return f"{text}; did you mean {quote(close)}?" if close else text
 
 
 @contextlib.asynccontextmanager

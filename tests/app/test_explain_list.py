@@ -118,12 +118,9 @@ def test_no_jobset_at_all_is_no_fault(command, connected):
 
 
 def test_a_namespace_that_is_not_there_is_named(command, connected):
-    connected(TEAM)
-    assert command("explain", "-n", "taem-a") == (
-        2,
-        "",
-        "jobset explain: there is no namespace taem-a; did you mean team-a?\n",
-    )
+    connected(TEAM).has_namespaces = False
+    meant = 'there is no namespace taem-a; did you mean "team-a"?'
+    assert command("explain", "-n", "taem-a") == (2, "", f"jobset explain: {meant}\n")
     assert command("explain", "-n", "nope", "-o", "json") == (2, "", "jobset explain: there is no namespace nope\n")
 
 

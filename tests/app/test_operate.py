@@ -172,8 +172,8 @@ def test_a_name_that_nobody_has(command, connected, words: list[str]):
     connected({"kind": "Namespace", "metadata": {"name": "team-a"}})
     code, _, err = command(*words, "train")
     assert (code, f"{none}there is none at all" in err) == (1, True)
-    connected()
-    assert f"{none}there is no namespace team-a" in command(*words, "train")[2]
+    connected().has_namespaces = False
+    assert command(*words, "train")[2] == f"jobset {words[0]}: there is no namespace team-a\n"
 
 
 @pytest.mark.parametrize(

@@ -124,12 +124,12 @@ class TestScan:
         assert len([request for request in cluster.asked if request.path == "/api/v1/namespaces/team-a"]) == 1
 
     def test_a_namespace_that_is_gone_is_passed_over(self, connected: Any, command: Any):
-        connected(LIMITS, LARGE)
+        connected(LIMITS, LARGE).has_namespaces = False
         assert command("policy", "scan", "-A") == (0, f"0 of 0 {NONE}", "")
 
     def test_a_namespace_that_is_not_there_is_named(self, connected: Any, command: Any):
-        connected(LIMITS, TEAM)
-        said = "jobset policy scan: there is no namespace taem-a; did you mean team-a?\n"
+        connected(LIMITS, TEAM).has_namespaces = False
+        said = 'jobset policy scan: there is no namespace taem-a; did you mean "team-a"?\n'
         assert command("policy", "scan", "-n", "taem-a") == (2, "", said)
         assert command("policy", "scan", "-n", "team-a") == (0, f"0 of 0 {NONE}", "")
 
@@ -191,7 +191,7 @@ class TestWhich:
         assert found == {"holds": True, "message": "no right; grant it"}
 
     def test_a_namespace_that_is_not_there_is_named(self, connected: Any, command: Any):
-        connected(LIMITS)
+        connected(LIMITS).has_namespaces = False
         assert command("policy", "which") == (2, "", "jobset policy which: there is no namespace team-a\n")
 
     def test_says_that_there_are_none(self, connected: Any, command: Any):

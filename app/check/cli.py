@@ -34,7 +34,7 @@ exit codes:
   0  good; there may be warnings
   1  faults
   2  not checked, or not all of it: no such file, no JobSet in it (0 with --allow-none), a wrong flag,
-     a cluster that does not answer"""
+     a cluster that does not answer; with --strict also a check of the cluster that a missing right prevents"""
 
 RENDER_EXAMPLES = """examples:
   %(prog)s -f jobset.yaml                          Service, claims and Jobs as YAML

@@ -358,8 +358,10 @@ def test_what_never_changes_comes_with_the_commands_that_replace_the_set(retenti
     old = stored(jobset(volumeClaimPolicies=claims))
     new = copy.deepcopy(old)
     new["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 1
+    old["metadata"]["namespace"] = "team-a"
+    del new["metadata"]["namespace"]  # as `jobset validate` may read it
     (warned,) = engine(FeatureGates()).update(old, new).warnings
-    assert warned.fix == f"to replace {what}kubectl delete jobset train -n default && kubectl apply -f FILE"
+    assert warned.fix == f"to replace {what}kubectl delete jobset train -n team-a && kubectl apply -f FILE"
 
 
 def test_what_may_change_while_suspended_comes_without_these_commands():

@@ -174,13 +174,12 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
         never = never or error.rule in _NEVER
         yield error
     if never:
-        meta = js.js.metadata
         policies = items(old, "spec", "volumeClaimPolicies")
         claims = any(dig(policy, "retentionPolicy", "whenDeleted") != "Retain" for policy in policies)
         yield REPLACE.at(
             Path(("metadata", "name")),
-            name=meta.name,
-            namespace=meta.namespace or "default",
+            name=js.js.metadata.name,
+            namespace=dig(old, "metadata", "namespace") or "default",
             with_what=", its pods and its claims with their data" if claims else " and its pods",
         )
 

@@ -26,7 +26,7 @@ exit codes:
 
 TEST_EXAMPLES = """examples:
   %(prog)s policies/                           every suite (kind JobSetPolicySuite) in this directory and below
-  %(prog)s -o junit policies/ > policies.xml   for continuous integration; also -o json and -o sarif
+  %(prog)s -o junit policies/ > policies.xml   for continuous integration; also -o json, yaml, sarif
   %(prog)s --server policies/                  also on an API server with the webhooks, started for this run
 
 exit codes:
@@ -121,7 +121,7 @@ def _add_test(commands: Commands) -> None:
     add = parser.add_argument
     add("names", nargs="+", metavar="DIR", help="files or directories with suites")
     add("--server", action="store_true", help="ask a local API server, too, with ValidatingAdmissionPolicies of suites")
-    add("-o", "--output", choices=("table", "json", "junit", "sarif"), default="table", help="default: table")
+    add("-o", "--output", choices=("table", "json", "yaml", "junit", "sarif"), default="table", help="default: table")
     parser.set_defaults(handler=as_command(_test))
 
 
@@ -132,7 +132,7 @@ def _add_scan(commands: Commands) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     where.add_argument("-A", "--all-namespaces", action="store_true", help="JobSets of all namespaces")
-    add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    add("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
     add_cluster_flags(parser)
     parser.set_defaults(handler=as_command(_scan))
 
@@ -141,7 +141,7 @@ def _add_which(commands: Commands) -> None:
     parser = _parser(commands, "which", "show the policies that are about a namespace", WHICH_EXAMPLES)
     add = parser.add_argument
     add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
-    add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    add("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
     add_cluster_flags(parser)
     parser.set_defaults(handler=as_command(_which))
 

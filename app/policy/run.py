@@ -16,6 +16,7 @@ from app.check.policy_kinds import SUITE_KIND
 from app.check.sarif import sarif
 from app.policy.judge import Result, judge
 from app.policy.junit import junit
+from app.policy.output import FORMS, write_object
 from app.policy.suite import Loaded, suites
 
 DIFFERS = 3
@@ -24,7 +25,7 @@ DIFFERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Files and directories with suites, and the form of the report: `table`, `json`, `junit` or `sarif`.
+    """Files and directories with suites, and the form of the report: `table`, `json`, `yaml`, `junit` or `sarif`.
 
     `server`: ask a local API server, too.
     """
@@ -76,7 +77,7 @@ def _online(
 
 
 def _write(output: str, report: Report, results: dict[str, list[Result]], out: TextIO, *, color: bool) -> None:
-    if output == "json":
+    if output in FORMS:
         tests = [
             {
                 "suite": suite,
@@ -89,8 +90,7 @@ def _write(output: str, report: Report, results: dict[str, list[Result]], out: T
             for suite, each in results.items()
             for result in each
         ]
-        json.dump({**report.json(), "tests": tests}, out, indent=2)
-        out.write("\n")
+        write_object({**report.json(), "tests": tests}, output, out)
     elif output == "sarif":
         json.dump(sarif(report), out, indent=2)
         out.write("\n")

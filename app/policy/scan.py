@@ -4,7 +4,6 @@ Exit codes: 0 none, 1 some, 2 it is not known, or not of all.
 """
 
 import contextlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from api.jsontree import dig
 from app import session
 from app.check.findings import Report, printable, write_text
 from app.check.policies import Filed, judged_of, load, warn_of_conflicts
+from app.policy.output import FORMS, write_object
 from app.policy.stored import (
     Namespaces,
     NoNamespaceError,
@@ -166,10 +166,10 @@ def _write(found: Found, output: str, out: TextIO) -> None:
         {"policy": policy, "rule": rule, "actions": found.actions[policy], "jobsets": n, **found.place(policy, rule)}
         for (policy, rule), n in sorted(found.broken.items())
     ]
-    if output == "json":
+    if output in FORMS:
         body = {"jobsets": found.jobsets, "refused": found.refused, "refusedNow": found.refused_now}
-        json.dump({**body, "counts": counts, "violations": found.shown, "leftOut": found.left_out}, out, indent=2)
-        out.write("\n")
+        lists = {"counts": counts, "violations": found.shown, "leftOut": found.left_out}
+        write_object({**body, **lists}, output, out)
         return
     if counts:
         where = ("where",) if found.places else ()

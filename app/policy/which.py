@@ -21,6 +21,7 @@ from api.jobset_policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 from api.meta import find
 from app import session
 from app.check.findings import printable
+from app.policy.output import FORMS, write_object
 from app.policy.stored import Namespaces, NoNamespaceError, stored_exceptions, stored_policies, write_table
 from kube.clock import now
 
@@ -63,11 +64,9 @@ async def _which(options: Options, out: TextIO) -> int:
         for error in conflicts(policy, matching[number + 1 :], _GATES)
     ]
     granted = [_exception(each, named, namespace) for each in exceptions.get(to.namespace, [])]
-    if options.output == "json":
-        json.dump(
-            {"namespace": to.namespace, "policies": bodies, "exceptions": granted, "conflicts": against}, out, indent=2
-        )
-        out.write("\n")
+    if options.output in FORMS:
+        body = {"namespace": to.namespace, "policies": bodies, "exceptions": granted, "conflicts": against}
+        write_object(body, options.output, out)
         return session.DONE
     _write(to.namespace, bodies, granted, against, out)
     return session.DONE

@@ -139,6 +139,14 @@ class TestScan:
         assert (code, err) == (2, "jobset policy scan: JobSets that cannot be read: 1\n")
 
 
+def test_programs_read_yaml_that_is_the_json(connected: Any, command: Any):
+    connected(LIMITS, TEAM, LARGE, SMALL)
+    for part in ("scan", "which"):
+        as_json, as_yaml = (command("policy", part, "-o", form)[1] for form in ("json", "yaml"))
+        assert yaml.safe_load(as_yaml) == json.loads(as_json)
+        assert (as_yaml.startswith("{"), "&id" in as_yaml) == (False, False)
+
+
 class TestWhich:
     def test_shows_policies_that_are_about_the_namespace_and_exceptions(self, connected: Any, command: Any):
         here = setting("sets", {"objectSelector": {"matchLabels": {"a": "b"}}}, labels={"team": "a"})

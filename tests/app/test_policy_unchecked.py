@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.app.test_policy_commands import LARGE, run, suite, write
 from tests.support.policies import manifest
@@ -72,6 +73,8 @@ def test_a_test_about_which_no_policy_is_says_so_and_passes(tmp_path: Path, caps
     assert ": a (no policy matches: policy tenants: namespaceSelector wants example.com/tenant=true" in out
     _, out, _ = run(capsys, "policy", "test", "-o", "json", str(tmp_path / "s.yaml"))
     assert json.loads(out)["tests"][0]["note"].startswith("no policy matches: ")
+    as_yaml = run(capsys, "policy", "test", "-o", "yaml", str(tmp_path / "s.yaml"))[1]
+    assert (yaml.safe_load(as_yaml), as_yaml.startswith("{")) == (json.loads(out), False)
     assert result(tmp_path, capsys, {}, manifest(maxJobs={"max": 10}))[1].startswith(f"ok    {tmp_path}/s.yaml: a\n")
 
 

@@ -22,8 +22,18 @@ END
     exit 1
 fi
 echo "$answer"
+established=
 for _ in 1 2 3; do
     sleep 1
-    "$@" wait --for=condition=Established --timeout=60s crd/jobsets.jobset.x-k8s.io && exit 0
+    if "$@" wait --for=condition=Established --timeout=60s crd/jobsets.jobset.x-k8s.io; then established=1 && break; fi
 done
-exit 1
+[ -n "$established" ] || exit 1
+fake=$("$@" get nodes -o jsonpath='{.items[*].metadata.annotations.kwok\.x-k8s\.io/node}' 2> /dev/null || true)
+if [ -n "$fake" ]; then
+    cat >&2 << 'END'
+make install: nodes of this cluster are fake (kwok): a pod on one is said to run, but no image is pulled and no manager
+runs in it. If all are, JobSets can be neither created nor changed now, for nothing answers the webhooks.
+A manager on this machine with admission:     .venv/bin/jobset demo --keep
+One without, beside what is installed here:   .venv/bin/jobset webhooks off && make run ARGS=--webhooks=false
+END
+fi

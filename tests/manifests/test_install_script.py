@@ -11,11 +11,13 @@ CONFLICT = (
 )
 
 
-def installed(folder: Path, *, off: str = "", apply: str = "echo applied") -> subprocess.CompletedProcess[str]:
+def installed(
+    folder: Path, *, off: str = "", apply: str = "echo applied", fake: str = ""
+) -> subprocess.CompletedProcess[str]:
     kubectl = folder / "kubectl"
     kubectl.write_text(
         f'#!/bin/sh\necho "$*" >> {folder}/asked\n'
-        f"case $* in *' get '*) echo '{off}' ;; *' apply '*) {apply} ;; *) echo condition met ;; esac\n"
+        f"case $* in *' get nodes '*) printf '{fake}' ;; *' get '*) echo '{off}' ;; *' apply '*) {apply} ;; *) echo condition met ;; esac\n"
     )
     kubectl.chmod(0o755)
     command = [ROOT / "hack" / "install.sh", kubectl, "--kubeconfig=/k"]
@@ -26,6 +28,14 @@ def test_it_applies_and_waits_for_the_crd(tmp_path: Path):
     done = installed(tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "applied\ncondition met\n", "")
     assert "wait --for=condition=Established" in (tmp_path / "asked").read_text()
+
+
+def test_a_cluster_of_fake_nodes_is_said_to_run_no_manager(tmp_path: Path):
+    done = installed(tmp_path, fake="fake fake")
+    assert done.returncode == 0
+    assert done.stderr.startswith("make install: nodes of this cluster are fake (kwok)")
+    assert ".venv/bin/jobset demo --keep\n" in done.stderr
+    assert "kwok\\.x-k8s\\.io/node" in (tmp_path / "asked").read_text()
 
 
 def test_webhooks_that_are_off_are_told_of_before_anything_is_applied(tmp_path: Path):

@@ -12,6 +12,7 @@ REVISION = $(shell git rev-parse HEAD 2> /dev/null)
 # The image's labels: SOURCE=https://... is the repository it is built from.
 LABELS = --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --build-arg SOURCE=$(SOURCE) \
 	--build-arg CREATED=$(shell git log -1 --format=%cI 2> /dev/null)
+NO_BUILDER = { echo "$(firstword $(DOCKER_BUILD)) has not built it. Another builder: DOCKER_BUILD=\"podman build\"; without one, on Debian: make image-layout" >&2; exit 1; }
 KUBECONFIG_FLAG = $(if $(KUBECONFIG),--kubeconfig=$(KUBECONFIG))
 KUBECTL = $(or $(shell command -v kubectl),$(shell $(BIN)/jobset cluster fetch)/kubectl)
 # Processes that run tests side by side. Most tests wait for a cluster: two for each processor keep it busy.
@@ -178,11 +179,12 @@ run: $(READY) ## Run the manager on this machine against the cluster of KUBECONF
 
 .PHONY: image
 image: ## Build the container image (IMAGE=name:tag)
-	$(DOCKER_BUILD) -f docker/Dockerfile $(LABELS) -t $(or $(IMAGE),jobset:$(VERSION)) .
+	$(DOCKER_BUILD) -f docker/Dockerfile $(LABELS) -t $(or $(IMAGE),jobset:$(VERSION)) . || $(NO_BUILDER)
 
 .PHONY: image-agent
 image-agent: ## Build the image of the in-place restart agent (IMAGE=name:tag)
-	$(DOCKER_BUILD) -f docker/Dockerfile --target agent $(LABELS) -t $(or $(IMAGE),jobset-in-place-restart-agent:$(VERSION)) .
+	$(DOCKER_BUILD) -f docker/Dockerfile --target agent $(LABELS) -t $(or $(IMAGE),jobset-in-place-restart-agent:$(VERSION)) . \
+		|| $(NO_BUILDER)
 
 .PHONY: image-layout
 image-layout: $(READY) ## Build the image without an image builder, on Debian: build/image/oci, with SBOMs beside it

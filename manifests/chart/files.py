@@ -110,6 +110,12 @@ The CRDs with all JobSets and policies, as above. The namespace, which Helm does
 election, which the manager made; with `certManager.enable` also the two Secrets that cert-manager made.
 `kubectl delete namespace` removes these.
 
+## After install.yaml
+
+Objects that `make install` or `kubectl apply` has made are no release of Helm: `helm install` ends with `... cannot be
+imported into the current release`. `helm install --take-ownership` (Helm 4: `--force-conflicts`, too) makes them one,
+and keeps the CRD and all JobSets. It does not remove what the chart does not have.
+
 ## From the Go project's chart
 
 Its values keep their names and their meaning; **+** marks values that it does not have. The Deployment and the

@@ -44,6 +44,13 @@ _PREFIX = f"{IMAGE_NAME}-"
 METRICS_SECRET = f"{_PREFIX}metrics-server-cert"
 _METRICS_CERT_DIR = "/tmp/k8s-metrics-server/serving-certs"  # noqa: S108 - fixed by the configuration's default
 
+_ONE_WITHOUT_ELECTION = (
+    "{{ if and (gt (int .Values.controller.replicas) 1) (not .Values.controller.leaderElection.enable) }}"
+    '{{ fail "controller.leaderElection.enable: false is for one replica: with more, each reconciles every JobSet" }}'
+    "{{ end }}"
+)
+"""Before the number of replicas."""
+
 
 def name(text: str) -> Raw:
     """One of our names as the release has it."""
@@ -164,7 +171,7 @@ def _deployment(deployment: Template) -> Template:
         },
         "spec": {
             **spec,
-            "replicas": Raw("{{ .Values.controller.replicas }}"),
+            "replicas": Raw(f"{_ONE_WITHOUT_ELECTION}{{{{ .Values.controller.replicas }}}}"),
             "template": {"metadata": _pod_metadata(template["metadata"]), "spec": _pod(template["spec"])},
         },
     }

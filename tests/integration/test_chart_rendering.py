@@ -93,6 +93,15 @@ def test_an_unknown_value_is_refused(helm):
     assert "controllers" in done.stderr
 
 
+def test_several_replicas_without_an_election_are_refused(helm):
+    def rendered(replicas):
+        values = {"controller": {"replicas": replicas, "leaderElection": {"enable": False}}}
+        return helm.run("template", "jobset", str(CHART), "--kube-version=1.37.1", values=values, check=False)
+
+    assert "controller.leaderElection.enable: false is for one replica" in rendered(3).stderr
+    assert rendered(1).returncode == 0
+
+
 def test_the_values_of_a_user_of_the_go_projects_chart_mean_the_same(helm):
     objects = by_name(helm.objects(GO_USER))
     deployment = objects["Deployment", "ml-jobset-controller-manager"]

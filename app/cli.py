@@ -18,7 +18,7 @@ from app.commands import Commands, Parser
 from app.completion import add_completion, answer, answer_kubectl
 from app.editor_schema import add_schema
 from app.explain.cli import add_explain
-from app.flags import add_flags, choose
+from app.flags import FlagError, add_flags, choose
 from app.logs import LogSettingsError
 from app.logs import configure as configure_logs
 from app.logs import parse as parse_log_flags
@@ -150,6 +150,10 @@ def _manager(parsed: argparse.Namespace) -> int:
         if parsed.check_config:
             print(shown(chosen, parsed.output), end="")
             return 0
+        if parsed.output != "table":
+            raise FlagError("flag --output: it is the form of --check-config, which is not given")
+        if not (parsed.controllers or parsed.webhooks):
+            raise FlagError("flags --controllers and --webhooks: both are false, so there is nothing to run")
         configure_logs(logs)
         run_manager(Options(chosen.settings, chosen.gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks))
     except (SettingsError, FeatureGateError, LogSettingsError, StartError) as error:

@@ -9,11 +9,11 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from api.features import FeatureGateError
-from api.suggest import did_you_mean
+from api.suggest import did_you_mean, nearest
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 _CHOICE = re.compile(r"invalid choice: '?([^']*)'? \(choose from (.*)\)$")
@@ -28,8 +28,15 @@ class Parser(argparse.ArgumentParser):
         """None is unknown: a command would hand them up to `jobset`, which knows less about them."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unknown: {' '.join(unknown)}")
+            self.error(f"unknown: {' '.join(unknown)}{self._meant(unknown)}")
         return parsed, unknown
+
+    def _meant(self, unknown: Sequence[str]) -> str:
+        """Flags that may have been meant."""
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        given = (word.partition("=")[0] for word in unknown if word.startswith("--"))
+        close = [flag for flag in (nearest(word, flags) for word in given) if flag]
+        return f"; did you mean {' and '.join(close)}?" if close else ""
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2. Of a wrong choice, with the one that is likely meant."""

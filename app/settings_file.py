@@ -57,6 +57,13 @@ def parse(text: str) -> Settings:
         raise SettingsError("not YAML: a value does not fit its tag (!!)") from error
     if not isinstance(data, dict):
         raise SettingsError("must be a mapping with apiVersion, kind and settings")
+    if data.get("kind") == "ConfigMap":
+        held = data.get("data")
+        keys = ", ".join(map(str, held if isinstance(held, dict) else ())) or "none"
+        raise SettingsError(
+            f"this is a ConfigMap: give what it holds, not itself (its keys: {keys}), such as by"
+            " kubectl get configmap NAME -n NAMESPACE -o jsonpath='{.data.controller_manager_config\\.yaml}'"
+        )
     type_of_file = {"apiVersion": API_VERSION, "kind": KIND}
     for field, wanted in type_of_file.items():
         if data.get(field) != wanted:

@@ -156,8 +156,9 @@ class Client:
         path = resource.path(options.get("namespace"), name, options.get("subresource"))
         query = query_of(options, READ_QUERY)
         timeout = options.get("timeout", TIMEOUT)
-        response = await self._call(Request(method="GET", path=path, verb="get", query=query, timeout=timeout))
-        return decode(type, response.body)
+        accept = options.get("accept", JSON_FORM)
+        request = Request(method="GET", path=path, verb="get", query=query, timeout=timeout, accept=accept)
+        return decode(type, (await self._call(request)).body)
 
     async def list(self, resource: Resource, *, type: type[T] = JSON_OBJECT, **options: Unpack[ListOptions]) -> Page[T]:
         """One page of at most `limit` (default 500) objects."""

@@ -21,11 +21,12 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 
 class ReadOptions(TypedDict, total=False):
-    """`namespace` for namespaced resources; `timeout` in seconds."""
+    """`namespace` for namespaced resources; `timeout` in seconds. `accept` is the form of the answer."""
 
     namespace: str | None
     subresource: str
     resource_version: str
+    accept: str
     timeout: float
 
 

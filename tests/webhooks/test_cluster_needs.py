@@ -6,12 +6,14 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from api.field import FieldError
+from api.field import FieldError, Rule
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from kube.errors import TransportError
+from kube.options import METADATA
+from kube.resources import CONFIG_MAPS, SECRETS, Resource
 from kube.transport import Request, Response
 from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.scripted_server import GATES, MOUNT, Script, checks, claims, create, status
+from tests.support.scripted_server import GATES, MOUNT, Script, checks, claims, create, plural, status
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.cluster import INCOMPLETE
 from webhooks.jobset.cluster_needs import CLAIM, CONFIG_MAP, FOUND_FOR, MISSING_FOR, SECRET
@@ -23,6 +25,7 @@ CLASS = {"priorityClassName": "high"}
 VOLUME_OF_ITS_OWN = {"volumes": [{"name": "own", "persistentVolumeClaim": {"claimName": "data-train"}}]}
 RACK = "example.com/rack"
 POD = "spec.replicatedJobs[0].template.spec.template"
+LOOK_UPS = {"get configmaps", "get secrets"}
 
 
 class Cluster(Script):
@@ -161,18 +164,15 @@ REFERENCES = [
 
 
 @pytest.mark.parametrize(("js", "place", "kind"), REFERENCES)
-async def test_config_maps_and_secrets_are_looked_up_with_the_authors_rights(js: JSON, place: str, kind: str):
-    found = [error for error in await create(Script(), js, own_rights=True) if error.rule in {CONFIG_MAP, SECRET}]
+@pytest.mark.parametrize("options", [{"own_rights": True}, {"looks_up": (CONFIG_MAPS, SECRETS)}], ids=["own", "asked"])
+async def test_config_maps_and_secrets_are_looked_up_for_who_wants_it(js: JSON, place: str, kind: str, options: JSON):
+    found = [error for error in await create(Script(), js, **options) if error.rule in {CONFIG_MAP, SECRET}]
     assert [f"{error.path}: {error.detail}" for error in found] == [
         f"{OF_POD}.{place}: no {kind} app: pods wait for it"
     ]
-    there = dict.fromkeys(
-        ("get configmaps", "get secrets"), lambda _: Response(200, {}, b'{"metadata": {"name": "x"}}')
-    )
+    there = dict.fromkeys(LOOK_UPS, lambda _: Response(200, {}, b'{"metadata": {"name": "x"}}'))
     assert [
-        error
-        for error in await create(Script(answers=there), js, own_rights=True)
-        if error.rule in {CONFIG_MAP, SECRET}
+        error for error in await create(Script(answers=there), js, **options) if error.rule in {CONFIG_MAP, SECRET}
     ] == []
 
 
@@ -180,7 +180,63 @@ async def test_config_maps_and_secrets_are_looked_up_with_the_authors_rights(js:
 async def test_the_manager_does_not_look_into_config_maps_and_secrets(js: JSON):
     script = Script()
     await asked(script, js)
-    assert not {"get configmaps", "get secrets"} & set(script.asked())
+    assert not LOOK_UPS & set(script.asked())
+
+
+BOTH = running(envFrom=[{"secretRef": {"name": "token"}}, {"configMapRef": {"name": "app"}}])
+
+
+@pytest.mark.parametrize(
+    ("looks_up", "rule", "path"),
+    [(CONFIG_MAPS, CONFIG_MAP, "configmaps/app"), (SECRETS, SECRET, "secrets/token")],
+)
+async def test_only_the_kind_that_is_switched_on_is_looked_up(looks_up: Resource, rule: Rule, path: str):
+    script = Script()
+    found = await create(script, BOTH, looks_up=(looks_up,))
+    assert [error.rule for error in found] == [rule]
+    [question] = [request for request in script.requests if f"get {plural(request)}" in LOOK_UPS]
+    assert question.path == f"/api/v1/namespaces/default/{path}"
+
+
+@pytest.mark.parametrize("options", [{"own_rights": True}, {"looks_up": (CONFIG_MAPS, SECRETS)}], ids=["own", "asked"])
+async def test_of_config_maps_and_secrets_the_metadata_alone_is_asked_for(options: JSON):
+    script = Script()
+    await create(script, BOTH, **options)
+    forms = {plural(request): request.accept for request in script.requests if f"get {plural(request)}" in LOOK_UPS}
+    assert forms == dict.fromkeys(("configmaps", "secrets"), METADATA)
+
+
+async def test_a_kind_that_may_not_be_looked_up_is_not_missing():
+    script = Script(answers=dict.fromkeys(LOOK_UPS, lambda _: status(403, "Forbidden", "no right")))
+    assert await create(script, BOTH, looks_up=(CONFIG_MAPS, SECRETS)) == []
+    assert set(script.asked()) >= LOOK_UPS
+
+
+async def test_config_maps_and_secrets_of_a_stored_set_are_not_looked_up():
+    script = Script()
+    old, new = (stored(reading(volumes=[{"name": "v", "secret": {"secretName": name}}])) for name in ("a", "b"))
+    for js in (old, new):
+        js["spec"]["suspend"] = True
+    await checks(script, looks_up=(CONFIG_MAPS, SECRETS)).update(old, new, (), GATES, namespace="default")
+    assert not LOOK_UPS & set(script.asked())
+    assert script.asked().count("create jobs") == 1
+
+
+async def test_many_secrets_do_not_keep_other_names_from_being_looked_up():
+    secrets = [{"name": f"v{i}", "secret": {"secretName": f"s{i}"}} for i in range(9)]
+    server = Cluster()
+    found = await create(server, jobset(rjob("a", pod={"volumes": secrets}), rjob("b", pod=CLASS)), looks_up=(SECRETS,))
+    assert server.asked_for == ["high"]
+    assert server.asked().count("get secrets") == PER_REVIEW * 3 // 8 - 1
+    assert [error.rule for error in found].count(INCOMPLETE) == 1
+
+
+async def test_a_secret_of_many_sets_costs_one_question():
+    script = Script()
+    asking = checks(script, looks_up=(SECRETS,))
+    sets = [stored({**BOTH, "metadata": {"name": f"train-{i}"}}) for i in range(40)]
+    await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in sets))
+    assert script.asked().count("get secrets") == 1
 
 
 @pytest.mark.parametrize(
@@ -194,7 +250,8 @@ async def test_the_manager_does_not_look_into_config_maps_and_secrets(js: JSON):
 async def test_what_is_optional_is_not_missing(js: JSON):
     script = Script()
     await create(script, js, own_rights=True)
-    assert not {"get configmaps", "get secrets"} & set(script.asked())
+    await create(script, js, looks_up=(CONFIG_MAPS, SECRETS))
+    assert not LOOK_UPS & set(script.asked())
 
 
 async def test_who_may_not_look_it_up_is_told_nothing():

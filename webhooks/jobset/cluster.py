@@ -23,7 +23,7 @@ device of the nodes that has nearly the name which the author wrote (`cluster_no
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from api.features import FeatureGates
@@ -38,7 +38,7 @@ from api.semantic import differences
 from api.validation import dns1035_label
 from kube.client import Client
 from kube.errors import NotFound
-from kube.resources import PERSISTENT_VOLUME_CLAIMS
+from kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, Resource
 from webhooks.jobset.cluster_children import child_jobs, created_by_us, identified
 from webhooks.jobset.cluster_claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster_decode import Parts
@@ -79,18 +79,21 @@ class ClusterChecks:
         dry_run: bool = True,
         budget: float = 3.0,
         own_rights: bool = False,
+        looks_up: Collection[Resource] = (),
         per_review: int = PER_REVIEW,
     ) -> None:
         """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims.
 
         `own_rights`: the client has the rights of the JobSets' author, who may therefore hear what is in an object that
-        is in the way. `per_review`: requests about one JobSet at most; half of them may be about claims that exist,
+        is in the way, and which ConfigMaps and Secrets are missing. `looks_up`: which of these two are looked up with
+        other rights. `per_review`: requests about one JobSet at most; half of them may be about claims that exist,
         three eighths about quotas, nodes and what its pods need by name, so that some are left for its Jobs.
         """
         self._scheduling = SchedulingApi()
         self._dry_run = dry_run
         self._budget = budget
         self._own_rights = own_rights
+        self._looks_up = (CONFIG_MAPS, SECRETS) if own_rights else looks_up
         self._per_review = per_review
         self._questions = Questions(client, per_review)
         self._dry_runs = DryRuns(budget, own_rights=own_rights)
@@ -168,7 +171,7 @@ class ClusterChecks:
         is_stored: bool = False,
     ) -> Request:
         deadline, ours = asyncio.get_running_loop().time() + self._budget, created_by_us(read.js, known)
-        needs = () if is_stored else tuple(needs_of(read, own_rights=self._own_rights))
+        needs = () if is_stored else tuple(needs_of(read, self._looks_up))
         return Request(client, raw, identified(read.js, namespace), deadline, ours, is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:

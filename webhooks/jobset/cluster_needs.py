@@ -2,12 +2,14 @@
 
 Without it each pod is refused or waits, and no status says so. It may be created later: a warning. Names are looked up
 on create only, with one small request for each; answers are kept for a while. Nobody is told about what the client has
-no right to look up. ConfigMaps and Secrets are looked up with the rights of the JobSet's author alone: only their
-users should be able to read them.
+no right to look up. ConfigMaps and Secrets are looked up only for who asks for it: only their users should be able to
+read them. Of everything the metadata alone is sent, so that no data of a Secret is ever here.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -19,6 +21,7 @@ from api.meta import JSON
 from api.validation import dns1123_subdomain, qualified_name
 from kube.client import Client
 from kube.errors import Forbidden, NotFound
+from kube.options import METADATA
 from kube.resources import (
     CONFIG_MAPS,
     NODES,
@@ -32,7 +35,7 @@ from kube.resources import (
 )
 from webhooks.jobset.cluster_claims import Claim, claims_of
 from webhooks.jobset.cluster_lookups import Lookups
-from webhooks.jobset.cluster_references import references
+from webhooks.jobset.cluster_references import Place, references
 from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.subject import Entry, Subject
@@ -103,7 +106,7 @@ RESOURCES = {
     TOPOLOGY: NODES,
 }
 """By rule what is looked up; nodes by label, everything else by name."""
-_OF_AUTHORS = {CONFIG_MAPS: CONFIG_MAP, SECRETS: SECRET}
+_REFERENCES = {CONFIG_MAPS: CONFIG_MAP, SECRETS: SECRET}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +118,15 @@ class Need:
     paths: tuple[Path, ...]
 
 
-def needs_of(js: Subject, *, own_rights: bool) -> list[Need]:
+def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
     """What the pods of a JobSet need, each name once, without invalid names: these are refused elsewhere.
 
-    `own_rights`: it is looked up with the rights of the JobSet's author.
+    `looks_up`: of ConfigMaps and Secrets, those that are wanted. They are the last.
     """
     found: dict[tuple[Rule, str], dict[Path, None]] = {}
-    for entry in js.entries:
-        for rule, name, path in _of_entry(js, entry, own_rights=own_rights) if entry.rjob.replicas else ():
+    entries = [entry for entry in js.entries if entry.rjob.replicas]
+    for of_all in (partial(_of_entry, js), partial(_of_references, looks_up)):
+        for rule, name, path in chain.from_iterable(map(of_all, entries)):
             found.setdefault((rule, name), {})[path] = None
     for claim in claims_of(js.js):
         found.pop((CLAIM, claim.name), None)  # the controller creates it
@@ -139,20 +143,27 @@ def classes_of(claims: Iterable[Claim]) -> list[Need]:
     return [Need(STORAGE_CLASS, name, tuple(paths)) for name, paths in found.items()]
 
 
-def _of_entry(js: Subject, entry: Entry, *, own_rights: bool) -> Iterator[tuple[Rule, str, Path]]:
-    path = entry.pod_path.at("spec")
-    found = list(_of_pod(entry.rjob.pod_spec))
-    if own_rights:
-        found += [(_OF_AUTHORS[kind], name, place) for kind, name, place in references(entry.rjob.pod_spec)]
-    for rule, name, place in found:
-        if isinstance(name, str) and name and not dns1123_subdomain(name):
-            yield rule, name, path.at(*place)
+def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
+    yield from _named(entry, _of_pod(entry.rjob.pod_spec))
     topology = by_affinity(js, entry)
     if topology is not None and not qualified_name(topology):
         yield TOPOLOGY, topology, _level(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
 
 
-def _of_pod(pod: JSON) -> Iterator[tuple[Rule, Any, tuple[str | int, ...]]]:
+def _of_references(looks_up: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
+    found = references(entry.rjob.pod_spec) if looks_up else ()
+    return _named(entry, ((_REFERENCES[kind], name, place) for kind, name, place in found if kind in looks_up))
+
+
+def _named(entry: Entry, found: Iterable[tuple[Rule, Any, Place]]) -> Iterator[tuple[Rule, str, Path]]:
+    """What may be names, with their places in the JobSet."""
+    path = entry.pod_path.at("spec")
+    for rule, name, place in found:
+        if isinstance(name, str) and name and not dns1123_subdomain(name):
+            yield rule, name, path.at(*place)
+
+
+def _of_pod(pod: JSON) -> Iterator[tuple[Rule, Any, Place]]:
     """Names in a pod's spec, whatever they are, with their places in it."""
     for rule, field in ((PRIORITY_CLASS, "priorityClassName"), (RUNTIME_CLASS, "runtimeClassName")):
         yield rule, pod.get(field), (field,)
@@ -200,7 +211,10 @@ class Needs:
                     NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget
                 )
                 return bool(page.items)
-            await client.get(resource, need.name, namespace=namespace or None, type=msgspec.Raw, timeout=self._budget)
+            place = namespace or None
+            await client.get(
+                resource, need.name, namespace=place, type=msgspec.Raw, accept=METADATA, timeout=self._budget
+            )
         except NotFound:
             return False
         except Forbidden:

@@ -153,9 +153,14 @@ def _values(schema: Mapping[str, Any]) -> str:
         return f"{whole}, {low} to {high}" if high is not None else f"{whole}, from {low}"
     if schema.get("format") == "duration":
         return "duration"
+    items = schema.get("items", {})
+    listed = _values(items) if "enum" in items else "texts"
     return {
-        "boolean": "`true`, `false`", "string": "text", "array": "list of texts", "object": "texts to `true`, `false`"
-    }[kind]  # fmt: skip
+        "boolean": "`true`, `false`",
+        "string": "text",
+        "array": f"list of {listed}",
+        "object": "texts to `true`, `false`",
+    }[kind]
 
 
 def _cell(words: str) -> str:

@@ -76,15 +76,16 @@ run (`dryRun=All`), with the manager's rights. It compares existing claims with 
 update, it sends the templates that change while the JobSet is suspended. For a set with `spec.scheduling` it asks the
 API server which kinds of `scheduling.k8s.io` it serves, at most once in {FRESH:g} s. On create, it checks that the
 PriorityClasses of the pods exist, and that a node has the label of exclusive placement: for each name at most once in
-{FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing. For a set whose pods request resources,
-it reads the quotas of the namespace, and what the nodes offer: at most once in {NODES_KEPT_FOR:g} s, with at most
-{MOST_PAGES} requests for {PAGE} nodes each. All of this takes at most `childDryRun.budget` (3 s).
+{FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing. With `childDryRun.lookUp` the same goes for the
+ConfigMaps and Secrets that the pods name ([rights](security.md#configmaps-and-secrets)). For a set whose pods request
+resources, it reads the quotas of the namespace, and what the nodes offer: at most once in {NODES_KEPT_FOR:g} s, with at
+most {MOST_PAGES} requests for {PAGE} nodes each. All of this takes at most `childDryRun.budget` (3 s).
 `childDryRun.enable: false` switches it off.
 
-At most {PER_REVIEW} requests are sent about one JobSet, at most half of them about claims that exist and a quarter
-about names that its pods need, and about {REVIEWS} JobSets at once. They count against `clientConnection`, too. A
-JobSet that has to wait for more than {TURN_TIMEOUT:g} s is answered without what the cluster says; it gets the warning
-`dry-run-incomplete`, and so does one with more objects than requests.
+At most {PER_REVIEW} requests are sent about one JobSet, at most half of them about claims that exist and three eighths
+about quotas, nodes and names that its pods need, and about {REVIEWS} JobSets at once. They count against
+`clientConnection`, too. A JobSet that has to wait for more than {TURN_TIMEOUT:g} s is answered without what the cluster
+says; it gets the warning `dry-run-incomplete`, and so does one with more objects than requests.
 
 Everything is asked in the namespace of the request, to which the API server has authorized the author of the JobSet.
 The author may have no right to read what is there. So an answer never quotes an object of the cluster: it says that

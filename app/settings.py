@@ -29,6 +29,7 @@ from app.durations import Duration, duration_text
 from app.settings_faults import GateFaultsError, again, faults
 from certs.tls import check_options
 from httpserver.address import BindError, parse_bind_address
+from kube.resources import CONFIG_MAPS, SECRETS
 from webhooks.jobset.subject import DEFAULT_LIMITS
 
 API_VERSION = "config.jobset.x-k8s.io/v1alpha1"
@@ -51,7 +52,11 @@ def _listens(text: str) -> str:
 
 
 BindAddress = Annotated[str, AfterValidator(_listens)]
-Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)]
+_as_tuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
+Texts = Annotated[tuple[str, ...], _as_tuple]
+LookUp = Literal["ConfigMaps", "Secrets"]
+LOOK_UPS = {"ConfigMaps": CONFIG_MAPS, "Secrets": SECRETS}
+"""What each value of childDryRun.lookUp stands for."""
 
 
 class _Section(BaseModel):
@@ -239,6 +244,9 @@ class DryRunSettings(_Section):
     """False: only existing volume claims are read."""
     budget: Duration = Field(3.0, examples=["3s"])
     """Time for all questions about one JobSet, those about existing volume claims included; at most 8s."""
+    look_up: Annotated[tuple[LookUp, ...], _as_tuple] = Field((), examples=[["ConfigMaps", "Secrets"]])
+    """What is looked up in the namespace of a new JobSet, too, so that admission warns of what its pods name and does
+    not exist. Each needs a right of its own (docs/security.md#configmaps-and-secrets)."""
 
     @field_validator("budget")
     @classmethod

@@ -5,10 +5,12 @@ commands take the same objects as Python values. Only the refresh of the embedde
 """
 
 from manifests.access import (
+    config_map_rbac_objects,
     policy_api_server_rbac_objects,
     policy_rbac_objects,
     policy_report_rbac_objects,
     rbac_objects,
+    secret_rbac_objects,
 )
 from manifests.admission import webhook_configurations
 from manifests.definition import crd
@@ -21,6 +23,7 @@ __all__ = [
     "NAMESPACE",
     "SERVICE_ACCOUNT",
     "PodAdmission",
+    "config_map_rbac_objects",
     "crd",
     "install_objects",
     "pod_policies",
@@ -29,5 +32,6 @@ __all__ = [
     "policy_rbac_objects",
     "policy_report_rbac_objects",
     "rbac_objects",
+    "secret_rbac_objects",
     "webhook_configurations",
 ]

@@ -1,6 +1,7 @@
 """RBAC of the manager, verb by verb. docs/security.md says for each what it is needed for; a test compares.
 
-No wildcards, no creation of pods, and of Secrets and webhook configurations only its own, by name. What the test suite
+No wildcards, no creation of pods, and of Secrets and webhook configurations only its own, by name, but for what is
+installed apart to look up Secrets. What the test suite
 asks of API servers is compared with these rules: a right that nothing uses fails `make rights`.
 """
 
@@ -137,6 +138,16 @@ def policy_api_server_rbac_objects() -> list[Object]:
     kinds += " validatingadmissionpolicies validatingadmissionpolicybindings"
     rules = [_rule("admissionregistration.k8s.io", kinds, ["create", "delete", "list", "patch"])]
     return _grant("ClusterRole", "policy-in-api-server", rules)
+
+
+def config_map_rbac_objects() -> list[Object]:
+    """What the manager needs to look up the ConfigMaps that pods name (`childDryRun.lookUp: [ConfigMaps]`)."""
+    return _grant("ClusterRole", "look-up-config-maps", [_rule("", "configmaps", ["get"])])
+
+
+def secret_rbac_objects() -> list[Object]:
+    """The same for Secrets. RBAC knows no right to metadata alone, so who has this can read each Secret by its name."""
+    return _grant("ClusterRole", "look-up-secrets", [_rule("", "secrets", ["get"])])
 
 
 def rbac_objects() -> list[Object]:

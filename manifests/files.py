@@ -13,10 +13,12 @@ from api.jobset_policy import types as policy
 from api.jobset_policy.exception_types import EXCEPTION_PLURAL
 from api.keys import GROUP, PLURAL
 from manifests.access import (
+    config_map_rbac_objects,
     policy_api_server_rbac_objects,
     policy_rbac_objects,
     policy_report_rbac_objects,
     rbac_objects,
+    secret_rbac_objects,
 )
 from manifests.admission import policy_webhook_configurations, webhook_configurations
 from manifests.alerts import prometheus_rule
@@ -113,12 +115,15 @@ def generated() -> dict[str, str]:
     )
     # Nor this: reports are written only if the manager's configuration says so.
     reports = _folder("policy-reports", {"rbac": policy_report_rbac_objects()})
+    # Nor these: they are rights to read what is not the manager's.
+    references = _folder("references", {"config-maps": config_map_rbac_objects(), "secrets": secret_rbac_objects()})
     # Nor this: it is a right over every request to the API server.
     in_api_server = _folder("policy-in-api-server", {"rbac": policy_api_server_rbac_objects()})
     # Nor this: a cluster without the Prometheus Operator has no such kind.
     alerts = _folder("prometheus", {"alerts": [prometheus_rule()]})
     files["kube-state-metrics/config.yaml"] = _render([state_metrics()])
-    return dict(sorted((files | policies | reports | in_api_server | alerts | _in_api_server()).items()))
+    apart = policies | reports | references | in_api_server | alerts | _in_api_server()
+    return dict(sorted((files | apart).items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from app.engine import engine, policy_schemas
 from app.health import Check, Health, webhook_check
 from app.heap import freeze
 from app.manager.options import Deps, Shared
-from app.settings import Settings
+from app.settings import LOOK_UPS, Settings
 from app.workers import ReportedMetrics, Worker
 from certs.source import CertificateSource
 from controllers.placement.domains import Domains
@@ -118,7 +118,8 @@ async def _app(
 ) -> FastAPI:
     settings = deps.options.settings
     dry_run = settings.child_dry_run
-    cluster = ClusterChecks(deps.client, dry_run=dry_run.enable, budget=dry_run.budget)
+    looks_up = [LOOK_UPS[each] for each in dry_run.look_up]
+    cluster = ClusterChecks(deps.client, dry_run=dry_run.enable, budget=dry_run.budget, looks_up=looks_up)
     form = await term_form(settings.exclusive_placement.terms, lambda: deps.client.raw("/version"))
     # What followers get before the leaders are listed is the gate: no pod has to wait for the caches.
     pods = pod_handlers(Domains(placement, FOLLOWER_WAIT), lambda: form)

@@ -1,16 +1,19 @@
-"""The rights without which no JobSet can be carried out: readiness fails while one is missing, and names it.
+"""The rights that every JobSet, or the configuration, needs: readiness fails while one is missing, and names it.
 
 Missing rights to list show in the caches, which are not filled then.
 """
 
 import asyncio
 import logging
+from collections.abc import Collection
 from typing import NamedTuple
 
 import msgspec
 
 from api.keys import GROUP, PLURAL
 from app.health import Health, fails, passes
+from app.manager.options import Options
+from app.settings import LOOK_UPS, LookUp
 from kube.client import Client
 from kube.errors import KubeError
 from kube.leader import LeaseConfig
@@ -57,6 +60,8 @@ NEEDED = (
 
 APPLY = "kubectl apply --server-side --force-conflicts -k manifests/rbac"
 """For all of them, whoever has changed them."""
+FILES: dict[LookUp, str] = {"ConfigMaps": "config-maps.yaml", "Secrets": "secrets.yaml"}
+"""In manifests/references, of each look-up: what grants it."""
 
 ASK_AGAIN = 10.0
 """Seconds until the rights are asked for again while one is missing."""
@@ -74,13 +79,15 @@ class _Review(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-async def watch_rights(client: Client, health: Health, lease: LeaseConfig | None) -> None:
+async def watch_rights(
+    client: Client, health: Health, lease: LeaseConfig | None, look_ups: Collection[LookUp] = ()
+) -> None:
     """Tell `health` about missing rights until there are none. What it cannot find out counts as granted.
 
-    `lease`: the one of the leader; None where there is no election.
+    `lease`: the one of the leader; None where there is no election. `look_ups`: those of admission.
     """
     said, say_again_at = "", 0.0
-    while fault := await _fault(client, lease):
+    while fault := await _fault(client, lease, look_ups):
         now = asyncio.get_running_loop().time()
         if fault != said or now >= say_again_at:
             log.warning("not ready: %s", fault)
@@ -100,7 +107,19 @@ def lease_rights(lease: LeaseConfig) -> tuple[Right, ...]:
     )
 
 
-async def _fault(client: Client, lease: LeaseConfig | None) -> str:
+def look_ups_of(options: Options) -> Collection[LookUp]:
+    """What admission looks up by `childDryRun.lookUp`."""
+    dry_run = options.settings.child_dry_run
+    return dry_run.look_up if dry_run.enable and options.webhooks else ()
+
+
+def look_up_right(look_up: LookUp) -> Right:
+    """What the ClusterRole of a look-up grants."""
+    resource = LOOK_UPS[look_up]
+    return Right(resource.group, resource.plural, "", "get")
+
+
+async def _fault(client: Client, lease: LeaseConfig | None, look_ups: Collection[LookUp]) -> str:
     """What is missing, and what to do about it; "" for nothing."""
     faults = []
     if missing := await _missing(client, NEEDED):
@@ -110,6 +129,12 @@ async def _fault(client: Client, lease: LeaseConfig | None) -> str:
             f"the manager may not {missing} in namespace {lease.namespace}, so it cannot lead: apply its Role"
             f" jobset-leader-election-role and the RoleBinding there again: {APPLY}"
         )
+    faults += [
+        f"the manager may not {missing}: take {look_up} out of childDryRun.lookUp, or grant the right:"
+        f" kubectl apply --server-side --force-conflicts -f manifests/references/{FILES[look_up]}"
+        for look_up in look_ups
+        if (missing := await _missing(client, (look_up_right(look_up),)))
+    ]
     return "; ".join(faults)
 
 

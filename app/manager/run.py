@@ -20,7 +20,7 @@ from app.manager.endpoints import start_endpoints
 from app.manager.leadership import lead, lease_of
 from app.manager.options import Deps, Options, Shared, StartError
 from app.manager.policies import record_decisions
-from app.manager.rights import watch_rights
+from app.manager.rights import look_ups_of, watch_rights
 from app.manager.supervisor import supervise
 from app.metrics import Metrics
 from app.version import user_agent
@@ -62,7 +62,8 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     if alone:
         deps.supervisor.start(warn_of_old_crd(deps.client), "old CRD")
     if deps.options.controllers:
-        deps.supervisor.start(watch_rights(deps.client, health, lease_of(deps.options)), "rights")
+        options = deps.options
+        deps.supervisor.start(watch_rights(deps.client, health, lease_of(options), look_ups_of(options)), "rights")
     placement = start_placement_watches(deps)
     if deps.options.webhooks:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))

@@ -9,10 +9,12 @@ from typing import Any
 import yaml
 
 from manifests.access import (
+    config_map_rbac_objects,
     policy_api_server_rbac_objects,
     policy_rbac_objects,
     policy_report_rbac_objects,
     rbac_objects,
+    secret_rbac_objects,
 )
 from manifests.admission import PODS, policy_webhook_configurations, webhook_configurations
 from manifests.chart.templates import If, Insert, Raw, Template
@@ -37,7 +39,15 @@ from manifests.workload import CONFIGURATION, manager_objects, webhook_service
 _IN_API_SERVER = "and .Values.jobSetPolicies.enable .Values.jobSetPolicies.inAPIServer"
 _REPORTS = "and .Values.jobSetPolicies.enable .Values.jobSetPolicies.reports"
 CERT_MANAGER = ".Values.certManager.enable"
-_RBAC = (*rbac_objects(), *policy_rbac_objects(), *policy_report_rbac_objects(), *policy_api_server_rbac_objects())
+_CONFIG_MAPS, _SECRETS = ".Values.lookUp.configMaps", ".Values.lookUp.secrets"
+_RBAC = (
+    *rbac_objects(),
+    *config_map_rbac_objects(),
+    *secret_rbac_objects(),
+    *policy_rbac_objects(),
+    *policy_report_rbac_objects(),
+    *policy_api_server_rbac_objects(),
+)
 _RBAC_NAMES = {each["metadata"]["name"] for each in _RBAC}
 _NAMES = {CONFIG_MAP, DEPLOYMENT, METRICS_SERVICE, SERVICE_ACCOUNT, WEBHOOK_SECRET, WEBHOOK_SERVICE, *_RBAC_NAMES}
 _PREFIX = f"{IMAGE_NAME}-"
@@ -88,6 +98,8 @@ def configuration() -> Template:
     gates = {"featureGates": Insert('include "jobset.featureGates" .')}
     config[If("or .Values.featureGates .Values.jobSetPolicies.enable")] = gates
     config[If(_REPORTS)] = {"policies": {"reports": True}}
+    look_up = [If(_CONFIG_MAPS, ("ConfigMaps",)), If(_SECRETS, ("Secrets",))]
+    config[If(f"or {_CONFIG_MAPS} {_SECRETS}")] = {"childDryRun": {"lookUp": look_up}}
     config[If(".Values.tls")] = {"tls": value("tls")}
     return config
 
@@ -221,7 +233,11 @@ def manager() -> list[Any]:
 
 def rbac() -> list[Any]:
     """The service account and its rights."""
-    return [templated(each) for each in rbac_objects()]
+    return [
+        *(templated(each) for each in rbac_objects()),
+        If(_CONFIG_MAPS, tuple(templated(each) for each in config_map_rbac_objects())),
+        If(_SECRETS, tuple(templated(each) for each in secret_rbac_objects())),
+    ]
 
 
 def _kept(definition: Object) -> Object:

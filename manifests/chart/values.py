@@ -150,6 +150,20 @@ VALUES = (
         ours=True,
     ),
     Value(
+        "lookUp.configMaps",
+        False,
+        FLAG,
+        "admission warns of missing ConfigMaps that pods name: `childDryRun.lookUp`, and the right to get them",
+        ours=True,
+    ),
+    Value(
+        "lookUp.secrets",
+        False,
+        FLAG,
+        "the same of Secrets: the manager may then get every Secret, of which it asks for the metadata alone",
+        ours=True,
+    ),
+    Value(
         "jobSetPolicies.enable",
         False,
         FLAG,

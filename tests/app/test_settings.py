@@ -170,6 +170,8 @@ def test_one_fault_hides_no_other(text, faults):
         (HEAD + "internalCertManagement: {webhookServiceName: No_Dns}", "is not a DNS-1035 label"),
         (HEAD + "featureGates: {TLSOptions: false}", "locked to true"),
         (HEAD + "childDryRun: {budget: 9s}", "childDryRun.budget: must be at most 8s, is 9s: the API server waits 10s"),
+        (HEAD + "childDryRun: {lookUp: [Pods]}", "childDryRun.lookUp.0: must be 'ConfigMaps' or 'Secrets' (line 3)"),
+        (HEAD + "childDryRun: {lookUp: Secrets}", "childDryRun.lookUp: must be a list (line 3)"),
         (HEAD + "limits: {jobsPerSet: 0}", "limits.jobsPerSet: "),
         (HEAD + "childDryRun: {budget: 3}", "childDryRun.budget: must be a duration such as 15s"),
         (HEAD + "childDryRun: {enabled: true}", 'childDryRun.enabled: unknown field; did you mean "enable"?'),
@@ -213,6 +215,11 @@ def test_flags_that_are_given_win_and_others_change_nothing():
 def test_the_child_dry_run_can_be_switched_off_and_given_another_budget():
     assert parse(HEAD + "childDryRun: {enable: false}").child_dry_run.enable is False
     assert parse(HEAD + "childDryRun: {budget: 500ms}").child_dry_run.budget == 0.5
+
+
+def test_nothing_more_is_looked_up_unless_it_is_named():
+    assert parse(HEAD).child_dry_run.look_up == ()
+    assert parse(HEAD + "childDryRun: {lookUp: [Secrets]}").child_dry_run.look_up == ("Secrets",)
 
 
 def test_limits_of_jobs_and_pods_of_a_set():

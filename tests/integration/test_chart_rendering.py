@@ -70,6 +70,20 @@ def test_policies_are_those_of_kustomize_with_the_gate_on(helm):
     assert "jobset-system" not in json.dumps(elsewhere)
 
 
+@pytest.mark.parametrize(
+    ("value", "look_up", "file"), [("configMaps", "ConfigMaps", "config-maps"), ("secrets", "Secrets", "secrets")]
+)
+def test_a_look_up_comes_with_its_right_and_its_setting(helm, value, look_up, file):
+    on, off = comparable(helm.objects({"lookUp": {value: True}})), comparable(helm.objects())
+    added = {name: each for name, each in on.items() if name not in off}
+    assert added == comparable(documents(files.ROOT / f"references/{file}.yaml"))
+    config = on["ConfigMap", "jobset-manager-config"]["data"][CONFIG]
+    assert config["childDryRun"] == {"lookUp": [look_up]}
+    given = {"lookUp": {"configMaps": True, "secrets": True}, "managerConfiguration": {"childDryRun": {"budget": "5s"}}}
+    both = comparable(helm.objects(given))["ConfigMap", "jobset-manager-config"]["data"][CONFIG]
+    assert both["childDryRun"] == {"lookUp": ["ConfigMaps", "Secrets"], "budget": "5s"}
+
+
 def test_nothing_that_is_written_at_run_time_is_rendered(helm):
     everything = GO_USER | {"certManager": {"enable": False}, "jobSetPolicies": {"enable": True}}
     text = helm.template(everything)

@@ -20,8 +20,13 @@ import yaml
 from app import local
 from certs.self_signed import self_signed
 from devcluster.cluster import Cluster
+from tests.support.admission import GROUPS
 from tests.support.cluster import kubectl, request, wait_for
+from tests.support.dry_run import container, granted, pod
 from tests.support.jobs import JOBSETS, group, manifest
+from tests.support.jobsets import jobset, rjob, stored
+from tests.support.manager import USER
+from tests.support.reviews import review
 
 COMMAND = [sys.executable, "-m", "app", "manager"]
 HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
@@ -178,6 +183,38 @@ def test_webhooks_run_without_the_reconcile_loop_on_given_certificates(
         manager.process.send_signal(signal.SIGINT)
         assert manager.process.wait(15) == 0, manager.tail()
     assert kubectl(jobset_server, "get", "jobs", "-o", "name", namespace=namespace) == ""
+
+
+def test_a_manager_that_looks_up_secrets_is_ready_with_the_right_and_then_warns(
+    jobset_server: Cluster, namespace: str, config: Path
+):
+    certificate, key = self_signed()
+    (config.parent / "tls.crt").write_bytes(certificate)
+    (config.parent / "tls.key").write_bytes(key)
+    body = {**yaml.safe_load(config.read_text()), "childDryRun": {"lookUp": ["Secrets"], "budget": "8s"}}
+    config.write_text(yaml.safe_dump(body))
+    js = stored(jobset(rjob(pod=pod(container(envFrom=[{"secretRef": {"name": "token"}}]))), namespace=namespace))
+    sent = review(js)
+    sent["request"]["namespace"] = namespace
+    manager = start(jobset_server, config, f"--kubeconfig={jobset_server.kubeconfig_for(USER, GROUPS)}")
+    try:
+        fault = "not ready: the manager may not get secrets: take Secrets out of childDryRun.lookUp, or grant the right"
+        wait_for(lambda: fault in manager.log.read_text(), what="the missing right")
+        assert not is_answered(manager.health)
+        with granted(jobset_server, "secrets"):
+            wait_for(lambda: is_answered(manager.health), what="readiness")
+            call = urllib.request.Request(
+                f"https://localhost:{manager.webhook_port}/validate-jobset-x-k8s-io-v1alpha2-jobset",
+                data=json.dumps(sent).encode(),
+                headers={"Content-Type": "application/json"},
+            )
+            tls = ssl.create_default_context(cadata=certificate.decode())
+            with urllib.request.urlopen(call, context=tls, timeout=10) as answer:  # noqa: S310 - https, see above
+                warnings = json.load(answer)["response"]["warnings"]
+            place = "spec.replicatedJobs[0].template.spec.template.spec.containers[0].envFrom[0].secretRef.name"
+            assert warnings == [f"{place}: no Secret token: pods wait for it; create it"]
+    finally:
+        assert local.stop(manager) == 0, manager.tail()
 
 
 def test_with_a_ca_of_clients_only_those_with_a_certificate_are_answered(jobset_server: Cluster, config: Path):

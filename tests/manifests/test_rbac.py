@@ -6,9 +6,24 @@ from pathlib import Path
 import pytest
 
 from app.debug.pages import LEVEL_PATH, Debug
-from manifests import policy_api_server_rbac_objects, policy_rbac_objects, policy_report_rbac_objects, rbac_objects
+from manifests import (
+    config_map_rbac_objects,
+    policy_api_server_rbac_objects,
+    policy_rbac_objects,
+    policy_report_rbac_objects,
+    rbac_objects,
+    secret_rbac_objects,
+)
 
-OBJECTS = [*rbac_objects(), *policy_rbac_objects(), *policy_report_rbac_objects(), *policy_api_server_rbac_objects()]
+DEFAULT = rbac_objects()
+APART = [
+    *config_map_rbac_objects(),
+    *secret_rbac_objects(),
+    *policy_rbac_objects(),
+    *policy_report_rbac_objects(),
+    *policy_api_server_rbac_objects(),
+]
+OBJECTS = [*DEFAULT, *APART]
 BY_NAME = {(o["kind"], o["metadata"]["name"]): o for o in OBJECTS}
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 ROWS = [
@@ -20,10 +35,10 @@ TABLE = {(role, group, resource, name): verbs for role, group, resource, verbs, 
 """(role, group, resource, name it is limited to) -> verbs, as the page has them."""
 
 
-def granted():
+def granted(objects=OBJECTS):
     """The same table as the objects have it."""
     verbs = defaultdict(set)
-    for role in OBJECTS:
+    for role in objects:
         for rule in role.get("rules", []):
             for group in rule.get("apiGroups", []):
                 for resource in rule["resources"]:
@@ -55,7 +70,22 @@ def test_no_wildcards():
 def test_secrets_and_webhook_configurations_only_by_name():
     limited = {"secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
     assert {resource for _, _, resource, name in granted() if name} == limited
-    assert not [key for key in granted() if key[2] in limited and not key[3]]
+    unlimited = {key: verbs for key, verbs in granted().items() if key[2] in limited and not key[3]}
+    assert unlimited == {("jobset-look-up-secrets-role", "", "secrets", ""): {"get"}}
+
+
+def test_by_default_no_config_map_and_no_secret_of_others_can_be_read():
+    assert [key for key in granted(DEFAULT) if key[2] in {"configmaps", "secrets"}] == [
+        ("jobset-manager-secrets-role", "", "secrets", "jobset-webhook-server-cert")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "resource"), [(config_map_rbac_objects, "configmaps"), (secret_rbac_objects, "secrets")]
+)
+def test_who_looks_up_one_kind_may_get_that_kind_and_nothing_else(made, resource):
+    [(key, verbs)] = granted(made()).items()
+    assert (key[1:], verbs) == (("", resource, ""), {"get"})
 
 
 def test_namespaced_rights_are_only_in_the_managers_namespace():
@@ -68,6 +98,8 @@ def test_namespaced_rights_are_only_in_the_managers_namespace():
     [
         ("ClusterRole", "jobset-manager-role"),
         ("ClusterRole", "jobset-proxy-role"),
+        ("ClusterRole", "jobset-look-up-config-maps-role"),
+        ("ClusterRole", "jobset-look-up-secrets-role"),
         ("ClusterRole", "jobset-policy-role"),
         ("ClusterRole", "jobset-policy-report-role"),
         ("Role", "jobset-leader-election-role"),

@@ -47,6 +47,21 @@ def test_another_secret_than_the_own_is_a_difference():
     assert rights.differences(ALL | {theirs}) == ["asked for and not granted: get secrets theirs"]
 
 
+def test_to_look_up_any_secret_is_asked_for_where_it_is_permitted(tmp_path):
+    log = tmp_path / "audit.log"
+    lines = [
+        line("get", "secrets", name="theirs"),
+        line("get", "secrets", name="jobset-webhook-server-cert"),
+        line("get", "secrets", name="another", decision="forbid"),
+        line("list", "secrets"),
+    ]
+    log.write_text("".join(f"{text}\n" for text in lines))
+    assert rights.differences(ALL | rights.read(log)) == [
+        "asked for and not granted: get secrets another",
+        "asked for and not granted: list secrets",
+    ]
+
+
 def test_every_right_that_no_request_shows_is_granted():
     assert rights.NOT_ASKED_FOR.keys() <= rights.granted()
 
@@ -55,7 +70,7 @@ def test_a_log_tells_what_the_manager_asked_for(tmp_path):
     log = tmp_path / "audit.log"
     lines = [
         line("patch", "pods", subresource="status", namespace="a", name="p"),
-        line("get", "secrets", name="mine"),
+        line("get", "secrets", name="jobset-webhook-server-cert"),
         line("create", "jobs", apiGroup="batch", decision="forbid"),
         line("delete", "nodes", user="somebody-else"),
         line("delete", "nodes", agent="kubectl/v1.37.1"),
@@ -63,7 +78,7 @@ def test_a_log_tells_what_the_manager_asked_for(tmp_path):
     log.write_text("".join(f"{text}\n" for text in lines))
     assert rights.read(log) == {
         Right("patch", "", "pods/status", ""),
-        Right("get", "", "secrets", "mine"),
+        Right("get", "", "secrets", "jobset-webhook-server-cert"),
         Right("create", "batch", "jobs", ""),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,11 @@ from api.features import FeatureGates
 from api.field import FieldError
 from devcluster.cluster import Cluster
 from kube.client import Client
+from manifests.files import ROOT
+from tests.support.cluster import kubectl, wait_for
 from tests.support.jobsets import JSON, jobset, stored
 from tests.support.kube_client import connected
+from tests.support.manager import USER
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.cluster import ClusterChecks
 
@@ -28,15 +31,30 @@ async def administrator(server: Cluster) -> AsyncIterator[Client]:
         yield client
 
 
+@contextlib.contextmanager
+def granted(server: Cluster, *look_ups: str) -> Iterator[None]:
+    """The manager has the rights in these files of manifests/references."""
+    files = [f"--filename={ROOT / 'references' / name}.yaml" for name in look_ups]
+    kubectl(server, "apply", "--server-side", *files)
+    try:
+        for name in look_ups:
+            asks = ("auth", "can-i", "get", name.replace("-", ""), "--all-namespaces", "--as", USER)
+            wait_for(lambda asks=asks: "yes" in kubectl(server, *asks, check=False), what=f"the right to {name}")
+        yield
+    finally:
+        kubectl(server, "delete", *files)
+
+
 async def ask(kubeconfig: Path, ns: str, *rjobs: JSON, **spec: Any) -> list[FieldError]:
     """Findings about a new JobSet `train`."""
     return await ask_about(kubeconfig, jobset(*rjobs, namespace=ns, **spec))
 
 
-async def ask_about(kubeconfig: Path, js: JSON) -> list[FieldError]:
+async def ask_about(kubeconfig: Path, js: JSON, **options: Any) -> list[FieldError]:
     namespace = js["metadata"].get("namespace", "default")
     async with connected(kubeconfig) as (client, _):
-        return await ClusterChecks(client, budget=BUDGET).create(stored(js), (), GATES, namespace=namespace)
+        checks = ClusterChecks(client, budget=BUDGET, **options)
+        return await checks.create(stored(js), (), GATES, namespace=namespace)
 
 
 def errors(found: list[FieldError]) -> list[str]:

@@ -15,14 +15,24 @@ from typing import Any, NamedTuple
 
 from api.keys import GROUP, PLURAL
 from devcluster import audit
-from manifests import policy_api_server_rbac_objects, policy_rbac_objects, policy_report_rbac_objects, rbac_objects
+from manifests import (
+    config_map_rbac_objects,
+    policy_api_server_rbac_objects,
+    policy_rbac_objects,
+    policy_report_rbac_objects,
+    rbac_objects,
+    secret_rbac_objects,
+)
 from tests.support.manager import USER
 
 REPORT = Path(__file__).parents[2] / "build" / "rights.json"
 
 
 class Right(NamedTuple):
-    """`group` is "" for the core group. `name` is "" where the roles name no objects of the resource."""
+    """`group` is "" for the core group. `name` is "" where the roles name no objects of the resource.
+
+    A role that names none may be beside others that do; `name` is "" then for what it has permitted.
+    """
 
     verb: str
     group: str
@@ -65,6 +75,8 @@ def granted() -> set[Right]:
     """What the roles bound to the manager's ServiceAccount allow."""
     objects = [
         *rbac_objects(),
+        *config_map_rbac_objects(),
+        *secret_rbac_objects(),
         *policy_rbac_objects(),
         *policy_report_rbac_objects(),
         *policy_api_server_rbac_objects(),
@@ -82,16 +94,25 @@ def granted() -> set[Right]:
     }
 
 
-_NAMED = {(right.group, right.resource) for right in granted() if right.name}
+_GRANTED = granted()
+_NAMED = {(right.group, right.resource) for right in _GRANTED if right.name}
 
 
 def read(log: Path) -> set[Right]:
     """What was asked for with the manager's rights, granted or not. What tests do with kubectl in its name is left out."""
     return {
-        Right(call.verb, call.group, call.resource, call.name if (call.group, call.resource) in _NAMED else "")
+        _asked_for(call)
         for call in audit.calls(log, about=USER)
         if call.user == USER and not call.agent.startswith("kubectl")
     }
+
+
+def _asked_for(call: audit.Call) -> Right:
+    of_all = Right(call.verb, call.group, call.resource, "")
+    named = of_all._replace(name=call.name)
+    if (call.group, call.resource) not in _NAMED:
+        return of_all
+    return of_all if call.permitted and of_all in _GRANTED and named not in _GRANTED else named
 
 
 def differences(asked: Iterable[Right]) -> list[str]:

@@ -77,6 +77,16 @@ featureGates:
 policies:
   reports: true
 {{- end }}
+{{- if or .Values.lookUp.configMaps .Values.lookUp.secrets }}
+childDryRun:
+  lookUp:
+  {{- if .Values.lookUp.configMaps }}
+  - ConfigMaps
+  {{- end }}
+  {{- if .Values.lookUp.secrets }}
+  - Secrets
+  {{- end }}
+{{- end }}
 {{- if .Values.tls }}
 tls:
   {{- toYaml .Values.tls | nindent 2 }}

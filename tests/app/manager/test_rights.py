@@ -5,14 +5,29 @@ import logging
 
 import msgspec
 import pytest
+import yaml
 
+from api.features import FeatureGates
 from app.health import Health
-from app.manager.rights import ASK_AGAIN, LOG_EVERY, NEEDED, lease_rights, watch_rights
+from app.manager.options import Options
+from app.manager.rights import (
+    ASK_AGAIN,
+    FILES,
+    LOG_EVERY,
+    NEEDED,
+    lease_rights,
+    look_up_right,
+    look_ups_of,
+    watch_rights,
+)
+from app.settings import LOOK_UPS, LookUp
+from app.settings_file import parse
 from kube.client import Client
 from kube.errors import TransportError
 from kube.leader import LeaseConfig
 from kube.transport import Request, Response
 from manifests import rbac_objects
+from manifests.files import ROOT
 from tests.support.asgi import post
 from tests.support.memory_api import MemoryApi
 
@@ -22,10 +37,14 @@ LEASE = LeaseConfig(namespace="team", name="lock")
 
 
 class Authorizer(MemoryApi):
-    """Denies the verbs in `denied`, and all of leases in `denied_leases`; answers nothing while it is `silent`."""
+    """Denies the verbs in `denied`, of leases those in `denied_leases`, and all of `denied_resources`.
+
+    It answers nothing while it is `silent`.
+    """
 
     denied: frozenset[str] = frozenset()
     denied_leases: frozenset[str] = frozenset()
+    denied_resources: frozenset[str] = frozenset()
     silent = False
 
     async def send(self, request: Request) -> Response:
@@ -37,6 +56,7 @@ class Authorizer(MemoryApi):
         assert not lease or (asked["namespace"], asked["group"]) == ("team", "coordination.k8s.io")
         assert asked.get("name") == ("lock" if lease and asked["verb"] != "create" else None)
         allowed = asked["verb"] not in (self.denied_leases if lease else self.denied)
+        allowed = allowed and asked["resource"] not in self.denied_resources
         return Response(201, {}, msgspec.json.encode({"status": {"allowed": allowed}}))
 
 
@@ -103,6 +123,61 @@ async def test_rights_that_the_api_server_does_not_tell_are_not_missing() -> Non
     api.silent = True
     await asyncio.wait_for(watch_rights(Client(api), health, LEASE), 120)
     assert await said(health) == "ok"
+
+
+LOOKED_UP: tuple[LookUp, ...] = ("ConfigMaps", "Secrets")
+
+
+async def test_a_look_up_without_its_right_is_named_with_both_remedies() -> None:
+    api, health = Authorizer(), Health()
+    api.denied_resources = frozenset({"configmaps", "secrets"})
+    watching = asyncio.create_task(watch_rights(Client(api), health, LEASE, LOOKED_UP))
+    await asyncio.sleep(1)
+    apply = "kubectl apply --server-side --force-conflicts -f manifests/references/"
+    fault = (
+        "the manager may not get configmaps: take ConfigMaps out of childDryRun.lookUp, or grant the right:"
+        f" {apply}config-maps.yaml; "
+        "the manager may not get secrets: take Secrets out of childDryRun.lookUp, or grant the right:"
+        f" {apply}secrets.yaml"
+    )
+    assert await said(health) == f"[-]rights failed: {fault}\nrights check failed\n"
+    api.denied_resources = frozenset({"configmaps"})
+    await asyncio.sleep(ASK_AGAIN)
+    assert "secrets" not in await said(health)
+    api.denied_resources = frozenset()
+    await asyncio.wait_for(watching, ASK_AGAIN * 2)
+    assert await said(health) == "ok"
+
+
+async def test_without_a_look_up_no_right_to_it_is_needed() -> None:
+    api, health = Authorizer(), Health()
+    api.denied_resources = frozenset({"configmaps", "secrets"})
+    await asyncio.wait_for(watch_rights(Client(api), health, LEASE), 1)
+    assert await said(health) == "ok"
+
+
+@pytest.mark.parametrize(
+    ("section", "webhooks", "needed"),
+    [
+        ("lookUp: [Secrets]", True, ("Secrets",)),
+        ("lookUp: [Secrets]", False, ()),
+        ("lookUp: [Secrets], enable: false", True, ()),
+        ("budget: 3s", True, ()),
+    ],
+)
+def test_look_ups_of_a_manager_are_those_of_its_admission(
+    section: str, webhooks: bool, needed: tuple[str, ...]
+) -> None:
+    settings = parse(f"apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\nchildDryRun: {{{section}}}")
+    assert look_ups_of(Options(settings, FeatureGates(), webhooks=webhooks)) == needed
+
+
+@pytest.mark.parametrize("look_up", LOOKED_UP)
+def test_the_file_that_is_named_grants_the_right(look_up: LookUp) -> None:
+    role, _ = yaml.safe_load_all((ROOT / "references" / FILES[look_up]).read_text())
+    right = look_up_right(look_up)
+    assert role["rules"] == [{"apiGroups": [right.group], "resources": [right.resource], "verbs": [right.verb]}]
+    assert right.resource == LOOK_UPS[look_up].plural
 
 
 def test_the_rights_asked_for_are_granted_by_the_manifests() -> None:

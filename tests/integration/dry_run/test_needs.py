@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from api.keys import EXCLUSIVE_TOPOLOGY
+from kube.options import METADATA
 from kube.resources import (
+    CONFIG_MAPS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     RUNTIME_CLASSES,
+    SECRETS,
     SERVICE_ACCOUNTS,
     STORAGE_CLASSES,
 )
-from tests.support.dry_run import POD, administrator, ask_about, pod, warnings
+from tests.support.dry_run import POD, administrator, ask_about, container, granted, pod, warnings
 from tests.support.jobsets import JSON, jobset, rjob
+from tests.support.kube_client import connected
 from tests.support.scripted_server import DATA, claims
 
 
@@ -63,6 +67,28 @@ async def test_names_in_pods_and_claims_are_reported_until_they_exist(server, ma
         finally:
             await client.delete(RUNTIME_CLASSES, ns)
             await client.delete(STORAGE_CLASSES, ns)
+
+
+async def test_config_maps_and_secrets_are_reported_where_that_is_switched_on(server, manager, ns):
+    env = [{"configMapRef": {"name": "app"}}, {"secretRef": {"name": "token"}}]
+    js = jobset(rjob(pod=pod(container(envFrom=env))), namespace=ns)
+    assert await ask_about(manager, js, looks_up=(CONFIG_MAPS,)) == [], "without the right nothing is said"
+    with granted(server, "config-maps", "secrets"):
+        assert await ask_about(manager, js) == [], "nor with the rights alone"
+        place = f"{POD}.containers[0].envFrom"
+        assert {
+            str(each.path): each.detail for each in await ask_about(manager, js, looks_up=(CONFIG_MAPS, SECRETS))
+        } == {
+            f"{place}[0].configMapRef.name": "no ConfigMap app: pods wait for it",
+            f"{place}[1].secretRef.name": "no Secret token: pods wait for it",
+        }
+        async with administrator(server) as client:
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "app"}}, namespace=ns)
+            await client.create(SECRETS, {"metadata": {"name": "token"}, "data": {"key": "djE="}}, namespace=ns)
+        assert await ask_about(manager, js, looks_up=(CONFIG_MAPS, SECRETS)) == []
+        async with connected(manager) as (client, _):
+            sent = await client.get(SECRETS, "token", namespace=ns, accept=METADATA)
+        assert sorted(sent) == ["apiVersion", "kind", "metadata"]
 
 
 async def test_what_no_node_can_hold_is_reported_until_one_can(server, manager, ns):

@@ -27,7 +27,7 @@ from devcluster import pki, rest
 from devcluster.assets import Sources, locate
 from devcluster.components import ADMIN, CLIENTS, Plan, port_names, write_configs
 from devcluster.errors import DevclusterError, disk_errors, not_up, require_space
-from devcluster.furniture import furnish
+from devcluster.contents import create_contents
 from devcluster.kept import kept_words
 from devcluster.readiness import unready_words
 from devcluster.spec import ClusterSpec, Layout, default_state_root
@@ -131,7 +131,7 @@ def up(
             try:
                 _start_supervisor(layout, owned=owned)
                 _wait_until_ready(layout)
-                furnish(spec, plan.ports["kube-apiserver"], rest.client_tls(layout.pki, "ca", ADMIN))
+                create_contents(spec, plan.ports["kube-apiserver"], rest.client_tls(layout.pki, "ca", ADMIN))
             except BaseException:
                 _stop(layout)
                 raise

@@ -15,7 +15,7 @@ CLASSES_PATH = "/apis/storage.k8s.io/v1/storageclasses"
 VOLUMES_PATH = "/api/v1/persistentvolumes"
 
 
-def furnish(spec: ClusterSpec, port: int, tls: ssl.SSLContext) -> None:
+def create_contents(spec: ClusterSpec, port: int, tls: ssl.SSLContext) -> None:
     """Create the nodes and volumes that the spec asks for, and wait until the nodes are usable."""
     if spec.nodes.count:
         create_nodes(port, tls, spec.nodes)

@@ -26,8 +26,8 @@ from typing import Any
 from devcluster import pki, rest
 from devcluster.assets import Sources, locate
 from devcluster.components import ADMIN, CLIENTS, Plan, port_names, write_configs
-from devcluster.errors import DevclusterError, disk_errors, not_up, require_space
 from devcluster.contents import create_contents
+from devcluster.errors import DevclusterError, disk_errors, not_up, require_space
 from devcluster.kept import kept_words
 from devcluster.readiness import unready_words
 from devcluster.spec import ClusterSpec, Layout, default_state_root

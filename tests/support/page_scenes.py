@@ -190,6 +190,12 @@ def _has_default(reader: Reader) -> bool:
     return "network" in (sets(reader).get("train") or {})["spec"]
 
 
+def granted(reader: Reader) -> None:
+    """The API server knows of the binding: its authorizer follows with a delay."""
+    asked = ("auth", "can-i", "create", "jobsets", "--as=alice")
+    wait_for(lambda: "yes" in kubectl(reader.cluster, *asked, namespace=reader.namespace, check=False).split())
+
+
 SCENES: dict[str, Scene] = {
     "docs/break-glass.md": Scene(
         names={"NAME": "train"},
@@ -298,6 +304,7 @@ SCENES: dict[str, Scene] = {
     "docs/reference/configuration.md": Scene(
         prepare=files, steps={"jobset manager --check-config=manager.yaml -o yaml": Step(says="RestartJob: true")}
     ),
+    "docs/rights.md": Scene(steps={"kubectl auth can-i": Step(before=granted, says="yes")}),
     "docs/sizing.md": Scene(steps={"kubectl": Step(says="resource=")}),
     "docs/troubleshooting.md": Scene(
         prepare=training,

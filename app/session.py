@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
@@ -23,6 +24,8 @@ from kube.transport import HttpTransport
 
 TIMEOUT = 15.0
 """Seconds for one request."""
+SILENCE = 5.0
+"""Seconds after which it is said that the API server does not answer."""
 DONE, FAILED, NOT_DONE = 0, 1, 2
 """Exit codes of all commands: done; no, and the message says why; wrong usage, or the cluster lets nobody know."""
 NOT_INSTALLED = (
@@ -82,13 +85,32 @@ async def connected(*, kubeconfig: str = "", context: str = "", namespace: str =
     if namespace:
         checked(namespace)
     credentials = await load(kubeconfig or None, context or None)
-    transport = HttpTransport(credentials, user_agent=user_agent())
+    answered = _Answered()
+    transport = HttpTransport(credentials, user_agent=user_agent(), metrics=answered)
+    waiting = asyncio.create_task(_say_if_silent(answered, credentials.server))
     try:
         yield Session(Client(transport), namespace or credentials.namespace or "default")
     except (Unauthorized, BadRequest, TransportError) as error:
         raise KubeError(told(error, kubeconfig, context)) from error
     finally:
+        waiting.cancel()
         await transport.close()
+
+
+class _Answered(asyncio.Event):
+    """Set by the first answer of the API server, and by the first request that gets none: both are told otherwise."""
+
+    def requested(self, code: str, method: str, host: str) -> None:  # noqa: ARG002 - see RequestMetrics
+        self.set()
+
+
+async def _say_if_silent(answered: asyncio.Event, server: str) -> None:
+    """One line for people who would wait without a word."""
+    try:
+        async with asyncio.timeout(SILENCE):
+            await answered.wait()
+    except TimeoutError:
+        sys.stderr.write(f"jobset: {server} has not answered for {SILENCE:g} s: waiting\n")
 
 
 async def names(session: Session) -> list[str]:

@@ -26,7 +26,8 @@ def not_up(name: str, others: Sequence[str]) -> DevclusterError:
     """The error for a cluster that does not run; `others` are the names of those that do."""
     start = f"start it with `jobset cluster up --name {name}`"
     others_up = f"up are {', '.join(others)}: use --name {others[0]}, or " if others else ""
-    return DevclusterError(f"cluster {name!r} is not up: {others_up}{start}.")
+    elsewhere = "One that was started with --state-dir is found with the same flag only."
+    return DevclusterError(f"cluster {name!r} is not up: {others_up}{start}. {elsewhere}")
 
 
 def disk_full(path: Path, needed: str) -> DevclusterError:

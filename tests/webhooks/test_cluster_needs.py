@@ -38,6 +38,9 @@ class Cluster(Script):
 
     async def send(self, request: Request) -> Response:
         kind, _, name = request.path.removeprefix("/apis/scheduling.k8s.io/v1/").removeprefix("/api/v1/").partition("/")
+        if kind == "priorityclasses" and not name:
+            items = [{"metadata": {"name": name}} for name in self.classes]
+            return Response(200, {}, msgspec.json.encode({"metadata": {}, "items": items}))
         if kind == "priorityclasses":
             self.asked_for.append(name)
             there = name in self.classes
@@ -74,6 +77,8 @@ async def test_a_priority_class_that_does_not_exist():
     text = f"{POD}.spec.priorityClassName: no PriorityClass high: no pod runs; create it"
     assert warning_texts(await asked(Cluster(), jobset(rjob(pod=CLASS)))) == (text,)
     assert await asked(Cluster(classes=("high",)), jobset(rjob(pod=CLASS))) == []
+    meant = warning_texts(await asked(Cluster(classes=("low", "hihg")), jobset(rjob(pod=CLASS))))
+    assert meant == (f"{text}, or did you mean hihg?",)
 
 
 OF_POD = f"{POD}.spec"

@@ -10,18 +10,20 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
+from api.batch import Owned
 from api.field import ErrorType, FieldError, Path, Rule
 from api.jsontree import dig
 from api.keys import EXCLUSIVE_TOPOLOGY
 from api.meta import JSON
+from api.suggest import nearest
 from api.validation import dns1123_subdomain, qualified_name
 from kube.client import Client
-from kube.errors import Forbidden, NotFound
-from kube.options import METADATA
+from kube.errors import Forbidden, KubeError, NotFound
+from kube.options import METADATA, METADATA_LIST
 from kube.resources import (
     CONFIG_MAPS,
     NODES,
@@ -46,11 +48,13 @@ MISSING_FOR = 5.0
 """The same for something that is missing: short, because a reader of the warning may create it and apply again."""
 MOST = 1024
 """Names that are remembered, the latest."""
+MOST_CLASSES = 100
+"""PriorityClasses among which one of nearly the same name is looked for."""
 
 PRIORITY_CLASS = warning(
     "priority-class-missing",
     "no PriorityClass {name}: no pod runs",
-    "create it",
+    "create it{or_meant}",
     kind=ErrorType.NOT_FOUND,
 )
 SERVICE_ACCOUNT = warning(
@@ -184,39 +188,63 @@ def _level(js: Subject, entry: Entry) -> Path:
     return Path() if EXCLUSIVE_TOPOLOGY in js.js.metadata.annotations else entry.pod_path
 
 
+class _Answer(NamedTuple):
+    """Whether something is there, or the client has no right to know; else, the name of what may have been meant."""
+
+    there: bool
+    meant: str = ""
+
+
 class Needs:
     """Looks up needs and remembers the answers. One for a process."""
 
     def __init__(self, budget: float) -> None:
         """`budget`: seconds for one call."""
         self._budget = budget
-        self._known: Lookups[tuple[str, str, str], bool] = Lookups(MOST)
+        self._known: Lookups[tuple[str, str, str], _Answer] = Lookups(MOST)
+        self._classes: Lookups[None, tuple[str, ...]] = Lookups(1)
 
     async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
         """A warning at each place if it is not there; raises when there is no answer."""
         resource = RESOURCES[need.rule]
         place = namespace if resource.namespaced else ""
-        there = await self._known.get(
+        answer = await self._known.get(
             (need.rule.id, place, need.name),
             lambda: self._look(need, resource, place, client),
-            lambda there: FOUND_FOR if there else MISSING_FOR,
+            lambda answer: FOUND_FOR if answer.there else MISSING_FOR,
         )
-        return [] if there else [need.rule.at(path, need.name, name=need.name) for path in need.paths]
+        words = {"name": need.name, "or_meant": f", or did you mean {answer.meant}?" if answer.meant else ""}
+        return [] if answer.there else [need.rule.at(path, need.name, **words) for path in need.paths]
 
-    async def _look(self, need: Need, resource: Resource, namespace: str, client: Client) -> bool:
-        """Whether it is there; also true where the client has no right to know."""
+    async def _look(self, need: Need, resource: Resource, namespace: str, client: Client) -> _Answer:
         try:
             if resource is NODES:
                 page = await client.list(
                     NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget
                 )
-                return bool(page.items)
+                return _Answer(bool(page.items))
             place = namespace or None
             await client.get(
                 resource, need.name, namespace=place, type=msgspec.Raw, accept=METADATA, timeout=self._budget
             )
         except NotFound:
-            return False
+            return _Answer(False, await self._meant(need, client))
         except Forbidden:
             pass
-        return True
+        return _Answer(True)
+
+    async def _meant(self, need: Need, client: Client) -> str:
+        """The PriorityClass of nearly this name: all users of a cluster may know these; of other kinds nothing."""
+        if need.rule is not PRIORITY_CLASS:
+            return ""
+        try:
+            names = await self._classes.get(None, lambda: self._class_names(client), lambda _: MISSING_FOR)
+        except (KubeError, TimeoutError):
+            return ""  # the warning does without
+        return nearest(need.name, names)
+
+    async def _class_names(self, client: Client) -> tuple[str, ...]:
+        page = await client.list(
+            PRIORITY_CLASSES, type=Owned, accept=METADATA_LIST, limit=MOST_CLASSES, timeout=self._budget
+        )
+        return tuple(found.metadata.name for found in page.items or ())

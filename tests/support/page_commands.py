@@ -47,6 +47,10 @@ NOT_RUN = {
     r"uv tool install .*": ("asks a package index", "tests/app/test_wheel.py::def installed"),
     r"pip install .*": ("asks a package index", "tests/clients/test_wheel.py::def wheel"),
     r"cmctl renew .*": ("needs cmctl", "tests/e2e/test_cert_manager.py::def test_"),
+    r"kubectl get jobsets -A -o yaml > jobsets.yaml|kubectl apply -f jobsets.yaml": (
+        "needs a cluster that is lost",
+        "",
+    ),
     r"kubectl port-forward .*": ("needs a kubelet that forwards", ""),
 }
 """Commands that nothing runs: why, and a test of the same in short or in another way ("" for none)."""

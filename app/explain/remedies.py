@@ -207,8 +207,8 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"no PriorityClass with name (\S+) was found"),
         (
-            "have an administrator of the cluster run kubectl create priorityclass {name} --value=0:"
-            f" {_RETRIED}; or use another priorityClassName (kubectl get priorityclass): {{again}}"
+            "kubectl get priorityclass lists those there are; to use one of them, {again}; or have an administrator of"
+            f" the cluster run kubectl create priorityclass {{name}} --value=0: {_RETRIED}"
         ),
     ),
     (

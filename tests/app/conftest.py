@@ -57,7 +57,7 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Cluster]:
         cluster = Cluster(*objects)
 
         async def load(*_: object) -> SimpleNamespace:
-            return SimpleNamespace(namespace="team-a")
+            return SimpleNamespace(namespace="team-a", server="https://cluster")
 
         monkeypatch.setattr(session, "load", load)
         monkeypatch.setattr(session, "HttpTransport", lambda *_, **__: cluster)

@@ -57,8 +57,8 @@ NOT_RUN = {
 
 HELM = r"helm .*"
 INSTALLS = (
-    r"mkdir jobset .*|kubectl apply --server-side -k .*|kubectl label namespace jobset-system .*|kubectl rollout .*"
-    r"|sleep 30|until .*|kubectl delete -k .*"
+    r"mkdir jobset .*|kubectl apply --server-side (-k|-f manifests/references/).*"
+    r"|kubectl label namespace jobset-system .*|kubectl rollout .*|sleep 30|until .*|kubectl delete -k .*"
 )
 """Commands of installation, for `tests/integration/test_page_installs.py`."""
 

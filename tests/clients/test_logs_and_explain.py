@@ -113,7 +113,7 @@ def test_a_container_that_there_is_not_is_answered_with_those_that_there_are():
         return str(play(logs(container=container), [said(a_set()), listed(pod(0))]).error)
 
     assert refusal("other").endswith('no container other in its pods; there are: "main"')
-    assert refusal("mian").endswith('no container mian in its pods; did you mean "main"? there are: "main"')
+    assert refusal("mainn").endswith('no container mainn in its pods; did you mean "main"? there are: "main"')
 
 
 def test_a_large_set_gives_a_bounded_number_of_logs():

@@ -83,13 +83,13 @@ def test_unknown_fields_of_templates_are_named_with_what_was_likely_meant():
     pod = "spec.replicatedJobs[0].template.spec.template.spec"
     message = (
         'JobSet in version "v1alpha2" cannot be handled as a JobSet: strict decoding error: '
-        f'unknown field "{pod}.contaners", unknown field "{pod}.backoffLimit", unknown field "{pod}.zzz"'
+        f'unknown field "{pod}.containerz", unknown field "{pod}.backoffLimit", unknown field "{pod}.zzz"'
     )
     error = play(operations.create(NAMED, "team-a", dry_run=False), [status(400, "BadRequest", message)]).error
     assert isinstance(error, errors.InvalidError)
     assert (error.status, error.reason) == (400, "BadRequest")
     assert error.causes == (
-        f'{pod}.contaners: unknown field "contaners"; did you mean "containers"?',
+        f'{pod}.containerz: unknown field "containerz"; did you mean "containers"?',
         f'{pod}.backoffLimit: there is no field "backoffLimit" here, but in another part: move it',
         f'{pod}.zzz: unknown field "zzz"; remove it',
     )
@@ -154,7 +154,7 @@ def test_a_refusal_says_why_and_what_to_do(answer: Answer, kind: type[Exception]
 
 def test_a_name_that_there_is_not_is_answered_with_those_that_there_are():
     others = [{"metadata": {"name": name}} for name in ("train", "eval")]
-    played = play(operations.get("trian", "team-a"), [GONE, listed(*others)])
+    played = play(operations.get("trainn", "team-a"), [GONE, listed(*others)])
     assert type(played.error) is errors.NotFoundError
     assert str(played.error).endswith('; did you mean "train"? there are: "eval", "train"')
     assert played.calls[1].query == (("limit", "100"),)

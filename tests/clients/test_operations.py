@@ -83,13 +83,13 @@ def test_unknown_fields_of_templates_are_named_with_what_was_likely_meant():
     pod = "spec.replicatedJobs[0].template.spec.template.spec"
     message = (
         'JobSet in version "v1alpha2" cannot be handled as a JobSet: strict decoding error: '
-        f'unknown field "{pod}.containerz", unknown field "{pod}.backoffLimit", unknown field "{pod}.zzz"'
+        f'unknown field "{pod}.containerss", unknown field "{pod}.backoffLimit", unknown field "{pod}.zzz"'
     )
     error = play(operations.create(NAMED, "team-a", dry_run=False), [status(400, "BadRequest", message)]).error
     assert isinstance(error, errors.InvalidError)
     assert (error.status, error.reason) == (400, "BadRequest")
     assert error.causes == (
-        f'{pod}.containerz: unknown field "containerz"; did you mean "containers"?',
+        f'{pod}.containerss: unknown field "containerss"; did you mean "containers"?',
         f'{pod}.backoffLimit: there is no field "backoffLimit" here, but in another part: move it',
         f'{pod}.zzz: unknown field "zzz"; remove it',
     )
@@ -301,7 +301,7 @@ def test_a_wait_ends_when_the_state_will_never_come(answers: list[Answer], words
 
 
 def test_a_wait_for_a_set_that_is_gone_already_is_both_kinds_of_error():
-    error = play(operations.wait("train", "team-a", "completed", None), [GONE]).error
+    error = play(operations.wait("train", "team-a", "completed", None), [GONE, listed()]).error
     assert isinstance(error, errors.NeverError)
     assert isinstance(error, errors.NotFoundError)
     assert error.status == 404

@@ -144,11 +144,14 @@ def gated(case: Case, left: frozenset[str]) -> list[Found]:
 
 
 def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
+    fix = "the controller that the gate is named after has to lift it"
+    if gates == keys.PLACEMENT_GATE:
+        fix = "admission sets this gate where it is needed: remove it from the pod template in a new JobSet"
     return Finding(
         level=Level.WAITS,
         cause="gated",
         what=f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}",
-        fix="the controller that the gate is named after has to lift it",
+        fix=fix,
     )
 
 

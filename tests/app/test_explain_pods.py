@@ -259,6 +259,8 @@ def test_gates_of_others():
     text, body = explanation_of(facts(js, [job], [leader], gated={job["metadata"]["uid"]: 2}, lease=lease()))
     assert causes(body) == ["gated"]
     assert "Job train-workers-0: pod train-workers-0-0 is held back by scheduling gate kueue.x-k8s.io/topology" in text
+    ours = made(leader_of(job, gates=(keys.PLACEMENT_GATE,)))
+    assert "remove it from the pod template in a new" in explanation_of(facts(js, [job], [ours], lease=lease()))[0]
 
 
 def test_pods_of_an_ordinary_job_that_find_no_node():

@@ -4,7 +4,7 @@ from api.features import GATES, STAGES
 from manifests.naming import Object
 
 SECTIONS = {
-    "childDryRun": ("budget", "enable"),
+    "childDryRun": ("budget", "enable", "lookUp"),
     "clientConnection": ("burst", "qps"),
     "exclusivePlacement": ("terms",),
     "health": ("healthProbeBindAddress", "livenessEndpointName", "readinessEndpointName"),

@@ -19,7 +19,6 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from pydantic_core import PydanticSerializationError
 
 from jobset_client import documents, faults, places
 from jobset_client.errors import UnreadableError
@@ -112,7 +111,7 @@ class Model(BaseModel):
         """As the API has it. Raises `UnreadableError`, which names all values of a wrong type."""
         try:
             return self.model_dump(by_alias=True, warnings="error")
-        except PydanticSerializationError:  # something was put into a list or a dict, where nothing checks it
+        except ValueError:  # of pydantic: something was put into a list or a dict, where nothing checks it
             written = self.model_dump(by_alias=True, warnings="none")
         try:
             return type(self).model_validate(written, context=_KEEP).model_dump(by_alias=True)

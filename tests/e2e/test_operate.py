@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 from app.operate import change, logs, restart, wait
 from tests.support.jobs import Sets, group, manifest
@@ -36,7 +37,7 @@ def test_a_set_is_suspended_resumed_and_waited_for(sets: Sets):
     sets.apply(manifest(group(replicas=2)))
     assert waited(sets, "ready") == (0, f"JobSet {sets.namespace}/js: ready\n")
     code, text = logged(sets)
-    assert (code, [f"[js-workers-{job}/0 main] has no log" in text for job in (0, 1)]) == (1, [True, True]), text
+    assert (code, re.match(r"\[js-workers-[01]/0 main\] and 1 more have no log", text) is not None) == (1, True), text
     assert changed(sets, suspend=True) == 0
     assert waited(sets, "suspended")[0] == 0
     assert sets.condition("Suspended")["status"] == "True"

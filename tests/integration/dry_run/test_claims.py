@@ -86,5 +86,5 @@ class TestClaims:
         [error] = errors(found)
         assert error.startswith(
             f"{self.TEMPLATE}: Internal error: failed to check for existing PVC data-train: "
-            'User "nobody" cannot get resource "persistentvolumeclaims"'
+            'User "nobody" cannot get persistentvolumeclaims'
         )

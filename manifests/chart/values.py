@@ -32,14 +32,6 @@ class Value:
     ours: bool = field(default=False, kw_only=True)
 
 
-def _if(values: Object, needed: Object) -> Object:
-    """Where these values are so, others are needed."""
-    return {
-        "if": {"properties": values, "required": list(values)},
-        "then": {"properties": needed, "required": list(needed)},
-    }
-
-
 VALUES = (
     Value("nameOverride", "", TEXT, "name of the chart in names and labels"),
     Value(
@@ -214,15 +206,6 @@ VALUES = (
     Value("crds.keep", True, FLAG, "uninstalling keeps the CRD, and with it every JobSet", ours=True),
 )
 
-TOGETHER: Object = {
-    "controller": _if(
-        {"leaderElection": {"properties": {"enable": {"const": False}}, "required": ["enable"]}},
-        {"replicas": {"maximum": 1}},
-    ),
-    "ui": _if({"enable": {"const": True}}, {"proxyImage": {"minLength": 1}}),
-}
-"""By folder: what a value needs of another one there."""
-
 
 def defaults() -> Object:
     """values.yaml as JSON."""
@@ -237,7 +220,10 @@ def defaults() -> Object:
 
 
 def schema() -> Object:
-    """values.schema.json: unknown names are refused, so that a typing error is no silent default."""
+    """values.schema.json: unknown names are refused, so that a typing error is no silent default.
+
+    What a value needs of another one the templates check: there the refusal is in plain words.
+    """
     root: Object = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the jobset chart"}
     root |= {"type": "object", "additionalProperties": False, "properties": {"global": {"type": "object"}}}
     for value in VALUES:
@@ -247,8 +233,6 @@ def schema() -> Object:
             empty = {"type": "object", "additionalProperties": False, "properties": {}}
             node = node["properties"].setdefault(folder, empty)
         node["properties"][name] = {"description": value.about, **value.schema}
-    for folder, needed in TOGETHER.items():
-        root["properties"][folder] |= needed
     return root
 
 

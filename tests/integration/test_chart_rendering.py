@@ -261,7 +261,7 @@ def test_the_page_needs_the_image_of_its_proxy(helm):
         assert done.returncode != 0
         return done.stderr
 
-    assert "/ui/proxyImage" in refused()  # by the schema
+    assert "ui.proxyImage: the image of kube-rbac-proxy" in refused()
     assert "hosts" in refused(**{**PAGE, "hosts": ["a b"]})
 
 

@@ -68,8 +68,8 @@ def test_nothing_is_left_but_the_claims_that_are_to_stay(sets, count):
     for name in names:
         body = LIVES[name.partition("-")[0]]
         sets.apply({**body, "metadata": {**body["metadata"], "name": name}})
-    assert counted(remains(sets.cluster, sets.namespace, paths))["jobsets"] > len(names) / 2
     users = [name for name in names if name.partition("-")[0] in THEIRS]
+    assert counted(remains(sets.cluster, sets.namespace, paths))["jobsets"] >= len(users) > 0, "others may have gone"
     for number, name in enumerate(users):
         wait_for(lambda name=name: arrived(sets, name), timeout=120, what=f"{name} to be deleted")
         options = {**DELETE_OPTIONS, "propagationPolicy": ("Background", "Foreground")[number % 2]}

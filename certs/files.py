@@ -107,7 +107,7 @@ class FileCertificates:
 
 
 def _misnamed(certificate: bytes, key: bytes, hosts: Sequence[str]) -> str:
-    """Whether the certificate names none of the hosts, in words; whom it is signed by does not matter here."""
+    """Whether the certificate names none of the hosts, in words; its issuer does not matter here."""
     answers = [refusal(certificate, key, certificate, host, strict=False) for host in hosts]
     if answers and all("mismatch" in answer for answer in answers):
         return f"does not name {' or '.join(hosts)}"

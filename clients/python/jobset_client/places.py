@@ -10,7 +10,7 @@ from pydantic import BaseModel
 _Place = tuple[str, ...]
 """Names as the API has them, and `*` for the items of a list."""
 _OTHERS = frozenset({"metadata", "status"})
-"""Members of an object whose fields nobody means who writes one elsewhere: metadata is everywhere, status is read."""
+"""Members of an object whose fields are not proposed for a misplaced one: metadata is everywhere, status is read."""
 _TEMPLATE: Mapping[_Place, str] = {
     ("spec",): "parallelism completions completionMode backoffLimit backoffLimitPerIndex podFailurePolicy"
     " podReplacementPolicy",

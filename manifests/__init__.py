@@ -6,6 +6,7 @@ commands take the same objects as Python values. Only the refresh of the embedde
 
 from manifests.access import (
     config_map_rbac_objects,
+    every_rbac_object,
     policy_api_server_rbac_objects,
     policy_rbac_objects,
     policy_report_rbac_objects,
@@ -25,6 +26,7 @@ __all__ = [
     "PodAdmission",
     "config_map_rbac_objects",
     "crd",
+    "every_rbac_object",
     "install_objects",
     "pod_policies",
     "policy_api_server_rbac_objects",

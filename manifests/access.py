@@ -178,3 +178,15 @@ def rbac_objects() -> list[Object]:
         obj(_API, "ClusterRole", "jobset-debugger", namespace=None, rules=debug),
         *_user_roles(),
     ]
+
+
+def every_rbac_object() -> list[Object]:
+    """`rbac_objects`, and after them the rights of all options that need some of their own."""
+    return [
+        *rbac_objects(),
+        *config_map_rbac_objects(),
+        *secret_rbac_objects(),
+        *policy_rbac_objects(),
+        *policy_report_rbac_objects(),
+        *policy_api_server_rbac_objects(),
+    ]

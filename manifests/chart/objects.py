@@ -10,6 +10,7 @@ import yaml
 
 from manifests.access import (
     config_map_rbac_objects,
+    every_rbac_object,
     policy_api_server_rbac_objects,
     policy_rbac_objects,
     policy_report_rbac_objects,
@@ -40,15 +41,7 @@ _IN_API_SERVER = "and .Values.jobSetPolicies.enable .Values.jobSetPolicies.inAPI
 _REPORTS = "and .Values.jobSetPolicies.enable .Values.jobSetPolicies.reports"
 CERT_MANAGER = ".Values.certManager.enable"
 _CONFIG_MAPS, _SECRETS = ".Values.lookUp.configMaps", ".Values.lookUp.secrets"
-_RBAC = (
-    *rbac_objects(),
-    *config_map_rbac_objects(),
-    *secret_rbac_objects(),
-    *policy_rbac_objects(),
-    *policy_report_rbac_objects(),
-    *policy_api_server_rbac_objects(),
-)
-_RBAC_NAMES = {each["metadata"]["name"] for each in _RBAC}
+_RBAC_NAMES = {each["metadata"]["name"] for each in every_rbac_object()}
 _NAMES = {CONFIG_MAP, DEPLOYMENT, METRICS_SERVICE, SERVICE_ACCOUNT, WEBHOOK_SECRET, WEBHOOK_SERVICE, *_RBAC_NAMES}
 _PREFIX = f"{IMAGE_NAME}-"
 METRICS_SECRET = f"{_PREFIX}metrics-server-cert"

@@ -6,24 +6,11 @@ from pathlib import Path
 import pytest
 
 from app.debug.pages import LEVEL_PATH, Debug
-from manifests import (
-    config_map_rbac_objects,
-    policy_api_server_rbac_objects,
-    policy_rbac_objects,
-    policy_report_rbac_objects,
-    rbac_objects,
-    secret_rbac_objects,
-)
+from manifests import config_map_rbac_objects, every_rbac_object, rbac_objects, secret_rbac_objects
 
 DEFAULT = rbac_objects()
-APART = [
-    *config_map_rbac_objects(),
-    *secret_rbac_objects(),
-    *policy_rbac_objects(),
-    *policy_report_rbac_objects(),
-    *policy_api_server_rbac_objects(),
-]
-OBJECTS = [*DEFAULT, *APART]
+OBJECTS = every_rbac_object()
+APART = OBJECTS[len(DEFAULT) :]
 BY_NAME = {(o["kind"], o["metadata"]["name"]): o for o in OBJECTS}
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
 ROWS = [

@@ -15,14 +15,7 @@ from typing import Any, NamedTuple
 
 from api.keys import GROUP, PLURAL
 from devcluster import audit
-from manifests import (
-    config_map_rbac_objects,
-    policy_api_server_rbac_objects,
-    policy_rbac_objects,
-    policy_report_rbac_objects,
-    rbac_objects,
-    secret_rbac_objects,
-)
+from manifests import every_rbac_object
 from tests.support.manager import USER
 
 REPORT = Path(__file__).parents[2] / "build" / "rights.json"
@@ -73,14 +66,7 @@ GRANTED_TO_EVERYBODY = {Right("create", "authorization.k8s.io", "selfsubjectacce
 
 def granted() -> set[Right]:
     """What the roles bound to the manager's ServiceAccount allow."""
-    objects = [
-        *rbac_objects(),
-        *config_map_rbac_objects(),
-        *secret_rbac_objects(),
-        *policy_rbac_objects(),
-        *policy_report_rbac_objects(),
-        *policy_api_server_rbac_objects(),
-    ]
+    objects = every_rbac_object()
     bound = {body["roleRef"]["name"] for body in objects if "roleRef" in body}
     return {
         Right(verb, group, resource, name)

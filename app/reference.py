@@ -75,7 +75,8 @@ On create, the webhook sends the headless Service and one Job for each different
 run (`dryRun=All`), with the manager's rights. It compares existing claims with the fields that their templates set. On
 update, it sends the templates that change while the JobSet is suspended. For a set with `spec.scheduling` it asks the
 API server which kinds of `scheduling.k8s.io` it serves, at most once in {FRESH:g} s. On create, it checks that the
-PriorityClasses of the pods exist, and that a node has the label of exclusive placement: for each name at most once in
+PriorityClasses of the pods exist, and that a node has the labels of the pods' node selectors, of exclusive placement
+and of `spec.scheduling`: for each name at most once in
 {FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing. With `childDryRun.lookUp` the same goes for the
 ConfigMaps and Secrets that the pods name ([rights](security.md#configmaps-and-secrets)). For a set whose pods request
 resources, it reads the quotas of the namespace, and what the nodes offer: at most once in {NODES_KEPT_FOR:g} s, with at

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from api.field import FieldError, Rule
-from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
+from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, QUEUE_NAME
 from kube.errors import TransportError
 from kube.options import METADATA
 from kube.resources import CONFIG_MAPS, SECRETS, Resource
@@ -66,6 +66,11 @@ def exclusive(js: JSON, level: str = "js", **more: str) -> JSON:
     template = js["spec"]["replicatedJobs"][0]["template"]
     holder = {"js": js, "job": template, "pod": template["spec"]["template"]}[level]
     holder["metadata"] = {**holder.get("metadata", {}), "annotations": {EXCLUSIVE_TOPOLOGY: RACK, **more}}
+    return js
+
+
+def labelled(js: JSON, **labels: str) -> JSON:
+    js["metadata"]["labels"] = labels
     return js
 
 
@@ -276,10 +281,41 @@ async def test_a_topology_that_no_node_has(level: str, place: str):
     assert await asked(Cluster(labels=(RACK,)), exclusive(jobset(rjob()), level)) == []
 
 
+SELECTOR = {"nodeSelector": {"pool": "h100", "disk": ""}}
+
+
+async def test_a_node_selector_that_no_node_meets():
+    js = jobset(rjob("a", pod=SELECTOR), rjob("b", pod=SELECTOR))
+    server = Cluster()
+    assert warning_texts(await asked(server, js)) == tuple(
+        f"spec.replicatedJobs[{i}].template.spec.template.spec.nodeSelector: "
+        "no node has the labels disk=,pool=h100: pods wait for one; correct them, or label nodes"
+        for i in range(2)
+    )
+    assert server.asked_for == ["disk=,pool=h100"]
+    assert await asked(Cluster(labels=("disk=,pool=h100",)), js) == []
+
+
+async def test_a_topology_of_a_group_that_no_node_has():
+    constraints = {"schedulingConstraints": {"topology": [{"key": RACK}]}}
+    js = jobset(rjob(), scheduling={"schedulingPolicy": {"gang": {}}, **constraints})
+    text = (
+        "spec.scheduling.schedulingConstraints.topology[0].key: "
+        f"no node has the label {RACK}: the group waits for one; correct it, or label nodes"
+    )
+    assert text in warning_texts(await asked(Cluster(), js))
+    assert text not in warning_texts(await asked(Cluster(labels=(RACK,)), js))
+
+
 @pytest.mark.parametrize(
     "js",
     [
         jobset(rjob()),
+        jobset(rjob(pod={"nodeSelector": None})),
+        jobset(rjob(pod={"nodeSelector": {"a b": "c"}})),
+        jobset(rjob(pod={"nodeSelector": {f"{i}": "v" * 60 for i in range(20)}})),
+        jobset(rjob(replicas=0, pod=SELECTOR)),
+        labelled(jobset(rjob(pod=SELECTOR)), **{QUEUE_NAME: "team"}),
         jobset(rjob(replicas=0, pod=CLASS)),
         jobset(rjob(pod={"priorityClassName": "../nodes"})),
         jobset(rjob(pod=CLASS), managedBy="kueue.x-k8s.io/multikueue"),

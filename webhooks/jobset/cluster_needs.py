@@ -17,10 +17,10 @@ import msgspec
 from api.batch import Owned
 from api.field import ErrorType, FieldError, Path, Rule
 from api.jsontree import dig
-from api.keys import EXCLUSIVE_TOPOLOGY
+from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
 from api.meta import JSON
 from api.suggest import nearest
-from api.validation import dns1123_subdomain, qualified_name
+from api.validation import dns1123_subdomain, label_value, qualified_name
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
 from kube.options import METADATA, METADATA_LIST
@@ -40,6 +40,8 @@ from webhooks.jobset.cluster_lookups import Lookups
 from webhooks.jobset.cluster_references import Place, references
 from webhooks.jobset.cluster_verdict import warning
 from webhooks.jobset.rules.placement import by_affinity
+from webhooks.jobset.rules.scheduling import TOPOLOGY as GROUP_TOPOLOGY_PLACE
+from webhooks.jobset.rules.scheduling import levels
 from webhooks.jobset.subject import Entry, Subject
 
 FOUND_FOR = 60.0
@@ -48,6 +50,8 @@ MISSING_FOR = 5.0
 """The same for something that is missing: short, because a reader of the warning may create it and apply again."""
 MOST = 1024
 """Names that are remembered, the latest."""
+LONGEST_SELECTOR = 1024
+"""Characters of a node selector, so that its question fits into the address of a request."""
 MOST_CLASSES = 100
 """PriorityClasses among which one of nearly the same name is looked for."""
 
@@ -99,6 +103,18 @@ TOPOLOGY = warning(
     "label nodes",
     kind=ErrorType.NOT_FOUND,
 )
+NODE_SELECTOR = warning(
+    "node-selector-missing",
+    "no node has the labels {name}: pods wait for one",
+    "correct them, or label nodes",
+    kind=ErrorType.NOT_FOUND,
+)
+GROUP_TOPOLOGY = warning(
+    "scheduling-topology-no-node",
+    "no node has the label {name}: the group waits for one",
+    "correct it, or label nodes",
+    kind=ErrorType.NOT_FOUND,
+)
 RESOURCES = {
     PRIORITY_CLASS: PRIORITY_CLASSES,
     SERVICE_ACCOUNT: SERVICE_ACCOUNTS,
@@ -108,8 +124,10 @@ RESOURCES = {
     CONFIG_MAP: CONFIG_MAPS,
     SECRET: SECRETS,
     TOPOLOGY: NODES,
+    NODE_SELECTOR: NODES,
+    GROUP_TOPOLOGY: NODES,
 }
-"""By rule what is looked up; nodes by label, everything else by name."""
+"""By rule what is looked up; nodes by labels, everything else by name."""
 _REFERENCES = {CONFIG_MAPS: CONFIG_MAP, SECRETS: SECRET}
 
 
@@ -132,6 +150,10 @@ def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
     for of_all in (partial(_of_entry, js), partial(_of_references, looks_up)):
         for rule, name, path in chain.from_iterable(map(of_all, entries)):
             found.setdefault((rule, name), {})[path] = None
+    for level in levels(js):
+        if level.topology and not qualified_name(level.topology):
+            place = level.path.at(*GROUP_TOPOLOGY_PLACE, 0, "key")
+            found.setdefault((GROUP_TOPOLOGY, level.topology), {})[place] = None
     for claim in claims_of(js.js):
         found.pop((CLAIM, claim.name), None)  # the controller creates it
     return [Need(rule, name, tuple(paths)) for (rule, name), paths in found.items()]
@@ -152,6 +174,17 @@ def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
     topology = by_affinity(js, entry)
     if topology is not None and not qualified_name(topology):
         yield TOPOLOGY, topology, _level(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
+    if QUEUE_NAME not in js.js.metadata.labels and (selector := _node_selector(entry.rjob.pod_spec)):
+        yield NODE_SELECTOR, selector, entry.pod_path.at("spec", "nodeSelector")
+
+
+def _node_selector(pod: JSON) -> str:
+    """The pod's node selector as a label selector; empty without one, or if it is none that a node could meet."""
+    wanted = pod.get("nodeSelector") or {}
+    if any(not isinstance(value, str) or qualified_name(key) or label_value(value) for key, value in wanted.items()):
+        return ""
+    selector = ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+    return selector if len(selector) <= LONGEST_SELECTOR else ""
 
 
 def _of_references(looks_up: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:

@@ -23,11 +23,12 @@ from tests.support.scripted_server import DATA, claims
 
 async def test_a_missing_class_and_a_missing_label_are_reported_until_they_exist(server, manager, ns):
     rack = f"example.com/{ns}"
-    js = jobset(rjob(pod=pod(priorityClassName=ns)), namespace=ns)
+    js = jobset(rjob(pod=pod(priorityClassName=ns, nodeSelector={rack: "a"})), namespace=ns)
     js["metadata"]["annotations"] = {EXCLUSIVE_TOPOLOGY: rack}
     assert {str(found.path): found.detail for found in await ask_about(manager, js)} == {
         f"metadata.annotations[{EXCLUSIVE_TOPOLOGY}]": f"no node has the label {rack}: pods wait for one",
         f"{POD}.priorityClassName": f"no PriorityClass {ns}: no pod runs",
+        f"{POD}.nodeSelector": f"no node has the labels {rack}=a: pods wait for one",
     }
     async with administrator(server) as client:
         await client.create(PRIORITY_CLASSES, {"metadata": {"name": ns}, "value": 1})

@@ -169,7 +169,7 @@ def _level(path: Path, names: tuple[str, ...], of: EntryScheduling | JobScheduli
     return Level(path, names, *rules, of.resource_claims)
 
 
-def _each(subject: Subject) -> Iterator[Level]:
+def levels(subject: Subject) -> Iterator[Level]:
     """Every level once."""
     for number, line in enumerate(lines(subject)):
         yield from line[1 if number else 0 :]
@@ -209,7 +209,7 @@ def _beyond_one_level(subject: Subject) -> Iterator[FieldError]:
 
 def unions(subject: Subject) -> Iterator[FieldError]:
     """The CRD's own rules, said before they hide the rest."""
-    for level in _each(subject):
+    for level in levels(subject):
         if level.policy is not None and (level.policy.basic is None) == (level.policy.gang is None):
             yield _union(subject, POLICY_UNION, level.path.at(POLICY), level.policy.basic is None, ("basic", "gang"))
         if level.mode is not None and (level.mode.single is None) == (level.mode.all is None):
@@ -228,7 +228,7 @@ def _union(subject: Subject, rule: Rule, path: Path, none: bool, names: tuple[st
 
 def words(subject: Subject) -> Iterator[FieldError]:
     """Keys and names."""
-    for level in _each(subject):
+    for level in levels(subject):
         if level.constraints is not None and not level.constraints.topology:
             yield TOPOLOGY_MISSING.at(level.path.at(*TOPOLOGY))
         for k, constraint in enumerate(level.constraints.topology if level.constraints else ()):

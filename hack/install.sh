@@ -1,10 +1,20 @@
 #!/usr/bin/env bash
 # `make install`: applies manifests/install.yaml and waits for the CRD. Says first that webhooks which are off come back,
-# and what to do about fields that somebody else has changed.
+# and what to do about fields that somebody else has changed. IMAGE=name:tag puts another image into it.
 #
 #   hack/install.sh KUBECTL...
 set -euo pipefail
-file=$(dirname "$0")/../manifests/install.yaml
+cd "$(dirname "$0")/.."
+file=manifests/install.yaml
+if [ -n "${IMAGE:-}" ]; then
+    if ! [[ $IMAGE =~ ^[A-Za-z0-9._:/@-]+$ ]]; then
+        echo "make install: '$IMAGE' is no image, and nothing was changed: write IMAGE=registry.example/jobset:v0.1.0" >&2
+        exit 2
+    fi
+    mkdir -p build
+    sed "s|^\( *\)image: jobset:.*|\1image: $IMAGE|" "$file" > build/install.yaml
+    file=build/install.yaml
+fi
 kinds=mutatingwebhookconfigurations,validatingwebhookconfigurations
 off=$("$@" get $kinds -o jsonpath='{.items[*].metadata.annotations.jobset\.x-k8s\.io/webhooks-off}' 2> /dev/null || true)
 if [ -n "$off" ]; then
@@ -15,8 +25,8 @@ if ! answer=$("$@" apply --server-side -f "$file" 2>&1); then
     if [[ $answer == *conflict* ]]; then
         cat >&2 << END
 make install: somebody else has changed what these conflicts name, by hand perhaps; the other objects were applied.
-See what would change:  $* diff --server-side --force-conflicts -f manifests/install.yaml
-Take it back:           $* apply --server-side --force-conflicts -f manifests/install.yaml
+See what would change:  $* diff --server-side --force-conflicts -f $file
+Take it back:           $* apply --server-side --force-conflicts -f $file
 END
     fi
     exit 1

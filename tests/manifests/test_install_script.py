@@ -1,5 +1,6 @@
 """`make install`: what it says of webhooks that are off and of conflicts: hack/install.sh, with a kubectl of its own."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -12,7 +13,7 @@ CONFLICT = (
 
 
 def installed(
-    folder: Path, *, off: str = "", apply: str = "echo applied", fake: str = ""
+    folder: Path, *, off: str = "", apply: str = "echo applied", fake: str = "", image: str = ""
 ) -> subprocess.CompletedProcess[str]:
     kubectl = folder / "kubectl"
     kubectl.write_text(
@@ -21,13 +22,29 @@ def installed(
     )
     kubectl.chmod(0o755)
     command = [ROOT / "hack" / "install.sh", kubectl, "--kubeconfig=/k"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "IMAGE": image})  # noqa: S603 - our own script
 
 
 def test_it_applies_and_waits_for_the_crd(tmp_path: Path):
     done = installed(tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "applied\ncondition met\n", "")
     assert "wait --for=condition=Established" in (tmp_path / "asked").read_text()
+
+
+def test_an_image_of_a_registry_takes_the_place_of_the_local_one(tmp_path: Path):
+    applied = f"while [ $1 != -f ]; do shift; done; cp $2 {tmp_path}/applied"
+    assert installed(tmp_path, apply=applied, image="registry.example:5000/team/jobset:v1").returncode == 0
+    given = (ROOT / "manifests/install.yaml").read_text()
+    assert given.count("image: jobset:v0.1.0\n") == 1
+    wanted = given.replace("image: jobset:v0.1.0\n", "image: registry.example:5000/team/jobset:v1\n")
+    assert (tmp_path / "applied").read_text() == wanted
+
+
+def test_what_is_no_image_changes_nothing(tmp_path: Path):
+    done = installed(tmp_path, image="a b|c")
+    assert done.returncode == 2
+    assert "'a b|c' is no image, and nothing was changed: write IMAGE=registry.example/jobset:v0.1.0" in done.stderr
+    assert not (tmp_path / "asked").exists()
 
 
 def test_a_cluster_of_fake_nodes_is_said_to_run_no_manager(tmp_path: Path):

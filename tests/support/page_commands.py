@@ -42,6 +42,7 @@ NOT_RUN = {
     r"python -m bench\.simulated .*": ("needs a Go manager", SIMULATED),
     r"make image IMAGE=.*": ("needs an image builder", "tests/manifests/test_image_root.py::def test_"),
     r"docker push .*": ("needs a registry", ""),
+    r"make install IMAGE=.*": ("needs a registry", "tests/manifests/test_install_script.py::def test_an_image_of"),
     r"kind .*": ("needs Docker", ""),
     r"docker buildx .*|cosign .*|(IMAGE|SIGNER)=.*": ("needs an image of a release", ""),
     r"uv tool install .*": ("asks a package index", "tests/app/test_wheel.py::def installed"),

@@ -100,6 +100,8 @@ FAULTS = {
         "Invalid value: 1000001: should be less than or equal to 1000000; write 1000000 or a smaller number"),
     "int32": (jobset(rjob(parallelism=2**31)), f"{JOB}.parallelism", INVALID,
         "Invalid value: 2147483648: does not fit into int32; write a number from -2147483648 to 2147483647"),
+    "int32-with-limits": (jobset(rjob(replicas=10**12)), "spec.replicatedJobs[0].replicas", INVALID,
+        "Invalid value: 1000000000000: does not fit into int32; write a number from 0 to 1000000"),
     "int64": (jobset(rjob(job={"activeDeadlineSeconds": -(2**63) - 1})), f"{JOB}.activeDeadlineSeconds", INVALID,
         "Invalid value: -9223372036854775809: does not fit into int64; write a number from -9223372036854775808 to 9223372036854775807"),
     "too-many": (jobset(rjob(dependsOn=[{"name": f"a{i}", "status": "Ready"} for i in range(6)])), "spec.replicatedJobs[0].dependsOn", TOO_MANY,

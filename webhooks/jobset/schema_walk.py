@@ -179,7 +179,8 @@ class Walk:
     def _integer(self, value: float, node: JSON, path: _Parts) -> Any:
         low, high = bounds(node)
         if not low <= value <= high:
-            self._report(words.RANGE.at, path, value, format=node.get("format", "int64"), low=low, high=high)
+            fit = {"low": max(low, node.get("minimum", low)), "high": min(high, node.get("maximum", high))}
+            self._report(words.RANGE.at, path, value, format=node.get("format", "int64"), **fit)
         elif value < node.get("minimum", low):
             self._report(words.MINIMUM.at, path, value, minimum=node["minimum"])
         elif value > node.get("maximum", high):

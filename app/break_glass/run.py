@@ -1,17 +1,15 @@
 """One run of `jobset webhooks`: connect, read both configurations, change them if asked to, write their state."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TextIO
 
-import yaml
-
 from api.meta import JSON
 from app import session
 from app.break_glass.switch import Configuration, State, look, switched_off, switched_on
 from app.check.findings import printable
+from app.output import FORMS, dumped
 from certs.manager import APPLY_AGAIN
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -95,10 +93,8 @@ async def _switch(client: Client, resource: Resource, name: str, wanted: str) ->
 
 def _write(found: Sequence[Configuration], output: str, out: TextIO) -> None:
     body = {"configurations": [{**asdict(each), "state": each.state.value} for each in found]}
-    if output == "json":
-        out.write(json.dumps(body, indent=2) + "\n")
-    elif output == "yaml":
-        yaml.safe_dump(json.loads(json.dumps(body)), out, sort_keys=False, allow_unicode=True)
+    if output in FORMS:
+        out.write(dumped(body, output))
     else:
         for each in found:
             since = f" since {each.since}" if each.since else ""

@@ -1,19 +1,18 @@
 """One run of `jobset certs status`: connect, read what there is, write what is said about it."""
 
 import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TextIO
+from typing import Any, TextIO
 
-import yaml
 from pydantic.alias_generators import to_camel
 
 from api.meta import JSON
 from app import session
 from app.certificates.look import Found, Status, look
 from app.check.findings import printable
+from app.output import FORMS, dumped
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now
@@ -94,15 +93,13 @@ async def _get(client: Client, resource: Resource, name: str, namespace: str | N
 
 def write(status: Status, output: str, out: TextIO) -> None:
     """As a table for people, or with the same facts for programs."""
-    if output == "json":
-        out.write(json.dumps(_camel(asdict(status)), indent=2) + "\n")
-    elif output == "yaml":
-        yaml.safe_dump(_camel(json.loads(json.dumps(asdict(status)))), out, sort_keys=False, allow_unicode=True)
+    if output in FORMS:
+        out.write(dumped(_camel(asdict(status)), output))
     else:
         _table(status, out)
 
 
-def _camel(value: object) -> object:
+def _camel(value: Any) -> Any:
     if isinstance(value, dict):
         return {to_camel(key): _camel(part) for key, part in value.items()}
     return [_camel(part) for part in value] if isinstance(value, list | tuple) else value

@@ -60,7 +60,7 @@ def add_validate(commands: Commands) -> None:
     """Register `validate`."""
     parser = _command(commands, "validate", "check JobSet manifests without creating them", VALIDATE_EXAMPLES)
     add = parser.add_argument
-    add("-o", "--output", choices=("text", "json", "sarif"), default="text", help="default: text")
+    add("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="default: text")
     add("--strict", action="store_true", help="warnings count as faults: exit code 1")
     add("--allow-none", action="store_true", help="files without any JobSet are good: exit code 0")
     server = parser.add_mutually_exclusive_group()

@@ -3,7 +3,6 @@
 The JSON form is an interface: members are added, never renamed. Writes only to what it is given.
 """
 
-import json
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
@@ -245,9 +244,3 @@ def _width(char: str) -> int:
     if unicodedata.combining(char):
         return 0
     return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
-
-
-def write_json(report: Report, out: TextIO) -> None:
-    """For programs, on several lines."""
-    json.dump(report.json(), out, indent=2)
-    out.write("\n")

@@ -6,7 +6,6 @@ cluster that a missing right prevents is a note, and counts for 2 only with --st
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from api.jobset_policy.judged import Namespace
 from api.jsontree import dig
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent, placed
-from app.check.findings import MAX_FINDINGS, Report, counted, name_of, printable, write_json, write_text
+from app.check.findings import MAX_FINDINGS, Report, counted, name_of, printable, write_text
 from app.check.manifest_files import Inputs, Named
 from app.check.policies import (
     DEFAULT,
@@ -35,6 +34,7 @@ from app.check.policies import (
 from app.check.sarif import sarif
 from app.check.shared_services import Services
 from app.check.stored_defaults import without_defaults
+from app.output import FORMS, dumped
 from webhooks.jobset.engine import Findings
 
 if TYPE_CHECKING:
@@ -76,11 +76,10 @@ class Options:
 def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
     """Check, write the report to `out` and problems to `err`; gives the exit code."""
     report = asyncio.run(checked(options))
-    if options.output == "json":
-        write_json(report, out)
+    if options.output in FORMS:
+        out.write(dumped(report.json(), options.output))
     elif options.output == "sarif":
-        json.dump(sarif(report), out, indent=2)
-        out.write("\n")
+        out.write(dumped(sarif(report), "json"))
     else:
         write_text(report.findings, out, color=color, named=report.crowded)
         if report.hidden:

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TextIO
 
-import yaml
-
 from app import session
 from app.check.findings import printable
 from app.explain import show
 from app.explain.gather import gather
 from app.explain.listing import MOST, listing
 from app.explain.reasons import explain
+from app.output import dumped
 from kube.clock import now as wall_clock
 
 ENDED = ("completed", "failed")
@@ -64,7 +63,7 @@ async def _one(options: Options, given: str, out: TextIO) -> int:
             body = show.json_form(explanation, now)
             ended = explanation.state in ENDED
             if options.output != "text":
-                return _Page(_dumped(body, options.output), body, ended)
+                return _Page(dumped(body, options.output), body, ended)
             return _Page("".join(f"{printable(line)}\n" for line in show.text(explanation, now)), body, ended)
 
         await _pages(options, page, out)
@@ -83,7 +82,7 @@ async def _all(options: Options, out: TextIO, err: TextIO) -> int:
             body = {"items": found.bodies}
             table = io.StringIO()
             if options.output != "text":
-                table.write(_dumped(body, options.output))
+                table.write(dumped(body, options.output))
             elif found.bodies:
                 found.write(table, namespaces=options.everywhere)
             else:
@@ -123,9 +122,3 @@ async def _pages(options: Options, page: Callable[[], Awaitable[_Page]], out: Te
 
 def _connected(options: Options) -> AbstractAsyncContextManager[session.Session]:
     return session.connected(kubeconfig=options.kubeconfig, context=options.context, namespace=options.namespace)
-
-
-def _dumped(body: dict[str, Any], output: str) -> str:
-    if output == "json":
-        return f"{json.dumps(body, indent=2)}\n"
-    return str(yaml.safe_dump(body, sort_keys=False, allow_unicode=True, width=2**31 - 1))

@@ -107,12 +107,13 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
 def _add_eval(commands: Commands) -> None:
     parser = _command(commands, "eval", "say what policies decide, and what is wrong with them", EVAL_EXAMPLES)
     add = parser.add_argument
-    add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="JobSets; repeatable")
+    add("files", nargs="*", metavar="FILE|DIR|-", help="JobSets: a file, a directory, or - for standard input")
+    add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="the same; repeatable")
     add("-p", "--policies", action="append", required=True, metavar="FILE|DIR", help="policies, exceptions; repeatable")
     add("-n", "--namespace", default="", metavar="NAME", help="namespace of manifests that name none")
     add_namespace_flags(parser)
     add("--explain", action="store_true", help="show what every rule decides, and the numbers that it compares")
-    add("-o", "--output", choices=("text", "json", "sarif"), default="text", help="default: text")
+    add("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="default: text")
     parser.set_defaults(handler=as_command(_eval))
 
 
@@ -166,8 +167,8 @@ def _eval(parsed: argparse.Namespace) -> int:
     from app.check import validate  # noqa: PLC0415 (imports that other commands need not pay)
 
     options = validate.Options(
-        names=parsed.filename,
-        allow_none=not parsed.filename,
+        names=[*parsed.files, *parsed.filename],
+        allow_none=not (parsed.files or parsed.filename),
         gates=_gates(parsed),
         namespace=parsed.namespace,
         output=parsed.output,

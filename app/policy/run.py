@@ -14,9 +14,9 @@ from app.check.checks import CheckError
 from app.check.findings import Report, counted, located, printable, write_text
 from app.check.policy_kinds import SUITE_KIND
 from app.check.sarif import sarif
+from app.output import FORMS, dumped
 from app.policy.judge import Result, judge
 from app.policy.junit import junit
-from app.policy.output import FORMS, write_object
 from app.policy.suite import Loaded, suites
 
 DIFFERS = 3
@@ -90,7 +90,7 @@ def _write(output: str, report: Report, results: dict[str, list[Result]], out: T
             for suite, each in results.items()
             for result in each
         ]
-        write_object({**report.json(), "tests": tests}, output, out)
+        out.write(dumped({**report.json(), "tests": tests}, output))
     elif output == "sarif":
         json.dump(sarif(report), out, indent=2)
         out.write("\n")

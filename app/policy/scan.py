@@ -21,7 +21,7 @@ from api.jsontree import dig
 from app import session
 from app.check.findings import Report, printable, write_text
 from app.check.policies import Filed, judged_of, load, warn_of_conflicts
-from app.policy.output import FORMS, write_object
+from app.output import FORMS, dumped
 from app.policy.stored import (
     Namespaces,
     NoNamespaceError,
@@ -169,7 +169,7 @@ def _write(found: Found, output: str, out: TextIO) -> None:
     if output in FORMS:
         body = {"jobsets": found.jobsets, "refused": found.refused, "refusedNow": found.refused_now}
         lists = {"counts": counts, "violations": found.shown, "leftOut": found.left_out}
-        write_object({**body, **lists}, output, out)
+        out.write(dumped({**body, **lists}, output))
         return
     if counts:
         where = ("where",) if found.places else ()

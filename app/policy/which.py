@@ -21,7 +21,7 @@ from api.jobset_policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 from api.meta import find
 from app import session
 from app.check.findings import printable
-from app.policy.output import FORMS, write_object
+from app.output import FORMS, dumped
 from app.policy.stored import Namespaces, NoNamespaceError, stored_exceptions, stored_policies, write_table
 from kube.clock import now
 
@@ -66,7 +66,7 @@ async def _which(options: Options, out: TextIO) -> int:
     granted = [_exception(each, named, namespace) for each in exceptions.get(to.namespace, [])]
     if options.output in FORMS:
         body = {"namespace": to.namespace, "policies": bodies, "exceptions": granted, "conflicts": against}
-        write_object(body, options.output, out)
+        out.write(dumped(body, options.output))
         return session.DONE
     _write(to.namespace, bodies, granted, against, out)
     return session.DONE

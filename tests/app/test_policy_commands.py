@@ -103,6 +103,7 @@ class TestEval:
             write(tmp_path / "p.yaml", manifest(match=named, maxJobs={"max": 1})),
         )
         assert run(capsys, "policy", "eval", "-f", files[0], "-p", files[1])[0] == 1
+        assert run(capsys, "policy", "eval", files[0], "-p", files[1])[0] == 1, "a file needs no flag"
 
     def test_a_policy_with_faults_is_explained_and_not_applied(self, tmp_path: Path, capsys: Any):
         good, bad = manifest("good", maxJobs={"max": 20}), manifest("bad", maxJob={"max": 1})

@@ -87,6 +87,12 @@ def test_json_has_the_documented_shape(validate, write):
     assert (negative["value"], negative["path"]) == (-1, "spec.replicatedJobs[0].replicas")
 
 
+def test_yaml_says_the_same_as_json(validate, write):
+    name = write(TYPO)
+    code, out, _ = validate(name, "-o", "yaml")
+    assert (code, yaml.safe_load(out)) == (1, json.loads(validate(name, "-o", "json")[1]))
+
+
 def test_json_lists_problems_too(validate):
     code, out, _ = validate("-f", "none.yaml", "-o", "json")
     assert code == 2

@@ -9,7 +9,7 @@ from api.features import FeatureGates
 from api.field import FieldError, shortened
 from api.jobset_policy.conflicts import conflicts
 from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.exceptions import Standing, shown
+from api.jobset_policy.exceptions import EXPIRED, IN_FORCE, Standing, shown
 from api.jobset_policy.faults import faults
 from api.jobset_policy.status_types import JobSetPolicyExceptionStatus, JobSetPolicyStatus
 from api.jobset_policy.types import JobSetPolicy
@@ -18,13 +18,8 @@ from api.meta import Condition, find, is_true
 READY: Final = "Ready"
 CONFLICTING: Final = "Conflicting"
 IN_API_SERVER: Final = "InAPIServer"
-IN_FORCE: Final = "InForce"
 USED: Final = "Used"
 
-EXPIRED: Final = "Expired"
-"""Reason of an exception that has ended; the action in metrics as well."""
-NOT_ALLOWED: Final = "NotAllowed"
-NO_POLICY: Final = "NoPolicy"
 FIRST_USED: Final = "FirstUsed"
 
 MOST_SAID = 5
@@ -74,12 +69,10 @@ def exception_status(exception: JobSetPolicyException, stands: Standing, at: str
     """The status that an exception has now."""
     status = exception.status
     until = None if stands.until is None else shown(stands.until)
-    if not stands.why_not:
-        reason, message = IN_FORCE, f"it counts until {until}"
-    else:
-        reason = NOT_ALLOWED if stands.policy else NO_POLICY
-        reason, message = EXPIRED if until else reason, stands.why_not
-    conditions = _with(status.conditions, IN_FORCE, not stands.why_not, reason, message, at)
+    message = stands.why_not or f"it counts until {until}"
+    if stands.absent and not stands.why_not:
+        message += f"; the policy has no rule {' or '.join(stands.absent)}"
+    conditions = _with(status.conditions, IN_FORCE, not stands.why_not, stands.reason, message, at)
     if status.first_used is not None:
         conditions = _with(conditions, USED, True, FIRST_USED, f"it was first used at {status.first_used}", at)
     return msgspec.structs.replace(status, conditions=conditions, until=until)

@@ -3,11 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 
+from api.jobset_policy.evaluate import in_force
 from api.jobset_policy.exception_types import JobSetPolicyException
 from api.jobset_policy.judged import Judged, Namespace
 from api.jobset_policy.mismatch import of_namespace
 from api.jobset_policy.types import Exceptions, JobSetPolicy
+
+IN_FORCE: Final = "InForce"
+EXPIRED: Final = "Expired"
+"""Reason of an exception that has ended; the action in metrics as well."""
+NOT_ALLOWED: Final = "NotAllowed"
+NO_POLICY: Final = "NoPolicy"
+NO_RULE: Final = "NoRule"
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -34,12 +43,14 @@ def time_of(text: str) -> datetime | None:
 class Standing:
     """Whether an exception counts at some time. `why_not` says it in words, and is empty if it counts.
 
-    `until`: when it ends, as far as that is known. `policy`: whether there is the one that it names.
+    `until`: when it ends, as far as that is known. `reason`: of the condition InForce. `absent`: rules that it
+    names and its policy does not have.
     """
 
     why_not: str = ""
     until: datetime | None = None
-    policy: bool = True
+    reason: str = IN_FORCE
+    absent: tuple[str, ...] = ()
 
 
 def standing(
@@ -52,17 +63,28 @@ def standing(
     """
     name = exception.spec.policy
     if policy is None:
-        return Standing(f"there is no policy {name}", policy=False)
+        return Standing(f"there is no policy {name}", reason=NO_POLICY)
     allowed = policy.spec.exceptions
     if allowed is None:
-        return Standing(f"policy {name} allows no exceptions")
+        return Standing(f"policy {name} allows no exceptions", reason=NOT_ALLOWED)
     if namespace is not None and not allowed.allowed_namespaces.matches(namespace.labels):
         why = of_namespace(allowed.allowed_namespaces, "exceptions.allowedNamespaces", namespace)
-        return Standing(f"policy {name} allows no exceptions in this namespace: {why}")
+        return Standing(f"policy {name} allows no exceptions in this namespace: {why}", reason=NOT_ALLOWED)
     until = ends_at(exception, allowed, now)
     if until is None:
-        return Standing("expiresAt is no time with a time zone")
-    return Standing("" if now < until else f"it ended at {shown(until)}", until)
+        return Standing("expiresAt is no time with a time zone", reason=NOT_ALLOWED)
+    return _until(exception, policy, until, now)
+
+
+def _until(exception: JobSetPolicyException, policy: JobSetPolicy, until: datetime, now: datetime) -> Standing:
+    """Whether an exception counts now that its policy allows until then."""
+    if now >= until:
+        return Standing(f"it ended at {shown(until)}", until, EXPIRED)
+    demanded = {rule.name for rule, _ in in_force(policy)}
+    absent = tuple(rule for rule in exception.spec.rules if rule not in demanded)
+    if len(absent) == len(exception.spec.rules):
+        return Standing(f"policy {policy.metadata.name} has no rule {' or '.join(absent)}", until, NO_RULE, absent)
+    return Standing("", until, absent=absent)
 
 
 def ends_at(exception: JobSetPolicyException, allowed: Exceptions, now: datetime) -> datetime | None:

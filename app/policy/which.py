@@ -102,6 +102,7 @@ def _exception(
         "policy": exception.spec.policy,
         "rules": list(exception.spec.rules),
         "until": shown(stands.until) if stands.until else None,
+        "absentRules": list(stands.absent),
         "whyNot": stands.why_not,
     }
 
@@ -138,11 +139,16 @@ def _write(
         out.writelines(f"{printable(text)}\n" for text in against)
     if exceptions:
         lines = [
-            (each["name"], each["policy"], ",".join(each["rules"]), each["whyNot"] or f"until {each['until']}")
+            (each["name"], each["policy"], ",".join(each["rules"]), each["whyNot"] or _until(each))
             for each in exceptions
         ]
         out.write("\n")
         write_table([("EXCEPTION", "POLICY", "RULES", "COUNTS"), *lines], out)
+
+
+def _until(exception: Mapping[str, Any]) -> str:
+    absent = " or ".join(exception["absentRules"])
+    return f"until {exception['until']}" + (f"; the policy has no rule {absent}" if absent else "")
 
 
 def _shown(value: Any) -> str:

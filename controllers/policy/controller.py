@@ -11,9 +11,9 @@ from typing import Final, Protocol
 import msgspec
 
 from api.features import FeatureGates
-from api.jobset_policy.conditions import EXPIRED, FIRST_USED, USED, Held, exception_status, happened, policy_status
+from api.jobset_policy.conditions import FIRST_USED, USED, Held, exception_status, happened, policy_status
 from api.jobset_policy.exception_types import EXCEPTION_KIND, JobSetPolicyException
-from api.jobset_policy.exceptions import standing
+from api.jobset_policy.exceptions import EXPIRED, standing
 from api.jobset_policy.judged import Namespace
 from api.jobset_policy.namespaces import KnownNamespace
 from api.jobset_policy.status_types import JobSetPolicyStatus

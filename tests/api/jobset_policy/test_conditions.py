@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,8 +19,8 @@ from tests.support.policies import exception, policy, setting
 
 FIRST, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
 COUNTS = Standing("", datetime(2030, 6, 1, tzinfo=UTC))
-ENDED = Standing("it ended at 2030-06-01T00:00:00Z", datetime(2030, 6, 1, tzinfo=UTC))
-NOWHERE = Standing("policy limits allows no exceptions")
+ENDED = Standing("it ended at 2030-06-01T00:00:00Z", datetime(2030, 6, 1, tzinfo=UTC), "Expired")
+NOWHERE = Standing("policy limits allows no exceptions", reason="NotAllowed")
 GATES = FeatureGates()
 
 
@@ -91,6 +92,8 @@ def test_an_exception_counts_or_ended_or_is_not_allowed():
     assert told(of_exception(gone)) == {"InForce": ("False", "NoPolicy", FIRST)}
     assert (status.conditions[0].message, status.until) == (NOWHERE.why_not, None)
     assert of_exception(COUNTS).until == "2030-06-01T00:00:00Z"
+    some = of_exception(dataclasses.replace(COUNTS, absent=("ttl",)))
+    assert some.conditions[0].message == "it counts until 2030-06-01T00:00:00Z; the policy has no rule ttl"
 
 
 def test_each_thing_happens_to_an_exception_once():

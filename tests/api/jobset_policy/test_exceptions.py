@@ -68,6 +68,10 @@ def test_it_ends_when_it_says_and_no_later_than_the_policy_allows(spec: JSON, cr
 def test_it_counts_only_if_the_policy_allows_it_in_this_namespace():
     ours = read_exception(exception())
     assert standing(ours, None, TEAM, NOW).why_not == "there is no policy limits"
+    absent = standing(read_exception(exception(rules=["ttl", "maxRestarts"])), limits(), TEAM, NOW)
+    assert (absent.why_not, absent.reason) == ("policy limits has no rule ttl or maxRestarts", "NoRule")
+    some = standing(read_exception(exception(rules=["ttl", "maxJobs"])), limits(), TEAM, NOW)
+    assert (some.why_not, some.absent) == ("", ("ttl",))
     silent = read_policy(manifest(maxJobs={"max": 1}))
     assert standing(ours, silent, TEAM, NOW).why_not == "policy limits allows no exceptions"
     for labels, why_not in (

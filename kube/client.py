@@ -272,6 +272,14 @@ class Client:
         request = Request(method="GET", path=path, verb="get", query=query, timeout=idle, break_after=break_after)
         return self.transport.stream(request)
 
+    async def serves(self, group: str) -> bool:
+        """Whether the API server serves a group, in any version."""
+        try:
+            await self.raw(f"/apis/{group}")
+        except NotFound:
+            return False
+        return True
+
     async def served(self, group_version: str) -> frozenset[str]:
         """Plural names of the resources of a `group/version`; none if the API server does not serve it."""
         try:

@@ -262,6 +262,7 @@ class Facts:
     - `webhooks`: whether the mutating webhooks are called, looked up for a set that lacks their defaults.
     - `claims`: of pods that have no node because of them. `storage_classes`: those that there are.
     - `nodes_by_name`: of pods that run and are not ready, and of `ending` and `earlier`; None for one that is gone.
+    - `kueue`: whether Kueue is in the cluster, looked up for a suspended set of a queue.
     - `ends`: events about pods that were ended from outside. Newest first.
     - `groups`: of a set with `spec.scheduling` that has Jobs that are not ready.
     """
@@ -288,6 +289,7 @@ class Facts:
     claims: Mapping[str, SeenClaim | None] = field(default_factory=dict)
     storage_classes: SeenStorageClasses | None = None
     nodes_by_name: Mapping[str, SeenNode | None] = field(default_factory=dict)
+    kueue: bool = True
     ends: tuple[SeenEvent, ...] = ()
     groups: SeenGroups | None = None
     unseen: tuple[str, ...] = ()

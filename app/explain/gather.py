@@ -18,6 +18,7 @@ from api.jobset import JobSet
 from api.meta import Owner, seconds_between
 from api.selectors import of_other_attempts
 from api.topology import NodeMetadata
+from app import kueue
 from app.explain import look_up
 from app.explain.case import unheld
 from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenJob, SeenPod
@@ -69,6 +70,8 @@ class _Gatherer:
         jobs = await self._jobs()
         known: dict[str, Any] = {"now": now, "jobset": self._js, "jobs": jobs}
         known["warnings"] = await self._events(f"regarding.kind={keys.KIND},regarding.name={self._js.metadata.name}")
+        if self._js.suspended and keys.QUEUE_NAME in self._js.metadata.labels:
+            known["kueue"] = await self._client.serves(kueue.GROUP)
         if undefaulted(self._js):
             known["webhooks"] = await look_up.webhooks(self._read)
         if jobs is not None:

@@ -18,6 +18,7 @@ from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, clock
 from app.explain.job_causes import holds_back
 from app.explain.remedies import make_again
 from app.explain.restart_causes import attempt, decisive_container
+from app.kueue import workloads_of
 from controllers.planning import deadline
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
@@ -162,15 +163,14 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
         what = f"{counted(len(ending), 'Job', 'still has', 'still have')} pods that are ending: {names}"
         because = (Finding(level=Level.NOTE, cause="ending", what=what),)
     by_hand = f"jobset resume {js.metadata.name} -n {js.metadata.namespace}"
-    by_queue = (
-        f"Kueue resumes it when queue {queue} admits it: kubectl get workloads -n {js.metadata.namespace} says when"
-    )
+    by_queue = f"Kueue resumes it when queue {queue} admits it: {workloads_of(js)} says when"
+    in_queue = f"; it is in the Kueue queue {queue}" + ("" if case.facts.kueue else ", and there is no Kueue here")
     found = Finding(
         level=Level.WAITS,
         cause="suspended",
-        what="spec.suspend is true: its Jobs run no pods" + (f"; it is in the Kueue queue {queue}" if queue else ""),
+        what="spec.suspend is true: its Jobs run no pods" + (in_queue if queue else ""),
         because=because,
-        fix=by_queue if queue else by_hand,
+        fix=by_queue if queue and case.facts.kueue else by_hand,
         since=condition.last_transition_time if condition and condition.status == "True" else "",
     )
     return [Found(found, state="is suspended", ends=True)]

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from api.jobset import JobSet
-from api.keys import QUEUE_NAME
 from app import session
 from app.check.findings import printable
+from app.operate.queued import refuse_resume, refuse_suspend
 from app.operate.states import ended
 from controllers.resources import JOBSETS
 
@@ -41,8 +41,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                     said = "is suspended already" if options.suspend else "is not suspended: there is nothing to resume"
                     out.write(f"{title}: {said}\n")
                     return session.DONE
-                if not options.suspend:
-                    refuse_queued(js, title)
+                await (refuse_suspend if options.suspend else refuse_resume)(to, js, title)
                 warnings = await write(to, js, suspend=options.suspend)
                 err.writelines(f"jobset {command}: warning: {printable(text)}\n" for text in warnings)
         out.write(f"{title}: {'suspended' if options.suspend else 'resumed'}\n")
@@ -73,13 +72,4 @@ def refuse_ended(js: JobSet) -> None:
         raise session.RefusedError(
             f"JobSet {meta.namespace}/{meta.name} {how}; a JobSet that has ended does not change any more:"
             " delete it and create it again to run it once more"
-        )
-
-
-def refuse_queued(js: JobSet, title: str) -> None:
-    """Raise `RefusedError` where a queue decides when a suspended set runs."""
-    if queue := js.metadata.labels.get(QUEUE_NAME):
-        raise session.RefusedError(
-            f"{title} is in the Kueue queue {queue}, which resumes it when it admits it:"
-            f" kubectl get workloads -n {js.metadata.namespace} says when"
         )

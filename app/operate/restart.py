@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from api.jobset import JobSet
-from api.keys import QUEUE_NAME
 from app import session
 from app.check.findings import printable
-from app.operate.change import refuse_ended, refuse_queued, write
+from app.operate.change import refuse_ended, write
+from app.operate.queued import refuse_restart, refuse_resume
 from app.operate.wait import TIMED_OUT, until
 from controllers.resources import JOBSETS
 
@@ -37,7 +37,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             title = f"JobSet {to.namespace}/{name}"
             async with session.naming(to, name):
                 js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=session.TIMEOUT)
-                _refuse(js, title)
+                await _refuse(to, js, title)
                 warnings = await write(to, js, suspend=True)
                 err.writelines(f"jobset restart: warning: {printable(text)}\n" for text in warnings)
             out.write(f"{title}: suspended; waits until its Jobs are\n")
@@ -65,16 +65,12 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     return session.run("restart", work, err, right="get, list, watch and patch")
 
 
-def _refuse(js: JobSet, title: str) -> None:
+async def _refuse(to: session.Session, js: JobSet, title: str) -> None:
     """Raise `RefusedError` where a restart would change nothing, or somebody else decides when it runs again."""
     refuse_ended(js)
     if js.suspended:
-        refuse_queued(js, title)
+        await refuse_resume(to, js, title)
         raise session.RefusedError(
             f"{title} is suspended: jobset resume {js.metadata.name} -n {js.metadata.namespace} starts its pods"
         )
-    if queue := js.metadata.labels.get(QUEUE_NAME):
-        raise session.RefusedError(
-            f"{title} is in the Kueue queue {queue}, which decides when it runs; delete its pods to start them again:"
-            f" kubectl delete pods -n {js.metadata.namespace} -l jobset.sigs.k8s.io/jobset-name={js.metadata.name}"
-        )
+    await refuse_restart(to, js, title)

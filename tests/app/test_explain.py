@@ -119,6 +119,13 @@ def test_a_suspended_set_and_who_resumes_it(labels: JSON, fix: str):
     assert "(since 14:05:03Z, 12 min)" in text
 
 
+def test_a_queue_without_kueue_resumes_nothing():
+    js = a_set(labels={"kueue.x-k8s.io/queue-name": "gpus"}, suspend=True)
+    text, _ = explanation_of(facts(js, [running(js, 0)], kueue=False))
+    assert "it is in the Kueue queue gpus, and there is no Kueue here" in text
+    assert "to fix: jobset resume train -n team-a" in text
+
+
 def test_a_restart_that_waits_for_all_old_jobs():
     policy = {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"}
     last = {"reason": "DefaultFailurePolicy", "startTime": at(MOMENT)}

@@ -33,6 +33,9 @@ def a_set(*conditions: str, counts: JSON | None = None, ended: str = "", version
     return body
 
 
+KUEUE = {"kind": "APIGroup", "metadata": {"name": "kueue.x-k8s.io"}}
+
+
 def with_queue(body: JSON) -> JSON:
     body["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "gpus"}
     return body
@@ -160,10 +163,39 @@ def test_a_set_that_has_ended_is_not_changed_and_when_is_said(command, connected
     )
 
 
-def test_a_set_of_a_queue_is_resumed_by_the_queue(command, connected):
-    cluster = connected(with_queue(a_set(suspend=True)))
-    code, _, err = command("resume", "train")
-    assert (code, "Kueue queue gpus" in err, len(cluster.asked)) == (1, True, 1)
+MINE = "kubectl get workloads.kueue.x-k8s.io -n team-a -l kueue.x-k8s.io/job-uid=" + a_set()["metadata"]["uid"]
+
+
+def patched(active: str) -> str:
+    return f"""kubectl patch -n team-a $({MINE} -o name) --type=merge -p '{{"spec":{{"active":{active}}}}}'"""
+
+
+@pytest.mark.parametrize(
+    ("name", "suspended", "words"),
+    [
+        ("resume", True, f"resumes it when it admits it: {MINE} says when"),
+        ("restart", True, f"resumes it when it admits it: {MINE} says when"),
+        ("suspend", False, f"would resume it at once. Kueue ends its pods and keeps it suspended: {patched('false')};"),
+        (
+            "restart",
+            False,
+            f"{patched('false')} && jobset wait train -n team-a --for=suspended && {patched('true')}",
+        ),
+    ],
+)
+def test_a_set_of_a_queue_is_left_to_kueue(command, connected, name: str, suspended: bool, words: str):
+    cluster = connected(with_queue(a_set(suspend=suspended)), KUEUE)
+    code, _, err = command(name, "train")
+    assert (code, writes(cluster)) == (1, [])
+    assert "JobSet team-a/train is in the Kueue queue gpus, which " in err
+    assert words in err
+
+
+@pytest.mark.parametrize(("name", "suspended"), [("resume", True), ("suspend", False)])
+def test_a_queue_means_nothing_without_kueue(command, connected, name: str, suspended: bool):
+    cluster = connected(with_queue(a_set(suspend=suspended)))
+    assert command(name, "train")[0] == 0
+    assert len(writes(cluster)) == 1
 
 
 @pytest.mark.parametrize("words", [["restart"], ["suspend"], ["resume"], ["wait", "--for=ready"]])
@@ -233,8 +265,6 @@ def test_a_set_that_is_deleted_in_the_middle_of_a_restart_is_not_resumed(command
     ("body", "words"),
     [
         (a_set(suspend=True), "is suspended: jobset resume train -n team-a starts its pods"),
-        (with_queue(a_set(suspend=True)), "is in the Kueue queue gpus, which resumes it when it admits it"),
-        (with_queue(a_set()), "is in the Kueue queue gpus, which decides when it runs"),
     ],
 )
 def test_what_is_not_restarted(command, connected, body: JSON, words: str):

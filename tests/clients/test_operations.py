@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -338,7 +339,6 @@ def test_suspend_and_resume_write_one_field_of_this_very_set(operation: Any, now
     [
         (operations.suspend("train", "team-a"), a_set(ended="Failed"), "has failed: its end; a JobSet that has ended"),
         (operations.resume("train", "team-a"), a_set(ended="Completed"), "has completed; a JobSet that has ended"),
-        (operations.resume("train", "team-a"), QUEUED, "is in the Kueue queue gpus, which resumes it"),
         (operations.restart("train", "team-a", 9), a_set(ended="Completed"), "has completed; a JobSet that has ended"),
         (operations.restart("train", "team-a", 9), a_set(suspend=True), "is suspended: resume('train')"),
     ],
@@ -348,6 +348,25 @@ def test_what_would_be_in_vain_is_refused_and_not_written(operation: Any, body: 
     assert isinstance(played.error, errors.RefusedError)
     assert words in str(played.error)
     assert len(played.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("operation", "suspended", "words"),
+    [
+        (operations.resume, True, "which resumes it when it admits it"),
+        (operations.suspend, False, "where its Workload has spec.active: false"),
+        (partial(operations.restart, timeout=9), False, "and starts them again with true"),
+    ],
+)
+def test_a_set_of_a_queue_is_left_to_kueue_where_there_is_one(operation: Any, suspended: bool, words: str):
+    body = {**QUEUED, "spec": {**QUEUED["spec"], "suspend": suspended}}
+    played = play(operation("train", "team-a"), [said(body), said({"kind": "APIGroup"})])
+    assert isinstance(played.error, errors.RefusedError)
+    assert "is in the Kueue queue gpus" in str(played.error)
+    assert words in str(played.error)
+    assert [call.path for call in played.calls[1:]] == ["/apis/kueue.x-k8s.io"]
+    without = play(operation("train", "team-a"), [said(body), status(404, "NotFound", "no such group")])
+    assert without.calls[2].method == "PATCH"
 
 
 def test_a_restart_suspends_waits_and_resumes():

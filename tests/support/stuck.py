@@ -115,7 +115,7 @@ def _() -> Facts:
 @stuck(
     "suspended until Kueue admits it",
     "spec.suspend is true: its Jobs run no pods; it is in the Kueue queue gpus",
-    "kubectl get workloads -n team-a",
+    "kubectl get workloads.kueue.x-k8s.io -n team-a -l kueue.x-k8s.io/job-uid=",
 )
 def _() -> Facts:
     return facts(a_set(suspend=True, labels={"kueue.x-k8s.io/queue-name": "gpus"}))

@@ -30,6 +30,8 @@ _OF_THE_SERVER = {
     "resourceVersion", "selfLink", "uid",
 }  # fmt: skip
 """What the API server writes about an object: a JobSet that was read is created again without it."""
+_KUEUE = "/apis/kueue.x-k8s.io"
+_INACTIVE = "spec.active: false"
 _STRICT = (("fieldManager", core.FIELD_MANAGER), ("fieldValidation", "Strict"))
 
 
@@ -184,6 +186,7 @@ def suspend(name: str, namespace: str) -> Operation[JobSet]:
     _refuse_ended(js)
     if js.spec.suspend:
         return js
+    yield from _refuse_queued(js, f"would resume it at once; Kueue ends its pods where its Workload has {_INACTIVE}")
     return (yield from _write(js, suspend=True))
 
 
@@ -193,7 +196,7 @@ def resume(name: str, namespace: str) -> Operation[JobSet]:
     _refuse_ended(js)
     if not js.spec.suspend:
         return js
-    _refuse_queued(js, "resumes it when it admits it")
+    yield from _refuse_queued(js, "resumes it when it admits it")
     return (yield from _write(js, suspend=False))
 
 
@@ -204,7 +207,8 @@ def restart(name: str, namespace: str, timeout: float | None) -> Operation[JobSe
     _refuse_ended(js)
     if js.spec.suspend:
         raise RefusedError(f"{title(js)} is suspended: resume({name!r}) starts its pods")
-    _refuse_queued(js, "decides when it runs; delete its pods to start them again")
+    again = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
+    yield from _refuse_queued(js, f"decides when it runs; {again}")
     suspended = yield from _write(js, suspend=True)
     try:
         yield from until(suspended, "suspended", deadline)
@@ -255,6 +259,13 @@ def _refuse_ended(js: JobSet) -> None:
         )
 
 
-def _refuse_queued(js: JobSet, what: str) -> None:
-    if queue := js.metadata.labels.get(QUEUE_NAME):
-        raise RefusedError(f"{title(js)} is in the Kueue queue {queue}, which {what}")
+def _refuse_queued(js: JobSet, what: str) -> Operation[None]:
+    """Raise `RefusedError` for a JobSet of a queue, where there is Kueue: without it the label has no effect."""
+    queue = js.metadata.labels.get(QUEUE_NAME)
+    if not queue:
+        return
+    try:
+        yield from ask(Call(method="GET", path=_KUEUE, what="look for Kueue"))
+    except NotFoundError:
+        return
+    raise RefusedError(f"{title(js)} is in the Kueue queue {queue}, which {what}")

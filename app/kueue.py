@@ -1,0 +1,13 @@
+"""What the commands know of Kueue: its API, and where it says what it decides. Pure."""
+
+from typing import Final
+
+from api.jobset import JobSet
+
+GROUP: Final = "kueue.x-k8s.io"
+"""Without it in the cluster, the label of a queue has no effect."""
+
+
+def workloads_of(js: JobSet) -> str:
+    """The command that shows Kueue's Workload of a JobSet. With the group: Kubernetes has Workloads of its own."""
+    return f"kubectl get workloads.{GROUP} -n {js.metadata.namespace} -l {GROUP}/job-uid={js.metadata.uid}"

@@ -9,7 +9,8 @@ WITHOUT_DEFAULT = Rule(
     "stored-without-default",
     ErrorType.REQUIRED,
     "is stored without its default, as no webhook was called: {means}",
-    "make the JobSet again: kubectl get jobset NAME -n NAMESPACE -o yaml | kubectl replace --force -f -",
+    "make the JobSet again: kubectl get jobset NAME -n NAMESPACE -o yaml | sed '/^  resourceVersion:/d'"
+    " | kubectl replace --force -f -",
     "docs/break-glass.md#repair-what-was-let-in",
     severity=Severity.WARNING,
 )

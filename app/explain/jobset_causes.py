@@ -16,7 +16,7 @@ from app.explain.ends import held_up
 from app.explain.facts import SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, clock, counted, listed, seconds_since
 from app.explain.job_causes import holds_back
-from app.explain.remedies import make_again
+from app.explain.remedies import UNVERSIONED, make_again
 from app.explain.restart_causes import attempt, decisive_container
 from app.kueue import workloads_of
 from controllers.planning import deadline
@@ -139,7 +139,8 @@ def without_defaults(case: Case, _left: frozenset[str]) -> list[Found]:
         return []
     meanings = " and ".join(dict.fromkeys(means for _, means in lacks))
     places = listed([path for path, _ in lacks])
-    again = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml | kubectl replace --force -f -"
+    get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
+    again = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"
     found = Finding(
         level=Level.NOTE,
         cause="without-defaults",

@@ -270,10 +270,16 @@ def for_container(pod: SeenPod, trouble: str) -> str:
     return f"kubectl logs -n {pod.metadata.namespace} {pod.name} -c {container} --previous, {describe}"
 
 
+UNVERSIONED = "/^  resourceVersion:/d"
+"""For sed. `kubectl replace` keeps what it sends for a later `kubectl apply`, which may not take a version away."""
+
+
 def recreate(js: JobSet) -> str:
     """A command that makes a set again with one text replaced: `{old}`, a regular expression, by `{new}`."""
     where = f"{js.metadata.name} -n {js.metadata.namespace}"
-    return f"kubectl get jobset {where} -o yaml | sed 's#{{old}}#{{new}}#' | kubectl replace --force -f -"
+    return (
+        f"kubectl get jobset {where} -o yaml | sed '{UNVERSIONED}; s#{{old}}#{{new}}#' | kubectl replace --force -f -"
+    )
 
 
 IN_A_NEW = "in a new JobSet"
@@ -284,7 +290,7 @@ def make_again(js: JobSet) -> str:
     """Commands that make a set again with any change: the templates of one that is there never change."""
     meta = js.metadata
     file = f"{meta.name}.yaml"
-    get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml > {file}"
+    get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml | sed '{UNVERSIONED}' > {file}"
     return f"{get}, change {file}, and kubectl replace --force -f {file} deletes the JobSet and creates it again"
 
 

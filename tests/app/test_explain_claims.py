@@ -38,7 +38,7 @@ def waiting(claim: JSON | None, *classes: str, own: bool, keep: str = "Delete", 
     return next(one for one in walk(body) if one["cause"] in {"claim-pending", "no-claim"})
 
 
-SED = "kubectl get jobset train -n team-a -o yaml | sed 's#storageClassName: {}$#storageClassName: {}#'"
+SED = "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d; s#storageClassName: {}$#storageClassName: {}#'"
 
 
 @pytest.mark.parametrize(

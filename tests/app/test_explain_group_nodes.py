@@ -33,7 +33,7 @@ def test_a_misspelt_resource_is_named_though_the_scheduler_does_not_say_it():
     text, body = waiting(**{"nvidia.com/gpus": "1"}).explain(node_offers=nodes(node(gpu="8")))
     pods = "pod train-workers-0-0 and 1 more are not scheduled"
     assert f"└ {pods}: no node offers nvidia.com/gpus; nodes offer nvidia.com/gpu\n" in text
-    assert "sed 's#nvidia.com/gpus:#nvidia.com/gpu:#' | kubectl replace --force -f -" in text
+    assert "sed '/^  resourceVersion:/d; s#nvidia.com/gpus:#nvidia.com/gpu:#' | kubectl replace --force -f -" in text
     assert "it goes on by itself" not in text
     assert body["level"] == "fault"
 

@@ -75,7 +75,9 @@ def said(there: Nodes, *, message: str = MISFIT, **pod: Any) -> JSON:
 
 BIG, SMALL = node("big", gpu="8", labels={"pool": "a100"}), node("small", gpu="4", labels={"pool": "v100"})
 ONLY = taint("gpu", "only")
-AGAIN = "kubectl get jobset train -n team-a -o yaml | sed 's#{}#{}#' | kubectl replace --force -f -"
+AGAIN = (
+    "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d; s#{}#{}#' | kubectl replace --force -f -"
+)
 
 
 @pytest.mark.parametrize(

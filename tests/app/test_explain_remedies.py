@@ -137,7 +137,7 @@ def test_a_container_that_does_not_run(reason: str, message: str, says: str):
 def test_a_scheduler_that_does_not_look_at_the_pod_is_named():
     what, fix = advice(schedulerName="volcano")
     assert what.endswith("pod train-workers-0-0 is not scheduled: no scheduler volcano looks at it")
-    sed = "sed 's#schedulerName: volcano#schedulerName: default-scheduler#'"
+    sed = "sed '/^  resourceVersion:/d; s#schedulerName: volcano#schedulerName: default-scheduler#'"
     assert fix.startswith("start scheduler volcano, or kubectl get jobset train -n team-a -o yaml | ")
     assert sed in fix
 
@@ -174,7 +174,11 @@ def test_how_to_make_a_new_jobset_is_said_once_where_a_fix_needs_it(message: str
     text, body = explanation_of(
         facts(js, jobs, [made(pod_of(job, unscheduled=message)) for job in jobs], lease=lease())
     )
-    says = f"kubectl get jobset train -n team-a -o yaml > train.yaml, change train.yaml, and {REPLACE}" if new else ""
+    says = (
+        f"kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train.yaml, change train.yaml, and {REPLACE}"
+        if new
+        else ""
+    )
     assert body["newJobSet"] == says
     assert text.count("a new JobSet: ") == new
     assert f"a new JobSet: {says}" in text or not new

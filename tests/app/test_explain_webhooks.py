@@ -15,7 +15,7 @@ from tests.support.explained import NOW, explanation_of, facts, job_of, lease, m
 from tests.support.fake_cluster import Cluster
 from tests.support.stuck import JSON, a_set
 
-REPLACE = "make it again: kubectl get jobset train -n team-a -o yaml | kubectl replace --force -f -"
+REPLACE = "make it again: kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' | kubectl replace --force -f -"
 
 
 def bare() -> tuple[JSON, JSON]:

@@ -144,7 +144,10 @@ def test_a_misspelt_resource(sets: Sets):
     with more_capacity(sets.cluster, ["node-0000"], "nvidia.com/gpu", "8"):
         sets.apply(manifest(needing({"nvidia.com/gpus": "1"})))
         wait_cause(sets, "js", "is not scheduled: no node offers nvidia.com/gpus; nodes offer nvidia.com/gpu")
-        assert "sed 's#nvidia.com/gpus:#nvidia.com/gpu:#' | kubectl replace --force -f -" in sets.explain()
+        assert (
+            "sed '/^  resourceVersion:/d; s#nvidia.com/gpus:#nvidia.com/gpu:#' | kubectl replace --force -f -"
+            in sets.explain()
+        )
 
 
 def test_a_set_that_holds_the_nodes_itself(sets: Sets):

@@ -342,7 +342,7 @@ def _() -> Facts:
     "stored while the webhooks were off",
     "stored without defaults, as no webhook was called: its pods have no DNS names and its pods have no index"
     " (spec.network.enableDNSHostnames, spec.replicatedJobs[0].template.spec.completionMode)",
-    "kubectl get jobset train -n team-a -o yaml | kubectl replace --force -f -",
+    "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' | kubectl replace --force -f -",
 )
 def _() -> Facts:
     js = a_set()

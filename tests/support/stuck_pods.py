@@ -27,7 +27,7 @@ NOT_SCHEDULED = f"Job train-workers-0: pod {POD} is not scheduled: "
 @stuck(
     "a misspelt resource",
     f"{NOT_SCHEDULED}no node offers nvidia.com/gpus; nodes offer nvidia.com/gpu",
-    "sed 's#nvidia.com/gpus:#nvidia.com/gpu:#' | kubectl replace --force -f -",
+    "sed '/^  resourceVersion:/d; s#nvidia.com/gpus:#nvidia.com/gpu:#' | kubectl replace --force -f -",
 )
 def _() -> Facts:
     return unscheduled("Insufficient nvidia.com/gpus", needs={"nvidia.com/gpus": "8"})
@@ -72,7 +72,7 @@ def _() -> Facts:
 @stuck(
     "a node selector with a value that no node has",
     f"{NOT_SCHEDULED}no node has the label pool=h100 of its nodeSelector; nodes have pool=a100",
-    "sed 's#pool: h100$#pool: a100#'",
+    "sed '/^  resourceVersion:/d; s#pool: h100$#pool: a100#'",
 )
 def _() -> Facts:
     return unscheduled(AFFINITY, nodeSelector={"pool": "h100"})
@@ -146,7 +146,7 @@ def _() -> Facts:
 @stuck(
     "a scheduler that does not run",
     f"{NOT_SCHEDULED}no scheduler volcano looks at it",
-    "sed 's#schedulerName: volcano#schedulerName: default-scheduler#'",
+    "sed '/^  resourceVersion:/d; s#schedulerName: volcano#schedulerName: default-scheduler#'",
 )
 def _() -> Facts:
     return about_pod(schedulerName="volcano")

@@ -45,8 +45,8 @@ BUDGET = 15.0
 """Seconds for all questions about the children of one JobSet."""
 QUESTIONS = 200
 """Questions about the children of one JobSet."""
-_NO_RIGHT = re.compile(r"(\S+ is forbidden: )?User ")
-"""How the API server's own authorizer begins to say no."""
+_NO_RIGHT = re.compile(r'(\S+ ("[^"]*" )?is forbidden: )?User ')
+"""How the API server's own authorizer begins to say no; with the name of an object that is there."""
 _AT_NAME = Path(("metadata", "name"))
 _AT_NAMESPACE = Path(("metadata", "namespace"))
 _IDENTITY = {("metadata",), *(("metadata", key) for key in ("name", "generateName", "namespace"))}
@@ -100,7 +100,7 @@ JOBSET_REFUSED = Rule(
 JOBSET_NOT_SENT = warning(
     "jobset-not-tried",
     "what policies and webhooks of others say is not known: {why}",
-    "ask for the right to create JobSets",
+    "ask for the right to create and patch JobSets",
     source="API: RBAC, dry run",
 )
 CLUSTER_WARNS = warning(
@@ -306,7 +306,7 @@ def _refusal(error: ApiError) -> list[FieldError]:
         case HTTPStatus.CONFLICT:
             return []
         case HTTPStatus.FORBIDDEN if _NO_RIGHT.match(error.message):
-            return [JOBSET_NOT_SENT.at(_AT_NAME, why="you may not create them here")]
+            return [JOBSET_NOT_SENT.at(_AT_NAME, why="you may not write them here")]
         case HTTPStatus.BAD_REQUEST if "does not support dry run" in error.message:
             return [JOBSET_NOT_SENT.at(_AT_NAME, why=error.message)]
         case _:

@@ -63,6 +63,7 @@ async def findings(code: int, message: str) -> list[tuple[str, bool]]:
         (201, "", []),
         (409, "exists", []),
         (403, 'jobsets.jobset.x-k8s.io is forbidden: User "me" cannot create', [("jobset-not-tried", True)]),
+        (403, 'jobsets.jobset.x-k8s.io "train" is forbidden: User "me" cannot patch', [("jobset-not-tried", True)]),
         (403, 'jobsets.jobset.x-k8s.io "train" is forbidden: exceeded quota', [("jobset-refused", False)]),
         (400, 'admission webhook "a.b" does not support dry run', [("jobset-not-tried", True)]),
         (400, 'admission webhook "a.b" denied the request', [("jobset-refused", False)]),

@@ -38,7 +38,8 @@ def not_counted(js: JobSet, where: str = f" {IN_A_NEW}") -> str:
     if any(rule.action.endswith("IgnoreMaxRestarts") for rule in rules):
         return ""
     return (
-        f"so that it does not count against maxRestarts, write{where} podFailurePolicy: {{rules: [{{action: FailJob,"
+        f"so that it does not count against maxRestarts (what somebody deletes by hand always does), write{where}"
+        " podFailurePolicy: {rules: [{action: FailJob,"
         f" onPodConditions: [{{type: {_CONDITION}}}]}}]}} into the spec of the Jobs and the rule {{name: disrupted,"
         " action: RestartJobSetAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy],"
         f" onJobFailureMessagePatterns: [{_SAYS}]}} into failurePolicy.rules"

@@ -66,9 +66,14 @@ async def write(to: session.Session, js: JobSet, *, suspend: bool) -> list[str]:
 
 
 def refuse_ended(js: JobSet) -> None:
-    """Raise `RefusedError` where the set has ended: nothing makes it run again."""
+    """Raise `RefusedError` where the set has ended, or is about to go: nothing makes it run again."""
+    meta = js.metadata
+    if meta.deletion_timestamp is not None:
+        raise session.RefusedError(
+            f"JobSet {meta.namespace}/{meta.name} is being deleted since {meta.deletion_timestamp}:"
+            f" jobset explain {meta.name} -n {meta.namespace} says what keeps it"
+        )
     if how := ended(js):
-        meta = js.metadata
         raise session.RefusedError(
             f"JobSet {meta.namespace}/{meta.name} {how}; a JobSet that has ended does not change any more:"
             " delete it and create it again to run it once more"

@@ -163,6 +163,16 @@ def test_a_set_that_has_ended_is_not_changed_and_when_is_said(command, connected
     )
 
 
+@pytest.mark.parametrize("name", ["suspend", "resume", "restart"])
+def test_a_set_that_is_being_deleted_is_not_changed(command, connected, name: str):
+    body = a_set()
+    body["metadata"]["deletionTimestamp"] = at(MOMENT)
+    cluster = connected(body)
+    code, _, err = command(name, "train")
+    assert (code, writes(cluster)) == (1, [])
+    assert f"is being deleted since {at(MOMENT)}: jobset explain train -n team-a says what keeps it" in err
+
+
 MINE = "kubectl get workloads.kueue.x-k8s.io -n team-a -l kueue.x-k8s.io/job-uid=" + a_set()["metadata"]["uid"]
 
 

@@ -340,6 +340,11 @@ def test_suspend_and_resume_write_one_field_of_this_very_set(operation: Any, now
         (operations.suspend("train", "team-a"), a_set(ended="Failed"), "has failed: its end; a JobSet that has ended"),
         (operations.resume("train", "team-a"), a_set(ended="Completed"), "has completed; a JobSet that has ended"),
         (operations.restart("train", "team-a", 9), a_set(ended="Completed"), "has completed; a JobSet that has ended"),
+        (
+            operations.suspend("train", "team-a"),
+            {**a_set(), "metadata": {**a_set()["metadata"], "deletionTimestamp": "2026-01-02T03:04:05Z"}},
+            "is being deleted: nothing starts its pods again",
+        ),
         (operations.restart("train", "team-a", 9), a_set(suspend=True), "is suspended: resume('train')"),
     ],
 )

@@ -252,6 +252,8 @@ def _write(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
 
 
 def _refuse_ended(js: JobSet) -> None:
+    if js.metadata.deletion_timestamp is not None:
+        raise RefusedError(f"{title(js)} is being deleted: nothing starts its pods again")
     if how := ended(js):
         raise RefusedError(
             f"{title(js)} {how}; a JobSet that has ended does not change any more:"

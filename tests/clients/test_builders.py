@@ -128,6 +128,16 @@ def test_a_command_that_is_one_text_is_not_taken_for_its_characters(build: Any):
         build()
 
 
+@pytest.mark.parametrize("wrong", [["A=1"], [{"name": "A", "value": "1"}], "A=1"])
+def test_an_option_that_is_no_dict_is_named_with_an_example(wrong: Any):
+    says = r'env is a dict such as \{"EPOCHS": 3\}, and this is a'
+    for build in (torchrun, jax, replicated_job):
+        with pytest.raises(UnreadableError, match=says):
+            build("a", "x", ["t.py"], env=wrong)
+    with pytest.raises(UnreadableError, match=says):
+        mpi("a", "x", ["t"], workers=2, ssh_secret="k", env=wrong)
+
+
 @pytest.mark.parametrize(
     ("build", "says"),
     [

@@ -157,6 +157,15 @@ def test_a_client_certificate_that_is_none(face: type[Face], tmp_path: Path):
     assert words.startswith(f"kubeconfig {file}, context 'x': client certificate or its key unusable: ")
 
 
+@pytest.mark.parametrize("user", [{"as": "alice"}, {"as-groups": ["team-a"]}])
+def test_who_acts_for_another_user_is_refused(face: type[Face], tmp_path: Path, user: Any):
+    """The Kubernetes packages pass over it: the rights would be those of the user behind it."""
+    file = kubeconfig(tmp_path, "https://127.0.0.1:9", token="t", **user)
+    assert said(face(kubeconfig=file), errors.CredentialsError) == (
+        f"kubeconfig {file}, context 'x': impersonation (`as`) is not supported; use that user's own credentials"
+    )
+
+
 @pytest.mark.parametrize("command", ["false", "no-such-plugin"])
 def test_a_plugin_that_gives_nothing(face: type[Face], tmp_path: Path, command: str):
     plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": command, "interactiveMode": "Never"}

@@ -321,7 +321,9 @@ def test_a_wait_has_a_timeout():
     answers = [listed(a_set()), Answer(), *[Answer(body=event("BOOKMARK", a_set()))] * 99]
     played = play(operations.until(first, "ready", Deadline(5, clock)), answers, clock)
     assert isinstance(played.error, TimeoutError)
-    assert str(played.error).startswith("JobSet team-a/train: not ready after 5 s; explain('train')")
+    assert str(played.error).startswith(
+        "JobSet team-a/train: not ready after 5 s; explain('train', namespace='team-a')"
+    )
 
 
 @pytest.mark.parametrize(("operation", "now"), [(operations.suspend, False), (operations.resume, True)])
@@ -345,7 +347,11 @@ def test_suspend_and_resume_write_one_field_of_this_very_set(operation: Any, now
             {**a_set(), "metadata": {**a_set()["metadata"], "deletionTimestamp": "2026-01-02T03:04:05Z"}},
             "is being deleted: nothing starts its pods again",
         ),
-        (operations.restart("train", "team-a", 9), a_set(suspend=True), "is suspended: resume('train')"),
+        (
+            operations.restart("train", "team-a", 9),
+            a_set(suspend=True),
+            "is suspended: resume('train', namespace='team-a')",
+        ),
     ],
 )
 def test_what_would_be_in_vain_is_refused_and_not_written(operation: Any, body: JSON, words: str):
@@ -400,4 +406,6 @@ def test_a_restart_that_breaks_off_says_how_to_resume(fault: Any, resumable: boo
         operation.send(said(a_set(suspend=True)))
         operation.throw(fault) if isinstance(fault, BaseException) else operation.send(fault)
     notes = getattr(caught.value, "__notes__", [])
-    assert notes == (["JobSet team-a/train stays suspended until you call resume('train')"] if resumable else [])
+    assert notes == (
+        ["JobSet team-a/train stays suspended until you call resume('train', namespace='team-a')"] if resumable else []
+    )

@@ -15,11 +15,20 @@ from jobset_client.models import (
     ReplicatedJob,
     SuccessPolicy,
 )
+from jobset_client.words import type_of
 
 JSON = Mapping[str, Any]
 INDEX = {"fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}}
 """Source of an environment variable: the completion index of the pod."""
 _SSH = "/root/.ssh"
+_DICTS = {
+    "env": '{"EPOCHS": 3}',
+    "limits": '{"nvidia.com/gpu": 8}',
+    "container": '{"workingDir": "/app"}',
+    "pod": '{"nodeSelector": {"pool": "gpu"}}',
+    "job": '{"backoffLimit": 3}',
+}
+"""Options that are dicts, each with one."""
 
 
 class More(TypedDict, total=False):
@@ -59,6 +68,7 @@ def replicated_job(  # noqa: PLR0913 (keywords)
     `env`: values, or sources such as `INDEX`. `limits`: `{"nvidia.com/gpu": 8}`. `container`, `pod` and `job` are laid
     over the container, the pod spec and the Job spec, with the API's names.
     """
+    _refuse_misshapen({"env": env, "limits": limits, "container": container, "pod": pod, "job": job})
     first: dict[str, Any] = {"name": name, "image": image}
     if command:
         first["command"] = _texts(command)
@@ -92,6 +102,15 @@ def _refuse_unknown(builder: Callable[..., JobSet], more: More) -> None:
         own = [of.name for of in signature(builder).parameters.values() if of.kind is of.KEYWORD_ONLY]
         known = ", ".join([*own, *sorted(More.__optional_keys__)])
         raise TypeError(f"{builder.__name__}() has no option {', '.join(unknown)}; it has {known}")
+    _refuse_misshapen(more)
+
+
+def _refuse_misshapen(options: Mapping[str, Any]) -> None:
+    """Raise `UnreadableError` for options that have to be a dict and are not."""
+    for name, example in _DICTS.items():
+        value = options.get(name)
+        if value is not None and not isinstance(value, Mapping):
+            raise UnreadableError(f"{name} is a dict such as {example}, and this is {type_of(value)}")
 
 
 def torchrun(  # noqa: PLR0913 (keywords)

@@ -22,6 +22,7 @@ from jobset_client.words import mapping, one_line
 FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, yaml.YAMLError)
 """What readers of a kubeconfig raise about mistakes in it, beside their own error."""
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_IMPERSONATION = {"as", "as-groups", "as-uid", "as-user-extra"}
 _USUAL = "~/.kube/config"
 _MISSING = re.compile(r"Invalid kube-config file\. Expected key (\S+) in ")
 _NO_FILE = "give kubeconfig=..., set KUBECONFIG or run in a cluster"
@@ -64,7 +65,11 @@ def chosen(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Ch
     if urlsplit(server).scheme not in {"http", "https"}:
         raise CredentialsError(f"{where}: server {server!r} is not an http or https URL")
     file = os.pathsep.join(map(str, files))
-    return Chosen(where, file, str(found.get("namespace") or ""), merged["users"][found["user"]])
+    user = merged["users"][found["user"]]
+    if _IMPERSONATION & user.keys():
+        # The Kubernetes packages pass over it, and would act with the rights of the user behind it.
+        raise CredentialsError(f"{where}: impersonation (`as`) is not supported; use that user's own credentials")
+    return Chosen(where, file, str(found.get("namespace") or ""), user)
 
 
 def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bool:

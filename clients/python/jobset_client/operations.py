@@ -166,8 +166,8 @@ def until(first: JobSet, state: State, deadline: Deadline) -> Operation[JobSet]:
         if gone:
             raise NeverError(f"{title(first)} was deleted; it will never be {state}")
     raise WaitTimeoutError(
-        f"{title(first)}: not {state} after {deadline.seconds:g} s; explain({name!r}) says what it waits for,"
-        f" or `jobset explain {name} -n {namespace}`"
+        f"{title(first)}: not {state} after {deadline.seconds:g} s; explain({name!r}, namespace={namespace!r}) says"
+        f" what it waits for, or `jobset explain {name} -n {namespace}`"
     )
 
 
@@ -206,7 +206,7 @@ def restart(name: str, namespace: str, timeout: float | None) -> Operation[JobSe
     js = yield from get(name, namespace)
     _refuse_ended(js)
     if js.spec.suspend:
-        raise RefusedError(f"{title(js)} is suspended: resume({name!r}) starts its pods")
+        raise RefusedError(f"{title(js)} is suspended: resume({name!r}, namespace={namespace!r}) starts its pods")
     again = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
     yield from _refuse_queued(js, f"decides when it runs; {again}")
     suspended = yield from _write(js, suspend=True)
@@ -218,7 +218,7 @@ def restart(name: str, namespace: str, timeout: float | None) -> Operation[JobSe
     except GeneratorExit:
         raise
     except BaseException as error:
-        error.add_note(f"{title(js)} stays suspended until you call resume({name!r})")
+        error.add_note(f"{title(js)} stays suspended until you call resume({name!r}, namespace={namespace!r})")
         raise
 
 

@@ -41,7 +41,7 @@ def add_ui(commands: Commands) -> None:
         allow_abbrev=False,
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
+    where.add_argument("-n", "--namespace", type=_one, default="", metavar="NAME", help="default: that of the context")
     where.add_argument("-A", "--all-namespaces", action="store_true", help="all JobSets of all namespaces")
     add = parser.add_argument
     add("--address", default=ADDRESS, metavar="HOST:PORT", help=f"where to listen (default {ADDRESS})")
@@ -54,6 +54,13 @@ def add_ui(commands: Commands) -> None:
     )
     add_cluster_flags(parser)
     parser.set_defaults(handler=as_command(_ui))
+
+
+def _one(text: str) -> str:
+    """A namespace; raises for several, which a page cannot show."""
+    if "," in text:
+        raise argparse.ArgumentTypeError("one page shows one namespace, or all (-A): start one for each")
+    return text
 
 
 def _ui(parsed: argparse.Namespace) -> int:

@@ -52,7 +52,9 @@ async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
     async with session.connected(**place) as to:
         namespace = None if options.everywhere else to.namespace
         async with session.naming(to, ""):
-            await to.client.list(JOBSETS, namespace=namespace, limit=1, timeout=session.TIMEOUT)
+            first = await to.client.list(JOBSETS, namespace=namespace, limit=1, timeout=session.TIMEOUT)
+        if namespace and not first.items and (missing := await session.no_namespace(to.client, namespace)):
+            raise session.UsageError(missing)
         address = _address(options.address)
         board = Board(secrets.token_hex(4))
         caches = Caches(to.client, namespace, board)

@@ -21,6 +21,7 @@ SET = made(stored(jobset(namespace="team-a")))
         (["--address", "0"], "listens nowhere"),
         (["--address", "127.0.0.1:99999"], "write host:port"),
         (["-n", "No/Name"], "is no name"),
+        (["-n", "team-a,team-b"], "one page shows one namespace, or all (-A): start one for each"),
     ],
 )
 def test_wrong_usage_is_said_in_one_line(command, connected, args, says):
@@ -29,6 +30,12 @@ def test_wrong_usage_is_said_in_one_line(command, connected, args, says):
     assert (code, out) == (2, "")
     assert says in err
     assert err.count("\n") == 1
+
+
+def test_a_namespace_that_does_not_exist_is_said(command, connected):
+    cluster = connected({"kind": "Namespace", "metadata": {"name": "team-a"}})
+    cluster.has_namespaces = False
+    assert command("ui", "-n", "team-b") == (2, "", 'jobset ui: there is no namespace team-b; did you mean "team-a"?\n')
 
 
 def test_an_address_that_is_in_use_is_said(command, connected):

@@ -75,7 +75,7 @@ async def until(to: session.Session, first: JobSet, state: str) -> JobSet:
     def look(js: JobSet) -> None:
         if reached(js, state):
             raise _Reached(js)
-        if how := ended(js):
+        if how := ended(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
             raise session.RefusedError(f"JobSet {to.namespace}/{name} {how}; it will never be {state}")
 
     def sink(event: Event) -> None:

@@ -163,6 +163,14 @@ def test_a_set_that_has_ended_is_not_changed_and_when_is_said(command, connected
     )
 
 
+def test_a_set_that_is_being_deleted_is_not_waited_for(command, connected):
+    body = a_set()
+    body["metadata"]["deletionTimestamp"] = at(MOMENT)
+    connected(body)
+    never = "jobset wait: JobSet team-a/train is being deleted; it will never be ready\n"
+    assert command("wait", "train", "--for=ready") == (1, "", never)
+
+
 @pytest.mark.parametrize("name", ["suspend", "resume", "restart"])
 def test_a_set_that_is_being_deleted_is_not_changed(command, connected, name: str):
     body = a_set()

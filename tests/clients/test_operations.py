@@ -315,6 +315,14 @@ def test_a_state_that_there_is_not_is_named():
     assert '"Ready" is no state; there are: completed, failed, finished, ready, suspended' in str(played.error)
 
 
+def test_a_set_that_is_being_deleted_is_not_waited_for():
+    body = a_set()
+    body["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
+    played = play(operations.wait("train", "team-a", "ready", None), [said(body)])
+    assert isinstance(played.error, errors.NeverError)
+    assert str(played.error) == "JobSet team-a/train is being deleted; it will never be ready"
+
+
 def test_a_wait_has_a_timeout():
     clock = Clock()
     first = JobSet.from_dict(a_set())

@@ -175,7 +175,7 @@ def _settled(js: JobSet, state: State) -> bool:
     """Whether it is in the state. Raises `NeverError` where it never will be."""
     if reached(js, state):
         return True
-    if how := ended(js):
+    if how := ended(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
         raise NeverError(f"{title(js)} {how}; it will never be {state}")
     return False
 

@@ -4,7 +4,7 @@ A default that a rule of a policy refuses is not set where both policies match, 
 somebody else has written. It is said at the policy: see conflicts.py.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from api.jobset_policy.rules.words import PolicyRule
 from api.jobset_policy.types import GROUP, JobSetPolicy
 from api.jsontree import dig
 from api.meta import JSON, ObjectMeta
+from api.validation import dns1123_subdomain
 
 ANNOTATION: Final = f"{GROUP}/defaults"
 """Annotation of a JobSet: which defaults it got from which policy, as JSON: `{"tenants": ["labels[team]"]}`."""
@@ -54,6 +55,28 @@ class Default:
     parts: tuple[str, ...]
     value: Any
     of_pods: bool = False
+
+
+Record = Mapping[str, list[str]]
+"""Names of defaults by the name of their policy, as in the annotation."""
+_record = msgspec.json.Decoder(dict[str, list[str]])
+
+
+def record_of(text: Any) -> Record:
+    """The defaults that the annotation names; nothing if it cannot be read, for its author may write it."""
+    try:
+        return _record.decode(text) if isinstance(text, str) else {}
+    except (msgspec.MsgspecError, ValueError):
+        return {}
+
+
+def set_by(annotations: Mapping[str, str], default: str) -> str:
+    """The policy that has given a JobSet the default of this name, as its annotation says; empty if none has.
+
+    The author of the JobSet may have written the annotation: what no policy can be called is left out.
+    """
+    record = record_of(annotations.get(ANNOTATION))
+    return next((name for name, of in record.items() if default in of and not dns1123_subdomain(name)), "")
 
 
 def each_default(defaults: Defaults | None) -> Iterator[Default]:

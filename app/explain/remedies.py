@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 
 from api.jobset import JobSet
+from api.jobset_policy.defaults import set_by
 from api.pod import DEFAULT_SCHEDULER
 from app.explain.facts import SeenPod
 
@@ -207,8 +208,8 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"no PriorityClass with name (\S+) was found"),
         (
-            "kubectl get priorityclass lists those there are; to use one of them, {again}; or have an administrator of"
-            f" the cluster run kubectl create priorityclass {{name}} --value=0: {_RETRIED}"
+            "{whose}kubectl get priorityclass lists those there are; to use one of them, {again}; or have an"
+            f" administrator of the cluster run kubectl create priorityclass {{name}} --value=0: {_RETRIED}"
         ),
     ),
     (
@@ -234,14 +235,19 @@ _REFUSALS: tuple[tuple[re.Pattern[str], str], ...] = (
         "set resources.requests and resources.limits of each container that the message names: {again}",
     ),
 )
-"""What admission says about pods, and what to do. `again`: a command for what can only change in a new JobSet."""
+"""What admission says about pods, and what to do. `again`: a command for what can only change in a new JobSet.
+
+`whose`: the policy that has set what is named, if one has.
+"""
 
 
 def for_refusal(js: JobSet, message: str) -> str:
     """What to do about pods of a set that admission refuses. `message`: of the API server."""
     for pattern, fix in _REFUSALS:
         if found := pattern.search(message):
-            return fix.format(name=found[1], namespace=js.metadata.namespace, again=make_again(js))
+            policy = set_by(js.metadata.annotations, "priorityClassName")
+            whose = f"policy {policy} has set it, where the author names none; " if policy else ""
+            return fix.format(name=found[1], namespace=js.metadata.namespace, again=make_again(js), whose=whose)
     return (
         f"fix what the message names (quota, policy, webhook, service account): {_RETRIED}; if it is the pod template:"
         f" {make_again(js)}"

@@ -11,6 +11,7 @@ import msgspec
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
+from api.jobset_policy.defaults import Record
 from api.jobset_policy.evaluate import Violation, in_force, violations
 from api.jobset_policy.exceptions import excused, time_of
 from api.jobset_policy.judged import Judged
@@ -22,7 +23,7 @@ from api.meta import JSON
 from app.check.checks import Checks
 from app.check.policies import EARLIEST, NAME_LABEL, in_namespace, judged_of, namespace_of, with_policy_defaults
 from app.policy.suite import VALIDATING, Expectation, Loaded, SuiteTest, missing
-from webhooks.jobset.policy_defaults import Record, recorded
+from webhooks.jobset.policy_defaults import recorded
 
 PASS = "Pass"  # noqa: S105 - a verdict
 AUDIT = "Audit"

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from api.jobset import JobSet
+from api.jobset_policy.defaults import ANNOTATION
+from app.explain.remedies import for_refusal
 from tests.support.explained import NOW, at, explanation_of, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.stuck_jobs import (
@@ -182,3 +186,10 @@ def test_how_to_make_a_new_jobset_is_said_once_where_a_fix_needs_it(message: str
     assert body["newJobSet"] == says
     assert text.count("a new JobSet: ") == new
     assert f"a new JobSet: {says}" in text or not new
+
+
+def test_a_priority_class_that_a_policy_has_set_is_said_to_be_the_policys():
+    js = made(stored(jobset(rjob(), namespace="team-a")))
+    js["metadata"]["annotations"] = {ANNOTATION: '{"base": ["priorityClassName"]}'}
+    fix = for_refusal(msgspec.convert(js, JobSet), "no PriorityClass with name high was found")
+    assert fix.startswith("policy base has set it, where the author names none; kubectl get priorityclass lists")

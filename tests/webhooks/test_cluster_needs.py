@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from api.field import FieldError, Rule
+from api.jobset_policy.defaults import ANNOTATION
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, QUEUE_NAME
 from kube.errors import TransportError
 from kube.options import METADATA
@@ -84,6 +85,18 @@ async def test_a_priority_class_that_does_not_exist():
     assert await asked(Cluster(classes=("high",)), jobset(rjob(pod=CLASS))) == []
     meant = warning_texts(await asked(Cluster(classes=("low", "hihg")), jobset(rjob(pod=CLASS))))
     assert meant == (f"{text}, or did you mean hihg?",)
+
+
+async def test_a_priority_class_of_a_policy_is_told_to_be_one():
+    js = jobset(rjob(pod=CLASS))
+    for said, told in (
+        ('{"base": ["priorityClassName"]}', "create it; policy base has set it"),
+        ('{"base": ["nodeSelector[a]"], "B\\n": ["priorityClassName"]}', "create it"),
+        ("no JSON", "create it"),
+    ):
+        js["metadata"]["annotations"] = {ANNOTATION: said}
+        (text,) = warning_texts(await asked(Cluster(), js))
+        assert text.rpartition("no pod runs; ")[2] == told
 
 
 OF_POD = f"{POD}.spec"

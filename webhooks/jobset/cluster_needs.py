@@ -16,6 +16,7 @@ import msgspec
 
 from api.batch import Owned
 from api.field import ErrorType, FieldError, Path, Rule
+from api.jobset_policy.defaults import set_by
 from api.jsontree import dig
 from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
 from api.meta import JSON
@@ -58,7 +59,7 @@ MOST_CLASSES = 100
 PRIORITY_CLASS = warning(
     "priority-class-missing",
     "no PriorityClass {name}: no pod runs",
-    "create it{or_meant}",
+    "create it{or_meant}{whose}",
     kind=ErrorType.NOT_FOUND,
 )
 SERVICE_ACCOUNT = warning(
@@ -138,6 +139,8 @@ class Need:
     rule: Rule
     name: str
     paths: tuple[Path, ...]
+    policy: str = ""
+    """The policy that has set it, if one has."""
 
 
 def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
@@ -156,7 +159,11 @@ def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
             found.setdefault((GROUP_TOPOLOGY, level.topology), {})[place] = None
     for claim in claims_of(js.js):
         found.pop((CLAIM, claim.name), None)  # the controller creates it
-    return [Need(rule, name, tuple(paths)) for (rule, name), paths in found.items()]
+    policy = set_by(js.js.metadata.annotations, "priorityClassName")
+    return [
+        Need(rule, name, tuple(paths), policy if rule is PRIORITY_CLASS else "")
+        for (rule, name), paths in found.items()
+    ]
 
 
 def classes_of(claims: Iterable[Claim]) -> list[Need]:
@@ -246,7 +253,11 @@ class Needs:
             lambda: self._look(need, resource, place, client),
             lambda answer: FOUND_FOR if answer.there else MISSING_FOR,
         )
-        words = {"name": need.name, "or_meant": f", or did you mean {answer.meant}?" if answer.meant else ""}
+        words = {
+            "name": need.name,
+            "or_meant": f", or did you mean {answer.meant}?" if answer.meant else "",
+            "whose": f"; policy {need.policy} has set it" if need.policy else "",
+        }
         return [] if answer.there else [need.rule.at(path, need.name, **words) for path in need.paths]
 
     async def _look(self, need: Need, resource: Resource, namespace: str, client: Client) -> _Answer:

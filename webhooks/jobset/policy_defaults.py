@@ -4,21 +4,18 @@ The annotation that names them is kept as well. Like `default.py` this works on 
 not the shape that the schema wants is left alone.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from api.field import Path
-from api.jobset_policy.defaults import ANNOTATION, POD, Default
+from api.jobset_policy.defaults import ANNOTATION, POD, Default, Record, record_of
 from api.jobset_policy.types import JobSetPolicy
 from api.jsontree import dig, items
 from api.meta import JSON
 from webhooks.json_patch import PatchDraft
-
-Record = Mapping[str, list[str]]
-"""Names of defaults by the name of their policy, as in the annotation."""
 
 MOST_KEPT = 200
 """Defaults of one JobSet that are kept: its author may write the annotation."""
@@ -26,16 +23,11 @@ MOST_KEPT = 200
 _ANNOTATION = Path(("metadata", "annotations", ANNOTATION))
 _RJOBS = Path(("spec", "replicatedJobs"))
 _TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-_record = msgspec.json.Decoder(dict[str, list[str]])
 
 
 def recorded(obj: Any) -> Record:
     """The defaults that a JobSet says it has got; nothing if that cannot be read."""
-    text = dig(obj, *_ANNOTATION.parts)
-    try:
-        return _record.decode(text) if isinstance(text, str) else {}
-    except (msgspec.MsgspecError, ValueError):
-        return {}
+    return record_of(dig(obj, *_ANNOTATION.parts))
 
 
 def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> Record:

@@ -21,11 +21,11 @@ from tests.support.explained import (
     job_of,
     lease,
     made,
-    pod_of,
     walk,
 )
 from tests.support.jobsets import jobset, rjob, stored
 
+IN_QUEUE = {"kueue.x-k8s.io/queue-name": "gpus"}
 QUEUED_JOBS = DEFAULT_LIMITS.queued_jobs
 
 JSON = dict[str, Any]
@@ -105,25 +105,20 @@ def test_a_set_that_another_controller_manages():
 
 
 @pytest.mark.parametrize(
-    ("labels", "fix"),
+    ("labels", "kueue", "fix"),
     [
-        ({}, "to fix: jobset resume train -n team-a"),
-        ({"kueue.x-k8s.io/queue-name": "gpus"}, "Kueue resumes it when queue gpus admits it"),
+        ({}, True, "(since 14:05:03Z, 12 min)"),
+        ({}, True, "to fix: jobset resume train -n team-a"),
+        (IN_QUEUE, True, "Kueue resumes it when queue gpus admits it"),
+        (IN_QUEUE, False, "gpus, and there is no Kueue here"),
+        (IN_QUEUE, False, "to fix: jobset resume train -n team-a"),
     ],
 )
-def test_a_suspended_set_and_who_resumes_it(labels: JSON, fix: str):
+def test_a_suspended_set_and_who_resumes_it(labels: JSON, kueue: bool, fix: str):
     js = a_set(labels=labels, suspend=True, status={"conditions": [condition("Suspended", "SuspendedJobs", "")]})
-    text, body = explanation_of(facts(js, [running(js, 0)]))
+    text, body = explanation_of(facts(js, [running(js, 0)], kueue=kueue))
     assert (body["state"], causes(body)) == ("is suspended", ["suspended", "ending"])
     assert fix in text
-    assert "(since 14:05:03Z, 12 min)" in text
-
-
-def test_a_queue_without_kueue_resumes_nothing():
-    js = a_set(labels={"kueue.x-k8s.io/queue-name": "gpus"}, suspend=True)
-    text, _ = explanation_of(facts(js, [running(js, 0)], kueue=False))
-    assert "it is in the Kueue queue gpus, and there is no Kueue here" in text
-    assert "to fix: jobset resume train -n team-a" in text
 
 
 def test_a_restart_that_waits_for_all_old_jobs():
@@ -397,10 +392,3 @@ def test_another_day_is_named():
     later = NOW + timedelta(days=2)
     text, _ = explanation_of(type(given)(now=later, jobset=given.jobset))
     assert "(since 2026-11-21 14:05:03Z, 2 d)" in text
-
-
-def test_pods_of_ready_jobs_are_not_looked_for_trouble():
-    js = a_set()
-    job = running(js, 0)
-    text, _ = explanation_of(facts(js, [job], [made(pod_of(job, node="n"))]))
-    assert text == "JobSet team-a/train: runs, 1 of 1 Job ready or done"

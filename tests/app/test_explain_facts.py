@@ -224,3 +224,10 @@ def test_ten_thousand_waiting_jobs_are_explained_at_once():
     )
     assert "9999 more Jobs" in text
     assert len(text) < 2000
+
+
+def test_pods_of_ready_jobs_are_not_looked_for_trouble():
+    js = made(stored(jobset(rjob(), namespace="team-a")))
+    job = made(job_of(js, 0), active=1, ready=1)
+    text, _ = explanation_of(facts(js, [job], [made(pod_of(job, node="n"))]))
+    assert text == "JobSet team-a/train: runs, 1 of 1 Job ready or done"

@@ -31,6 +31,11 @@ def test_a_set_is_created_waited_for_restarted_and_seen_to_its_end(client: Face,
     assert (made.metadata.name, made.spec.success_policy.operator) == ("js", "All")
     assert client.wait("js", "ready", timeout=60).status.replicated_jobs_status[0].ready == 2
     assert [js.metadata.uid for js in client.list()] == [made.metadata.uid]
+    assert client.patch("js", {"metadata": {"labels": {"team": "a"}}}).metadata.labels["team"] == "a"
+    assert "team" not in client.patch("js", {"metadata": {"labels": {"team": None}}}).metadata.labels
+    replace = pytest.warns(errors.JobSetWarning, match="to replace it and its pods")
+    with replace, pytest.raises(errors.ApiError, match="Value is immutable"):
+        client.patch("js", {"spec": {"successPolicy": {"operator": "Any"}}})
     before = {pod["metadata"]["uid"] for pod in sets.pods()}
     assert client.restart("js", timeout=60).spec.suspend is False
     assert client.wait("js", "ready", timeout=60).status.execution_attempts == 1

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobset_client.core import Answer, Call, Emit, Operation, Read, Sleep, Step
+from tests.support.jobsets import jobset, rjob
 
 JSON = dict[str, Any]
 
@@ -94,3 +95,15 @@ def play(
     except Exception as error:  # noqa: BLE001 (the test looks at it)
         played.error = error
     return played
+
+
+def a_set(*conditions: str, ready: int = 0, ended: str = "", version: int = 1, uid: str = "u", **spec: Any) -> JSON:
+    """One ReplicatedJob of two Jobs."""
+    body = jobset(rjob(replicas=2), namespace="team-a", **spec)
+    body["metadata"] |= {"uid": uid, "resourceVersion": str(version)}
+    body["status"] = {
+        "conditions": [{"type": kind, "status": "True", "message": "its end"} for kind in (*conditions, ended) if kind],
+        "replicatedJobsStatus": [{"name": "workers", "ready": ready, "succeeded": 0}],
+        **({"terminalState": ended} if ended else {}),
+    }
+    return body

@@ -1,7 +1,7 @@
 """The client for asyncio. It needs the package `kubernetes_asyncio`: `pip install 'jobset-client[async]'`."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, MutableSequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, MutableSequence
 from contextlib import aclosing, closing
 from typing import Any, Self, TypeVar
 
@@ -82,6 +82,13 @@ class AsyncClient:
     ) -> JobSets:
         """All of the namespace, or of all. `labels`: a selector, `team=a,tier!=test`. More than `most`: an error."""
         return await self._run(operations.list_(None if everywhere else namespace or self.namespace, labels, most))
+
+    async def patch(self, name: str, changes: Mapping[str, Any], *, namespace: str | None = None) -> JobSet:
+        """Change some of its fields, with the names of the API: `{"metadata": {"labels": {"team": "a"}}}`.
+
+        A field with None is taken away. Raises `InvalidError` for a field that does not change any more.
+        """
+        return await self._run(operations.patch(name, namespace or self.namespace, changes))
 
     async def delete(self, name: str, *, namespace: str | None = None, propagation: str = "Background") -> None:
         """Delete it; Jobs and pods follow. `propagation`: Foreground: it goes after them; Orphan: they stay."""

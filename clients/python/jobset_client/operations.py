@@ -1,6 +1,8 @@
 """What the clients can do, as operations without IO: requests, their order, and what follows from the answers."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from jobset_client import core, explaining, strict
 from jobset_client import logs as pod_logs
@@ -106,6 +108,24 @@ def list_(namespace: str | None, labels: str, most: int) -> Operation[list[JobSe
             f"there are more than {counted(most, 'JobSet')}: narrow it by namespace or labels, or raise most="
         )
     return [JobSet.from_dict(body, keep_unknown=True) for body in bodies]
+
+
+def patch(name: str, namespace: str, changes: Mapping[str, Any]) -> Operation[JobSet]:
+    """Change some of its fields, with the names of the API; None takes a field away (RFC 7396)."""
+    core.checked(name)
+    given: object = changes
+    if not isinstance(given, Mapping):
+        example = '{"metadata": {"labels": {"team": "a"}}}'
+        raise UnreadableError(f"patch takes a dict such as {example}, and this is {type_of(given)}")
+    what = f"patch JobSet {namespace}/{name}"
+    call = Call(
+        method="PATCH", path=place(namespace, name), query=_STRICT, body=dict(changes), content=MERGE, what=what
+    )
+    try:
+        changed = yield from ask(call)
+    except ApiError as error:
+        raise strict.named(error, what) from None
+    return JobSet.from_dict(changed, keep_unknown=True)
 
 
 def delete(name: str, namespace: str, propagation: str) -> Operation[None]:

@@ -1,7 +1,7 @@
 """The client that blocks. It needs the package `kubernetes`: `pip install 'jobset-client[sync]'`."""
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Self, TypeVar
 
@@ -78,6 +78,13 @@ class Client:
     ) -> JobSets:
         """All of the namespace, or of all. `labels`: a selector, `team=a,tier!=test`. More than `most`: an error."""
         return self._run(operations.list_(None if everywhere else namespace or self.namespace, labels, most))
+
+    def patch(self, name: str, changes: Mapping[str, Any], *, namespace: str | None = None) -> JobSet:
+        """Change some of its fields, with the names of the API: `{"metadata": {"labels": {"team": "a"}}}`.
+
+        A field with None is taken away. Raises `InvalidError` for a field that does not change any more.
+        """
+        return self._run(operations.patch(name, namespace or self.namespace, changes))
 
     def delete(self, name: str, *, namespace: str | None = None, propagation: str = "Background") -> None:
         """Delete it; Jobs and pods follow. `propagation`: Foreground: it goes after them; Orphan: they stay."""

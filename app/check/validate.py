@@ -119,7 +119,9 @@ async def checked(options: Options) -> Report:
                 sent = checks.sent(document.value)
                 if policies:
                     await asked.know(_namespace(sent.object), held_to.known)
-                findings = await asked.about(held_to.filled(sent, checks.gates), inputs.named)
+                # A cluster sets the defaults of its own policies.
+                known = sent if options.server else held_to.filled(sent, checks.gates)
+                findings = await asked.about(known, inputs.named)
                 findings = findings.and_also(services.shared(findings.object))
                 findings = findings.and_elsewhere(without_defaults(sent.object))
                 findings = _with_policies(findings, held_to, options, report)
@@ -182,7 +184,9 @@ def _namespace(obj: JSON) -> str:
 
 def _with_policies(findings: Findings, policies: Policies, options: Options, report: Report) -> Findings:
     """The findings, and what the JobSet breaks of the policies; places that are wrong anyway are left out."""
-    judged = judged_of(findings.object, options.gates) if policies.policies else None
+    new = Sent(findings.object, ())
+    new = policies.filled(new, options.gates) if options.server else new  # else they were set before
+    judged = judged_of(new.object, options.gates) if policies.policies else None
     if judged is None:
         return findings
     if options.explain:

@@ -335,3 +335,32 @@ async def test_policies_read_the_namespace_of_the_cluster_unless_labels_are_give
     )
     report = await checked(replace(options, namespace_labels=given))
     assert [each.rule for each in report.findings] == found
+
+
+async def test_defaults_of_local_policies_are_judged_and_not_sent_to_the_cluster(monkeypatch, write, tmp_path):
+    class Asked(Cluster):
+        tried: bytes = b""
+
+        async def send(self, request: Request) -> Response:
+            if request.path.endswith("/namespaces/default"):
+                return Response(200, {}, b'{"metadata":{"name":"default"}}')
+            if request.verb == "create" and request.path.endswith("/jobsets"):
+                self.tried = request.body or b""
+            return await super().send(request)
+
+    cluster = Asked(201, "")
+
+    @contextlib.asynccontextmanager
+    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
+        yield ServerChecks(Client(cluster))
+
+    monkeypatch.setattr("app.check.server_checks.connected", connected)
+    (tmp_path / "policies").mkdir()
+    setting = manifest("sets", ttl={"required": True})
+    setting["spec"]["defaults"] = {"ttlSecondsAfterFinished": 60}
+    policies = write(yaml.safe_dump(setting), "policies/p.yaml")
+    options = Options([write(yaml.safe_dump(jobset()))], FeatureGates(), server=True, policies=[policies])
+    report = await checked(options)
+    assert (report.problems, report.errors, report.warnings) == ([], 0, 0), "with the default it meets the rule"
+    assert cluster.tried
+    assert b"ttlSecondsAfterFinished" not in cluster.tried

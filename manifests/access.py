@@ -47,7 +47,7 @@ def _manager_rules() -> list[Object]:
         _rule("", "persistentvolumeclaims", ["create", "get", *_FOLLOW]),
         _rule("", "pods", ["delete", "patch", *_FOLLOW]),
         _rule("", "pods/status", ["patch"]),
-        _rule("", "nodes", _FOLLOW),
+        _rule("", "nodes", ["get", *_FOLLOW]),
         _rule("scheduling.k8s.io", "priorityclasses", ["get", *_FOLLOW]),
         _rule("node.k8s.io", "runtimeclasses", ["get"]),
         _rule("storage.k8s.io", "storageclasses", ["get"]),

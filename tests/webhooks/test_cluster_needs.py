@@ -118,6 +118,11 @@ VOLUME = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data
             f"{OF_POD}.runtimeClassName: no RuntimeClass gvisor: no pod is created",
         ),
         (
+            jobset(rjob(pod={"nodeName": "node-9999"})),
+            "/api/v1/nodes/node-9999",
+            f"{OF_POD}.nodeName: no node is called node-9999: pods wait for it and are deleted",
+        ),
+        (
             jobset(rjob(pod=VOLUME)),
             "/api/v1/namespaces/default/persistentvolumeclaims/data",
             f"{OF_POD}.volumes[0].persistentVolumeClaim.claimName: no PersistentVolumeClaim data: pods wait for it",
@@ -133,7 +138,7 @@ async def test_what_pods_need_by_name(js: JSON, question: str, words: str):
     script = Script()
     assert [f"{found.path}: {found.detail}" for found in await asked(script, js)] == [words]
     assert question in [request.path for request in script.requests]
-    names = ("get serviceaccounts", "get persistentvolumeclaims", "get gvisor", "get fast")
+    names = ("get serviceaccounts", "get node-9999", "get persistentvolumeclaims", "get gvisor", "get fast")
     there = Script(answers=dict.fromkeys(names, lambda _: Response(200, {}, b'{"metadata": {"name": "x"}}')))
     assert [found for found in await asked(there, js) if f"{found.path}: {found.detail}" == words] == []
 

@@ -104,6 +104,12 @@ TOPOLOGY = warning(
     "label nodes",
     kind=ErrorType.NOT_FOUND,
 )
+NODE_NAME = warning(
+    "node-name-missing",
+    "no node is called {name}: pods wait for it and are deleted",
+    "remove nodeName: the scheduler chooses a node",
+    kind=ErrorType.NOT_FOUND,
+)
 NODE_SELECTOR = warning(
     "node-selector-missing",
     "no node has the labels {name}: pods wait for one",
@@ -125,10 +131,13 @@ RESOURCES = {
     CONFIG_MAP: CONFIG_MAPS,
     SECRET: SECRETS,
     TOPOLOGY: NODES,
+    NODE_NAME: NODES,
     NODE_SELECTOR: NODES,
     GROUP_TOPOLOGY: NODES,
 }
-"""By rule what is looked up; nodes by labels, everything else by name."""
+"""By rule what is looked up by name or, of nodes, by labels."""
+_BY_LABELS = {TOPOLOGY, NODE_SELECTOR, GROUP_TOPOLOGY}
+_OF_POD = {PRIORITY_CLASS: "priorityClassName", RUNTIME_CLASS: "runtimeClassName", NODE_NAME: "nodeName"}
 _REFERENCES = {CONFIG_MAPS: CONFIG_MAP, SECRETS: SECRET}
 
 
@@ -209,7 +218,7 @@ def _named(entry: Entry, found: Iterable[tuple[Rule, Any, Place]]) -> Iterator[t
 
 def _of_pod(pod: JSON) -> Iterator[tuple[Rule, Any, Place]]:
     """Names in a pod's spec, whatever they are, with their places in it."""
-    for rule, field in ((PRIORITY_CLASS, "priorityClassName"), (RUNTIME_CLASS, "runtimeClassName")):
+    for rule, field in _OF_POD.items():
         yield rule, pod.get(field), (field,)
     if pod.get("serviceAccountName") != "default":  # Kubernetes creates it with the namespace
         yield SERVICE_ACCOUNT, pod.get("serviceAccountName"), ("serviceAccountName",)
@@ -262,7 +271,7 @@ class Needs:
 
     async def _look(self, need: Need, resource: Resource, namespace: str, client: Client) -> _Answer:
         try:
-            if resource is NODES:
+            if need.rule in _BY_LABELS:
                 page = await client.list(
                     NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget
                 )

@@ -54,6 +54,9 @@ PLACEMENT_GATE = "jobset.sigs.k8s.io/exclusive-placement"
 AWAITS_LEADER = "jobset.sigs.k8s.io/awaits-leader"
 """Label, "true", of the pods that have the gate: what the controller watches them by."""
 
+NOT_READY = "jobset.sigs.k8s.io/manager-not-ready"
+"""Annotation of the manager's lease: when, which manager, and why it is not ready. Not known to the Go JobSet."""
+
 AVOIDED_NODES = "jobset.sigs.k8s.io/avoided-nodes"
 """Annotation of a Job: names of the nodes that its pods keep away from, with commas. Not known to the Go JobSet."""
 

@@ -67,10 +67,17 @@ class Health:
             return
         await self._answer(send, name, {name: checks[name]}, verbose)
 
-    async def _answer(self, send: Send, what: str, checks: Mapping[str, Check], verbose: bool) -> None:
+    async def unready(self) -> dict[str, str]:
+        """The checks of readiness that fail, each with what is wrong."""
+        return {name: fault for name, fault in (await self._faults(self._readiness)).items() if fault}
+
+    async def _faults(self, checks: Mapping[str, Check]) -> dict[str, str | None]:
         async with asyncio.TaskGroup() as group:
             tasks = {name: group.create_task(self._outcome(check)) for name, check in checks.items()}
-        faults = {name: task.result() for name, task in tasks.items()}
+        return {name: task.result() for name, task in tasks.items()}
+
+    async def _answer(self, send: Send, what: str, checks: Mapping[str, Check], verbose: bool) -> None:
+        faults = await self._faults(checks)
         healthy = not any(faults.values())
         if healthy and not verbose:
             await respond(send, 200, "ok")

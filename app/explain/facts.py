@@ -209,9 +209,14 @@ class _LeaseSpec(Base, frozen=True, kw_only=True):
     renew_time: str | None = None
 
 
+class _LeaseMeta(Base, frozen=True, kw_only=True):
+    annotations: dict[str, str] = {}
+
+
 class SeenLease(Base, frozen=True, kw_only=True):
     """The lease of the manager; one without a holder has been given back, or never taken."""
 
+    metadata: _LeaseMeta = _LeaseMeta()
     spec: _LeaseSpec = _LeaseSpec()
 
 

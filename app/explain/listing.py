@@ -60,7 +60,7 @@ class Listing:
         read = Reader(client, keys.MANAGER_NAMESPACE)
         lease = None if self._no_manager or not self.bodies else await look_up.lease(read)
         if unheld(lease, wall_clock()):
-            self._no_manager = unmanaged(lease, await look_up.managers(read))
+            self._no_manager = unmanaged(lease, await look_up.managers(read), wall_clock())
         self._unseen |= dict.fromkeys(read.unseen)
 
     def write(self, out: TextIO, *, namespaces: bool) -> None:

@@ -1,6 +1,8 @@
 """Causes that are about the manager: none runs, or one runs and does nothing. Pure."""
 
+import re
 from collections.abc import Sequence
+from datetime import datetime
 
 from api import keys
 from app.explain.case import Case
@@ -20,6 +22,12 @@ _START = (
     " that runs and is not ready lacks. A manager without --leader-elect or in another namespace is not seen here"
 )
 """How to get a manager."""
+_NOT_DONE = "neither created nor restarted nor placed"
+_ITS_LOG = "the message says what to do, or the log of that manager; jobset cluster status asks one on your own machine"
+NOTED = 180.0
+"""Seconds for which a note counts: a manager that runs writes it each minute."""
+_NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
+_NO_RIGHT = "403 Forbidden"
 RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
 
 
@@ -28,17 +36,23 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
     if not case.manager_missing or not left:
         return []
     created = case.facts.jobset.metadata.creation_timestamp or ""
-    return [Found(unmanaged(case.facts.lease, case.facts.managers, created))]
+    return [Found(unmanaged(case.facts.lease, case.facts.managers, case.facts.now, created))]
 
 
-def unmanaged(lease: SeenLease | None, managers: Sequence[SeenPod], created: str = "") -> Finding:
+def unmanaged(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:
     """What is said where no manager holds the lease: one that is not ready does not take it.
 
     `created`: RFC 3339, before which a JobSet cannot have waited.
     """
     renewed = (lease.spec.renew_time if lease else None) or ""
+    since = max(renewed, created) if renewed else ""
+    if noted := _noted(lease, now):
+        name, why = noted
+        what = f"manager {name} runs and is not ready: {why}; until then Jobs are {_NOT_DONE}"
+        fix = RIGHTS if _NO_RIGHT in why else _asked(name) if name in {of.name for of in managers} else _ITS_LOG
+        return Finding(level=Level.FAULT, cause=_NOT_READY, what=what, fix=fix, since=since)
     what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
-    what = f"{what} in namespace {keys.MANAGER_NAMESPACE}: Jobs are neither created nor restarted nor placed"
+    what = f"{what} in namespace {keys.MANAGER_NAMESPACE}: Jobs are {_NOT_DONE}"
     cause, fix = _NONE, _START
     pod = None if any(of.ready for of in managers) else next(iter(managers), None)
     if pod is not None and pod.status.phase == "Running" and not pod.trouble:
@@ -48,8 +62,16 @@ def unmanaged(lease: SeenLease | None, managers: Sequence[SeenPod], created: str
         cause, describe = _NOT_READY, f"kubectl describe pod {_WHERE} {pod.name}"
         fix = f"kubectl logs {_WHERE} {pod.name} --previous; {describe}" if pod.trouble else describe
         what = f"{what}; manager {pod.name} does not run: {pod.trouble or pod.status.phase}"
-    since = max(renewed, created) if renewed else ""
     return Finding(level=Level.FAULT, cause=cause, what=what, fix=fix, since=since)
+
+
+def _noted(lease: SeenLease | None, now: datetime) -> tuple[str, str] | None:
+    """Which manager has noted at the lease why it is not ready, and what; None without a note of the last minutes."""
+    said = lease.metadata.annotations.get(keys.NOT_READY, "") if lease else ""
+    if (found := _NOTE.fullmatch(said)) is None:
+        return None
+    ago = seconds_since(found["time"], now)
+    return (found["manager"], found["why"]) if ago is not None and ago <= NOTED else None
 
 
 def _asked(pod: str) -> str:

@@ -32,7 +32,7 @@ def unreported(case: Case, _left: frozenset[str]) -> list[Found]:
     ago = seconds_since(since, case.facts.now)
     if of is None or ago is None or ago < WRITTEN:
         return []
-    missing = unmanaged(case.facts.lease, case.facts.managers, since) if case.manager_missing else None
+    missing = unmanaged(case.facts.lease, case.facts.managers, case.facts.now, since) if case.manager_missing else None
     completed = counted(of.total, "Job", "has completed", "have completed")
     finding = Finding(
         level=Level.FAULT,

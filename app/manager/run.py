@@ -22,6 +22,7 @@ from app.manager.options import Deps, Options, Shared, StartError
 from app.manager.policies import record_decisions
 from app.manager.rights import look_ups_of, watch_rights
 from app.manager.supervisor import supervise
+from app.manager.unready import note_unready
 from app.metrics import Metrics
 from app.version import user_agent
 from app.workers import WorkerError
@@ -54,6 +55,9 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     """
     health = start_endpoints(deps, shared.workers if shared else ())
     alone = shared is None or shared.records is None
+    lease = lease_of(deps.options) if deps.options.controllers else None
+    if lease is not None:
+        deps.supervisor.start(note_unready(deps.client, health, lease), "note at the lease")
     try:
         await await_jobsets(deps.client, alone=alone)
     except KubeError as error:
@@ -63,7 +67,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
         deps.supervisor.start(warn_of_old_crd(deps.client), "old CRD")
     if deps.options.controllers:
         options = deps.options
-        deps.supervisor.start(watch_rights(deps.client, health, lease_of(options), look_ups_of(options)), "rights")
+        deps.supervisor.start(watch_rights(deps.client, health, lease, look_ups_of(options)), "rights")
     placement = start_placement_watches(deps)
     if deps.options.webhooks:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -11,7 +12,7 @@ from app.explain.facts import Facts, SeenPod
 from app.explain.gather import gather
 from kube.client import Client
 from tests.app.test_explain_look_ups import Refusing
-from tests.support.explained import NOW, causes, explanation_of, facts, lease
+from tests.support.explained import NOW, at, causes, explanation_of, facts, lease
 from tests.support.stuck import a_set, condition
 
 JSON = dict[str, Any]
@@ -75,3 +76,33 @@ async def test_the_managers_pods_are_looked_up(refused: tuple[str, ...], cause: 
     _, body = explanation_of(found)
     assert causes(body)[0] == cause
     assert ("the manager's pods: you may not list pods in namespace jobset-system" in found.unseen) is bool(refused)
+
+
+def noted(said: str, *managers: JSON) -> Facts:
+    body = lease(ago=600)
+    body["metadata"] = {"annotations": {"jobset.sigs.k8s.io/manager-not-ready": said}}
+    return facts(a_set(), lease=body, managers=tuple(msgspec.convert(of, SeenPod) for of in managers))
+
+
+CACHES = "pods not listed yet: list /api/v1/pods: 403 Forbidden: pods is forbidden"
+
+
+@pytest.mark.parametrize(
+    ("why", "managers", "fix"),
+    [
+        (CACHES, (), "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"),
+        ("the manager may not create jobs.batch: apply its ClusterRoles again", (), "the message says what to do"),
+        ("certificates are not ready", (manager(),), f"pods/{POD}:8081/proxy/readyz"),
+    ],
+)
+def test_a_manager_that_is_not_ready_says_why_at_the_lease(why: str, managers: tuple[JSON, ...], fix: str):
+    text, body = explanation_of(noted(f"{at(NOW)} {POD}: {why}", *managers))
+    assert causes(body)[0] == "manager-not-ready"
+    assert f"manager {POD} runs and is not ready: {why}; until then Jobs are neither created nor" in text
+    assert "no manager holds the lease" not in text
+    assert fix in body["because"][0]["wayOut"]
+
+
+@pytest.mark.parametrize("said", ["", "nonsense", "yesterday m: why", f"{at(NOW - timedelta(minutes=4))} m: old"])
+def test_an_old_note_at_the_lease_or_none_counts_for_nothing(said: str):
+    assert causes(explanation_of(noted(said))[1])[0] == "no-manager"

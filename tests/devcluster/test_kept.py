@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from api.keys import NOT_READY
 from app import local
+from app.settings import LeaderElectionSettings
 from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running, statuses
 from devcluster.components import Component, Plan
@@ -224,6 +226,8 @@ def test_a_manager_that_lacks_rights_is_not_ready_and_the_status_says_why(tmp_pa
     with running(spec, sources=Sources(assets=binaries), state_root=tmp_path) as cluster:
         local.keep(cluster)
         binding = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/jobset-manager-rolebinding"
+        granted = request(cluster, "GET", binding)[1]
+        granted["metadata"] = {"name": granted["metadata"]["name"]}
         assert request(cluster, "DELETE", binding)[0] == 200
         os.kill(cluster.kept(local.KEPT)["process"], signal.SIGKILL)
 
@@ -239,3 +243,14 @@ def test_a_manager_that_lacks_rights_is_not_ready_and_the_status_says_why(tmp_pa
             last=message,
         )
         assert str(cluster.plan.layout.log(local.KEPT)) in message().partition(lacks)[2]
+        lease = "/apis/coordination.k8s.io/v1/namespaces/jobset-system/leases/" + LeaderElectionSettings().resource_name
+
+        def noted() -> str:
+            _, body = request(cluster, "GET", lease)
+            return str((body.get("metadata", {}).get("annotations") or {}).get(NOT_READY, ""))
+
+        held = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}  # as if its leader had ended long ago
+        assert request(cluster, "PATCH", lease, held, "application/merge-patch+json")[0] == 200
+        wait_for(lambda: "the manager may not" in noted(), timeout=60, what="the note at the lease", last=noted)
+        assert request(cluster, "POST", binding.rpartition("/")[0], granted)[0] == 201
+        wait_for(lambda: not noted(), timeout=60, what="a manager that is ready takes its note away", last=noted)

@@ -1,0 +1,95 @@
+"""Notes at the lease why this manager is not ready: whoever may read the lease is told, wherever the manager runs.
+
+A manager that is not ready never takes the lease, so without the note nothing tells it from one that does not run.
+"""
+
+import asyncio
+import contextlib
+import socket
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from api.field import shortened
+from api.keys import NOT_READY
+from api.meta import seconds_between
+from app.health import Health
+from kube import clock
+from kube.client import Client
+from kube.errors import AlreadyExists, KubeError, NotFound
+from kube.leader import LeaseConfig
+from kube.resources import LEASES
+
+LOOK_EVERY: Final = 10.0
+"""Seconds between two looks. Most managers are ready before the first."""
+NOTE_EVERY: Final = 60.0
+"""Seconds after which the same is noted again, with a new time."""
+HELD_FOR: Final = 2
+"""Durations since its renewal for which a lease counts as held: its leader writes it, and is not disturbed."""
+MOST: Final = 500
+"""Characters of what is noted."""
+
+
+class _Spec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+    renew_time: str | None = None
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    spec: _Spec = _Spec()
+
+
+async def note_unready(client: Client, health: Health, lease: LeaseConfig) -> None:
+    """Keep the note at the lease until this manager is ready, then take it away. A note that fails is left out."""
+    note = _Note(client, lease)
+    while True:
+        await asyncio.sleep(LOOK_EVERY)
+        faults = dict.fromkeys((await health.unready()).values())
+        with contextlib.suppress(KubeError, TimeoutError):
+            await note.write(shortened("; ".join(faults), MOST))
+        if not faults:
+            return
+
+
+class _Note:
+    """What this manager has noted at the lease."""
+
+    def __init__(self, client: Client, lease: LeaseConfig) -> None:
+        self._client = client
+        self._lease = lease
+        self._said = ""
+        self._again_at = 0.0
+
+    async def write(self, why: str) -> None:
+        """Say why, if that is new or old enough; nothing takes back what was said."""
+        now = asyncio.get_running_loop().time()
+        if why == self._said and (not why or now < self._again_at):
+            return
+        moment = clock.now()
+        if why and await self._is_held(moment):
+            return
+        await self._annotate(f"{clock.rfc3339(moment)} {socket.gethostname()}: {why}" if why else None)
+        self._said, self._again_at = why, now + NOTE_EVERY
+
+    async def _is_held(self, moment: datetime) -> bool:
+        try:
+            found = await self._client.get(LEASES, self._lease.name, type=_Lease, namespace=self._lease.namespace)
+        except NotFound:
+            return False
+        renewed = found.spec.renew_time
+        if not found.spec.holder_identity or not renewed:
+            return False
+        return seconds_between(renewed, clock.rfc3339(moment)) < HELD_FOR * self._lease.lease_duration
+
+    async def _annotate(self, text: str | None) -> None:
+        name, namespace = self._lease.name, self._lease.namespace
+        metadata = {"annotations": {NOT_READY: text}}
+        try:
+            await self._client.patch(LEASES, name, {"metadata": metadata}, type=_Lease, namespace=namespace)
+        except NotFound:
+            if text is None:
+                return
+            body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": name, **metadata}}
+            with contextlib.suppress(AlreadyExists):
+                await self._client.create(LEASES, body, type=_Lease, namespace=namespace)

@@ -12,15 +12,7 @@ from api.node_offers import device_meant, devices, in_words, offers_of
 from api.suggest import nearest
 from app.explain.finding import NAMED, Finding, Level, counted, listed
 from app.explain.needs import SeenSpec
-
-_HINDERS = frozenset({"NoSchedule", "NoExecute"})
-_STATES = {
-    "node.kubernetes.io/unschedulable": "cordoned",
-    "node.kubernetes.io/not-ready": "not ready",
-    "node.kubernetes.io/unreachable": "unreachable",
-}
-"""Taints of Kubernetes itself, and what they mean."""
-
+from app.explain.taints import Taint, hindering, numbers, remedy
 
 _PODS = 110
 """Pods that a node takes that does not say how many: what the kubelet takes by default."""
@@ -35,18 +27,8 @@ class _Meta(Base, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
 
 
-class _Taint(Base, frozen=True, kw_only=True):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-    time_added: str | None = None
-
-    def __str__(self) -> str:
-        return _STATES.get(self.key) or f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
-
-
 class _Spec(Base, frozen=True, kw_only=True):
-    taints: tuple[_Taint, ...] = ()
+    taints: tuple[Taint, ...] = ()
 
 
 class _Status(Base, frozen=True, kw_only=True):
@@ -62,7 +44,7 @@ class SeenNode(Base, frozen=True, kw_only=True):
     status: _Status = _Status()
 
 
-_Node = tuple[str, dict[str, str], tuple[_Taint, ...], Amounts]
+_Node = tuple[str, dict[str, str], tuple[Taint, ...], Amounts]
 """Name, labels, taints, and what pods may request."""
 
 
@@ -169,10 +151,12 @@ class Nodes:
         if sum(each) >= wanted:
             return None
         by_node = f" ({each[0]} per node)" if len(set(each)) == 1 else ""
-        what = f"of the {wanted} pods of its ReplicatedJob only {sum(each)} fit on the nodes at once{by_node}"
-        if running:
-            what += f"; {counted(running, 'pod', 'of its own holds', 'of its own hold')} them now"
-        fix = "add nodes, or run fewer pods at once: lower replicas or parallelism in a new JobSet"
+        fit = f"only {sum(each)} {'fits' if sum(each) == 1 else 'fit'} on the nodes at once{by_node}"
+        own = f"; {counted(running, 'pod', 'of its own holds', 'of its own hold')} them now" if running else ""
+        hinders = self._tainted(spec)
+        what = f"of the {wanted} pods of its ReplicatedJob {fit}{own}{_kept_off(hinders)}"
+        fix = f"{remedy(hinders)}; or " if hinders else ""
+        fix += "add nodes, or run fewer pods at once: lower replicas or parallelism in a new JobSet"
         fix += "; as it is, the others run when some of its pods have ended"
         return Finding(level=Level.FAULT, cause="too-many-at-once", what=what, fix=fix)
 
@@ -192,7 +176,18 @@ class Nodes:
         return [number for number in found if number]
 
     def _takes(self, spec: SeenSpec, node: _Node) -> bool:
-        return self._chosen(spec, node[0], node[1]) and _hinders(spec, node) is None
+        return self._chosen(spec, node[0], node[1]) and hindering(spec, node[2]) is None
+
+    def _tainted(self, spec: SeenSpec) -> dict[str, Taint]:
+        """Of each node that only a taint keeps from taking such a pod while it is idle, the first such taint."""
+        needs = spec.requests()
+        return {
+            node[0]: taint
+            for node in self._nodes
+            if self._chosen(spec, node[0], node[1])
+            and _holds(node[3], needs)
+            and (taint := hindering(spec, node[2])) is not None
+        }
 
     def too_little(self, needs: Mapping[str, Amount]) -> Finding | None:
         """Of what the pods of a set request more together than all nodes have; None without such a resource."""
@@ -216,11 +211,15 @@ class Nodes:
         if not fitting:
             return self._too_large(needs, chosen)
         taken = sum(self._takes(spec, node) for node in fitting)
-        return self._in_use(taken) if taken else _tainted(spec, fitting)
+        hinders = self._tainted(spec)
+        return self._in_use(taken, hinders) if taken else _tainted(hinders)
 
-    def _in_use(self, taken: int) -> Finding:
+    def _in_use(self, taken: int, hinders: Mapping[str, Taint]) -> Finding:
         what = f"{taken} of {counted(len(self._nodes), 'node')} could take it, and too little is free there"
-        fix = "wait for other pods to end, or add nodes; kubectl describe nodes shows what is allocated on each"
+        what += _kept_off(hinders)
+        passing = {name: taint for name, taint in hinders.items() if taint.passes}
+        fix = f"{remedy(passing)}; or " if passing else ""
+        fix += "wait for other pods to end, or add nodes; kubectl describe nodes shows what is allocated on each"
         return Finding(level=Level.WAITS, cause="in-use", what=what, fix=fix)
 
     def _chosen(self, spec: SeenSpec, name: str, labels: dict[str, str]) -> bool:
@@ -324,38 +323,20 @@ def shape_of(spec: SeenSpec) -> bytes:
 
 def _keeps_out(spec: SeenSpec, node: _Node) -> bool:
     """Whether a taint keeps the pod out that says nothing about the state of the node."""
-    return any(
-        of.effect in _HINDERS and of.key not in _STATES and not spec.tolerates(of.key, of.value, of.effect)
-        for of in node[2]
-    )
+    return hindering(spec, (of for of in node[2] if not of.passes)) is not None
 
 
-def _hinders(spec: SeenSpec, node: _Node) -> _Taint | None:
-    """The first taint of the node that keeps the pod out."""
-    taints = (of for of in node[2] if of.effect in _HINDERS)
-    return next((of for of in taints if not spec.tolerates(of.key, of.value, of.effect)), None)
-
-
-def _tainted(spec: SeenSpec, fitting: Sequence[_Node]) -> Finding:
+def _tainted(hinders: Mapping[str, Taint]) -> Finding:
     """Every node that would hold it has a taint that it does not tolerate."""
-    hindering = [taint for node in fitting if (taint := _hinders(spec, node)) is not None]
-    taints, first = Counter(map(str, hindering)), {str(taint): taint for taint in hindering}
-    named = listed([f"{taint} ({number})" for taint, number in taints.most_common()])
-    what = f"it does not tolerate the taints of {counted(len(fitting), 'node')} that could hold it: {named}"
-    commonest = taints.most_common(1)[0][0]
-    return Finding(level=Level.FAULT, cause="tainted", what=what, fix=_untaint(first[commonest]))
+    what = f"it does not tolerate the taints of {counted(len(hinders), 'node')} that could hold it: {numbers(hinders)}"
+    return Finding(level=Level.FAULT, cause="tainted", what=what, fix=remedy(hinders))
 
 
-def _untaint(taint: _Taint) -> str:
-    if taint.key == "node.kubernetes.io/unschedulable":
-        return "kubectl uncordon NODE; kubectl get nodes shows which are cordoned (SchedulingDisabled)"
-    if taint.key in _STATES:
-        return "kubectl get nodes; kubectl describe node NODE says what is wrong with it"
-    value = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
-    toleration = f"{{key: {taint.key}, {value}, effect: {taint.effect}}}"
-    return (
-        f"add to tolerations of the pod template in a new JobSet: {toleration}; or kubectl taint node NODE {taint.key}-"
-    )
+def _kept_off(hinders: Mapping[str, Taint]) -> str:
+    """That more nodes would hold it; empty without such nodes."""
+    if not hinders:
+        return ""
+    return f"; {counted(len(hinders), 'more node')} could hold it but for taints: {numbers(hinders)}"
 
 
 def _offers(resource: str) -> str:

@@ -74,7 +74,7 @@ def said(there: Nodes, *, message: str = MISFIT, **pod: Any) -> JSON:
 
 
 BIG, SMALL = node("big", gpu="8", labels={"pool": "a100"}), node("small", gpu="4", labels={"pool": "v100"})
-ONLY = taint("gpu", "only")
+ONLY, CORDON = taint("gpu", "only"), taint("node.kubernetes.io/unschedulable")
 AGAIN = (
     "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d; s#{}#{}#' | kubectl replace --force -f -"
 )
@@ -186,21 +186,28 @@ AGAIN = (
             {},
             "tainted",
             "1 node that could hold it: cordoned (1)",
-            "kubectl uncordon NODE",
+            "kubectl uncordon a",
         ),
         (
             [node("a", taint("node.kubernetes.io/not-ready", effect="NoExecute"))],
             {},
             "tainted",
             "1 node that could hold it: not ready (1)",
-            "kubectl describe node NODE",
+            "kubectl describe node a",
         ),
         (
             [BIG, SMALL, node("c", ONLY, gpu="8")],
             requests(gpu="8"),
             "in-use",
-            "1 of 3 nodes could take it, and too little is free there",
+            "too little is free there; 1 more node could hold it but for taints: gpu=only:NoSchedule (1)",
             "wait for other pods to end",
+        ),
+        (
+            [BIG, *(node(f"c{number}", CORDON, gpu="8") for number in range(7))],
+            requests(gpu="8"),
+            "in-use",
+            "; 7 more nodes could hold it but for taints: cordoned (7)",
+            "kubectl uncordon c0 c1 c2 c3 c4; kubectl get nodes shows the other 2 (SchedulingDisabled); or wait for other",
         ),
     ],
 )

@@ -6,12 +6,13 @@ import pytest
 
 from app.explain.listing import cause_line
 from app.explain.reasons import explain
-from tests.support import stuck_jobs, stuck_pods, stuck_trees, stuck_volumes, stuck_waits
+from tests.support import stuck_jobs, stuck_nodes, stuck_pods, stuck_trees, stuck_volumes, stuck_waits
 from tests.support.explained import explanation_of, walk
 from tests.support.pages import ROOT
 from tests.support.stuck import TABLE, Stuck
 
 assert stuck_jobs  # adds its situations to the table
+assert stuck_nodes
 assert stuck_pods
 assert stuck_trees
 assert stuck_volumes

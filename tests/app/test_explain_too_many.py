@@ -49,7 +49,10 @@ def test_a_set_that_fits_waits_for_others():
 )
 def test_only_nodes_that_a_pod_may_go_to_count(nodes: list[JSON], pod: JSON, fit: int):
     text, _ = explained(nodes, running=0, replicas=fit + 1, **pod)
-    assert f"of the {fit + 1} pods of its ReplicatedJob only {fit} fit on the nodes at once" in text
+    assert (
+        f"of the {fit + 1} pods of its ReplicatedJob only {fit} {'fits' if fit == 1 else 'fit'} on the nodes at once"
+        in text
+    )
     assert "of its own" not in text, "none of them runs"
     _, body = explained(nodes, running=0, replicas=fit, **pod)
     assert causes(body)[0] == "in-use"

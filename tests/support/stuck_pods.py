@@ -99,50 +99,6 @@ def _() -> Facts:
     return unscheduled(AFFINITY, affinity={"nodeAffinity": required})
 
 
-def tainted(key: str, value: str = "", effect: str = "NoSchedule") -> Facts:
-    taint = {"key": key, "value": value, "effect": effect}
-    return unscheduled("node(s) had untolerated taint(s)", node("a", taint), node("b", taint))
-
-
-TAINTED = f"{NOT_SCHEDULED}it does not tolerate the taints of 2 nodes that could hold it: "
-
-
-@stuck("taints that it does not tolerate", f"{TAINTED}gpu=only:NoSchedule (2)", "kubectl taint node NODE gpu-")
-def _() -> Facts:
-    return tainted("gpu", "only")
-
-
-@stuck("all nodes are cordoned", f"{TAINTED}cordoned (2)", "kubectl uncordon NODE")
-def _() -> Facts:
-    return tainted("node.kubernetes.io/unschedulable")
-
-
-@stuck("all nodes are not ready", f"{TAINTED}not ready (2)", "kubectl describe node NODE")
-def _() -> Facts:
-    return tainted("node.kubernetes.io/not-ready", effect="NoExecute")
-
-
-@stuck(
-    "nodes that are in use",
-    f"{NOT_SCHEDULED}2 of 2 nodes could take it, and too little is free there",
-    "wait for other pods to end, or add nodes",
-)
-def _() -> Facts:
-    return unscheduled("Insufficient cpu", needs={"cpu": "32"})
-
-
-@stuck(
-    "nodes that the set itself holds",
-    f"{NOT_SCHEDULED}of the 3 pods of its ReplicatedJob only 2 fit on the nodes at once (1 per node); 2 pods of its"
-    " own hold them now",
-    "add nodes, or run fewer pods at once",
-)
-def _() -> Facts:
-    js = a_set(rjob(replicas=3))
-    others = [started(js, index, ready=1) for index in (1, 2)]
-    return unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "5"}, js=js, jobs=others)
-
-
 @stuck(
     "a scheduler that does not run",
     f"{NOT_SCHEDULED}no scheduler volcano looks at it",

@@ -227,7 +227,9 @@ class _WaitingTree:
                 None if lacks is not None and lacks.level is Level.FAULT else kept_out(self._case, pod, in_group=True)
             )
             for one in filter(None, (keeps, lacks)):
-                by_what.setdefault(one.what, (one, []))[1].append(pod)
+                # A tree that never fits does not get its nodes by waiting until something ends.
+                if one.level is Level.FAULT or not self._never:
+                    by_what.setdefault(one.what, (one, []))[1].append(pod)
         return list(by_what.values())[:2]
 
     def _why_never(self) -> list[Finding]:

@@ -127,6 +127,17 @@ def test_a_gang_that_is_larger_than_any_domain_never_fits():
     assert body["level"] == "fault"
 
 
+def test_pods_of_a_gang_that_never_fits_do_not_wait_for_others_to_end():
+    there = labelled(*(where(number % 2, number) for number in range(6)))
+    short = "0/6 nodes are available: 6 Insufficient nvidia.com/gpu"
+    holders = holder("a", "node-0"), holder("b", "node-1")
+    text, body = waiting(short, NESTED, gpu="8").explain(node_offers=there, holders=holders)
+    assert "the largest superslice holds 3 of its 6 pods: it never fits" in text
+    assert "could take it" not in text
+    assert "wait for other pods" not in text
+    assert not {"in-use", "kept-out"} & set(causes(body))
+
+
 def test_a_domain_with_no_node_for_such_pods():
     played = waiting(WORDS, NESTED, gpu="8")
     there = nodes(node("bare", gpu="8"), node("cpu", labels=where(0, 0)))

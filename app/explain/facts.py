@@ -8,6 +8,7 @@ from typing import Any
 from api.batch import Job, JobSpec, JobStatus
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
+from api.jobset_policy.requests import Amounts
 from api.meta import Base, Owner
 from api.pending import first_trouble
 from api.pod import DetailedPod, PodCondition, Terminated
@@ -239,6 +240,16 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedPod:
+    """A pod of some JobSet that is on a node, and what it requests there."""
+
+    namespace: str
+    jobset: str
+    node: str
+    requests: Amounts
+
+
+@dataclass(frozen=True, slots=True)
 class SeenGroups:
     """The groups of a set: `there` by name, and how many pods have a node (`bound`), by the UID of their Job."""
 
@@ -260,6 +271,7 @@ class Facts:
     - `gated`: pods that await their leader, by the UID of their Job.
     - `nodes`: the topology labels of every node, by its name. `node_offers`: where the scheduler misses something on
       nodes, what each has. `holders`: Jobs of all JobSets that are on nodes.
+    - `placed`: pods of all JobSets that are on nodes, looked up where nodes could take a pod and too little is free.
     - `lease`: the manager's; without holder where there is none.
     - `manager`: the pod that holds the lease, looked up where Jobs are missing and nothing says why.
     - `managers`: the manager's pods, looked up where none holds the lease.
@@ -286,6 +298,7 @@ class Facts:
     nodes: Mapping[str, Mapping[str, str]] | None = None
     node_offers: Nodes | None = None
     holders: tuple[Holder, ...] | None = None
+    placed: tuple[PlacedPod, ...] | None = None
     lease: SeenLease | None = None
     manager: SeenPod | None = None
     managers: tuple[SeenPod, ...] = ()

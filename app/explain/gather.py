@@ -22,7 +22,9 @@ from app import kueue
 from app.explain import look_up
 from app.explain.case import unheld
 from app.explain.facts import Facts, Holder, SeenEvent, SeenGroups, SeenJob, SeenPod
+from app.explain.in_use import lacking_resource
 from app.explain.jobset_causes import undefaulted
+from app.explain.look_up import PLACED
 from app.explain.nodes import Nodes, SeenNode
 from app.explain.reader import LOOKED_AT, MOST_PAGES, PAGE, TIMEOUT, Reader
 from app.explain.remedies import ANTI_AFFINITY, CLAIMS, MISFIT
@@ -35,8 +37,6 @@ from kube.errors import Forbidden, NotFound
 from kube.options import METADATA_LIST
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
 
-PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-"""Field selector of pods that are on a node and have not ended."""
 REPLACED = 10.0
 """Seconds after its Job's start from which on a pod is created in the place of another."""
 FEW_PAGES = 4
@@ -128,6 +128,8 @@ class _Gatherer:
         if misfits:
             levels = {group.topology for group in wanted.groups()} if (wanted := shape(self._js)) is not None else set()
             known["node_offers"] = offers = await self._offers(misfits, topologies | levels)
+            if offers is not None and any(lacking_resource(pod) and offers.takers(pod.spec) for pod in misfits):
+                known["placed"] = await look_up.placed(self._read)
         unbound = [pod for pod in pods or () if (said := pod.unscheduled) and CLAIMS.search(said.message)]
         known["claims"] = claims = await look_up.claims(self._read, unbound)
         if claims:

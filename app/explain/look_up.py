@@ -15,6 +15,7 @@ from api.jobset import JobSet
 from api.selectors import of_other_attempts, one_of
 from app.break_glass.switch import State, look
 from app.explain.facts import (
+    PlacedPod,
     Regarding,
     SeenClaim,
     SeenEvent,
@@ -50,6 +51,8 @@ ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events that tell of a pod that is ended from outside."""
 _BOUND = "spec.nodeName!="
 """Field selector of pods that are on a node."""
+PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector of pods that are on a node and have not ended."""
 _RESTARTED_ALONE = 50
 """Jobs whose pods are looked at where a rule restarts single Jobs: their UIDs are in the URL."""
 PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
@@ -113,6 +116,25 @@ async def nodes(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenNode 
     except Forbidden:
         read.skip("nodes: you may not get nodes, so whether those of pods that are not ready or end work is not known")
         return {}
+
+
+async def placed(read: Reader) -> tuple[PlacedPod, ...] | None:
+    """Pods of all JobSets that are on nodes; None if they may not be read."""
+    try:
+        pods = read.some(
+            PODS, SeenPod, "pods of JobSets", namespace=None, label_selector=keys.JOBSET_NAME, field_selector=PLACED
+        )
+        return tuple(
+            [
+                PlacedPod(of.metadata.namespace, of.metadata.labels.jobset, of.spec.node_name, of.spec.requests())
+                async for of in pods
+            ]
+        )
+    except Forbidden:
+        read.skip(
+            "pods of other namespaces: you may not list them, so which JobSets hold what its pods lack is not known"
+        )
+        return None
 
 
 async def ending(read: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[SeenPod, ...]:

@@ -169,6 +169,11 @@ class Nodes:
             self._takers[key] = frozenset(name for name, *_ in found)
         return self._takers[key]
 
+    def offered(self, spec: SeenSpec, resource: str) -> Amount:
+        """Of a resource, what the nodes together have that take such a pod while they are idle."""
+        takers = self.takers(spec)
+        return sum(offers.get(resource, 0) for name, _, _, offers in self._nodes if name in takers)
+
     def _room(self, spec: SeenSpec) -> list[int]:
         """How many such pods each node takes that takes any, while it is idle."""
         needs = spec.requests()

@@ -14,6 +14,7 @@ from app.explain.domains import article, domain_of_job, in_the_way, kept_out, no
 from app.explain.facts import SeenPod
 from app.explain.features import undeclared
 from app.explain.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
+from app.explain.in_use import with_holders
 from app.explain.nodes import Nodes
 from app.explain.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
 from controllers.planning.child_jobs import Child
@@ -195,7 +196,7 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
     insufficient = "Insufficient" in said.message
     if not insufficient and not in_group:
         return None
-    return case.shortage or _too_many(case, pod, nodes) or (found if insufficient else None)
+    return case.shortage or _too_many(case, pod, nodes) or (with_holders(case, pod, found) if insufficient else None)
 
 
 def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:

@@ -31,14 +31,14 @@ class Refusing(Cluster):
     refused: tuple[str, ...] = ()
 
     async def send(self, request: Request) -> Response:
-        if any(name in request.path.split("/") for name in self.refused):
+        if any(name in (request.path, *request.path.split("/")) for name in self.refused):
             return Response(403, {}, b'{"kind":"Status","reason":"Forbidden","details":{"kind":"x"}}')
         return await super().send(request)
 
 
-async def read(*objects: JSON, refused: tuple[str, ...] = ()) -> tuple[Facts, list[str]]:
-    """The facts, and the paths that were asked for."""
-    cluster = Refusing(*objects, HELD)
+async def read(*objects: JSON, refused: tuple[str, ...] = (), endless: tuple[str, ...] = ()) -> tuple[Facts, list[str]]:
+    """The facts, and the paths that were asked for. `refused`: collections, or paths of them."""
+    cluster = Refusing(*objects, HELD, endless=endless)
     cluster.refused = refused
     found = await gather(Client(cluster), "default", "train", NOW)
     return found, [request.path for request in cluster.asked]

@@ -175,7 +175,7 @@ def test_a_set_that_is_preempted(sets: Sets, classes: None):
     sets.apply(manifest(needing({"cpu": "20"}, priorityClassName=HIGH, **NODE), name="urgent"))
     sets.wait_ready(1, name="urgent")
     wait_cause(sets, "js", f"was preempted by pod {sets.namespace}/urgent-workers-0-0-")
-    sets.wait_explained("1 of 20 nodes could take it, and too little is free there")
+    sets.wait_explained("1 of 20 nodes could take it, and too little is free there", f"{sets.namespace}/urgent (20)")
 
 
 def restarted(sets: Sets, times: int) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from app.explain.facts import Facts
+from dataclasses import replace
+
+from app.explain.facts import Facts, PlacedPod
 from tests.support.jobsets import rjob
 from tests.support.stuck import a_set, node, started, stuck, unscheduled
 from tests.support.stuck_pods import NOT_SCHEDULED
@@ -38,6 +40,18 @@ def _() -> Facts:
 )
 def _() -> Facts:
     return unscheduled("Insufficient cpu", needs={"cpu": "32"})
+
+
+@stuck(
+    "nodes that other JobSets hold",
+    f"{NOT_SCHEDULED}2 of 2 nodes could take it, and too little is free there; JobSets hold 14 of their 16 nvidia.com/gpu:"
+    " team-b/eval (8), team-c/tune (6)",
+    "wait for other pods to end, or add nodes",
+)
+def _() -> Facts:
+    placed = (("team-c", "tune", "node-0", 6), ("team-b", "eval", "node-1", 8))
+    pods = tuple(PlacedPod(space, name, node, {"nvidia.com/gpu": gpus}) for space, name, node, gpus in placed)
+    return replace(unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "4"}), placed=pods)
 
 
 @stuck(

@@ -86,6 +86,7 @@ GROUPS_SCHEDULED = "PodGroupsInitiallyScheduled"
 
 # Reasons of Warnings that `jobset explain` knows.
 JOB_CREATION_FAILED = "JobCreationFailed"
+SERVICE_CREATION_FAILED = "HeadlessServiceCreationFailed"
 PLACEMENT_PENDING = "ExclusivePlacementPending"
 PODS_UNSCHEDULABLE = "PodsUnschedulable"
 

@@ -7,6 +7,7 @@ from datetime import datetime
 from api.gangs import Forest, forest
 from api.jobset_policy.judged import Judged
 from api.jobset_policy.requests import Amounts
+from api.keys import SERVICE_CREATION_FAILED
 from app.explain.facts import Facts, SeenEvent, SeenLease, SeenPod
 from app.explain.finding import Finding, Found, seconds_since
 from app.explain.survey import Survey, survey
@@ -45,12 +46,13 @@ class Case:
 
     @property
     def recent_warnings(self) -> list[SeenEvent]:
-        """Warnings about the JobSet that are recent, newest first; none about an earlier one of the same name."""
+        """Warnings about it that are recent and not over, newest first; none about an earlier set of its name."""
         uid = self.facts.jobset.metadata.uid
         return [
             event
             for event in self.facts.warnings
-            if (event.regarding.uid == uid or (not event.regarding.uid and self._newer(event)))
+            if not (self.facts.service_made and event.reason == SERVICE_CREATION_FAILED)
+            and (event.regarding.uid == uid or (not event.regarding.uid and self._newer(event)))
             and (age := seconds_since(event.last, self.facts.now)) is not None
             and age <= FRESH
         ]

@@ -9,7 +9,7 @@ from api.batch import Job, JobSpec, JobStatus
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
 from api.jobset_policy.requests import Amounts
-from api.meta import Base, Owner
+from api.meta import Base, Condition, Owner
 from api.pending import first_trouble
 from api.pod import DetailedPod, PodCondition, Terminated
 from app.break_glass.switch import State
@@ -204,6 +204,21 @@ class SeenQuota(Base, frozen=True, kw_only=True):
     status: _QuotaStatus = _QuotaStatus()
 
 
+class _NamespaceMeta(Base, frozen=True, kw_only=True):
+    deletion_timestamp: str | None = None
+
+
+class _NamespaceStatus(Base, frozen=True, kw_only=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class SeenNamespace(Base, frozen=True, kw_only=True):
+    """core/v1 Namespace: whether it is being deleted, and what keeps it."""
+
+    metadata: _NamespaceMeta = _NamespaceMeta()
+    status: _NamespaceStatus = _NamespaceStatus()
+
+
 class _LeaseSpec(Base, frozen=True, kw_only=True):
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -262,10 +277,12 @@ class Facts:
     """All that was read. None: not known; what that is for, and why, stands in `unseen`.
 
     - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and who owns those.
+    - `namespace`: its own, looked up where Jobs are missing that may start, or are being deleted.
     - `leftover_pods`: pods of earlier attempts by the name of their Job, which is gone. `ending`: pods of earlier
       attempts that are being deleted on a node, those first that are most likely to stay. `earlier`: the same of Jobs
       that an earlier JobSet of this name has left and that have names of missing Jobs.
     - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
+    - `service_made`: whether its Service is there, looked up where a Warning says that it could not be created.
     - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend, are not ready, or have
       failed.
     - `gated`: pods that await their leader, by the UID of their Job.
@@ -288,10 +305,12 @@ class Facts:
     jobset: JobSet
     jobs: tuple[SeenJob, ...] | None = None
     foreign: Mapping[str, Owner] = field(default_factory=dict)
+    namespace: SeenNamespace | None = None
     leftover_pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ending: tuple[SeenPod, ...] = ()
     earlier: tuple[SeenPod, ...] = ()
     warnings: tuple[SeenEvent, ...] = ()
+    service_made: bool = False
     job_warnings: tuple[SeenEvent, ...] = ()
     pods: tuple[SeenPod, ...] | None = None
     gated: Mapping[str, int] = field(default_factory=dict)

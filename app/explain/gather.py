@@ -70,6 +70,7 @@ class _Gatherer:
         jobs = await self._jobs()
         known: dict[str, Any] = {"now": now, "jobset": self._js, "jobs": jobs}
         known["warnings"] = await self._events(f"regarding.kind={keys.KIND},regarding.name={self._js.metadata.name}")
+        known["service_made"] = await look_up.service_made(self._read, self._js, known["warnings"])
         if self._js.suspended and keys.QUEUE_NAME in self._js.metadata.labels:
             known["kueue"] = await self._client.serves(kueue.GROUP)
         if undefaulted(self._js):
@@ -96,6 +97,9 @@ class _Gatherer:
             return known
         known["lease"] = await look_up.lease(self._read)
         known["foreign"], uids = await self._foreign(of)
+        may_start = any(position.replicated_job.name not in of.stages for position in of.missing)
+        if may_start or any(child.deleting for child in of.unready):
+            known["namespace"] = await look_up.namespace(self._read, self._namespace)
         known["earlier"] = await look_up.earlier(self._read, uids)
         known["nodes_by_name"] = await look_up.nodes(self._read, known["earlier"])
         if len(of.missing) == of.total and known["lease"] is not None and not self._js.status.replicated_jobs_status:

@@ -4,7 +4,14 @@ import re
 
 from api.batch import pods_at_once
 from api.jobset import JobSet
-from api.keys import JOB_COMPLETE, JOB_CREATION_FAILED, KIND, REPLICATED_JOB_NAME, SUSPENDED
+from api.keys import (
+    JOB_COMPLETE,
+    JOB_CREATION_FAILED,
+    KIND,
+    REPLICATED_JOB_NAME,
+    SERVICE_CREATION_FAILED,
+    SUSPENDED,
+)
 from api.meta import Owner, find
 from app.explain.case import Case
 from app.explain.ends import held_by_earlier
@@ -29,7 +36,7 @@ from controllers.planning.child_jobs import Child
 _AGAIN = "tries again by itself soon; the pause grows with each refusal"
 _NO_RIGHT = re.compile(r'User "[^"]+" cannot create resource')
 """What the API server says if the manager lacks the right."""
-_HOLD_JOBS_BACK = (JOB_CREATION_FAILED, "HeadlessServiceCreationFailed", "PVCCreationFailed", "SchedulingObjectsFailed")
+_HOLD_JOBS_BACK = (JOB_CREATION_FAILED, SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed")
 """Reasons of Warnings about what was refused: Jobs are created after all of these, so they are missing then."""
 _OF_OTHERS = "exists already and belongs to"
 """In the note about a Service of somebody else, which holds nothing back."""

@@ -112,6 +112,26 @@ def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
     return [Found(found, state="is being deleted", ends=True)]
 
 
+def namespace_deleted(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Its namespace is being deleted: nothing can be created there, and it is deleted as well."""
+    meta, namespace = case.facts.jobset.metadata, case.facts.namespace
+    name = meta.namespace
+    if namespace is None or namespace.metadata.deletion_timestamp is None:
+        return []
+    keeps = (of for of in namespace.status.conditions if of.status == "True" and of.message)
+    found = Finding(
+        level=Level.WAITS,
+        cause="namespace-deleted",
+        what=f"its namespace {name} is being deleted with all that is in it, and nothing can be created there",
+        because=tuple(Finding(level=Level.NOTE, cause="namespace-condition", what=of.message) for of in keeps),
+        fix=f"to run it later, keep it: kubectl get jobset {meta.name} -n {name} -o yaml | sed '{UNVERSIONED}' >"
+        f" {meta.name}.yaml; once the namespace is gone, kubectl create namespace {name} and kubectl create -f"
+        f" {meta.name}.yaml",
+        since=namespace.metadata.deletion_timestamp,
+    )
+    return [Found(found, state="is being deleted", ends=True)]
+
+
 def managed_elsewhere(case: Case, _left: frozenset[str]) -> list[Found]:
     """Another controller does everything about it."""
     js = case.facts.jobset

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from api import keys
 from api.batch import Owned
 from api.jobset import JobSet
+from api.names import subdomain
 from api.selectors import of_other_attempts, one_of
 from app.break_glass.switch import State, look
 from app.explain.facts import (
@@ -20,6 +21,7 @@ from app.explain.facts import (
     SeenClaim,
     SeenEvent,
     SeenLease,
+    SeenNamespace,
     SeenPod,
     SeenQuota,
     SeenStorageClass,
@@ -36,10 +38,12 @@ from kube.resources import (
     EVENTS,
     LEASES,
     MUTATING_WEBHOOK_CONFIGURATIONS,
+    NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     RESOURCE_QUOTAS,
+    SERVICES,
     STORAGE_CLASSES,
 )
 from manifests.naming import MUTATING_CONFIGURATION
@@ -77,6 +81,29 @@ async def webhooks(read: Reader) -> State | None:
         read.skip("webhooks: you may not get mutatingwebhookconfigurations, so whether they are off is not known")
         return None
     return look(MUTATING_WEBHOOK_CONFIGURATIONS.kind, MUTATING_CONFIGURATION, stored).state
+
+
+async def namespace(read: Reader, name: str) -> SeenNamespace | None:
+    """The namespace of this name; None if it is gone or may not be read."""
+    try:
+        found: SeenNamespace | None = await read.one(NAMESPACES, SeenNamespace, name)
+    except Forbidden:
+        read.skip(f"the namespace: you may not get namespaces in {name}, so whether it is being deleted is not known")
+        return None
+    return found
+
+
+async def service_made(read: Reader, js: JobSet, warnings: Iterable[SeenEvent]) -> bool:
+    """Whether the Service of a set is there that Warnings say could not be created; False without such Warnings."""
+    if all(event.reason != keys.SERVICE_CREATION_FAILED for event in warnings):
+        return False
+    try:
+        found: Owned | None = await read.one(SERVICES, Owned, subdomain(js))
+    except Forbidden:
+        read.skip("the Service: you may not get services, so whether it has been created since is not known")
+        return False
+    owner = None if found is None else found.metadata.controller()
+    return owner is not None and owner.uid == js.metadata.uid
 
 
 async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> Mapping[str, SeenQuota | None]:

@@ -27,6 +27,7 @@ from app.explain.remedies import IN_A_NEW, make_again
 CAUSES: tuple[Cause, ...] = (
     jobset_causes.finished,
     jobset_causes.deleted,
+    jobset_causes.namespace_deleted,
     jobset_causes.managed_elsewhere,
     jobset_causes.suspended,
     jobset_causes.active_deadline,

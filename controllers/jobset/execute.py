@@ -169,7 +169,7 @@ class Executor:
             deletions += await self._each(js, of_type(plan.actions, DeletePod), delete_pod)
         ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
         services = await self._each(js, of_type(plan.actions, CreateService), ensure_service)
-        self._report(js, "HeadlessServiceCreationFailed", services)
+        self._report(js, keys.SERVICE_CREATION_FAILED, services)
         ensure_claim = partial(self._ensure, js, PERSISTENT_VOLUME_CLAIMS, Claim, caches.claims)
         claims = await self._each(js, of_type(plan.actions, CreateClaim), ensure_claim)
         self._report(js, "PVCCreationFailed", claims)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from app.explain.facts import Facts, SeenPod
+from app.explain.facts import Facts, SeenNamespace, SeenPod
 from app.explain.nodes import Nodes, SeenNode
 from tests.support.explained import MOMENT, NOW, at, event, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import jobset, rjob, stored
@@ -173,6 +173,17 @@ def _() -> Facts:
 )
 def _() -> Facts:
     return deleted("foregroundDeletion")
+
+
+@stuck(
+    "its namespace is being deleted",
+    "its namespace team-a is being deleted with all that is in it, and nothing can be created there",
+    "once the namespace is gone, kubectl create namespace team-a and kubectl create -f train.yaml",
+)
+def _() -> Facts:
+    remains = condition("NamespaceContentRemaining", "SomeResourcesRemain", "Some resources are remaining: pods. has 1")
+    body = {"metadata": {"deletionTimestamp": at(MOMENT)}, "status": {"conditions": [remains]}}
+    return facts(a_set(), namespace=msgspec.convert(body, SeenNamespace), lease=lease())
 
 
 def failed(attempt: int, minutes: float, **more: Any) -> JSON:

@@ -25,7 +25,7 @@ def create_service(ctx: Context) -> Partial:
         return NOTHING
     draft, owner = ctx.draft(), service.metadata.owner
     draft.warn(
-        "HeadlessServiceCreationFailed",
+        keys.SERVICE_CREATION_FAILED,
         f"Service {subdomain(js)} exists already and belongs to {owner}: pods of this JobSet get DNS names only if it"
         " selects them."
         " Delete or rename it, or set spec.network.subdomain to a name of its own in a new JobSet",

@@ -128,6 +128,16 @@ def test_a_stale_lease_is_reported(world: World):
 GANG = {"schedulingPolicy": {"gang": {}}, "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]}
 
 
+def test_a_namespace_that_is_being_deleted(world: World):
+    js = world.jobset(jobset(rjob()))
+    world.warning(js, "JobCreationFailed", "unable to create new content because it is being terminated")
+    assert causes(report(world.user("rightless"), world.namespace)) == ["missing", "refused"]
+    code, _ = request(world.cluster, "DELETE", f"/api/v1/namespaces/{world.namespace}")
+    assert code == 200
+    body = report(world.cluster.kubeconfig, world.namespace)
+    assert (body["state"], causes(body)) == ("is being deleted", ["namespace-deleted"])
+
+
 @pytest.fixture
 def gang(world: World) -> World:
     """A gang of one Job, whose pod the scheduler has refused; its group is there."""

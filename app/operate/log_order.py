@@ -46,7 +46,7 @@ class Container(Base, frozen=True, kw_only=True):
 
     @property
     def waits(self) -> str:
-        """Why it has not started, such as ImagePullBackOff; empty if it has, or had before it waited."""
+        """Why it does not run, such as ImagePullBackOff; empty if it runs, has ended, or its last run is known."""
         if self.state.waiting is None or self.last_state.terminated is not None:
             return ""
         return self.state.waiting.reason or "Waiting"
@@ -94,7 +94,7 @@ class LogJob(Base, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One log: whose it is, how its lines begin, and why there is none yet (else empty).
+    """One log: whose it is, how its lines begin, and why its container waits (empty where there is a log).
 
     `run`: the pod's UID and the container's restarts. `ended`: nothing more will be written.
     """

@@ -153,7 +153,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
     unread: list[Unread] = []
     for log in chosen[:MOST_LOGS]:
         if log.waits:
-            err.write(printable(f"{log.prefix} has not started: {log.waits}") + "\n")
+            err.write(printable(_without_log(log, to.namespace)) + "\n")
             continue
         try:
             text = await _read(to, log, tail)
@@ -172,6 +172,18 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
     if len(chosen) > MOST_LOGS:
         err.write(f"jobset logs: {counted(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
     return session.DONE if shown else session.FAILED
+
+
+def _without_log(log: Log, namespace: str) -> str:
+    """Of a container that waits, and of which the last run is not known: why it has no log."""
+    _, restarts = log.run
+    if not restarts:
+        return f"{log.prefix} has not started: {log.waits}"
+    previous = f"kubectl logs -n {namespace} {log.pod} -c {log.container} --previous"
+    return (
+        f"{log.prefix} has ended {counted(restarts, 'time')} and waits to start again: {log.waits}; {previous} shows"
+        " what it wrote, if its node has kept that"
+    )
 
 
 async def _read(to: session.Session, log: Log, tail: int) -> bytes:

@@ -96,6 +96,20 @@ def test_init_containers_are_shown_until_they_have_succeeded(command, connected)
     assert err == "[train-workers-0/0 main] has not started: PodInitializing\n"
 
 
+def test_a_container_that_has_ended_before_has_started(command, connected):
+    js = a_set()
+    waits = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    connected(js, pod(js, 0, 0, {**waits, "restartCount": 7}), pod(js, 1, 0, {**waits, "restartCount": 1}))
+    code, out, err = command("logs", "train")
+    assert (code, out) == (1, "")
+    first, second = err.splitlines()
+    assert first == (
+        "[train-workers-0/0 main] has ended 7 times and waits to start again: CrashLoopBackOff; kubectl logs -n team-a"
+        " train-workers-0-0 -c main --previous shows what it wrote, if its node has kept that"
+    )
+    assert second.startswith("[train-workers-1/0 main] has ended 1 time and waits to start again")
+
+
 def test_the_latest_attempt_unless_another_one_is_asked_for(command, connected):
     js = a_set()
     old, new = pod(js, 0, 0, attempt=1), pod(js, 1, 0, attempt=2)

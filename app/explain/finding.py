@@ -101,7 +101,7 @@ def merged(findings: Iterable[KeyedFinding], noun: str, title: str = "{}") -> li
             who = f"{len(others)} more {noun}s ({others[0]} … {others[-1]})"
             what = f"{title.format(others[0]) if len(others) == 1 else who}: likewise"
             found.append((Finding(level=first.level, cause=first.cause, what=what), others))
-    rest = [one.name for same in list(by_key.values())[MOST_FINDINGS:] for one in same]
+    rest = list(dict.fromkeys(one.name for same in list(by_key.values())[MOST_FINDINGS:] for one in same))
     if rest:
         what = f"{counted(len(rest), f'more {noun}')} ({listed(rest, 2)}): waiting for reasons of this kind, too"
         found.append((Finding(level=Level.WAITS, cause="more", what=what), rest))

@@ -1,5 +1,6 @@
 """Causes that are about pods: a leader without a domain, followers that wait for it, pods that cannot run. Pure."""
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -19,6 +20,8 @@ from app.explain.nodes import Nodes
 from app.explain.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
 from controllers.planning.child_jobs import Child
 
+_RESTARTED = re.compile(r", restarted \d+ times")
+"""How often a container was restarted, as `api.pending.trouble` says it."""
 SOON = 30.0
 """Seconds within which a scheduler looks at a pod."""
 
@@ -274,18 +277,22 @@ def _age(case: Case, pod: SeenPod) -> float:
 
 
 def failing_containers(case: Case, left: frozenset[str]) -> list[Found]:
-    """Pods with a container that cannot start, or does not stay up."""
+    """Pods with a container that cannot start, or does not stay up: those of a Job apart that differ in why."""
     findings = []
     for child in _unready(case, left):
-        pods = [pod for pod in case.pods_of(child) if pod.trouble]
-        if pods:
-            findings.append(KeyedFinding(child.name, _kind(pods[0].trouble), partial(_failing_container, child, pods)))
+        kinds: dict[str, list[SeenPod]] = {}
+        for pod in case.pods_of(child):
+            if pod.trouble:
+                kinds.setdefault(_kind(pod.trouble), []).append(pod)
+        findings += [
+            KeyedFinding(child.name, kind, partial(_failing_container, child, pods)) for kind, pods in kinds.items()
+        ]
     return by_job(findings)
 
 
 def _kind(trouble: str) -> str:
-    """`container main: CrashLoopBackOff`, without what differs from pod to pod."""
-    return ":".join(trouble.split(":")[:2]).partition(",")[0]
+    """`container main: CrashLoopBackOff, it ended with exit code 1 (Error)`: without what differs from pod to pod."""
+    return _RESTARTED.sub("", ":".join(trouble.split(":")[:2]))
 
 
 def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:

@@ -39,6 +39,7 @@ from api.validation import dns1035_label
 from kube.client import Client
 from kube.errors import NotFound
 from kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, Resource
+from webhooks.jobset.cluster_capacity import exclusive
 from webhooks.jobset.cluster_children import child_jobs, created_by_us, identified
 from webhooks.jobset.cluster_claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster_decode import Parts
@@ -214,10 +215,10 @@ class ClusterChecks:
             return []
         asks: list[Ask] = []
         judged = Judged(request.js)
-        if await compute(requests_anything, judged):
+        if requests := await compute(requests_anything, judged):
             asks.append(partial(self._quotas.too_small, judged, request.client))
-            if QUEUE_NAME not in request.js.metadata.labels:
-                asks.append(partial(self._nodes.unmet, judged, request.client))
+        if (requests or (self._own_rights and exclusive(judged))) and QUEUE_NAME not in request.js.metadata.labels:
+            asks.append(partial(self._nodes.unmet, judged, request.client))
         return await self._answers(
             request, asks + self._lookups(request, request.needs), most=self._per_review * 3 // 8
         )

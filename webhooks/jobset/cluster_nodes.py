@@ -7,9 +7,9 @@ admits the set; nor where the nodes are not known: no right to list them, none t
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +20,7 @@ from api.node_offers import device_meant, in_words, offers_of
 from kube.client import PAGE, Client
 from kube.errors import Forbidden
 from kube.resources import NODES
+from webhooks.jobset.cluster_capacity import too_few_domains, too_few_nodes
 from webhooks.jobset.cluster_lookups import Lookups
 from webhooks.jobset.cluster_verdict import warning
 from webhooks.offload import compute
@@ -32,7 +33,22 @@ MOST_RESOURCES = 256
 """Resources that nodes offer at most."""
 _SHARE = 3
 """Part of the budget of one review in which all nodes have to come, so that time is left for other questions."""
-_UNKNOWN: Amounts = {}
+MOST_LABELS = 256
+"""Labels of nodes whose values are counted at most."""
+
+
+class Offers(NamedTuple):
+    """What nodes have: of each resource the largest amount of one node, and that of all; of each label its values.
+
+    `total` and `domains` are for who asks with rights of their own; else empty.
+    """
+
+    largest: Amounts = {}
+    total: Amounts = {}
+    domains: Mapping[str, int] = {}
+
+
+_UNKNOWN = Offers()
 
 NO_RESOURCE = warning(
     "node-resource-missing",
@@ -52,9 +68,14 @@ class _Status(msgspec.Struct, gc=False):
     allocatable: dict[str, Any] | None = None
 
 
+class _Metadata(msgspec.Struct, gc=False):
+    labels: dict[str, str] | None = None
+
+
 class _Node(msgspec.Struct, gc=False):
     """A node, as far as it is read."""
 
+    metadata: _Metadata | None = None
     status: _Status | None = None
 
 
@@ -94,32 +115,44 @@ class Nodes:
         """`budget`: seconds for all questions about one review; `own_rights` as for `unmet`."""
         self._seconds = budget / _SHARE
         self._own_rights = own_rights
-        self._known: Lookups[None, Amounts] = Lookups(1)
+        self._known: Lookups[None, Offers] = Lookups(1)
 
     async def unmet(self, judged: Judged, client: Client) -> list[FieldError]:
         """Warnings about a new JobSet; raises when there is no answer, but for one that is late."""
-        largest = await self._known.get(None, lambda: self._read(client), lambda _: KEPT_FOR)
-        return await compute(lambda: list(unmet(judged, largest, own_rights=self._own_rights))) if largest else []
+        offers = await self._known.get(None, lambda: self._read(client), lambda _: KEPT_FOR)
+        return await compute(self._found, judged, offers) if offers.largest else []
 
-    async def _read(self, client: Client) -> Amounts:
+    def _found(self, judged: Judged, offers: Offers) -> list[FieldError]:
+        found = list(unmet(judged, offers.largest, own_rights=self._own_rights))
+        return [*(found or too_few_nodes(judged, offers.total)), *too_few_domains(judged, offers.domains)]
+
+    async def _read(self, client: Client) -> Offers:
         try:
             async with asyncio.timeout(self._seconds):
-                return await _largest(client)
+                return await _offers(client, in_all=self._own_rights)
         except (Forbidden, TimeoutError):
             return _UNKNOWN
 
 
-async def _largest(client: Client) -> Amounts:
+async def _offers(client: Client, *, in_all: bool) -> Offers:
+    """`in_all`: with what all nodes have together."""
     largest: Amounts = {}
+    total: Amounts = {}
+    values: dict[str, set[str]] = {}
     token = ""
     for _ in range(MOST_PAGES):
         page = await client.list(NODES, type=_Node, limit=PAGE, continue_token=token)
         for node in page.items or ():
             for name, amount in offers_of(node.status and node.status.allocatable).items():
                 largest[name] = max(amount, largest.get(name, 0))
+                total[name] = amount + total.get(name, 0)
+            for key, value in ((node.metadata and node.metadata.labels) or {}).items() if in_all else ():
+                if key in values or len(values) < MOST_LABELS:
+                    values.setdefault(key, set()).add(value)
         if len(largest) > MOST_RESOURCES:
             return _UNKNOWN
         token = page.metadata.continue_token
         if not token:
-            return largest
+            domains = {key: len(there) for key, there in values.items()}
+            return Offers(largest, total, domains) if in_all else Offers(largest)
     return _UNKNOWN

@@ -7,7 +7,7 @@ quota may be changed later. Its name and amounts are told only to who asks with 
 need not know them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -99,13 +99,20 @@ def strictest(quotas: Sequence[Quota]) -> Allowed:
 def too_much(judged: Judged, allowed: Allowed, *, named: bool) -> Iterator[FieldError]:
     """Warnings where more is needed than is allowed; of several resources the first by name.
 
-    At each ReplicatedJob that alone needs too much, or else at all of them, for those that start together.
     `named`: with the quota's name and amount.
+    """
+    return at_once(judged, lambda path, templates: _over(path, templates, allowed, named=named))
+
+
+def at_once(judged: Judged, find: Callable[[Path, Sequence[Template]], FieldError | None]) -> Iterator[FieldError]:
+    """What is found of each ReplicatedJob alone, or else of those that start together, at all of them.
+
+    `find` gets the place and the templates of what runs at once.
     """
     alone = [(template.path, (template,)) for template in judged.templates]
     together = [(Path(("spec", "replicatedJobs")), templates) for templates in _together(judged)]
     for groups in (alone, together):
-        found = [_over(path, templates, allowed, named=named) for path, templates in groups]
+        found = [find(path, templates) for path, templates in groups]
         if any(found):
             yield from filter(None, found)
             return
@@ -122,7 +129,7 @@ def _together(judged: Judged) -> Iterator[tuple[Template, ...]]:
 
 
 def _over(path: Path, templates: Sequence[Template], allowed: Allowed, *, named: bool) -> FieldError | None:
-    needed = _needed(templates)
+    needed = needed_by(templates)
     over = min((name for name, amount in needed.items() if name in allowed and amount > allowed[name][0]), default="")
     if not over:
         return None
@@ -137,7 +144,7 @@ def _over(path: Path, templates: Sequence[Template], allowed: Allowed, *, named:
     )
 
 
-def _needed(templates: Sequence[Template]) -> Amounts:
+def needed_by(templates: Sequence[Template]) -> Amounts:
     """What all their pods need together."""
     needed: Amounts = {"pods": sum(template.pods for template in templates)}
     for template in templates:

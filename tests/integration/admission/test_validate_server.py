@@ -70,6 +70,25 @@ def test_what_admission_warns_about_is_said_once(server, ns, tmp_path, capsys):
     assert (code, len(report["findings"]), report["warnings"]) == (1, 1, 1), report
 
 
+def test_what_all_nodes_have_together_is_too_little_at_once(server, ns, tmp_path, capsys):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    job = rjob("w", replicas=3, pod={"restartPolicy": "Never", "containers": [container]})
+    job["template"]["metadata"] = {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "example.com/rack"}}
+    meta = {"name": ns, "labels": {"example.com/rack": "r"}}
+    node = {"metadata": meta, "status": {"allocatable": {"cpu": "7", "pods": "9"}}}
+    status, answer = request(server, "POST", "/api/v1/nodes", node)
+    assert status == 201, answer
+    try:
+        code, report = validated(server, manifest(ns, job), tmp_path, capsys)
+    finally:
+        request(server, "DELETE", f"/api/v1/nodes/{ns}")
+    assert code == 0, report
+    said = {finding["rule"]: finding["message"] for finding in report["findings"]}
+    assert said.keys() == {"nodes-too-few", "exclusive-domains-too-few"}
+    assert "needs 9 cpu at once, all nodes offer 7: its pods never run all at once" in said["nodes-too-few"]
+    assert "3 exclusive Jobs at once, nodes have 1 value of example.com/rack" in said["exclusive-domains-too-few"]
+
+
 def test_what_only_the_user_may_read_is_not_said_a_second_time_without_it(server, ns, tmp_path, capsys):
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "80"}}}
     pod = {"restartPolicy": "Never", "containers": [container]}

@@ -17,7 +17,7 @@ from app.explain.facts import SeenPod
 from app.explain.finding import WAIT_FOR_PODS, Finding, Found, Level, age, clock, counted, listed, seconds_since
 from app.explain.job_causes import holds_back
 from app.explain.remedies import UNVERSIONED, make_again
-from app.explain.restart_causes import attempt, decisive_container
+from app.explain.restart_causes import attempt, decisive_container, too_slow
 from app.kueue import workloads_of
 from controllers.planning import deadline
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
@@ -73,6 +73,8 @@ def _after_failure(js: JobSet, said: str) -> str:
     retries = "; spec.failurePolicy.maxRestarts allows retries" if not most else ""
     if most and said.startswith("ReachedMaxRestarts"):
         retries = f"; a spec.failurePolicy.maxRestarts above {most} allows more retries"
+    if history and (slow := too_slow(js, history[-1])):
+        return f"{slow}; {logs}; to run it again: {make_again(js)}"
     rule = not_counted(js, "") if history and disrupted(history[-1]) else ""
     return f"{logs}; fix it and run it again: {make_again(js)}{retries}" + (f"; {rule}" if rule else "")
 

@@ -34,6 +34,11 @@ _WARNED = "jobset validate FILE --server and the warnings when a JobSet is creat
 """What says to somebody without rights on nodes what the nodes do not have."""
 
 
+def _host_port(pod: SeenPod) -> str:
+    """What takes a port of the node."""
+    return "containerPort, which is a port of the node with hostNetwork: true," if pod.spec.host_network else "hostPort"
+
+
 _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
     (
         re.compile(r'storageclass\S* "([^"]+)" not found'),
@@ -167,9 +172,10 @@ _FIXES: tuple[tuple[re.Pattern[str], Callable[[SeenPod, str], str]], ...] = (
     ),
     (
         re.compile("free ports"),
-        lambda *_: (
-            "another pod has its hostPort on each node: wait until one ends, add nodes, or do without hostPort in a new"
-            " JobSet"
+        lambda pod, _: (
+            f"another pod has its {_host_port(pod)} on each node, and a node takes one pod of its kind: wait until one"
+            " ends, add nodes, run fewer of its pods at once, or do without"
+            f" {'hostNetwork' if pod.spec.host_network else 'hostPort'} in a new JobSet"
         ),
     ),
     (

@@ -4,17 +4,21 @@ from datetime import datetime
 
 from api.jobset import JobSet
 from api.jobset_status import FailedAttempt, JobSetStatus, RuleStep
+from api.names import job_name_prefix
 from api.policies import FailurePolicyRule
 from app.explain.case import FRESH, Case
 from app.explain.disruptions import disrupted, not_counted
 from app.explain.ends import end_words
 from app.explain.finding import Finding, Found, Level, counted, listed, seconds_since
+from app.explain.remedies import IN_A_NEW
 from controllers.planning import escalation
 
 LOOP = 2
 """Attempts that failed, or restarts of one Job, from which on a set keeps failing."""
 
 _MOST_ATTEMPTS = 3
+_TOO_SLOW = "DeadlineExceeded"
+"""The reason of a Job that was active for longer than its spec.activeDeadlineSeconds."""
 EXIT_CODES = {
     126: "the command may not be executed",
     127: "the command was not found",
@@ -59,6 +63,19 @@ def attempt(failed: FailedAttempt) -> Finding:
     return Finding(level=Level.NOTE, cause="attempt", what=what, since=failed.time)
 
 
+def too_slow(js: JobSet, failed: FailedAttempt) -> str:
+    """How a Job that was active for longer than its own activeDeadlineSeconds gets more time; empty for other ends."""
+    prefix = failed.failed_job.rstrip("0123456789")
+    rjob = next((of for of in js.spec.replicated_jobs if job_name_prefix(js.metadata.name, of.name) == prefix), None)
+    seconds = None if rjob is None else rjob.job_spec.get("activeDeadlineSeconds")
+    if rjob is None or seconds is None or not failed.message.startswith(_TOO_SLOW):
+        return ""
+    return (
+        f"Jobs of {rjob.name} may be active for {seconds} s, by activeDeadlineSeconds in the spec of their template:"
+        " find out what takes so long, or write more seconds"
+    )
+
+
 def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
     """Attempts that failed within the last hour, oldest first."""
     ages = ((one, seconds_since(one.time, now)) for one in js.status.attempt_history)
@@ -78,6 +95,8 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
     rule = not_counted(case.facts.jobset) if outside else ""
     where = "; ".join(filter(None, [_where(last) or last.message or last.reason, outside]))
     said = f"{_restarts(case)}; attempt {last.attempt}: {where}"
+    slow = too_slow(case.facts.jobset, last)
+    rule = f"{slow} {IN_A_NEW}" if slow else rule
     if len(recent) < LOOP:
         return [Found(Finding(level=Level.NOTE, cause="restarted", what=said, fix=rule, since=last.time))]
     found = Finding(

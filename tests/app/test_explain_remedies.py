@@ -12,6 +12,7 @@ from api.jobset_policy.defaults import ANNOTATION
 from app.explain.remedies import for_refusal
 from tests.support.explained import NOW, at, explanation_of, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import jobset, rjob, stored
+from tests.support.stuck import about_pod
 from tests.support.stuck_jobs import (
     AGAIN,
     NO_ACCOUNT,
@@ -169,6 +170,14 @@ def test_the_scheduler_of_a_pod_on_a_node_is_not_to_blame():
     what, fix = advice(node="node-1", phase="Pending", containers=[starting], schedulerName="volcano")
     assert what.endswith("is starting on node node-1")
     assert fix == ""
+
+
+def test_ports_of_a_pod_in_the_network_of_its_node():
+    said = "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports."
+    text, _ = explanation_of(about_pod(unscheduled=said, hostNetwork=True))
+    assert "another pod has its containerPort, which is a port of the node with hostNetwork: true, on each node" in text
+    assert "or do without hostNetwork in a new JobSet" in text
+    assert "hostPort" not in text
 
 
 @pytest.mark.parametrize(("message", "new"), [("3 node(s) didn't have free ports.", True), ("3 Too many pods.", False)])

@@ -9,6 +9,7 @@ from app.explain.case import Case
 from app.explain.facts import Holder, SeenPod
 from app.explain.finding import Finding, Level, counted, listed
 from app.explain.remedies import ANTI_AFFINITY
+from app.explain.taints import Taint, numbers, remedy
 
 KEPT_OUT = "kept-out"
 """The cause of findings about exclusive Jobs that keep other pods out."""
@@ -67,7 +68,7 @@ def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...
     if case.facts.holders is None:
         what = f"there are {counted(len(set(values.values())), word)}; who holds them is not known"
         return (*findings, Finding(level=Level.NOTE, cause="domains", what=what))
-    return (*findings, *_classes(leader, values, case.facts.holders, word))
+    return (*findings, *_classes(case, leader, values, word))
 
 
 def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
@@ -137,9 +138,9 @@ def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Findin
     )
 
 
-def _classes(leader: SeenPod, values: Mapping[str, str], holders: Iterable[Holder], word: str) -> tuple[Finding, ...]:
+def _classes(case: Case, leader: SeenPod, values: Mapping[str, str], word: str) -> tuple[Finding, ...]:
     held: dict[str, list[Holder]] = {value: [] for value in sorted(set(values.values()))}
-    for holder in holders:
+    for holder in case.facts.holders or ():
         if holder.node in values and holder.job_uid != leader.job_uid:
             held[values[holder.node]].append(holder)
     mine = leader.spec.priority or 0
@@ -153,12 +154,15 @@ def _classes(leader: SeenPod, values: Mapping[str, str], holders: Iterable[Holde
             higher.add(domain, above)
         else:
             (lower if there else free).add(domain, there)
+    nodes = case.facts.node_offers
+    tainted = {} if nodes is None else nodes.tainted(leader.spec)
+    hinders = {name: taint for name, taint in tainted.items() if values.get(name) in free.domains}
     of = f"of {len(held)} {word}s" if len(held) > 1 else f"of 1 {word}"
     findings = (
         (equal, _equal(equal, of, mine, word)),
         (higher, _higher(higher, of)),
         (lower, _lower(lower, of, leader)),
-        (free, _free(free, of)),
+        (free, _free(free, of, hinders)),
     )
     return tuple(finding for found, finding in findings if found.domains)
 
@@ -195,13 +199,18 @@ def _lower(found: _Class, of: str, leader: SeenPod) -> Finding:
     return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
 
 
-def _free(found: _Class, of: str) -> Finding:
+def _free(found: _Class, of: str, hinders: Mapping[str, Taint]) -> Finding:
+    """`hinders`: of nodes there that only a taint keeps from taking the leader, as far as they are known."""
+    there = (
+        f"; {counted(len(hinders), 'node')} there could hold it but for taints: {numbers(hinders)}" if hinders else ""
+    )
+    fix = "the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE"
     return Finding(
         level=Level.WAITS,
         cause="free",
         what=f"{len(found.domains)} {of} {_hold(found)} no other Job ({listed(found.domains)}): there it is something"
-        " else, such as free resources, taints or cordons",
-        fix="the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
+        f" else, such as free resources, taints or cordons{there}",
+        fix=f"{remedy(hinders)}; {fix}" if hinders else fix,
     )
 
 

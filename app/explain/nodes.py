@@ -12,7 +12,7 @@ from api.node_offers import device_meant, devices, in_words, offers_of
 from api.suggest import nearest
 from app.explain.finding import NAMED, Finding, Level, counted, listed
 from app.explain.needs import SeenSpec
-from app.explain.taints import Taint, hindering, numbers, remedy
+from app.explain.taints import Taint, hindering, kept_off, numbers, remedy
 
 _PODS = 110
 """Pods that a node takes that does not say how many: what the kubelet takes by default."""
@@ -153,8 +153,8 @@ class Nodes:
         by_node = f" ({each[0]} per node)" if len(set(each)) == 1 else ""
         fit = f"only {sum(each)} {'fits' if sum(each) == 1 else 'fit'} on the nodes at once{by_node}"
         own = f"; {counted(running, 'pod', 'of its own holds', 'of its own hold')} them now" if running else ""
-        hinders = self._tainted(spec)
-        what = f"of the {wanted} pods of its ReplicatedJob {fit}{own}{_kept_off(hinders)}"
+        hinders = self.tainted(spec)
+        what = f"of the {wanted} pods of its ReplicatedJob {fit}{own}{kept_off(hinders)}"
         fix = f"{remedy(hinders)}; or " if hinders else ""
         fix += "add nodes, or run fewer pods at once: lower replicas or parallelism in a new JobSet"
         fix += "; as it is, the others run when some of its pods have ended"
@@ -183,7 +183,7 @@ class Nodes:
     def _takes(self, spec: SeenSpec, node: _Node) -> bool:
         return self._chosen(spec, node[0], node[1]) and hindering(spec, node[2]) is None
 
-    def _tainted(self, spec: SeenSpec) -> dict[str, Taint]:
+    def tainted(self, spec: SeenSpec) -> dict[str, Taint]:
         """Of each node that only a taint keeps from taking such a pod while it is idle, the first such taint."""
         needs = spec.requests()
         return {
@@ -216,12 +216,12 @@ class Nodes:
         if not fitting:
             return self._too_large(needs, chosen)
         taken = sum(self._takes(spec, node) for node in fitting)
-        hinders = self._tainted(spec)
+        hinders = self.tainted(spec)
         return self._in_use(taken, hinders) if taken else _tainted(hinders)
 
     def _in_use(self, taken: int, hinders: Mapping[str, Taint]) -> Finding:
         what = f"{taken} of {counted(len(self._nodes), 'node')} could take it, and too little is free there"
-        what += _kept_off(hinders)
+        what += kept_off(hinders)
         passing = {name: taint for name, taint in hinders.items() if taint.passes}
         fix = f"{remedy(passing)}; or " if passing else ""
         fix += "wait for other pods to end, or add nodes; kubectl describe nodes shows what is allocated on each"
@@ -335,13 +335,6 @@ def _tainted(hinders: Mapping[str, Taint]) -> Finding:
     """Every node that would hold it has a taint that it does not tolerate."""
     what = f"it does not tolerate the taints of {counted(len(hinders), 'node')} that could hold it: {numbers(hinders)}"
     return Finding(level=Level.FAULT, cause="tainted", what=what, fix=remedy(hinders))
-
-
-def _kept_off(hinders: Mapping[str, Taint]) -> str:
-    """That more nodes would hold it; empty without such nodes."""
-    if not hinders:
-        return ""
-    return f"; {counted(len(hinders), 'more node')} could hold it but for taints: {numbers(hinders)}"
 
 
 def _offers(resource: str) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from api.meta import Base
-from app.explain.finding import NAMED, listed
+from app.explain.finding import NAMED, counted, listed
 from app.explain.needs import SeenSpec
 
 _HINDERS = frozenset({"NoSchedule", "NoExecute"})
@@ -44,6 +44,13 @@ def numbers(hinders: Mapping[str, Taint]) -> str:
     """`cordoned (18), gpu=only:NoSchedule (2)`: how many nodes have which of these taints, the most common first."""
     counts = Counter(map(str, hinders.values()))
     return listed([f"{taint} ({number})" for taint, number in counts.most_common()])
+
+
+def kept_off(hinders: Mapping[str, Taint]) -> str:
+    """That more nodes would hold it but for these taints, as the end of a sentence; empty without such nodes."""
+    if not hinders:
+        return ""
+    return f"; {counted(len(hinders), 'more node')} could hold it but for taints: {numbers(hinders)}"
 
 
 def remedy(hinders: Mapping[str, Taint]) -> str:

@@ -27,6 +27,8 @@ class Case:
 
     `failed`: pods that failed and are not being deleted.
 
+    `in_use`: what there is to say of nodes that are in use, by the shape of a pod and what it lacks; filled as asked.
+
     `forest`: the groups that spec.scheduling leads to; None without such groups, or where the Jobs are not known.
     `shortage`: of what its pods request more than all nodes have together, as far as that is known.
     """
@@ -38,6 +40,7 @@ class Case:
     leaders: dict[str, SeenPod] = field(default_factory=dict)
     others: dict[str, list[SeenPod]] = field(default_factory=dict)
     failed: dict[str, list[SeenPod]] = field(default_factory=dict)
+    in_use: dict[tuple[bytes, str], Finding] = field(default_factory=dict)
 
     @property
     def manager_missing(self) -> bool:

@@ -9,6 +9,7 @@ from api.node_offers import in_words
 from app.explain.case import Case
 from app.explain.facts import SeenPod
 from app.explain.finding import Finding, listed
+from app.explain.nodes import Nodes, shape_of
 
 _INSUFFICIENT = re.compile(r"(\d+) Insufficient ([^\s,]*[^\s,.])")
 """What kube-scheduler says of a resource: on how many nodes too little of it is free."""
@@ -20,6 +21,13 @@ def with_holders(case: Case, pod: SeenPod, in_use: Finding) -> Finding:
     nodes, resource = case.facts.node_offers, lacking_resource(pod)
     if nodes is None or not resource:
         return in_use
+    key = shape_of(pod.spec), resource
+    if key not in case.in_use:
+        case.in_use[key] = _with_holders(case, nodes, pod, resource, in_use)
+    return case.in_use[key]
+
+
+def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use: Finding) -> Finding:
     takers, own = nodes.takers(pod.spec), case.facts.jobset.metadata
     held = defaultdict[str, Amount](int)
     for of in case.facts.placed or ():

@@ -66,7 +66,7 @@ class Nodes:
         self._label_keys: dict[str, None] = {}
         self._features: set[str] = set()
         self._answers: dict[bytes, Finding | None] = {}
-        self._fitting: dict[bytes, list[int]] = {}
+        self._crowded: dict[tuple[bytes, int, int], Finding | None] = {}
         self._largest: dict[tuple[bytes, tuple[str, ...]], int] = {}
         self._most: dict[tuple[str, tuple[str, ...]], Amount] = {}
         self._takers: dict[bytes, frozenset[str]] = {}
@@ -144,10 +144,13 @@ class Nodes:
 
         Each node may have too little for one more though all together have enough.
         """
-        key = shape_of(spec)
-        if key not in self._fitting:
-            self._fitting[key] = self._room(spec)
-        each = self._fitting[key]
+        key = shape_of(spec), wanted, running
+        if key not in self._crowded:
+            self._crowded[key] = self._too_many(spec, wanted, running)
+        return self._crowded[key]
+
+    def _too_many(self, spec: SeenSpec, wanted: int, running: int) -> Finding | None:
+        each = self._room(spec)
         if sum(each) >= wanted:
             return None
         by_node = f" ({each[0]} per node)" if len(set(each)) == 1 else ""

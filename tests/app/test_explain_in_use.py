@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace as replace_struct
 
+from app.explain.case import case
 from app.explain.facts import PlacedPod
+from app.explain.pod_causes import misfit
 from app.explain.reader import MOST_PAGES, PAGE
 from tests.app.test_explain_look_ups import a_set, read
 from tests.app.test_explain_nodes import node, requests
@@ -59,6 +62,13 @@ def test_the_resource_counts_that_most_nodes_lack():
 
 def test_without_jobsets_there_nothing_is_said_of_them():
     assert "JobSets hold" not in explained(held("big", "other", 8), held("cpu", "a", 0))
+
+
+def test_pods_that_are_alike_are_judged_once():
+    found = unscheduled(f"Insufficient {GPU}", gpu_node("a"), needs={GPU: "8", "cpu": "1"})
+    of = case(replace(found, placed=(held("big", "a", 8),)))
+    [pod] = found.pods or ()
+    assert misfit(of, pod) is misfit(of, replace_struct(pod, metadata=replace_struct(pod.metadata, name="other")))
 
 
 def waiting(message: str, **amounts: str) -> list[JSON]:

@@ -12,7 +12,7 @@ import pytest
 
 from app.explain.run import Options, run
 from devcluster.cluster import Cluster
-from tests.support.cluster import MERGE, apply, create_class, kubectl_apply, more_capacity, request, wait_for
+from tests.support.cluster import MERGE, apply, create_class, kubectl, kubectl_apply, more_capacity, request, wait_for
 from tests.support.jobs import Sets, group, manifest
 
 JSON = dict[str, Any]
@@ -155,6 +155,19 @@ def test_a_set_that_holds_the_nodes_itself(sets: Sets):
         sets.apply(manifest({**needing({"nvidia.com/gpu": "5"}), "replicas": 3}))
         fits = "of the 3 pods of its ReplicatedJob only 2 fit on the nodes at once (1 per node)"
         wait_cause(sets, "js", fits, "; 2 pods of its own hold them now")
+
+
+def test_a_cordoned_node_beside_one_that_is_full(sets: Sets):
+    with more_capacity(sets.cluster, ["node-0000", "node-0001"], "nvidia.com/gpu", "8"):
+        kubectl(sets.cluster, "cordon", "node-0001")
+        try:
+            sets.apply(manifest({**needing({"nvidia.com/gpu": "5"}), "replicas": 2}))
+            fits = "of the 2 pods of its ReplicatedJob only 1 fits on the nodes at once (1 per node)"
+            wait_cause(sets, "js", fits, "; 1 more node could hold it but for taints: cordoned (1)")
+            assert "to fix: kubectl uncordon node-0001; or add nodes" in sets.explain()
+        finally:
+            kubectl(sets.cluster, "uncordon", "node-0001")
+        sets.wait_ready(2)
 
 
 def test_a_quota_in_one_line_for_all_jobs(sets: Sets):

@@ -37,6 +37,16 @@ def bundle_of(hook: JSON) -> bytes:
         return b""
 
 
+def called_by_url(configuration: JSON) -> bool:
+    """Whether the API server calls any of its webhooks by URL: their manager runs outside the cluster."""
+    return any((hook.get("clientConfig") or {}).get("url") for hook in configuration.get("webhooks") or [])
+
+
+def names_service(configuration: JSON) -> bool:
+    """Whether the API server calls any of its webhooks by a Service."""
+    return any((hook.get("clientConfig") or {}).get("service") for hook in configuration.get("webhooks") or [])
+
+
 def trusts(configuration: JSON, authority: x509.Certificate) -> bool:
     """Whether the bundles of all its webhooks hold this CA."""
     return all(authority in certificates(bundle_of(hook)) for hook in configuration.get("webhooks") or [])

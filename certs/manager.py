@@ -23,9 +23,10 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from api.meta import Base, ObjectMeta
-from certs.bundles import injector, trusts
+from certs.bundles import injector, names_service, trusts
 from certs.decision import heal
 from certs.pki import Fresh, Material, PrivateKey, Renewal, certificates
+from certs.remedies import APPLY_AGAIN, NOT_BY_SERVICE, make_secret, write_by_manager
 from certs.source import Live
 from kube.client import Client
 from kube.clock import now, rfc3339
@@ -36,9 +37,6 @@ from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_
 log = logging.getLogger(__name__)
 
 JSON = dict[str, Any]
-
-APPLY_AGAIN = "apply again what you have installed (your kustomization or chart, or manifests/install.yaml)"
-"""The fix of objects that are missing: install.yaml alone would put back its own image and number of replicas."""
 
 _KEYS = {"ca.crt": "authorities", "ca.key": "authority_key", "tls.crt": "certificate", "tls.key": "key"}
 
@@ -73,7 +71,8 @@ class CertOptions:
 
     `hosts` are the names and addresses under which the API server calls us. `mutating` and `validating` name the
     webhook configurations that get the CA. `key_algorithm` is for new keys: those that are there stay. `settle` is how
-    long a new CA may take to be in force in every API server.
+    long a new CA may take to be in force in every API server. `local`: only this machine reaches us, so that no Service
+    leads here.
     """
 
     namespace: str
@@ -85,6 +84,7 @@ class CertOptions:
     check_every: float = 12 * 3600
     retry_after: float = 3
     settle: float = 10
+    local: bool = False
 
     @property
     def secret_remedy(self) -> str:
@@ -123,6 +123,7 @@ class CertManager:
         self._served_authorities = b""
         self._more: set[tuple[Resource, str]] = set()
         self._registered: dict[str, int] = {}
+        self._by_service: set[str] = set()
 
     async def run(self) -> None:
         """Check at the start, every 12 h and whenever the Secret or a webhook configuration changes."""
@@ -148,6 +149,13 @@ class CertManager:
             await more.run()
         finally:
             self._more.discard((resource, name))
+
+    async def called(self) -> str | None:
+        """A check of readiness: fails while a configuration has the API server call a Service, and none leads here."""
+        if not (self._options.local and self._by_service):
+            return None
+        names = ", ".join(sorted(self._by_service))
+        return f"the API server calls another manager: {names} name a Service, which leads elsewhere; {NOT_BY_SERVICE}"
 
     async def _attempt(self) -> float:
         """One check; the seconds after which to check again unless something changes."""
@@ -218,7 +226,8 @@ class CertManager:
             raise MissingSecretError(f"{error}; {self._options.secret_remedy}") from error
         except NotFound as error:
             raise MissingSecretError(
-                f"Secret {'/'.join(where)} does not exist and is not ours to create (it may be empty): {APPLY_AGAIN};"
+                f"Secret {'/'.join(where)} does not exist and is not ours to create: {make_secret(*where)}"
+                " makes it, and the manager fills it;"
                 " or set internalCertManagement.enable to false and give webhook.certDir"
             ) from error
 
@@ -228,8 +237,10 @@ class CertManager:
             try:
                 config = await self._client.get(resource, name)
             except NotFound:
-                self._note(resource, name, 0, "does not exist", "apply manifests/install.yaml, or manifests/policy")
+                remedy = NOT_BY_SERVICE if self._options.local else APPLY_AGAIN
+                self._note(resource, name, 0, "does not exist", remedy)
                 return
+            self._note_service(name, config)
             webhooks = config.get("webhooks") or []
             self._note(resource, name, len(webhooks), "lists no webhook", "`jobset webhooks on` puts them back")
             if injector(config):
@@ -258,6 +269,15 @@ class CertManager:
         elif before == 0:
             log.info("%s %s lists %d webhooks again", resource.kind, name, webhooks)
 
+    def _note_service(self, name: str, config: JSON) -> None:
+        """Remember whether a configuration names a Service; say it once where none leads here."""
+        if not names_service(config):
+            self._by_service.discard(name)
+        elif name not in self._by_service:
+            self._by_service.add(name)
+            if self._options.local:
+                log.warning("%s names a Service, which leads elsewhere than to this manager; %s", name, NOT_BY_SERVICE)
+
     async def _check_trusted(self, authority: x509.Certificate) -> None:
         """Raises `NotTrustedError` if a configuration has lost the CA since it was stored there."""
         for resource, name in self._options.configurations:
@@ -266,10 +286,11 @@ class CertManager:
 
     def _demand_trust(self, resource: Resource, config: JSON, authority: x509.Certificate) -> None:
         if not trusts(config, authority):
-            writer = injector(config) or "the manager"
+            name, annotation = config["metadata"]["name"], injector(config)
+            remedy = annotation and f"; {write_by_manager(resource.kind, name, annotation)}"
             raise NotTrustedError(
-                f"{resource.kind} {config['metadata']['name']}: caBundle, written by {writer}, lacks the CA in Secret"
-                f" {self._options.namespace}/{self._options.secret}: its certificate is not served yet"
+                f"{resource.kind} {name}: caBundle, written by {annotation or 'the manager'}, lacks the CA in Secret"
+                f" {self._options.namespace}/{self._options.secret}: its certificate is not served yet{remedy}"
             )
 
     def _informers(self) -> list[Informer[_Watched]]:

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # `make install`: applies manifests/install.yaml and waits for the CRD. Says first that webhooks which are off come back,
-# and what to do about fields that somebody else has changed. IMAGE=name:tag puts another image into it.
+# and what to do about fields that somebody else has changed. IMAGE=name:tag puts another image into it. Changes nothing
+# where the webhooks are called by URL, as by `make demo`: the manager there would not be called any more.
 #
 #   hack/install.sh KUBECTL...
 set -euo pipefail
@@ -14,6 +15,18 @@ if [ -n "${IMAGE:-}" ]; then
     mkdir -p build
     sed "s|^\( *\)image: jobset:.*|\1image: $IMAGE|" "$file" > build/install.yaml
     file=build/install.yaml
+fi
+ours="mutatingwebhookconfiguration/jobset-mutating-webhook-configuration validatingwebhookconfiguration/jobset-validating-webhook-configuration"
+# shellcheck disable=SC2086 # two words
+urls=$("$@" get $ours --ignore-not-found -o jsonpath='{..clientConfig.url}' 2> /dev/null || true)
+if [ -n "$urls" ]; then
+    cat >&2 << END
+make install: a manager outside this cluster serves its webhooks, which are called by URL (${urls%% *}), as after
+\`make demo\`. This would have a Service called in place of it, and nothing was changed. If that is what you want:
+  $* delete $ours
+  make install
+END
+    exit 1
 fi
 kinds=mutatingwebhookconfigurations,validatingwebhookconfigurations
 off=$("$@" get $kinds -o jsonpath='{.items[*].metadata.annotations.jobset\.x-k8s\.io/webhooks-off}' 2> /dev/null || true)

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import socket
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
 Address = tuple[str, int]
 """Host ("" = every interface) and TCP port (0 = any free one)."""
@@ -26,6 +27,20 @@ def parse_bind_address(text: str) -> Address | None:
     if not colon or (":" in plain) != bracketed or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise BindError(f"cannot listen on {text!r}: write host:port, :port or [ipv6]:port, or 0 to switch it off")
     return plain, int(port)
+
+
+def ip_of(host: str) -> IPv4Address | IPv6Address | None:
+    """The address, if the host is one and no name."""
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches what listens there."""
+    ip = ip_of(host)
+    return host == "localhost" or (ip is not None and ip.is_loopback)
 
 
 def bind(address: Address, purpose: str) -> socket.socket:

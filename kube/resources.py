@@ -53,6 +53,7 @@ WORKLOADS = Resource("scheduling.k8s.io", "v1beta1", "Workload", "workloads")
 POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups")
 COMPOSITE_POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha3", "CompositePodGroup", "compositepodgroups")
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "EndpointSlice", "endpointslices")
 LEASES = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 CRDS = Resource("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False)
 VALIDATING_ADMISSION_POLICIES = Resource(

@@ -27,6 +27,9 @@ VALIDATING_CONFIGURATION = "jobset-validating-webhook-configuration"
 POLICY_MUTATING_CONFIGURATION = "jobset-policy-mutating-webhook-configuration"
 POLICY_VALIDATING_CONFIGURATION = "jobset-policy-validating-webhook-configuration"
 
+APPLY_CRD = "kubectl apply --server-side --force-conflicts -k manifests/crd"
+"""The command that installs the CRD and nothing else, whatever else is installed."""
+
 LABELS = {
     "app.kubernetes.io/name": "jobset",
     "app.kubernetes.io/instance": "jobset",

@@ -18,7 +18,7 @@ What was let in stays as it is when they are on again. `kubectl apply`, Helm or 
 
 exit codes:
   0  done; of status: all are on
-  1  of status: some are off or missing; of on: some are missing
+  1  of status: some are off or missing, or no replica answers them; of on: some are missing
   2  not done: a wrong flag, a cluster that does not answer, a right that is missing"""
 
 

@@ -7,10 +7,11 @@ from typing import TextIO
 
 from api.meta import JSON
 from app import session
+from app.answering import unanswered
 from app.break_glass.switch import Configuration, State, look, switched_off, switched_on
 from app.check.findings import printable
 from app.output import FORMS, dumped
-from certs.manager import APPLY_AGAIN
+from certs.remedies import apply_again
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.clock import now, rfc3339
@@ -47,33 +48,40 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _run(options: Options, out: TextIO, err: TextIO) -> int:
-    found = await _switched(options)
+    found, remedy, silent = await _switched(options)
     _write(found, options.output, out)
     missing = [each.name for each in found if each.state is State.MISSING]
     if missing:
-        err.write(f"jobset webhooks: {' and '.join(missing)}: no webhooks are there: {APPLY_AGAIN}\n")
+        err.write(f"jobset webhooks: {' and '.join(missing)}: no webhooks are there: {remedy}\n")
     wrong = [hook for each in found for hook in each.misdirected]
     if wrong:
-        said = f"called where the manager does not serve them: {', '.join(wrong)}: {APPLY_AGAIN}"
+        said = f"called where the manager does not serve them: {', '.join(wrong)}: {remedy}"
         err.write(printable(f"jobset webhooks: {said}") + "\n")
+    err.writelines(printable(f"jobset webhooks: {fault}") + "\n" for fault in silent)
     if any(each.state is State.OFF for each in found):
         err.write(f"jobset webhooks: {NOT_ENFORCED}\n")
     if options.wanted == "off":
         return 0
-    return 0 if not wrong and all(each.state is State.ON for each in found) else 1
+    return 0 if not (wrong or silent) and all(each.state is State.ON for each in found) else 1
 
 
-async def _switched(options: Options) -> list[Configuration]:
+async def _switched(options: Options) -> tuple[list[Configuration], str, list[str]]:
+    """The configurations, what to do about what is missing there, and whom nobody answers.
+
+    The latter only for `status`: who switches them on may just have started the manager.
+    """
     async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
-        found = [await _switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
+        stored = [await _switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
+        found = [look(resource.kind, name, body) for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)]
         missing = all(each.state is State.MISSING for each in found)
         if missing and JOBSETS.plural not in await to.client.served(JOBSETS.api_version):
             raise KubeError(session.NOT_INSTALLED)
-        return found
+        silent = await unanswered(to.client, stored) if options.wanted == "status" else []
+        return found, apply_again(stored), silent
 
 
-async def _switch(client: Client, resource: Resource, name: str, wanted: str) -> Configuration:
-    """Bring one configuration into the wanted state; gives what it is like then."""
+async def _switch(client: Client, resource: Resource, name: str, wanted: str) -> JSON | None:
+    """Bring one configuration into the wanted state; gives what is stored then."""
     for last in (False,) * (TRIES - 1) + (True,):
         try:
             stored: JSON | None = await client.get(resource, name)
@@ -81,10 +89,10 @@ async def _switch(client: Client, resource: Resource, name: str, wanted: str) ->
             stored = None
         found = look(resource.kind, name, stored)
         if stored is None or wanted == "status" or found.state is State.MISSING or found.state.value == wanted:
-            return found
+            return stored
         body = switched_off(stored, rfc3339(now())) if wanted == "off" else switched_on(stored)
         try:
-            return look(resource.kind, name, await client.replace(resource, name, body))
+            return await client.replace(resource, name, body)
         except Conflict:
             if last:
                 raise

@@ -1,7 +1,7 @@
 """What is said about the certificates of the webhooks: which there are, and whether each caller trusts them. Pure."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from urllib.parse import urlsplit
@@ -13,10 +13,12 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from api.meta import JSON
 from certs.bundles import bundle_of, injector
 from certs.handshake import refusal
-from certs.manager import APPLY_AGAIN, material_of
+from certs.manager import material_of
 from certs.pki import RENEW_BEFORE, Material, certificates, hosts_of, readable
+from certs.remedies import apply_again, make_secret, write_by_manager
 from kube.clock import rfc3339
 from manifests.admission import misdirected
+from manifests.naming import APPLY_CRD
 
 SOON = timedelta(days=14)
 """Time before the end at which it is a problem; the alert JobSetCertificateExpires has the same."""
@@ -43,6 +45,8 @@ class Found:
     configurations: dict[tuple[str, str], JSON | None]
     crd_name: str
     crd: JSON | None
+    unanswered: tuple[str, ...] = ()
+    """What is said about Services that lead to no replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ def look(found: Found, now: datetime) -> Status:
     writer = {_MANAGER: _MANAGER, "": "not known"}.get(renewed_by, _SOMEBODY_ELSE)
     callers = tuple(_callers(found, material, writer))
     conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
-    problems = [*_missing(found), *_of_certificates(found, described, now)]
+    problems = [*_missing(found), *found.unanswered, *_of_certificates(found, described, now)]
     problems += [f"{each.kind} {each.name}, {each.webhook}: {each.problem}" for each in callers if each.problem]
     return Status(
         found.secret_name,
@@ -146,10 +150,18 @@ def _key(of: x509.Certificate) -> str:
 
 
 def _callers(found: Found, material: Material, usual_writer: str) -> Iterator[Caller]:
+    remedy = apply_again(found.configurations.values())
     for (kind, name), configuration in found.configurations.items():
-        writer = injector(configuration or {}) or usual_writer
+        annotation = injector(configuration or {})
         for hook in (configuration or {}).get("webhooks") or []:
-            yield _caller(kind, name, str(hook.get("name", "")), hook, writer, material)
+            caller = _caller(kind, name, str(hook.get("name", "")), hook, annotation or usual_writer, material)
+            if caller.problem and annotation and usual_writer == _MANAGER and not _has_authority(hook, material):
+                caller = replace(caller, problem=f"{caller.problem}; {write_by_manager(kind, name, annotation)}")
+            if not caller.problem and (path := misdirected(hook)):
+                caller = replace(
+                    caller, problem=f"it is called at {path}, where the manager does not serve it: {remedy}"
+                )
+            yield caller
     conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
     if conversion.get("strategy") == "Webhook":
         writer = injector(found.crd or {}) or _SOMEBODY_ELSE
@@ -166,8 +178,6 @@ def _caller(kind: str, name: str, webhook: str, hook: JSON, writer: str, materia
     elif certificates(material.certificate):
         refused = readable(partial(_refusal, material, bundle, host), "this name cannot be checked")
         problem = f"the certificate is refused for {host}: {refused}" if refused else ""
-    if not problem and (path := misdirected({"name": webhook, **hook})):
-        problem = f"it is called at {path}, where the manager does not serve it: {APPLY_AGAIN}"
     return Caller(kind, name, webhook, host, writer, problem)
 
 
@@ -182,6 +192,10 @@ def _refusal(material: Material, bundle: bytes, host: str) -> str:
     return first if first and all(reasons) else ""
 
 
+def _has_authority(hook: JSON, material: Material) -> bool:
+    return set(certificates(material.authorities)[:1]) <= set(certificates(bundle_of(hook)))
+
+
 def _host(client: JSON) -> str:
     """The name that the API server expects in the certificate."""
     if service := client.get("service"):
@@ -190,18 +204,19 @@ def _host(client: JSON) -> str:
 
 
 def _missing(found: Found) -> Iterator[str]:
+    remedy = apply_again(found.configurations.values())
     if found.secret is None:
         yield (
-            f"Secret {found.secret_name} does not exist: {APPLY_AGAIN}, and the manager fills it; or name another with"
-            " -n and --secret"
+            f"Secret {found.secret_name} does not exist: {make_secret(*found.secret_name.split('/'))} makes it, and the"
+            " manager fills it; or name another with -n and --secret"
         )
     for (kind, name), configuration in found.configurations.items():
         if configuration is None:
-            yield f"{kind} {name} does not exist: {APPLY_AGAIN}"
+            yield f"{kind} {name} does not exist: {remedy}"
         elif not configuration.get("webhooks"):
             yield f"{kind} {name} lists no webhook: see `jobset webhooks status`"
     if found.crd is None:
-        yield f"CustomResourceDefinition {found.crd_name} does not exist: {APPLY_AGAIN}"
+        yield f"CustomResourceDefinition {found.crd_name} does not exist: {APPLY_CRD}"
 
 
 def _of_certificates(found: Found, described: tuple[Certificate, ...], now: datetime) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pydantic.alias_generators import to_camel
 
 from api.meta import JSON
 from app import session
+from app.answering import unanswered
 from app.certificates.look import Found, Status, look
 from app.check.findings import printable
 from app.output import FORMS, dumped
@@ -78,6 +79,7 @@ async def _found(options: Options) -> Found:
             configurations,
             _CRD,
             await _get(client, CRDS, _CRD),
+            tuple(await unanswered(client, configurations.values())),
         )
     if not (found.secret or found.crd or any(found.configurations.values())):
         raise KubeError(session.NOT_INSTALLED)

@@ -31,7 +31,7 @@ _MOST_WARNINGS = 3
 _WEBHOOKS = {
     State.ON: "",
     State.OFF: "first jobset webhooks on, for they are off; then ",
-    State.MISSING: "first apply manifests/install.yaml, for the webhooks are not there; then ",
+    State.MISSING: "first have the webhooks back, which are not there: jobset webhooks status says how; then ",
     None: "once jobset webhooks status says that they are on, ",
 }
 """What comes before a set is made again with defaults, by the state of the webhooks; None: not known."""

@@ -9,11 +9,13 @@ from app.manager.options import StartError
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.errors import KubeError, ServerError, TooManyRequests, TransportError
+from manifests.naming import APPLY_CRD
 
 log = logging.getLogger(__name__)
 
 NOT_SERVED = (
-    f"the cluster does not serve {JOBSETS.plural} (/apis/{JOBSETS.api_version}): apply manifests/install.yaml first"
+    f"the cluster does not serve {JOBSETS.plural} (/apis/{JOBSETS.api_version}): apply their CRD: {APPLY_CRD};"
+    " a cluster without anything of JobSet needs all of it: make install"
 )
 
 

@@ -10,6 +10,8 @@ from certs.clients import ClientAuthority
 from certs.files import FileCertificates
 from certs.source import CertificateSource, Live
 from certs.tls import server_context
+from httpserver.address import is_loopback
+from kube.config import pod_namespace
 
 
 async def start_certificates(deps: Deps, health: Health) -> tuple[ssl.SSLContext, CertificateSource]:
@@ -21,7 +23,7 @@ async def start_certificates(deps: Deps, health: Health) -> tuple[ssl.SSLContext
     tls = deps.options.settings.tls
     plain = partial(server_context, tls.min_version, tls.cipher_suites)
     live = Live(plain(), deps.metrics.certificate("webhook"))
-    source = _source(deps, live)
+    source = _source(deps, live, health)
     deps.supervisor.start(source.run(), "certificates")
     await source.ready.wait()
     context = live.context
@@ -34,7 +36,7 @@ async def start_certificates(deps: Deps, health: Health) -> tuple[ssl.SSLContext
     return context, source
 
 
-def _source(deps: Deps, live: Live) -> CertificateSource:
+def _source(deps: Deps, live: Live, health: Health) -> CertificateSource:
     """Our own CA, or files that the user provides."""
     settings = deps.options.settings
     internal = settings.internal_cert_management
@@ -46,5 +48,14 @@ def _source(deps: Deps, live: Live) -> CertificateSource:
 
     hosts = service_hosts(internal.webhook_service_name, own_namespace(), *extra)
     namespace, secret = own_namespace(), internal.webhook_secret_name
-    options = CertOptions(namespace, secret, hosts, key_algorithm=internal.key_algorithm or "ECDSA")
-    return CertManager(deps.client, live, options)
+    options = CertOptions(
+        namespace,
+        secret,
+        hosts,
+        key_algorithm=internal.key_algorithm or "ECDSA",
+        local=not pod_namespace() and is_loopback(settings.webhook.host),
+    )
+    certs = CertManager(deps.client, live, options)
+    if options.local:
+        health.set_readiness("called", certs.called)
+    return certs

@@ -16,6 +16,7 @@ from api.jobset import JobSet
 from api.keys import API_VERSION, KIND
 from kube.client import Client
 from kube.errors import KubeError
+from manifests.naming import APPLY_CRD
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +43,9 @@ async def warn_of_old_crd(client: Client) -> None:
     if fields := await _lacking(client):
         log.warning(
             "the CRD of JobSets is older than this manager and lacks %s: the API server refuses or drops these fields."
-            " Apply it again: kubectl apply --server-side --force-conflicts -k manifests/crd",
+            " Apply it again: %s",
             ", ".join(fields),
+            APPLY_CRD,
         )
 
 

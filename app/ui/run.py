@@ -5,7 +5,6 @@ import secrets
 import signal
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import TextIO
 
 from api.meta import JSON
@@ -18,7 +17,7 @@ from app.ui.caches import Caches
 from app.ui.guard import Guard, host_name
 from app.ui.server import STREAM_SECONDS, Pages
 from controllers.resources import JOBSETS
-from httpserver.address import Address, BindError, bind, parse_bind_address
+from httpserver.address import Address, BindError, bind, ip_of, is_loopback, parse_bind_address
 from httpserver.limits import ConnectionLimits
 from httpserver.server import Server
 from kube.client import Client
@@ -101,7 +100,7 @@ def _bound(guard: Guard, address: Address) -> Server:
 def shown_host(address: Address) -> str:
     """The host of the address that browsers open: of all interfaces, the loopback one."""
     host = address[0] or "127.0.0.1"
-    ip = _ip(host)
+    ip = ip_of(host)
     if ip is not None and ip.is_unspecified:
         host = "127.0.0.1" if ip.version == 4 else "::1"
     return f"[{host}]" if ":" in host else host
@@ -110,22 +109,15 @@ def shown_host(address: Address) -> str:
 def reached_by_others(address: Address) -> str:
     """The warning about an address that other machines may reach; empty for one of this machine only."""
     host = address[0]
-    ip = _ip(host)
-    if host == "localhost" or (ip is not None and ip.is_loopback):
+    if is_loopback(host):
         return ""
+    ip = ip_of(host)
     where = "on all interfaces" if not host or (ip is not None and ip.is_unspecified) else f"on {host}"
     return (
         f"jobset ui: warning: it listens {where}. Whoever reaches this port from another machine sees what you may"
         " see, and is not asked for a name. Leave out --address to serve this machine only; for others, put a proxy"
         " before it that asks who it is.\n"
     )
-
-
-def _ip(host: str) -> IPv4Address | IPv6Address | None:
-    try:
-        return ip_address(host)
-    except ValueError:
-        return None
 
 
 async def _explained(client: Client, key: Key) -> JSON:

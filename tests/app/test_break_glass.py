@@ -10,6 +10,7 @@ import pytest
 from app.break_glass.switch import HELD, State, look, switched_off, switched_on
 from app.cli import main
 from manifests import install_objects
+from tests.support.endpoints import endpoints
 
 NOW = "2026-01-01T00:00:00Z"
 STORED = [body for body in install_objects() if body["kind"].endswith("WebhookConfiguration")]
@@ -33,13 +34,14 @@ def test_on_again_it_is_what_it_was(stored):
 def test_webhooks_that_are_called_where_nothing_is_served_are_named(command, connected):
     stored = copy.deepcopy(STORED)
     stored[1]["webhooks"][0]["clientConfig"]["service"]["path"] = "/validate"
-    connected(*stored)
+    answering = endpoints(True)
+    connected(answering, *stored)
     code, out, err = command("webhooks", "status")
     assert (code, out.count("on  ")) == (1, 2)
     assert err.startswith(
         "jobset webhooks: called where the manager does not serve them: vjobset.kb.io at /validate: apply again"
     )
-    connected(*STORED)
+    connected(answering, *STORED)
     assert command("webhooks", "status")[::2] == (0, "")
 
 

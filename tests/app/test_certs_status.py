@@ -23,6 +23,7 @@ from certs.pki import Fresh, Material, Renewal, renew
 from kube.transport import Request, Response
 from manifests import crd, install_objects, policy_objects
 from tests.support.bad_certificates import BAD, curve, key_pem
+from tests.support.endpoints import endpoints
 from tests.support.fake_cluster import Cluster
 from tests.support.tls import DAY, NOW, fresh, material
 
@@ -197,22 +198,44 @@ def test_a_bundle_that_is_not_there_is_a_problem_and_who_writes_it_is_said():
         body["webhooks"][1]["clientConfig"]["caBundle"] = ""
 
     status = look(edited(emptied), NOW)
-    assert [line.partition(", ")[2] for line in status.problems] == ["vpod.kb.io: caBundle holds no certificate"]
+    name = "jobset-validating-webhook-configuration"
+    [problem] = status.problems
+    assert problem.partition(", ")[2] == (
+        "vpod.kb.io: caBundle holds no certificate; annotation cert-manager.io/inject-ca-from asks another program to"
+        " write caBundle: see its log, or have the manager write it: kubectl annotate validatingwebhookconfiguration"
+        f" {name} cert-manager.io/inject-ca-from-"
+    )
     assert status.callers[-1].bundle_written_by == "cert-manager.io/inject-ca-from"
 
 
 def test_what_is_missing_is_named():
     nothing = found()
     nothing = replace(nothing, secret=None, crd=None, configurations=dict.fromkeys(nothing.configurations))
-    assert [line.partition(": apply again what you have installed")[0] for line in problems(nothing)] == [
-        f"Secret {SECRET} does not exist",
-        "MutatingWebhookConfiguration jobset-mutating-webhook-configuration does not exist",
-        "ValidatingWebhookConfiguration jobset-validating-webhook-configuration does not exist",
-        f"CustomResourceDefinition {CRD} does not exist",
-    ]
+    again = "apply again what you have installed (your kustomization or chart, or manifests/install.yaml)"
+    make = (
+        "kubectl create secret generic -n jobset-system jobset-webhook-server-cert makes it, and the manager fills it"
+    )
+    assert problems(nothing) == (
+        f"Secret {SECRET} does not exist: {make}; or name another with -n and --secret",
+        f"MutatingWebhookConfiguration jobset-mutating-webhook-configuration does not exist: {again}",
+        f"ValidatingWebhookConfiguration jobset-validating-webhook-configuration does not exist: {again}",
+        f"CustomResourceDefinition {CRD} does not exist: kubectl apply --server-side --force-conflicts -k manifests/crd",
+    )
     assert (look(nothing, NOW).renewed_by, look(nothing, NOW).callers) == ("", ())
     [problem] = problems(edited(lambda body: body.update(webhooks=[])))
     assert problem.endswith("lists no webhook: see `jobset webhooks status`")
+
+
+def test_webhooks_of_a_manager_outside_the_cluster_are_not_put_back_by_install_yaml():
+    by_url = found()
+    for body in install_objects(webhook_url="https://127.0.0.1:9443", ca_bundle=GOOD.authorities):
+        if body["kind"].startswith("Mutating"):
+            by_url.configurations[body["kind"], body["metadata"]["name"]] = body
+        elif body["kind"].startswith("Validating"):
+            by_url.configurations[body["kind"], body["metadata"]["name"]] = None
+    [missing] = [line for line in problems(by_url) if "does not exist" in line]
+    assert "does not exist: apply again what you have installed, but not manifests/install.yaml" in missing
+    assert missing.endswith(".venv/bin/jobset cluster down --name demo && make demo KEEP=1")
 
 
 def test_nobody_renews_a_secret_that_does_not_exist_or_is_empty():
@@ -332,6 +355,6 @@ def test_a_right_that_is_missing_is_named_but_none_for_policies(command, connect
     monkeypatch.setattr("app.certificates.run.now", lambda: NOW)
     here = found()
     secret = {**(here.secret or {}), "metadata": {"name": "jobset-webhook-server-cert"}}
-    connected({**secret, "kind": "Secret"}, *filter(None, here.configurations.values()), crd())
+    connected({**secret, "kind": "Secret"}, *filter(None, here.configurations.values()), crd(), endpoints(True))
     ended, _, err = command("certs", "status")
     assert (ended, err[-len(says) :] if says else err) == (code, says)

@@ -361,7 +361,7 @@ async def test_a_missing_secret_is_reported_and_waited_for():
     async with running(certs):
         await until(lambda: "does not exist" in certs.problem)
         assert "Secret ns/jobset-webhook-server-cert" in certs.problem
-        assert "manifests/install.yaml" in certs.problem
+        assert f"kubectl create secret generic -n ns {SECRET} makes it" in certs.problem
         assert not certs.ready.is_set()
         api.put("secrets", SECRET, "ns")
         await asyncio.wait_for(certs.ready.wait(), 10)
@@ -375,6 +375,7 @@ async def test_a_missing_configuration_does_not_prevent_serving(caplog: pytest.L
     await certs.check()
     assert certs._live.certificate
     assert "jobset-mutating-webhook-configuration does not exist" in caplog.text
+    assert "apply again what you have installed (your kustomization" in caplog.text
 
 
 async def test_keys_are_never_logged(caplog: pytest.LogCaptureFixture):

@@ -13,12 +13,12 @@ CONFLICT = (
 
 
 def installed(
-    folder: Path, *, off: str = "", apply: str = "echo applied", fake: str = "", image: str = ""
+    folder: Path, *, off: str = "", apply: str = "echo applied", fake: str = "", image: str = "", urls: str = ""
 ) -> subprocess.CompletedProcess[str]:
     kubectl = folder / "kubectl"
     kubectl.write_text(
         f'#!/bin/sh\necho "$*" >> {folder}/asked\n'
-        f"case $* in *' get nodes '*) printf '{fake}' ;; *' get '*) echo '{off}' ;; *' apply '*) {apply} ;; *) echo condition met ;; esac\n"
+        f"case $* in *clientConfig.url*) printf '{urls}' ;; *' get nodes '*) printf '{fake}' ;; *' get '*) echo '{off}' ;; *' apply '*) {apply} ;; *) echo condition met ;; esac\n"
     )
     kubectl.chmod(0o755)
     command = [ROOT / "hack" / "install.sh", kubectl, "--kubeconfig=/k"]
@@ -53,6 +53,15 @@ def test_a_cluster_of_fake_nodes_is_said_to_run_no_manager(tmp_path: Path):
     assert done.stderr.startswith("make install: nodes of this cluster are fake (kwok)")
     assert ".venv/bin/jobset demo --keep\n" in done.stderr
     assert "kwok\\.x-k8s\\.io/node" in (tmp_path / "asked").read_text()
+
+
+def test_webhooks_that_are_called_by_url_stay_as_they_are(tmp_path: Path):
+    done = installed(tmp_path, urls="https://127.0.0.1:9443/a https://127.0.0.1:9443/b")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "called by URL (https://127.0.0.1:9443/a), as after\n`make demo`." in done.stderr
+    delete = "delete mutatingwebhookconfiguration/jobset-mutating-webhook-configuration validatingwebhookconfiguration/"
+    assert f"  {tmp_path}/kubectl --kubeconfig=/k {delete}jobset-validating-webhook-configuration\n" in done.stderr
+    assert " apply " not in (tmp_path / "asked").read_text()
 
 
 def test_webhooks_that_are_off_are_told_of_before_anything_is_applied(tmp_path: Path):

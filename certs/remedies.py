@@ -1,0 +1,32 @@
+"""What to do about objects of an installation that are missing, or are not as they were installed. Pure."""
+
+from collections.abc import Iterable
+
+from certs.bundles import JSON, called_by_url
+
+APPLY_AGAIN = "apply again what you have installed (your kustomization or chart, or manifests/install.yaml)"
+"""The fix of most that is missing: install.yaml alone would put back its own image and number of replicas."""
+
+NOT_BY_SERVICE = (
+    "apply again what you have installed, but not manifests/install.yaml, which has a Service called in place of a URL;"
+    " a cluster of `make demo` is started again: .venv/bin/jobset cluster down --name demo && make demo KEEP=1"
+)
+"""The same for a manager outside the cluster, which no Service leads to."""
+
+
+def apply_again(configurations: Iterable[JSON | None]) -> str:
+    """The fix for what is missing beside these webhook configurations."""
+    return NOT_BY_SERVICE if any(called_by_url(each) for each in configurations if each) else APPLY_AGAIN
+
+
+def write_by_manager(kind: str, name: str, annotation: str) -> str:
+    """What to do about a program that is asked to write `caBundle` and has not written the CA of the manager there."""
+    return (
+        f"annotation {annotation} asks another program to write caBundle: see its log, or have the manager write it:"
+        f" kubectl annotate {kind.lower()} {name} {annotation}-"
+    )
+
+
+def make_secret(namespace: str, name: str) -> str:
+    """The command that makes the Secret of the certificates again, whatever it was installed by."""
+    return f"kubectl create secret generic -n {namespace} {name}"

@@ -13,10 +13,10 @@ _MAX_LISTED = 8
 _MAX_NAME = 63
 
 
-def did_you_mean(word: str, names: Iterable[str], *, what: str = "there are") -> str:
+def did_you_mean(word: str, names: Iterable[str], *, what: str = "there are", most: int = _MAX_LISTED) -> str:
     """`did you mean "workers"? there are: "driver", "workers"`, or only the list where nothing is close.
 
-    Empty when there are no names at all.
+    `most`: names of the list. Empty when there are no names at all.
     """
     known = list(dict.fromkeys(name for name in islice(names, MAX_CANDIDATES) if name))
     if not known:
@@ -24,8 +24,8 @@ def did_you_mean(word: str, names: Iterable[str], *, what: str = "there are") ->
     close = nearest(word, known)
     if close and len(known) == 1:
         return f"did you mean {quote(close)}?"
-    listed = ", ".join(quote(shortened(name, _MAX_NAME)) for name in known[:_MAX_LISTED])
-    rest = ", ..." if len(known) > _MAX_LISTED else ""
+    listed = ", ".join(quote(shortened(name, _MAX_NAME)) for name in known[:most])
+    rest = ", ..." if len(known) > most else ""
     guess = f"did you mean {quote(close)}? " if close else ""
     return f"{guess}{what}: {listed}{rest}"
 

@@ -50,6 +50,11 @@ def choose(parsed: argparse.Namespace, file: str) -> Chosen:
     Raises `SettingsError` with the faults of both, `FlagError` if the file has none, `FeatureGateError`.
     """
     settings, faults = Settings(), []
+    if parsed.check_config and parsed.config not in {"", parsed.check_config}:
+        raise FlagError(
+            f"flags --check-config and --config: only {parsed.check_config} would be checked, and {parsed.config} not"
+            " be read; leave out --config"
+        )
     try:
         settings = load(file)
     except SettingsError as error:

@@ -28,7 +28,7 @@ from api.validation import dns1035_label, dns1123_label, dns1123_subdomain
 from app.durations import Duration, duration_text
 from app.settings_faults import GateFaultsError, again, faults
 from certs.tls import check_options
-from httpserver.address import BindError, parse_bind_address
+from httpserver.address import BindError, check_host, parse_bind_address
 from kube.resources import CONFIG_MAPS, SECRETS
 from webhooks.jobset.subject import DEFAULT_LIMITS
 
@@ -51,7 +51,16 @@ def _listens(text: str) -> str:
     return text
 
 
+def _a_host(text: str) -> str:
+    try:
+        check_host(text)
+    except BindError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
 BindAddress = Annotated[str, AfterValidator(_listens)]
+Host = Annotated[str, AfterValidator(_a_host)]
 _as_tuple = BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value)
 Texts = Annotated[tuple[str, ...], _as_tuple]
 LookUp = Literal["ConfigMaps", "Secrets"]
@@ -77,7 +86,7 @@ class WebhookSettings(_Section):
 
     port: int = Field(9443, ge=0, le=65535, examples=[9443])
     """TCP port; 0 = any free one."""
-    host: str = Field("", examples=["10.0.0.7"])
+    host: Host = Field("", examples=["10.0.0.7"])
     """Address to listen on; empty = all. A name or address given here is put into our own certificate."""
     cert_dir: str = Field("/tmp/k8s-webhook-server/serving-certs", examples=["/certs/webhook"])  # noqa: S108 (mounted)
     """Folder with tls.crt and tls.key; read when internalCertManagement.enable is false. Its files are read again
@@ -163,7 +172,16 @@ class HealthSettings(_Section):
     readiness_endpoint_name: str = Field("/readyz", examples=["/readyz"])
     """Path of the readiness probe."""
     liveness_endpoint_name: str = Field("/healthz", examples=["/healthz"])
-    """Path of the liveness probe."""
+    """Path of the liveness probe, another than that of the readiness probe."""
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.readiness_endpoint_name.strip("/") == self.liveness_endpoint_name.strip("/"):
+            raise ValueError(
+                f"readinessEndpointName and livenessEndpointName are both {self.readiness_endpoint_name}: give each a"
+                " path of its own, such as /readyz and /healthz"
+            )
+        return self
 
 
 class TLSSettings(_Section):

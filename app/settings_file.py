@@ -56,7 +56,7 @@ def parse(text: str) -> Settings:
     except ValueError as error:
         raise SettingsError("not YAML: a value does not fit its tag (!!)") from error
     if not isinstance(data, dict):
-        raise SettingsError("must be a mapping with apiVersion, kind and settings")
+        raise SettingsError(f"{_other_kind(data)}; write at least\n  apiVersion: {API_VERSION}\n  kind: {KIND}")
     if data.get("kind") == "ConfigMap":
         held = data.get("data")
         keys = ", ".join(map(str, held if isinstance(held, dict) else ())) or "none"
@@ -76,6 +76,13 @@ def parse(text: str) -> Settings:
     if found:
         raise SettingsError("\n".join(found))
     return settings
+
+
+def _other_kind(data: Any) -> str:
+    """What a document is that is no mapping."""
+    if data is None:
+        return "the file is empty, or holds only comments"
+    return f"the file holds a {'list' if isinstance(data, list) else 'single value'}, and has to hold fields"
 
 
 def _read(text: str) -> tuple[yaml.Node | None, Any, list[str]]:

@@ -3,11 +3,15 @@
 import contextlib
 import errno
 import os
+import re
 import socket
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 Address = tuple[str, int]
 """Host ("" = every interface) and TCP port (0 = any free one)."""
+
+_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")
+"""Of a host, as resolvers take it: more than DNS-1123, which has no underscores."""
 
 BACKLOG = 2048
 """Connections that wait to be accepted."""
@@ -26,7 +30,17 @@ def parse_bind_address(text: str) -> Address | None:
     plain = host[1:-1] if bracketed else host
     if not colon or (":" in plain) != bracketed or not (port.isascii() and port.isdigit()) or int(port) > 65535:
         raise BindError(f"cannot listen on {text!r}: write host:port, :port or [ipv6]:port, or 0 to switch it off")
+    check_host(plain)
     return plain, int(port)
+
+
+def check_host(host: str) -> None:
+    """Raise `BindError` if nothing can have this name or address; "" is every interface."""
+    if host and ip_of(host) is None and not _NAME.fullmatch(host):
+        raise BindError(
+            f"cannot listen on {host!r}: it is neither an address nor the name of a host;"
+            " write one of this machine, such as 10.0.0.7, or leave it empty for all"
+        )
 
 
 def ip_of(host: str) -> IPv4Address | IPv6Address | None:

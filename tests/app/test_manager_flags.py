@@ -13,6 +13,10 @@ from app.settings_file import parse
         (["--feature-gate=RestartJob=true"], "unknown: --feature-gate=RestartJob=true; did you mean --feature-gates?"),
         (["--zzz"], "unknown: --zzz; `jobset manager --help`"),
         (["-o", "yaml"], "flag --output: it is the form of --check-config, which is not given"),
+        (
+            ["--check-config=a.yaml", "--config=b.yaml"],
+            "only a.yaml would be checked, and b.yaml not be read; leave out",
+        ),
         (["--controllers=false", "--webhooks=false"], "both are false, so there is nothing to run"),
     ],
 )

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from app.durations import duration_text, parse_duration
-from app.settings import SettingsError
+from app.settings import Settings, SettingsError
 from app.settings_file import load, parse
 
 HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
@@ -148,7 +148,19 @@ def test_one_fault_hides_no_other(text, faults):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("- 1", "must be a mapping"),
+        ("- 1", "the file holds a list, and has to hold fields; write at least\n  apiVersion: config.jobset.x-k8s.io"),
+        ("text", "the file holds a single value, and has to hold fields; write at least\n  apiVersion: "),
+        (
+            "",
+            f"the file is empty, or holds only comments; write at least\n  {HEAD.strip().replace(chr(10), chr(10) + '  ')}",
+        ),
+        ("# webhook: {}", "the file is empty, or holds only comments"),
+        (HEAD + "webhook: {host: a b}", "webhook.host: cannot listen on 'a b': it is neither an address nor the name"),
+        (HEAD + "metrics: {bindAddress: 'a b:1'}", "metrics.bindAddress: cannot listen on 'a b': it is neither"),
+        (
+            HEAD + "health: {livenessEndpointName: readyz/}",
+            "health: readinessEndpointName and livenessEndpointName are both /readyz: give each a path of its own",
+        ),
         ("kind: Configuration", "apiVersion: must be config.jobset.x-k8s.io/v1alpha1, is missing"),
         (HEAD.replace("Configuration", "Config"), 'kind: must be Configuration, is "Config"'),
         (HEAD + "webhook: {port: 1}\nwebhook: {port: 2}", "line 4: key 'webhook' is given twice"),
@@ -189,6 +201,13 @@ def test_one_fault_hides_no_other(text, faults):
 def test_faults_say_where_and_why(text, words):
     with pytest.raises(SettingsError, match=re.escape(words)):
         parse(text)
+
+
+def test_all_sections_are_named_beside_one_that_does_not_exist():
+    with pytest.raises(SettingsError) as caught:
+        parse(HEAD + "colour: red")
+    for field in Settings.model_fields.values():
+        assert f'"{field.alias}"' in str(caught.value)
 
 
 def test_certificate_names_are_not_checked_when_not_used():

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from httpserver.address import BindError, bind, parse_bind_address
+from httpserver.address import BindError, bind, check_host, parse_bind_address
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,18 @@ from httpserver.address import BindError, bind, parse_bind_address
 )
 def test_bind_addresses(text: str, address: tuple[str, int] | None) -> None:
     assert parse_bind_address(text) == address
+
+
+@pytest.mark.parametrize("host", ["a b", "-", "a/b", "[::1]", "1::2::3", "host:1", "-a", "a-", "é"])
+def test_what_no_host_can_be_called_is_named(host: str) -> None:
+    with pytest.raises(BindError, match="is neither an address nor the name of a host") as caught:
+        check_host(host)
+    assert repr(host) in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["", "localhost", "10.0.0.7", "::1", "node_1.example.com.", "A-1"])
+def test_names_and_addresses_of_hosts(host: str) -> None:
+    check_host(host)
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def test_credentials_of_another_cluster_are_an_error(tmp_path, api_server: Clust
 
 
 def test_a_cluster_without_the_crd_is_reported(api_server: Cluster):
-    refused(run(f"--kubeconfig={api_server.kubeconfig}"), "does not serve jobsets", "manifests/install.yaml")
+    refused(run(f"--kubeconfig={api_server.kubeconfig}"), "does not serve jobsets", "-k manifests/crd")
 
 
 def test_a_taken_port_is_named(jobset_server: Cluster):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from app.version import user_agent
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.config import load, told
-from kube.errors import ApiError, BadRequest, KubeError, NotFound, TransportError, Unauthorized
+from kube.errors import ApiError, BadRequest, KubeError, NotFound, TransportError, Unauthorized, missing_right
 from kube.options import METADATA_LIST
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
@@ -32,8 +31,6 @@ NOT_INSTALLED = (
     f"JobSet is not installed in this cluster (no CRD {JOBSETS.plural}.{JOBSETS.group}): install it with `make install`"
     " or `helm install jobset charts/jobset`, see docs/quick-start.md"
 )
-_REFUSED = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
-"""What the API server says about a missing right."""
 _KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io")
 
 
@@ -206,7 +203,6 @@ def _reason(error: Exception, right: str, *, everywhere: bool) -> str:
     if right and isinstance(error, ApiError) and error.code == 403:
         others = " in all namespaces, or name one that you may read with -n NAMESPACE" if everywhere else ""
         return f"{error}; ask for the right to {right} jobsets.jobset.x-k8s.io{others}"
-    if refused := _REFUSED.search(str(error)):
-        verb, resource, group = refused.groups()
-        return f"{error}; ask for the right to {verb} {resource}{group and '.'}{group}"
+    if right_missing := missing_right(error):
+        return f"{error}; ask for the right to {right_missing}"
     return str(error)

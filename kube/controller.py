@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from kube.calls import counting
 from kube.errors import ApiError, Conflict, Disposition, KubeError, NotFound, disposition, leaves, retry_after
 from kube.log_fields import log_fields
+from kube.missing_rights import MissingRights
 from kube.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -135,6 +136,7 @@ class Controller(Generic[K]):
         self._timeout = timeout
         self._metrics = metrics or NoControllerMetrics()
         self._active = 0
+        self._missing_rights = MissingRights()
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -181,7 +183,9 @@ class Controller(Generic[K]):
             self._metrics.failed_terminally()
             log.error("%s %s: not tried again until it changes: %s", self.name, request, _line(error))
         elif is_expected(error):
-            log.warning("%s %s: failed, trying again: %s", self.name, request, _line(error))
+            words = self._missing_rights.words(leaves(error), asyncio.get_running_loop().time())
+            if words is not None:
+                log.warning("%s %s: failed, trying again: %s%s", self.name, request, words, _line(error))
         else:
             self._metrics.panicked()
             log.error("%s %s: unexpected error", self.name, request, exc_info=error)

@@ -6,6 +6,7 @@ anything else (a proxy's page, a Secret) may hold what must not reach a log. Mus
 # ruff: noqa: N818 -- the classes carry the names of Kubernetes' own Status reasons
 
 import enum
+import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ MESSAGE_LIMIT = 2048
 
 _BEYOND_ETCD = ("etcdserver: request is too large", "trying to send message larger than max")
 """In the API server's answer 500: what etcd says, and what its client says of an object that is larger still."""
+
+
+_NO_RIGHT = re.compile(r'cannot (\w+) resource "([^"]+)" in API group "([^"]*)"')
+"""What the API server says about a missing right."""
 
 
 class KubeError(Exception):
@@ -271,6 +276,15 @@ def leaves(error: BaseException) -> list[BaseException]:
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [leaf for inner in error.exceptions for leaf in leaves(inner)]
+
+
+def missing_right(error: BaseException) -> str:
+    """The right whose lack the API server names, such as `patch jobsets/status.jobset.x-k8s.io`; "" for none."""
+    refused = _NO_RIGHT.search(str(error))
+    if refused is None:
+        return ""
+    verb, resource, group = refused.groups()
+    return f"{verb} {resource}{group and '.'}{group}"
 
 
 def raised_at(error: BaseException) -> str:

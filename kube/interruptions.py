@@ -11,6 +11,12 @@ from kube.errors import Forbidden, KubeError, NotFound
 LOG_EVERY = 60.0
 """Seconds between two lines about failures of the same kind."""
 
+APPLY_ROLES = "kubectl apply --server-side --force-conflicts -k manifests/rbac"
+"""For all roles of the manager, whoever has changed them."""
+
+CLUSTER_ROLES = f"apply the manager's ClusterRoles again: {APPLY_ROLES}"
+"""What to do if a right is missing, unless who asks for it knows better."""
+
 
 class Interruptions:
     """Those of one watch. `clock` gives seconds. `remedy`: what to do if the right to list or watch is missing.

@@ -18,7 +18,7 @@ from api.jsontree import in_json_words
 from kube.client import PAGE, Client, ListMeta
 from kube.decode import decode
 from kube.errors import KubeError, TransportError, UnreadableAnswerError, from_status, parse_status
-from kube.interruptions import Interruptions
+from kube.interruptions import CLUSTER_ROLES, Interruptions
 from kube.options import JSON_FORM, METADATA, METADATA_LIST
 from kube.resources import Resource
 from kube.store import Dropped, Unreadable, UnreadableMeta
@@ -69,7 +69,7 @@ class Target:
     idle: float = 150.0
     lifetime: float = 480.0
     page: int = PAGE
-    remedy: str = "apply the manager's ClusterRoles again"
+    remedy: str = CLUSTER_ROLES
 
     def selectors(self) -> tuple[tuple[str, str], ...]:
         pairs = (("labelSelector", self.label_selector), ("fieldSelector", self.field_selector))

@@ -16,6 +16,7 @@ from app.manager.options import Options
 from app.settings import LOOK_UPS, LookUp
 from kube.client import Client
 from kube.errors import KubeError
+from kube.interruptions import APPLY_ROLES
 from kube.leader import LeaseConfig
 from kube.resources import LEASES, Resource
 
@@ -58,8 +59,6 @@ NEEDED = (
 )
 """What the ClusterRoles grant. Other rights are needed by some sets only; a set that lacks one says so."""
 
-APPLY = "kubectl apply --server-side --force-conflicts -k manifests/rbac"
-"""For all of them, whoever has changed them."""
 FILES: dict[LookUp, str] = {"ConfigMaps": "config-maps.yaml", "Secrets": "secrets.yaml"}
 """In manifests/references, of each look-up: what grants it."""
 
@@ -123,11 +122,11 @@ async def _fault(client: Client, lease: LeaseConfig | None, look_ups: Collection
     """What is missing, and what to do about it; "" for nothing."""
     faults = []
     if missing := await _missing(client, NEEDED):
-        faults.append(f"the manager may not {missing}: apply its ClusterRoles again: {APPLY}")
+        faults.append(f"the manager may not {missing}: apply its ClusterRoles again: {APPLY_ROLES}")
     if lease is not None and (missing := await _missing(client, lease_rights(lease))):
         faults.append(
             f"the manager may not {missing} in namespace {lease.namespace}, so it cannot lead: apply its Role"
-            f" jobset-leader-election-role and the RoleBinding there again: {APPLY}"
+            f" jobset-leader-election-role and the RoleBinding there again: {APPLY_ROLES}"
         )
     faults += [
         f"the manager may not {missing}: take {look_up} out of childDryRun.lookUp, or grant the right:"

@@ -55,7 +55,7 @@ def test_a_right_that_is_missing_is_named_at_once_and_then_once_a_minute(caplog:
 
     run(story)
     lines = [record.getMessage() for record in caplog.records]
-    right = f"the right to list and watch {THINGS} is missing, apply the manager's ClusterRoles again: "
+    right = f"the right to list and watch {THINGS} is missing, apply the manager's ClusterRoles again: kubectl "
     assert lines[0].startswith(f"the watch of {THINGS} fails, for 0 s now (tries: 1): {right}")
     assert "no things for you" in lines[0]
     assert 4 <= len(lines) - 2 <= 10, lines

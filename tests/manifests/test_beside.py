@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,7 +56,39 @@ def test_one_that_does_not_run_holds_no_lease_and_answers_nothing(free):
 def test_another_process_with_the_lease_is_named(none):
     assert said(none, lease("laptop_1", 0.4)).startswith("laptop_1 holds the lease (jobset-system/6d4f6a47.jobset")
     assert said(none, lease("laptop_1", 99)) == ""
+    ends = "  pgrep -fa 'jobset manager|app manager'\n  kill NUMBER\n"
+    assert said(none, lease("laptop_1", 0)).endswith(
+        f" on the machine, or in the pod, laptop. There, the first command gives the NUMBER for the second:\n{ends}"
+    )
+    here = said(none, lease(f"{socket.gethostname()}_1", 0))
+    assert here.endswith(f" on this machine. There, the first command gives the NUMBER for the second:\n{ends}")
     assert said(none, {}) == ""
+
+
+def test_the_manager_of_a_local_cluster_is_named_with_the_commands_that_end_it():
+    kept = beside.Kept("demo", 4711, "--name demo")
+    text = beside.said({}, lease("laptop_1", 0), NOW, "kubectl", "/k", kept)
+    assert "It is the manager of the local cluster demo, which starts it again whenever it ends." in text
+    assert "  kill 4711\n" in text
+    assert text.endswith("  .venv/bin/jobset cluster down --name demo\n")
+
+
+@pytest.mark.parametrize(
+    ("process", "default", "flags"), [(7, True, "--name a"), (7, False, "--name a --state-dir "), (None, True, "")]
+)
+def test_a_kubeconfig_of_a_local_cluster_leads_to_its_manager(tmp_path, monkeypatch, process, default, flags):
+    found = SimpleNamespace(kept=lambda _: {"process": process} if process else {})
+    monkeypatch.setattr(beside.cluster, "get", lambda name, state_root: found)
+    monkeypatch.setattr(beside, "default_state_root", lambda: tmp_path if default else tmp_path / "other")
+    kept = beside._kept(str(tmp_path / "a" / "kubeconfig"))
+    assert (kept is None) == (process is None)
+    if kept is not None:
+        assert (kept.name, kept.process) == ("a", 7)
+        assert kept.flags == flags + ("" if default else str(tmp_path))
+
+
+def test_a_kubeconfig_of_another_cluster_has_none(tmp_path):
+    assert beside._kept(str(tmp_path / "config")) is None
 
 
 def test_it_asks_for_deployment_and_lease_and_ignores_a_cluster_that_does_not_answer(tmp_path: Path, capsys):

@@ -142,6 +142,11 @@ class Client:
         """The same client with a guard of its writes."""
         return Client(self.transport, limited=self._limited, repeats=self._repeats, guard=guard)
 
+    def require_writes(self) -> None:
+        """Raise what a write would be ended with now, before somebody says that it is done."""
+        if self._guard is not None:
+            self._guard()
+
     def unlimited(self) -> "Client":
         """The same client past the limits of rate and concurrency, and without repeats of requests that got no answer.
 

@@ -137,6 +137,7 @@ class JobSetReconciler:
             decided = self._plan(observed, memory)
         self._warn(js, decided, memory)
         if said := summary(js, decided):
+            self._client.require_writes()
             log.info("%s %s: %s", NAME, request, said)
         if decided.status is None:  # the stored conditions are those of this plan
             memory.reported_group = decided.reported_group

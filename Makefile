@@ -167,7 +167,7 @@ install: $(READY) ## Install into the cluster of KUBECONFIG (IMAGE=name:tag is t
 	@IMAGE=$(IMAGE) hack/install.sh $(KUBECTL) $(KUBECONFIG_FLAG)
 
 .PHONY: uninstall
-uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobSet: lists them and asks (YES=1 does not ask)
+uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobSet; if there are any, lists them and asks (YES=1 does not ask)
 	@hack/reachable.sh uninstall $(KUBECTL) $(KUBECONFIG_FLAG)
 	@YES=$(YES) hack/uninstall.sh $(KUBECTL) $(KUBECONFIG_FLAG)
 

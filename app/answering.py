@@ -56,5 +56,6 @@ def _fault(namespace: str, name: str) -> str:
     return (
         f"no replica answers: Service {namespace}/{name} has no ready endpoint, so JobSets can be neither created nor"
         f" changed: kubectl -n {namespace} get deployments,pods shows what there is, and kubectl -n {namespace} logs"
-        f" deployment/{DEPLOYMENT} why it is not ready; in an emergency: jobset webhooks off"
+        f" deployment/{DEPLOYMENT} why it is not ready; with 0 replicas it is started by kubectl -n {namespace} scale"
+        f" deployment/{DEPLOYMENT} --replicas=2; in an emergency: jobset webhooks off"
     )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from api.quantity import parse_quantity
 from devcluster import cluster, node_faults
 from devcluster.assets import Sources, locate
 from devcluster.errors import DevclusterError, UsageError
@@ -75,7 +76,7 @@ def _add_up(verbs: Commands) -> None:
     capacity = ", ".join(f"{key}={value}" for key, value in DEFAULT_CAPACITY.items())
     parser.add_argument(
         "--capacity",
-        type=_pair,
+        type=_resource,
         action="append",
         default=[],
         metavar="RESOURCE=QUANTITY",
@@ -303,36 +304,50 @@ def _node(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
 def _count(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if not 0 <= number <= 65535:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and 65535")
     return number
 
 
 def _positive(text: str) -> int:
-    number = int(text)
+    number = _whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
     return number
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _pair(text: str, form: str) -> tuple[str, str]:
     key, mark, value = text.partition("=")
     if not (key and mark and value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form KEY=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form {form}")
     return key, value
 
 
+def _resource(text: str) -> tuple[str, str]:
+    name, amount = _pair(text, "RESOURCE=QUANTITY")
+    if (parsed := parse_quantity(amount)) is None or parsed < 0:
+        raise argparse.ArgumentTypeError(f"{amount!r} is no quantity: write one such as 8, 500m or 64Gi after the =")
+    return name, amount
+
+
 def _group(text: str) -> tuple[str, int]:
-    key, size = _pair(text)
+    key, size = _pair(text, "KEY=SIZE")
     if not size.isdecimal() or int(size) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} needs a group size of at least 1 after the =")
     return key, int(size)
 
 
 def _gate(text: str) -> tuple[str, bool]:
-    name, value = _pair(text)
+    name, value = _pair(text, "NAME=true|false")
     if value not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"{text!r} needs true or false after the =")
     return name, value == "true"

@@ -195,6 +195,12 @@ def _describe(layout: Layout) -> dict[str, Any]:
             "its processes have ended, and nobody asked for that (has the machine been restarted?):"
             f" `jobset cluster down --name {plan.spec.name}` removes what is left."
         )
+    elif phase == "failed":
+        status["message"] = (
+            f"{status.get('message', '')}\nThe cluster has ended with all that was in it. `jobset cluster down"
+            f" --name {plan.spec.name}` removes what is left; then start it as before:"
+            " `jobset cluster up`, or `make demo KEEP=1`."
+        )
     elif phase == "ready":
         phase = "degraded" if any(not each["process"] for each in kept.values()) else phase
         status["message"] = "\n".join(filter(None, [kept_words(kept, layout), unready_words(kept, layout)]))

@@ -7,7 +7,7 @@ from typing import Any
 
 from devcluster.errors import DevclusterError
 from devcluster.nodes import create_nodes
-from devcluster.rest import Connection
+from devcluster.rest import Connection, reason_of
 from devcluster.spec import ClusterSpec
 
 STORAGE_CLASS = "fake"
@@ -37,7 +37,9 @@ def create_volumes(connection: Connection, count: int) -> None:
 def _create(connection: Connection, path: str, body: dict[str, Any]) -> None:
     status, answer = connection.request("POST", path, body)
     if status not in (201, 409):
-        raise DevclusterError(f"{body['kind']} {body['metadata']['name']} was refused with status {status}: {answer}")
+        raise DevclusterError(
+            f"{body['kind']} {body['metadata']['name']} was refused with status {status}: {reason_of(answer)}"
+        )
 
 
 def _storage_class() -> dict[str, Any]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from devcluster.errors import DevclusterError, UsageError
-from devcluster.rest import Connection
+from devcluster.rest import Connection, reason_of
 
 # The stages of kwok leave nodes and pods with this annotation alone.
 SILENT = "kwok.jobset.dev/silent"
@@ -140,8 +140,7 @@ def _patch(connection: Connection, path: str, body: Mapping[str, Any], content: 
     """Send the patch; returns the status. A pod that is gone meanwhile (404) and a conflict (409) are no errors."""
     status, answer = connection.request("PATCH", path, body, content)
     if status not in (200, 409) and not (status == 404 and "/pods/" in path):
-        said = answer.get("message", answer) if isinstance(answer, dict) else answer
-        raise DevclusterError(f"the change of {path} was refused with status {status}: {said}")
+        raise DevclusterError(f"the change of {path} was refused with status {status}: {reason_of(answer)}")
     return status
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from devcluster.components import NODE_ANNOTATION
 from devcluster.errors import DevclusterError
-from devcluster.rest import Connection
+from devcluster.rest import Connection, reason_of
 from devcluster.spec import DEFAULT_CAPACITY, FakeNodes
 
 WORKERS = 8
@@ -69,7 +69,7 @@ def _create_slice(port: int, tls: ssl.SSLContext, nodes: FakeNodes, first: int) 
         for index in range(first, nodes.count, WORKERS):
             status, answer = connection.request("POST", "/api/v1/nodes", node(index, nodes))
             if status not in (201, 409):
-                raise DevclusterError(f"node {index} was refused with status {status}: {answer}")
+                raise DevclusterError(f"node {index} was refused with status {status}: {reason_of(answer)}")
 
 
 def _usable(connection: Connection) -> int:

@@ -43,6 +43,11 @@ class Connection:
         return answer.status, text.decode(errors="replace")
 
 
+def reason_of(answer: Any) -> str:
+    """The API server's own words in an answer that is a refusal."""
+    return str(answer.get("message", answer) if isinstance(answer, dict) else answer)
+
+
 def client_tls(pki: Path, authority: str, client: str) -> ssl.SSLContext:
     """A TLS context that trusts `pki/authority.crt` and shows `pki/client.{crt,key}`."""
     context = ssl.create_default_context(cafile=pki / f"{authority}.crt")

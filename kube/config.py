@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 import re
+import shutil
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -303,6 +304,20 @@ def _check(cluster: dict[str, Any], user: dict[str, Any], where: str) -> None:
         raise KubeconfigError(f"{where}: proxy-url {proxy!r}: only http and https proxies are supported")
     if {"as", "as-groups", "as-uid", "as-user-extra"} & user.keys():
         raise KubeconfigError(f"{where}: impersonation (`as`) is not supported; use that user's own credentials")
+    plugin = user.get("exec")
+    if isinstance(plugin, dict) and isinstance(plugin.get("command"), str) and "PATH" not in str(plugin.get("env")):
+        _check_program(plugin, where)
+
+
+def _check_program(plugin: dict[str, Any], where: str) -> None:
+    """Whether the program of an exec plugin is there; the library logs that it is not, without saying what for."""
+    command = plugin["command"]
+    if command and shutil.which(command) is None:
+        hint = plugin.get("installHint") or "install it, or correct the path"
+        raise KubeconfigError(
+            f"{where}: there is no program {command!r}, the credential plugin that users[].user.exec.command names:"
+            f" {' '.join(str(hint).split())}"
+        )
 
 
 def _environment_proxy(server: str) -> str | None:
@@ -345,4 +360,5 @@ def _line(error: BaseException) -> str:
         return "a value in it has a wrong type or form"
     if missing := re.match(r"Invalid kube-config file\. Expected key (\S+) in ", str(error)):
         return f"the key {missing[1]} is missing or empty"
-    return " ".join(str(error).split()) or "it cannot be used"
+    said = str(error).replace("File does not exists:", "there is no file")
+    return " ".join(said.split()) or "it cannot be used"

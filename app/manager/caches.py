@@ -39,7 +39,7 @@ async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -
     )
 
     async def check() -> str | None:
-        return "; ".join([*watches.lacks, *placement.lacks]) or None
+        return "; ".join(dict.fromkeys([*watches.lacks, *placement.lacks])) or None
 
     async def crd() -> str | None:
         return NOT_SERVED if watches.jobsets.not_served else None

@@ -148,6 +148,7 @@ def test_component_that_dies_ends_the_cluster_and_its_last_log_lines_are_shown(r
     message = wait_for(failed)
     assert message.startswith("etcd was killed by signal 9.\nLast lines of ")
     assert "simple token is not cryptographically signed" in message
+    assert "`jobset cluster down --name one` removes what is left; then start it as before" in message.splitlines()[-1]
     assert not alive(entry["components"]["kube-apiserver"])
     assert message.splitlines()[0] in cli("status", "--state-dir", str(root)).stdout
     assert "simple token" in cli("logs", "--state-dir", str(root), "--name", "one", "etcd").stdout

@@ -142,7 +142,18 @@ BAD = [
         r"client certificate or its key unusable: no PEM file that can be read, or a key of another certificate$",
     ),
     ({"server": "https://one", "cluster": {"certificate-authority-data": "%%%"}}, r"context 'dev': certificate"),
-    ({"user": {"exec": {"command": "/no/such/plugin", "apiVersion": "v1"}}}, r"/no/such/plugin"),
+    (
+        {"user": {"exec": {"command": "/no/such/plugin", "apiVersion": "v1"}}},
+        r"there is no program '/no/such/plugin', the credential plugin that users\[\].user.exec.command names: install",
+    ),
+    (
+        {"user": {"exec": {"command": "no-such-plugin", "apiVersion": "v1", "installHint": "get it\n at x"}}},
+        r"there is no program 'no-such-plugin', .* names: get it at x$",
+    ),
+    (
+        {"server": "https://one", "user": {"client-certificate": "/no/c", "client-key": "/no/k"}},
+        r"there is no file /no/c",
+    ),
     ({"user": {"tokenFile": "/no/such/token"}}, r"/no/such/token"),
 ]
 

@@ -54,6 +54,8 @@ async def test_all_caches_together_have_one_time_to_fill() -> None:
     assert said.startswith("[-]caches failed: ")
     assert "jobs.batch not listed yet: " in said
     assert "nodes not listed yet: " in said
+    faults = said.split("; ")
+    assert len(faults) == len(set(faults)), "watches of one kind fail for one reason"
 
 
 class WithoutJobSets(MemoryApi):

@@ -27,7 +27,7 @@ from devcluster import pki, rest
 from devcluster.assets import Sources, locate
 from devcluster.components import ADMIN, CLIENTS, Plan, port_names, write_configs
 from devcluster.contents import create_contents
-from devcluster.errors import DevclusterError, disk_errors, not_up, require_space
+from devcluster.errors import DevclusterError, disk_errors, ended_with_all, not_up, processes_gone, require_space
 from devcluster.kept import kept_words
 from devcluster.readiness import unready_words
 from devcluster.spec import ClusterSpec, Layout, default_state_root
@@ -191,16 +191,9 @@ def _describe(layout: Layout) -> dict[str, Any]:
     kept = status.get("kept", {})
     if not _alive(layout) and phase != "failed":
         phase = "gone"
-        status["message"] = (
-            "its processes have ended, and nobody asked for that (has the machine been restarted?):"
-            f" `jobset cluster down --name {plan.spec.name}` removes what is left."
-        )
+        status["message"] = processes_gone(plan.spec.name)
     elif phase == "failed":
-        status["message"] = (
-            f"{status.get('message', '')}\nThe cluster has ended with all that was in it. `jobset cluster down"
-            f" --name {plan.spec.name}` removes what is left; then start it as before:"
-            " `jobset cluster up`, or `make demo KEEP=1`."
-        )
+        status["message"] = f"{status.get('message', '')}\n{ended_with_all(plan.spec.name)}"
     elif phase == "ready":
         phase = "degraded" if any(not each["process"] for each in kept.values()) else phase
         status["message"] = "\n".join(filter(None, [kept_words(kept, layout), unready_words(kept, layout)]))

@@ -30,6 +30,22 @@ def not_up(name: str, others: Sequence[str]) -> DevclusterError:
     return DevclusterError(f"cluster {name!r} is not up: {others_up}{start}. {elsewhere}")
 
 
+def processes_gone(name: str) -> str:
+    """What is said of a cluster whose supervisor is gone, too."""
+    return (
+        "its processes have ended, and nobody asked for that (has the machine been restarted?):"
+        f" `jobset cluster down --name {name}` removes what is left."
+    )
+
+
+def ended_with_all(name: str) -> str:
+    """What is said of a cluster that has ended because one of its components did."""
+    return (
+        f"The cluster has ended with all that was in it. `jobset cluster down --name {name}` removes what is left; then"
+        " start it as before: `jobset cluster up`, or `make demo KEEP=1`."
+    )
+
+
 def disk_full(path: Path, needed: str) -> DevclusterError:
     """The error for a full file system below `path`; `needed` is free text such as "200 MiB"."""
     probe = next(parent for parent in [path, *path.parents] if parent.exists())

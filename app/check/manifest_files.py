@@ -63,11 +63,11 @@ class Inputs:
                 self.problems.append(str(error))
                 continue
             for path in paths:
-                yield from self._of_file(path)
+                yield from self._of_file(path, named=path == name)
 
-    def _of_file(self, path: str) -> Iterator[Document]:
+    def _of_file(self, path: str, *, named: bool) -> Iterator[Document]:
         try:
-            source = read(path)
+            source = read(path) if named else _read_listed(path)
         except FileError as error:
             self.problems.append(str(error))
             return
@@ -102,6 +102,13 @@ def read(path: str) -> Source:
         guess = "it looks like UTF-16; " if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else ""
         byte = f"byte 0x{data[error.start]:02x} in line {line}"
         raise FileError(f"{name}: not UTF-8 text ({byte}): {guess}save it as UTF-8") from error
+
+
+def _read_listed(path: str) -> Source:
+    """The text of a file that a directory holds. A pipe or a device may never end: it is read if it is named."""
+    if not Path(path).is_file() and Path(path).exists():
+        raise FileError(f"{path}: a pipe, socket or device, not a regular file: remove it, or name it to have it read")
+    return read(path)
 
 
 def _read_limited(path: str) -> bytes:

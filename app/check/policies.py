@@ -1,6 +1,6 @@
 """JobSetPolicies from files: reads them, finds what is wrong with them, and holds JobSets to them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -208,26 +208,34 @@ def judged_of(obj: JSON, gates: FeatureGates) -> Judged | None:
         return None
 
 
-def load(names: Sequence[str], report: Report) -> list[Filed[JobSetPolicy]]:
-    """The policies in files and directories; what is wrong with them goes into the report."""
-    inputs = Inputs(names, recursive=True, wanted=is_policy, problems=report.problems)
-    found = policies_in(inputs.documents(), report)
+def load(names: Sequence[str], report: Report) -> tuple[list[Filed[JobSetPolicy]], list[Document]]:
+    """The policies in files and directories, with the exceptions there; the report gets what is wrong with policies.
+
+    Each file is read once: it may be a pipe.
+    """
+    inputs = Inputs(names, recursive=True, wanted=_is_either, problems=report.problems)
+    others: list[Document] = []
+    exceptions: list[Document] = []
+    for document in inputs.documents():
+        of_exception = isinstance(document.value, dict) and is_exception(document.value)
+        (exceptions if of_exception else others).append(document)
+    found = policies_in(others, report)
     if not found and not (report.problems or report.errors):
         report.problems.append(f"no {KIND} ({GROUP}) found in {', '.join(names)}")
-    return found
+    return found, exceptions
 
 
-def load_exceptions(names: Sequence[str], report: Report) -> list[Filed[JobSetPolicyException]]:
-    """The exceptions in files and directories; what is wrong with them goes into the report."""
-    return exceptions_in(Inputs(names, recursive=True, wanted=is_exception).documents(), report)
+def _is_either(obj: JSON) -> bool:
+    return is_policy(obj) or is_exception(obj)
 
 
-def exceptions_in(documents: Iterator[Document], report: Report) -> list[Filed[JobSetPolicyException]]:
+def exceptions_in(documents: Iterable[Document], report: Report) -> list[Filed[JobSetPolicyException]]:
     """The good exceptions among documents; the report gets the faults of the others."""
     good: list[Filed[JobSetPolicyException]] = []
     for document in documents:
         if document.broken or not isinstance(document.value, dict):
             continue
+        report.add([located(document, fault.error, fault.span) for fault in document.faults])
         schema, obj = exception_schema(), without_nulls(document.value)
         found = [*_head_faults(obj), *schema.unknown(obj), *schema.faults(obj)]
         if not found:
@@ -273,7 +281,7 @@ def _with_flag(
     return error if mismatch is None else replace(error, hint=f"{_remedy(mismatch)}, or {error.fix}")
 
 
-def policies_in(documents: Iterator[Document], report: Report) -> list[Filed[JobSetPolicy]]:
+def policies_in(documents: Iterable[Document], report: Report) -> list[Filed[JobSetPolicy]]:
     """The good policies among documents, in order; the report gets the findings about them and the others."""
     good: dict[str, Filed[JobSetPolicy]] = {}
     for document in documents:

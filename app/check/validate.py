@@ -23,11 +23,11 @@ from app.check.policies import (
     DEFAULT,
     EARLIEST,
     Policies,
+    exceptions_in,
     explained,
     explanation,
     judged_of,
     load,
-    load_exceptions,
     warn_of_conflicts,
     warn_of_exceptions,
 )
@@ -102,9 +102,9 @@ async def checked(options: Options) -> Report:
     report = Report(most_findings=options.most_findings)
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     checks, services = Checks(options.gates, options.namespace), Services()
-    rules = load(options.policies, report) if options.policies else []
+    rules, excepting = load(options.policies, report) if options.policies else ([], [])
     policies = [each.value for each in rules]
-    filed = load_exceptions(options.policies, report)
+    filed = exceptions_in(excepting, report)
     exceptions = [each.value for each in filed]
     held_to = Policies(policies, exceptions, options.at, options.namespace_labels, options.namespace_annotations)
     namespaces: dict[str, Namespace] = {}

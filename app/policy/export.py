@@ -23,7 +23,7 @@ from api.jobset_policy.exceptions import shown
 from api.jobset_policy.types import JobSetPolicy
 from api.meta import JSON
 from app.check.findings import Report, printable, write_text
-from app.check.policies import DEFAULT, load, load_exceptions, warn_of_conflicts, warn_of_exceptions
+from app.check.policies import DEFAULT, exceptions_in, load, warn_of_conflicts, warn_of_exceptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,10 @@ class Options:
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the objects to `out`, and to `err` what is wrong or differs from the policies; gives the exit code."""
     report = Report()
-    rules = load(options.names, report)
+    rules, excepting = load(options.names, report)
     policies = [each.value for each in rules]
     warn_of_conflicts(rules, report, options.gates)
-    filed = load_exceptions(options.names, report)
+    filed = exceptions_in(excepting, report)
     exceptions = [in_default(each.value) for each in filed]
     warn_of_exceptions(filed, policies, None, options.now, report)
     write_text(report.findings, err, color=False)

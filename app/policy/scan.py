@@ -130,7 +130,7 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
 def _from_files(names: Sequence[str], err: TextIO) -> list[Filed[JobSetPolicy]] | None:
     """The policies in these files; None if there is something wrong with them."""
     report = Report()
-    policies = load(names, report)
+    policies, _ = load(names, report)
     warn_of_conflicts(policies, report, _GATES)
     write_text(report.findings, err, color=False)
     err.writelines(f"jobset policy scan: {printable(problem)}\n" for problem in report.problems)

@@ -157,7 +157,7 @@ def _with_files(document: Document, suite: Suite, report: Report, gates: Feature
     loaded = Loaded(document, suite)
     names = [own, *(str(folder / name) for name in suite.policies)]
     documents = list(_documents(names, is_policy, report))
-    rules = policies_in(iter(documents), report)
+    rules = policies_in(documents, report)
     warn_of_conflicts(rules, report, gates)
     loaded.policies = [each.value for each in rules]
     good = {policy.metadata.name for policy in loaded.policies}

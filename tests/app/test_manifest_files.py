@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -88,3 +91,24 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path):
     file = tmp_path / "a.json"
     file.write_bytes(b"\xef\xbb\xbf" + b'{"kind": "JobSet", "metadata": {"name": "a"}}')
     assert names_of(Inputs([str(file)])) == ["a"]
+
+
+def test_pipes_and_sockets_in_a_directory_are_problems_and_are_not_opened(tmp_path: Path):
+    (tmp_path / "good.yaml").write_text(jobset_text("a"))
+    (tmp_path / "link.yaml").symlink_to("good.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket.yaml"))
+    inputs = Inputs([str(tmp_path)])
+    assert names_of(inputs) == ["a", "a"]
+    said = "a pipe, socket or device, not a regular file: remove it, or name it to have it read"
+    assert inputs.problems == [f"{tmp_path / name}: {said}" for name in ("pipe.yaml", "socket.yaml")]
+
+
+def test_a_pipe_that_is_named_is_read(tmp_path: Path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=[jobset_text("a")], daemon=True)
+    writer.start()
+    assert names_of(Inputs([str(pipe)])) == ["a"]
+    writer.join()

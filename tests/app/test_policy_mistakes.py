@@ -1,5 +1,6 @@
 """What is said about the commonest mistakes in policies and exceptions: the fix is what to paste."""
 
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +110,19 @@ def test_contradictions_stand_behind_the_findings_of_jobsets_each_once(
         ("p.yaml", 1),
     ]
     assert out.splitlines()[-1] == "1 file, 1 JobSet, 3 policies, 1 error, 2 warnings"
+
+
+def test_policies_and_exceptions_of_a_pipe_are_read_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    text = Path(write(tmp_path / "p.yaml", manifest(maxJobs={"max": 1}), exception(rules=[]))).read_bytes()
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text)))
+    code, out, _ = run(capsys, "policy", "eval", "-p", "-")
+    assert (code, "error: spec.rules: " in out) == (1, True)
+
+
+def test_a_key_that_an_exception_has_twice_is_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = Path(write(tmp_path / "p.yaml", manifest(maxJobs={"max": 1}), exception()))
+    file.write_text(file.read_text().replace('"policy":', '"policy": "limit", "policy":'))
+    code, out, _ = run(capsys, "policy", "eval", "-p", str(file))
+    assert (code, 'spec.policy: Duplicate value: "policy": this key is here already' in out) == (1, True), out

@@ -11,6 +11,8 @@ from typing import Any
 _NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 PATTERN = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
 """The form of a quantity, for the schemas of CRDs."""
+WHOLE_PATTERN = "^[0-9]{1,18}$"
+"""The form of a whole number that is written as a text, for the same."""
 
 _FORM = re.compile(
     r"([+-]?)(\d{1,64}(?:\.\d{0,64})?|\.\d{1,64})(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII

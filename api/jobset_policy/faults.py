@@ -7,8 +7,7 @@ import msgspec
 from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, by_path, quote, render_value
 from api.jobset_policy.default_types import Defaults, DefaultToleration
 from api.jobset_policy.defaults import each_default, refusals
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.requests import amount_of
+from api.jobset_policy.judged import Namespace, form_of, read_limit
 from api.jobset_policy.rule_types import (
     BackoffLimit,
     ImageRegistries,
@@ -18,6 +17,7 @@ from api.jobset_policy.rule_types import (
     MaxSeconds,
     MaxTotals,
     RequiredPair,
+    ResourceLimit,
 )
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import DENY, WARN, JobSetPolicy, Requirement, Selector
@@ -53,6 +53,7 @@ EMPTY = _rule("empty", ErrorType.REQUIRED, "an empty list", "name what is meant,
 NO_LIMIT = _rule("no-limit", ErrorType.REQUIRED, "", "write max, fromNamespaceLabel or fromNamespaceAnnotation")
 NO_TOTAL = _rule("no-total", ErrorType.REQUIRED, "", "write pods or resources")
 AMOUNT = _rule("amount", ErrorType.INVALID, "{what}", 'write an amount such as 8, "500m" or "1Ti"')
+COUNT = _rule("count", ErrorType.INVALID, "{what}", "write a whole number such as 8")
 PATTERN = _rule("pattern", ErrorType.INVALID, "not an RE2 pattern: {why}", "correct it")
 KEY = _rule("key", ErrorType.INVALID, "{complaint}", "a key is NAME or PREFIX/NAME, such as example.com/team")
 VALUES = _rule("values", ErrorType.REQUIRED, "{operator} compares with values", "name at least one")
@@ -182,11 +183,11 @@ def _keys(value: object, path: Path) -> Iterator[FieldError]:
 
 def _limit(limit: Limit, path: Path) -> Iterator[FieldError]:
     if limit.max is not None:
-        amount = amount_of(limit.max)
-        if amount is None:
-            yield AMOUNT.at(path.at("max"), limit.max, what=f"{render_value(limit.max)} is no amount")
-        elif amount < 0:
-            yield AMOUNT.at(path.at("max"), limit.max, what="a limit is not negative")
+        rule = AMOUNT if isinstance(limit, ResourceLimit) else COUNT
+        if str(limit.max).startswith("-"):
+            yield rule.at(path.at("max"), limit.max, what="a limit is not negative")
+        elif read_limit(limit, limit.max) is None:
+            yield rule.at(path.at("max"), limit.max, what=f"{render_value(limit.max)} is no {form_of(limit)}")
     demands_more = (
         (isinstance(limit, MaxRestarts) and limit.forbid_unlimited_actions)
         or (isinstance(limit, MaxSeconds) and limit.required)

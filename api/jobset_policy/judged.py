@@ -5,6 +5,7 @@ from it. What the controller itself adds to a child Job (labels, the subdomain, 
 is not the author's, and no rule looks at it.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -15,9 +16,9 @@ from api.batch import pods_at_once
 from api.field import Path
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_policy.requests import Amount, Amounts, amount_of, holders, pod_requests
-from api.jobset_policy.rule_types import Limit
+from api.jobset_policy.rule_types import Limit, ResourceLimit
 from api.meta import JSON
-from api.quantity import with_unit
+from api.quantity import WHOLE_PATTERN, with_unit
 
 T = TypeVar("T")
 
@@ -135,20 +136,36 @@ class Bound(NamedTuple):
     """A limit that is in force. `amount` None: there is none.
 
     `text` is what it is written as and `source` where it stands, if not in the policy. `unreadable`: the text at the
-    namespace is no quantity, and `amount` is None.
+    namespace is no `form`, and `amount` is None.
     """
 
     amount: Amount | None
     text: str = ""
     source: str = ""
     unreadable: bool = False
+    form: str = ""
 
 
 NO_BOUND = Bound(None)
 _LARGE = 10**6
 """Amounts from which on the kind of a unit may differ from that of the limit: bytes, hardly anything else."""
 
+_WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
+
 METADATA = Path(("metadata",))
+
+
+def form_of(limit: Limit) -> str:
+    """What its text has to be: resources have amounts, and everything else is counted."""
+    return "amount" if isinstance(limit, ResourceLimit) else "whole number"
+
+
+def read_limit(limit: Limit, text: int | str) -> Amount | None:
+    """What a limit that is written so allows; None if that is no limit, or a negative one."""
+    if not isinstance(limit, ResourceLimit) and isinstance(text, str) and not _WHOLE.fullmatch(text):
+        return None
+    amount = amount_of(text)
+    return None if amount is None or amount < 0 else amount
 
 
 def bound(limit: Limit, namespace: Namespace) -> Bound:
@@ -159,10 +176,9 @@ def bound(limit: Limit, namespace: Namespace) -> Bound:
     )
     for kind, key, values in places:
         if key and (text := values.get(key)) is not None:
-            amount = amount_of(text)
-            unreadable = amount is None or amount < 0
+            amount = read_limit(limit, text)
             source = f"{kind} {key} of the namespace"
-            return Bound(None if unreadable else amount, text, source, unreadable)
+            return Bound(amount, text, source, amount is None, form_of(limit))
     return NO_BOUND if limit.max is None else Bound(amount_of(limit.max), str(limit.max))
 
 

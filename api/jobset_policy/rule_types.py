@@ -10,7 +10,7 @@ import msgspec
 
 from api.keys import QUEUE_NAME
 from api.meta import Base, doc
-from api.quantity import PATTERN
+from api.quantity import PATTERN, WHOLE_PATTERN
 
 MOST_ITEMS: Final = 64
 MOST_PATTERN: Final = 512
@@ -31,12 +31,9 @@ def _by(key: str, text: str) -> msgspec.Meta:
 
 
 class Limit(Base, frozen=True, kw_only=True):
-    """The most that is allowed. A value at the namespace wins over `max`; with neither there is no limit."""
+    """The most of what is counted. A value at the namespace wins over `max`; with neither there is no limit."""
 
-    max: Annotated[
-        int | str | None,
-        doc("The limit, as a number or a Kubernetes quantity such as 500m or 1Ti.", pattern=PATTERN),
-    ] = None
+    max: Annotated[int | str | None, doc("The limit, a whole number such as 8.", pattern=WHOLE_PATTERN)] = None
     from_namespace_label: Annotated[
         str, doc("Key of a label of the namespace that has the limit, so that each tenant has its own.", maxLength=317)
     ] = ""
@@ -49,6 +46,10 @@ class ResourceLimit(Limit, frozen=True, kw_only=True):
     """The most that the pods of one set may request of a resource."""
 
     name: Annotated[str, doc("Name of the resource, such as cpu, memory or nvidia.com/gpu.", maxLength=317)]
+    max: Annotated[
+        int | str | None,
+        doc("The limit, as a number or a Kubernetes quantity such as 500m or 1Ti.", pattern=PATTERN),
+    ] = None
 
 
 class RequiredQueue(Base, frozen=True, kw_only=True):
@@ -81,9 +82,9 @@ class MaxRestarts(Limit, frozen=True, kw_only=True):
 class MaxSeconds(Limit, frozen=True, kw_only=True):
     """A field in seconds that has to be set, or may not be larger than a limit."""
 
-    max: Annotated[int | str | None, doc("The limit in seconds, such as 604800 for seven days.", pattern=PATTERN)] = (
-        None
-    )
+    max: Annotated[
+        int | str | None, doc("The limit in seconds, such as 604800 for seven days.", pattern=WHOLE_PATTERN)
+    ] = None
     required: Annotated[bool, doc("The field has to be set. Else a set without it passes.")] = False
 
 

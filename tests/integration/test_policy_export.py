@@ -191,7 +191,7 @@ def test_a_policy_that_denies_refuses_without_any_webhook_and_names_all_its_find
     assert answered(jobset_server, good)[0] == 201
 
 
-def test_a_limit_stands_at_the_namespace_and_one_that_is_no_amount_is_said(jobset_server: Cluster, in_force: Any):
+def test_a_limit_stands_at_the_namespace_and_one_that_is_none_is_said(jobset_server: Cluster, in_force: Any):
     policy = denying(maxJobs={"max": 99, "fromNamespaceLabel": "quota.example.com/jobs"})
     assert (
         "4 Jobs, and at most 3 allowed by label quota.example.com/jobs of the namespace; reduce replicas: w0 has 4"
@@ -199,6 +199,15 @@ def test_a_limit_stands_at_the_namespace_and_one_that_is_no_amount_is_said(jobse
     )
     assert answered(jobset_server, sized(3))[0] == 201
     assert "by label" not in answered(jobset_server, sized(3))[1]
+    namespace, merge = f"/api/v1/namespaces/{DENIED}", "application/merge-patch+json"
+    said = 'the limit of Jobs is "1.5" by label quota.example.com/jobs of the namespace, which is no whole number'
+    try:
+        bad = {"metadata": {"labels": {"quota.example.com/jobs": "1.5"}}}
+        assert request(jobset_server, "PATCH", namespace, bad, merge)[0] == 200
+        wait_for(lambda: said in answered(jobset_server, sized(3))[1], what="the label that is no whole number")
+    finally:
+        request(jobset_server, "PATCH", namespace, {"metadata": {"labels": LABELS}}, merge)
+    wait_for(lambda: answered(jobset_server, sized(3))[0] == 201, what="the label that is a whole number")
 
 
 def test_an_update_is_refused_only_for_what_it_makes_worse(jobset_server: Cluster, in_force: Any):

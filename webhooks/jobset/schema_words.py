@@ -13,7 +13,7 @@ from typing import Any
 from api.field import MAX_SHOWN_WORD, ErrorType, FieldError, Layer, Path, Rule, quote, render_value
 from api.keys import MAX_INT32
 from api.meta import JSON
-from api.quantity import is_native
+from api.quantity import WHOLE_PATTERN, is_native
 from api.suggest import nearest
 from webhooks.jobset.command_lines import as_list
 
@@ -46,6 +46,7 @@ QUANTITY = _rule(
     "is not a quantity",
     'write a number with an optional unit, such as "500m", "2", "1.5Gi" or "100M"{guess}',
 )
+WHOLE = _rule("whole-number", ErrorType.INVALID, "is not a whole number", "write a whole number such as 8")
 SECONDS = _rule("seconds", ErrorType.INVALID, "is not a number of seconds", "write {seconds} for {duration}")
 DATE_TIME = _rule("date-time", ErrorType.INVALID, "is not a time", 'write it like "2026-01-31T12:00:00Z"')
 DUPLICATE_KEY = _rule("duplicate-key", ErrorType.DUPLICATE, "item {first} has it too", "give every item its own {key}")
@@ -156,7 +157,9 @@ def _pasted(value: Any) -> str:
 
 
 def _how_number_or_text(value: Any, node: JSON) -> str:
-    """A pattern is that of amounts, which may have fractions; elsewhere a fraction was meant for a percentage."""
+    """Amounts may have fractions, and counts may not; elsewhere a fraction was meant for a percentage."""
+    if node.get("pattern") == WHOLE_PATTERN:
+        return "a whole number such as 8"
     if isinstance(value, float) and "pattern" in node:
         return _how_text(value)
     share = f': "{max(round(100 * value), 1)}%"' if isinstance(value, float) and 0 < value < 1 else ""
@@ -281,6 +284,8 @@ def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
             seconds = _seconds(value)
             example, duration = (3600, "1h") if seconds is None else (seconds, value)
             return SECONDS.at(path, value, seconds=example, duration=duration)
+        if node["pattern"] == WHOLE_PATTERN:
+            return WHOLE.at(path, value)
         likely = next((text for text in _likely_quantities(value) if re.search(node["pattern"], text)), "")
         return QUANTITY.at(path, value, guess=f"; did you mean {quote(likely)}?" if likely else "")
     if node.get("format") == "date-time":

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 from api.field import Rule, quote
 from api.jobset_policy.compiled.cel import Cel, Place, Root, Say, Shared, joined, text
-from api.jobset_policy.rule_types import Limit
+from api.jobset_policy.judged import form_of
+from api.jobset_policy.rule_types import Limit, ResourceLimit
 from api.jobset_policy.rules.words import BAD_LIMIT
+from api.quantity import WHOLE_PATTERN
 
 NOTHING = Cel("[]")
 _AMOUNT = Cel("string(n.amount)")
@@ -65,12 +67,13 @@ def limit_of(limit: Limit) -> Cel:
     return Cel(expression)
 
 
-_UNREADABLE = "(l[1] != '' && (size(l[0]) > 64 || !isQuantity(l[0]) || quantity(l[0]).isLessThan(quantity('0'))))"
+_NO_AMOUNT = "size(l[0]) > 64 || !isQuantity(l[0]) || quantity(l[0]).isLessThan(quantity('0'))"
+_NO_WHOLE_NUMBER = f"!l[0].matches('{WHOLE_PATTERN}')"
 
 
 def over_limits(numbers: Numbers, now: Cel, before: Cel, say: Say) -> Cel:
     """Findings about these numbers, where `now` and `before` are the lists of them; `before` is empty on creation."""
-    path, _ = numbers.at
+    limit, (path, _) = numbers.limit, numbers.at
     source = Cel("(l[1] == '' ? '' : ' by ' + l[1])")
     too_much = say.at(
         numbers.exceeded,
@@ -82,13 +85,15 @@ def over_limits(numbers: Numbers, now: Cel, before: Cel, say: Say) -> Cel:
         source=source,
         parts=numbers.parts,
     )
-    bad = say.at(BAD_LIMIT, path, what=Cel("n.what"), text=Cel("l[0]"), source=Cel("l[1]"))
+    bad = say.at(BAD_LIMIT, path, what=Cel("n.what"), text=Cel("l[0]"), source=Cel("l[1]"), form=form_of(limit))
     amount = joined(Cel("string(n.amount)"), numbers.unit)
-    exceeds = f"({_UNREADABLE} || quantity({amount}).isGreaterThan(quantity(l[0])))"
+    no_limit = _NO_AMOUNT if isinstance(limit, ResourceLimit) else _NO_WHOLE_NUMBER
+    unreadable = f"(l[1] != '' && ({no_limit}))"
+    exceeds = f"({unreadable} || quantity({amount}).isGreaterThan(quantity(l[0])))"
     no_worse = "b.of == n.of && b.what == n.what && b.amount >= n.amount"
     at_place = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
     worse = f"!({at_place} || {before}.exists(b, {no_worse}))"
     return Cel(
-        f"[{limit_of(numbers.limit)}].filter(l, l.size() > 0).map(l, {now}.transformList(q, n, {exceeds} && {worse},"
-        f" {_UNREADABLE} ? {bad} : {too_much})).flatten()"
+        f"[{limit_of(limit)}].filter(l, l.size() > 0).map(l, {now}.transformList(q, n, {exceeds} && {worse},"
+        f" {unreadable} ? {bad} : {too_much})).flatten()"
     )

@@ -47,7 +47,7 @@ def limited(name: str, fix: str) -> Rule:
 BAD_LIMIT = Rule(
     "policy-limit-unreadable",
     ErrorType.FORBIDDEN,
-    'the limit of {what} is "{text}" by {source}, which is no amount',
+    'the limit of {what} is "{text}" by {source}, which is no {form}',
     "ask the administrator of the namespace to correct it",
     source("README"),
 )
@@ -68,7 +68,7 @@ def held(number: Number, exceeded: Rule, value: Any = None) -> Iterator[FieldErr
     """The finding that a number exceeds its limit, or that the namespace has a limit that cannot be read."""
     limit = number.limit
     if limit.unreadable:
-        bad = BAD_LIMIT.at(number.where(), what=number.what, text=limit.text, source=limit.source)
+        bad = BAD_LIMIT.at(number.where(), what=number.what, text=limit.text, source=limit.source, form=limit.form)
         yield _about(number, bad)
     elif number.exceeds:
         by = f" by {limit.source}" if limit.source else ""

@@ -94,6 +94,9 @@ PODS_UNSCHEDULABLE = "PodsUnschedulable"
 JOB_COMPLETE = "Complete"
 JOB_FAILED = "Failed"
 
+# Label that the API server sets on every namespace: its name.
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+
 # Condition type of batch/v1 Jobs whose suspension has been carried out; it stays True until their resumption has been.
 JOB_SUSPENDED = "Suspended"
 

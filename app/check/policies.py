@@ -19,6 +19,7 @@ from api.jobset_policy.mismatch import Mismatch, of_namespace, of_policy
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
 from api.jsontree import dig, without_nulls
+from api.keys import NAMESPACE_NAME
 from api.meta import JSON
 from api.validation import dns1123_subdomain
 from app.check.checks import Sent
@@ -32,8 +33,6 @@ from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
 from webhooks.policy.handlers import faults_of
 
-NAME_LABEL = "kubernetes.io/metadata.name"
-"""The label that every namespace has, with its name."""
 DEFAULT = "default"
 _SOURCE = source("README")
 
@@ -68,7 +67,7 @@ MOST_NAMED = 3
 
 def namespace_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Namespace:
     """A namespace with the label of its name that the API server sets."""
-    return Namespace(name, {**({NAME_LABEL: name} if name else {}), **labels}, dict(annotations))
+    return Namespace(name, {**({NAMESPACE_NAME: name} if name else {}), **labels}, dict(annotations))
 
 
 def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
@@ -182,7 +181,7 @@ def _remedy(mismatch: Mismatch) -> str:
     value = wanted.values[0] if wanted.operator == "In" else "VALUE"
     if mismatch.selector == "objectSelector":
         return "change the labels of the JobSet"
-    if wanted.key == NAME_LABEL and wanted.operator == "In":
+    if wanted.key == NAMESPACE_NAME and wanted.operator == "In":
         return f"write `namespace: {value}` into its metadata, or -n {value}"
     if wanted.operator in {"In", "Exists"}:
         return f"pass --namespace-label {wanted.key}={value} if its namespace has that label"

@@ -19,9 +19,10 @@ from api.jobset_policy.mismatch import Mismatch, of_policy
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import DENY, WARN, JobSetPolicy
 from api.jsontree import dig
+from api.keys import NAMESPACE_NAME
 from api.meta import JSON
 from app.check.checks import Checks
-from app.check.policies import EARLIEST, NAME_LABEL, in_namespace, judged_of, namespace_of, with_policy_defaults
+from app.check.policies import EARLIEST, in_namespace, judged_of, namespace_of, with_policy_defaults
 from app.policy.suite import VALIDATING, Expectation, Loaded, SuiteTest, missing
 from webhooks.jobset.policy_defaults import recorded
 
@@ -269,7 +270,7 @@ def _remedy(mismatch: Mismatch) -> str:
     if wanted.operator not in {"In", "Exists"}:
         return "change the labels under `namespace` of the test"
     value = wanted.values[0] if wanted.values else "VALUE"
-    if wanted.key == NAME_LABEL:
+    if wanted.key == NAMESPACE_NAME:
         return f"write `name: {value}` under `namespace` of the test"
     return f"write `labels: {{{wanted.key}: {json.dumps(value)}}}` under `namespace` of the test"
 

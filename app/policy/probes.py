@@ -9,7 +9,7 @@ from typing import Final
 
 from api.jobset_policy.exception_types import EXCEPTION_KIND
 from api.jobset_policy.types import API_VERSION, KIND
-from api.keys import GROUP
+from api.keys import GROUP, NAMESPACE_NAME
 from api.meta import JSON
 from app.policy.suite import MUTATING, VALIDATING
 from manifests.naming import obj
@@ -23,7 +23,7 @@ SOON: Final = timedelta(hours=1)
 """When the exception of a look ends."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _HERE: Final = {
-    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAME}},
+    "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: NAME}},
     "resourceRules": [{"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["jobsets"]}],
 }
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from api.jsontree import dig, items, without_nulls
+from api.keys import NAMESPACE_NAME
 from api.meta import JSON
 from app.check.checks import CheckError
 from app.check.policies import DEFAULT
@@ -296,7 +297,7 @@ def _elsewhere(body: JSON) -> JSON:
     """An admission policy as it is; a binding without the namespace of the looks, where it might be in the way."""
     if not body["kind"].endswith("Binding"):
         return body
-    but = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [probes.NAME]}
+    but = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": [probes.NAME]}
     matched = dig(body, "spec", "matchResources") or {}
     chosen = matched.get("namespaceSelector") or {}
     chosen = {**chosen, "matchExpressions": [*(chosen.get("matchExpressions") or ()), but]}

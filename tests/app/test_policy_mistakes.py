@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from api.jobset_policy.registry import RULES
 from app.check.policies import policy_faults
@@ -20,6 +21,10 @@ from tests.support.policies import exception, manifest, setting
         ({"maxTotals": {"pods": 8}}, "write it as an object: {max: 8}"),
         ({"requiredRequests": ["cpu", "nvidia.com/gpu"]}, "write it as an object: {resources: [cpu, nvidia.com/gpu]}"),
         ({"imageRegistries": []}, "write it as an object: {allowed: [...]}"),
+        ({"requiredQueue": True}, "write {}: its fields are optional"),
+        ({"requiredLabels": ["team", "cost-center"]}, "write it as an object: {key: team}"),
+        ({"ttl": True}, "write it as an object: {required: true}"),
+        ({"maxTotals": True}, "write its fields on lines of their own under it, indented"),
         ({"imageRegistries": ["a: b"]}, "write it as an object: {allowed: [...]}"),
         ({"ttl": {"max": "7d"}}, "write 604800 for 7d"),
         ({"activeDeadline": {"max": "long"}}, "write 3600 for 1h"),
@@ -27,8 +32,40 @@ from tests.support.policies import exception, manifest, setting
     ],
 )
 def test_the_fix_of_a_rule_is_what_to_write(rules: dict[str, Any], fix: str):
-    (fault,) = policy_faults(manifest(**rules))[0]
-    assert fault.fix == fix
+    assert policy_faults(manifest(**rules))[0][0].fix == fix
+
+
+@pytest.mark.parametrize(
+    ("given", "fix"),
+    [
+        ("team-a", "write {matchLabels: {kubernetes.io/metadata.name: team-a}}"),
+        (["team-a"], "write {matchLabels: {kubernetes.io/metadata.name: team-a}}"),
+        (
+            ["team-a", "team-b"],
+            "write {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: [team-a, team-b]}]}",
+        ),
+        (
+            ["7", "true"],
+            'write {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: ["7", "true"]}]}',
+        ),
+        ("*", "write {} for all namespaces"),
+        (True, "write {} for all namespaces"),
+        ([{"key": "a", "operator": "Exists"}], "write it as an object: {matchExpressions: [...]}"),
+        (["team_a"], 'write its fields directly under it, without "- "'),
+    ],
+)
+@pytest.mark.parametrize("field", ["allowedNamespaces", "namespaceSelector"])
+def test_a_selector_of_namespaces_is_written_for_their_names(field: str, given: Any, fix: str):
+    def body(selector: Any) -> dict[str, Any]:
+        found = manifest(match={field: selector} if field == "namespaceSelector" else None, maxJobs={"max": 1})
+        if field == "allowedNamespaces":
+            found["spec"]["exceptions"] = {field: selector, "maxDuration": "7d"}
+        return found
+
+    (fault,) = policy_faults(body(given))[0]
+    assert fix in fault.fix
+    how = fault.fix.removeprefix("write ").removesuffix(" for all namespaces")
+    assert not how.startswith("{") or policy_faults(body(yaml.safe_load(how)))[0] == []
 
 
 def test_a_long_list_of_allowed_values_is_cut_between_two_of_them():

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.check.policies import NAME_LABEL
+from api.keys import NAMESPACE_NAME
 from app.policy import export
 from tests.app.test_policy_commands import GATES, LARGE, SMALL, run, suite, write
 from tests.support.policies import exception, manifest
@@ -27,8 +27,8 @@ class TestNoMatch:
                 "pass --namespace-label x.com/tenant=true if its namespace has that label",
             ),
             (
-                {"namespaceSelector": {"matchLabels": {NAME_LABEL: "team-a"}}},
-                f"namespaceSelector wants {NAME_LABEL}=team-a, and namespace default has {NAME_LABEL}=default",
+                {"namespaceSelector": {"matchLabels": {NAMESPACE_NAME: "team-a"}}},
+                f"namespaceSelector wants {NAMESPACE_NAME}=team-a, and namespace default has {NAMESPACE_NAME}=default",
                 "write `namespace: team-a` into its metadata, or -n team-a",
             ),
             (

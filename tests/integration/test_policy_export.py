@@ -22,10 +22,11 @@ from api.jobset_policy.exception_types import read_exception
 from api.jobset_policy.judged import Judged
 from api.jobset_policy.rules.words import kebab
 from api.jobset_policy.types import read_policy
+from api.keys import NAMESPACE_NAME
 from api.meta import JSON
 from app.check.checks import Checks
 from app.check.findings import Report
-from app.check.policies import NAME_LABEL, judged_of, namespace_of
+from app.check.policies import judged_of, namespace_of
 from app.policy.reference import EXAMPLES
 from app.policy.suite import suites
 from devcluster.cluster import Cluster
@@ -80,7 +81,9 @@ def judged(js: JSON) -> Judged:
 
 def offline(policy: JSON, js: JSON, labels: dict[str, str] | None = None) -> list[str]:
     """What the policy says without a cluster, with the place of each finding."""
-    where = namespace_of(policy["spec"]["match"]["namespaceSelector"]["matchLabels"][NAME_LABEL], labels or LABELS, {})
+    where = namespace_of(
+        policy["spec"]["match"]["namespaceSelector"]["matchLabels"][NAMESPACE_NAME], labels or LABELS, {}
+    )
     return [str(violation.error) for violation in violations([read_policy(policy)], judged(js), where)]
 
 

@@ -67,7 +67,7 @@ FAULTS = {
     "list-for-an-object": (jobset(network=[]), "spec.network", TYPE_INVALID,
         'Invalid value: must be of type object, is an array; write its fields directly under it, without "- "'),
     "text-for-an-object": (jobset(startupPolicy="InOrder"), "spec.startupPolicy", TYPE_INVALID,
-        'Invalid value: "InOrder": must be of type object, is a string; write its fields on lines of their own under it, indented'),
+        'Invalid value: "InOrder": must be of type object, is a string; write it as an object: {startupPolicyOrder: InOrder}'),
     "empty-item": (one_container(args=["a", None]), f"{MAIN}.args[1]", TYPE_INVALID,
         "Invalid value: null: must be of type string, is null; write a value here, or remove the empty item"),
     "fraction-for-a-quantity": (limits(0.5), f"{MAIN}.resources.limits.memory", TYPE_INVALID,

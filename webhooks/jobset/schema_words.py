@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any
 
 from api.field import MAX_SHOWN_WORD, ErrorType, FieldError, Layer, Path, Rule, quote, render_value
-from api.keys import MAX_INT32
+from api.keys import MAX_INT32, NAMESPACE_NAME
 from api.meta import JSON
 from api.quantity import WHOLE_PATTERN, is_native
 from api.suggest import nearest
+from api.validation import dns1123_label
 from webhooks.jobset.command_lines import as_list
 
 _SOURCE = "CRD schema"
@@ -134,22 +135,57 @@ def _how(value: Any, node: JSON, field: str) -> str:
         return _how_number_or_text(value, node)
     if node["type"] == "array":
         return _how_list(value, node, field)
-    if node["type"] == "object" and (member := _meant_member(value, node)):
-        return f"it as an object: {{{member}: {_pasted(value)}}}"
+    if node["type"] == "object" and (how := _how_selector(value, node, field) or _how_member(value, node)):
+        return how
     in_seconds = node["type"] == "integer" and "seconds" in field.lower()
     return _how_seconds(value) if in_seconds else _HOW[node["type"]](value)
 
 
-def _meant_member(value: Any, node: JSON) -> str:
-    """The one member of an object that takes a number, or a list, which was written in place of the object."""
-    wanted = {"array": ("array",), "integer": ("integer", INT_OR_STRING)}.get(type_name(value), ())
-    members = node.get("properties", {}).items()
-    found = [name for name, member in members if any(member.get("type") == kind or kind in member for kind in wanted)]
-    return found[0] if len(found) == 1 else ""
+def _how_selector(value: Any, node: JSON, field: str) -> str:
+    """The label selector for names of namespaces; empty for other fields, and where no name is given."""
+    if not {"matchLabels", "matchExpressions"} <= node.get("properties", {}).keys() or "namespace" not in field.lower():
+        return ""
+    names = value if isinstance(value, list) else [value]
+    if value is True or names == ["*"]:
+        return "{} for all namespaces"
+    if not 0 < len(names) <= _MOST_PASTED or any(not isinstance(name, str) or dns1123_label(name) for name in names):
+        return ""
+    if len(names) == 1:
+        return f"{{matchLabels: {{{NAMESPACE_NAME}: {_pasted(names[0])}}}}}"
+    values = ", ".join(map(_pasted, names))
+    return f"{{matchExpressions: [{{key: {NAMESPACE_NAME}, operator: In, values: [{values}]}}]}}"
+
+
+def _how_member(value: Any, node: JSON) -> str:
+    """The object whose one member was written in its place, or which needs none; empty where neither is clear."""
+    members = node.get("properties", {})
+    if value is True and members.get("required", {}).get("type") != "boolean":
+        return "{}: its fields are optional" if _is_optional(node) else ""
+    fits: Callable[[str], bool] = {
+        "array": lambda name: _takes_list(members[name], value),
+        "integer": lambda name: members[name].get("type") == "integer" or INT_OR_STRING in members[name],
+        "string": lambda name: node.get("required") == [name] and value in members[name].get("enum", [value]),
+        "boolean": lambda name: name == "required",
+    }.get(type_name(value), lambda _: False)
+    found = [name for name in members if fits(name)]
+    return f"it as an object: {{{found[0]}: {_pasted(value)}}}" if len(found) == 1 else ""
+
+
+def _takes_list(node: JSON, value: Sequence[Any]) -> bool:
+    kind = node.get("items", {}).get("type")
+    return node.get("type") == "array" and all(type_name(item) == kind for item in value)
+
+
+def _is_optional(node: JSON) -> bool:
+    """Whether an object of such a schema says something without any field: none is demanded or an object itself."""
+    kinds = [member.get("items", member).get("type") for member in node.get("properties", {}).values()]
+    return bool(kinds) and "required" not in node and all(kind in {"boolean", "string"} for kind in kinds)
 
 
 def _pasted(value: Any) -> str:
-    """A number, or a short list of texts, as it stands in a manifest; an ellipsis in place of other lists."""
+    """A value, or a short list of texts, as it stands in a manifest; an ellipsis in place of other lists."""
+    if isinstance(value, str):
+        return value if _PLAIN.fullmatch(value) and value.lower() not in {*_TRUE, *_FALSE, "null"} else quote(value)
     if not isinstance(value, list):
         return _shown(value)
     plain = 0 < len(value) <= _MOST_PASTED and all(isinstance(item, str) and _PLAIN.fullmatch(item) for item in value)

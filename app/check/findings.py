@@ -9,7 +9,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from api.field import MAX_SHOWN_VALUE, ErrorType, FieldError, shortened
+from api.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, shortened
 from api.jsontree import dig
 from app.check.documents import Document
 from app.check.places import Span
@@ -104,6 +104,11 @@ def located(document: Document, error: FieldError, span: Span | None = None) -> 
         text=text,
         error=error,
     )
+
+
+def line_of(document: Document, path: Path) -> int:
+    """The line of a place in a document."""
+    return located(document, FieldError(path, ErrorType.INVALID)).line
 
 
 def name_of(obj: Any) -> str:

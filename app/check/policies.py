@@ -24,7 +24,7 @@ from api.meta import JSON
 from api.validation import dns1123_subdomain
 from app.check.checks import Sent
 from app.check.documents import Document
-from app.check.findings import Report, located
+from app.check.findings import Report, line_of, located
 from app.check.manifest_files import Inputs
 from app.check.policy_kinds import is_exception, is_policy, kind_faults
 from app.engine import exception_schema, policy_schema
@@ -106,8 +106,7 @@ class Filed(NamedTuple, Generic[T]):
 
     def line(self, path: Path) -> tuple[str, int]:
         """The file and the line of a place in it."""
-        found = located(self.document, FieldError(path, ErrorType.INVALID))
-        return found.file, found.line
+        return self.document.source.name, line_of(self.document, path)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from api.jobset_policy.judged import Namespace
 from api.jsontree import dig
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent, placed
-from app.check.findings import MAX_FINDINGS, Report, counted, name_of, printable, write_text
+from app.check.findings import MAX_FINDINGS, Report, counted, line_of, name_of, printable, write_text
 from app.check.manifest_files import Inputs, Named
 from app.check.policies import (
     DEFAULT,
@@ -32,7 +32,7 @@ from app.check.policies import (
     warn_of_exceptions,
 )
 from app.check.sarif import sarif
-from app.check.shared_services import Services
+from app.check.shared_names import NAME, Names, Services
 from app.check.stored_defaults import without_defaults
 from app.output import FORMS, dumped
 from webhooks.jobset.engine import Findings
@@ -101,7 +101,7 @@ async def checked(options: Options) -> Report:
     """Everything that was found."""
     report = Report(most_findings=options.most_findings)
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
-    checks, services = Checks(options.gates, options.namespace), Services()
+    checks, names, services = Checks(options.gates, options.namespace), Names(), Services()
     rules, excepting = load(options.policies, report) if options.policies else ([], [])
     policies = [each.value for each in rules]
     filed = exceptions_in(excepting, report)
@@ -123,6 +123,8 @@ async def checked(options: Options) -> Report:
                 known = sent if options.server else held_to.filled(sent, checks.gates)
                 findings = await asked.about(known, inputs.named)
                 findings = findings.and_also(services.shared(findings.object))
+                line = line_of(document, NAME)
+                findings = findings.and_also(names.repeated(findings.object, document.source.name, line))
                 findings = findings.and_elsewhere(without_defaults(sent.object))
                 findings = _with_policies(findings, held_to, options, report)
                 name = _namespace(findings.object)

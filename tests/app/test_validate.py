@@ -395,3 +395,15 @@ def test_rules_that_places_and_notes_go_by_exist():
 def test_the_gates_of_a_cluster_are_those_of_its_manager(validate, write):
     code, _, err = validate(write(GOOD), "--server", "--feature-gates=ElasticJobSet=true")
     assert (code, err) == (2, "jobset validate: --server asks the manager there: leave out --feature-gates\n")
+
+
+def test_a_name_that_a_file_has_twice_is_a_warning_with_the_line_of_the_first(validate, write):
+    one, other, unnamed = jobset(name="a"), jobset(name="a", namespace="b"), jobset()
+    unnamed["metadata"] = {"generateName": "a"}
+    text = yaml.safe_dump_all([one, other, one, unnamed, unnamed])
+    first = 1 + text.splitlines().index("  name: a")
+    code, out, _ = validate(write(text))
+    assert (code, out.count("warning: ")) == (0, 1)
+    assert f"JobSet default/a: metadata.name: the JobSet in line {first} has this name, too: applied after it" in out
+    assert validate(write(yaml.safe_dump(one), "b.yaml"), write(yaml.safe_dump(one), "c.yaml"), "--strict")[0] == 0
+    assert validate(write(yaml.safe_dump(one), "b.yaml"), write(yaml.safe_dump(one), "b.yaml"), "--strict")[0] == 0

@@ -45,6 +45,15 @@ POLICY_API_VERSION = Rule(
 )
 POLICY_NAME = Rule("policy-name", ErrorType.INVALID, "{complaint}", "use lower case letters, digits and '-'", _SOURCE)
 POLICY_TWICE = Rule("policy-twice", ErrorType.DUPLICATE, "another file has it, too", "give it another name", _SOURCE)
+POLICY_NAMESPACE = Rule(
+    "policy-namespace",
+    ErrorType.FORBIDDEN,
+    "policies are of the whole cluster, and the API server drops it",
+    f"remove it; to mean one namespace, write match: {{{{namespaceSelector: {{{{matchLabels: {{{{{NAMESPACE_NAME}:"
+    " {namespace}}}}}}} into the spec",
+    _SOURCE,
+    severity=Severity.WARNING,
+)
 NO_MATCH = Rule(
     "policy-no-match",
     ErrorType.INVALID,
@@ -300,8 +309,15 @@ def warn_of_conflicts(filed: Sequence[Filed[JobSetPolicy]], report: Report, gate
     """The report gets warnings about each policy, and what contradicts between policies, each contradiction once."""
     for number, (document, policy) in enumerate(filed):
         later = [each.value for each in filed[number + 1 :]]
-        found = [*cautions(policy), *conflicts(policy, later, gates)]
+        found = [*_namespaced(document), *cautions(policy), *conflicts(policy, later, gates)]
         report.add([located(document, error) for error in found])
+
+
+def _namespaced(document: Document) -> Iterator[FieldError]:
+    """That a policy names a namespace."""
+    path = Path(("metadata", "namespace"))
+    if isinstance(namespace := dig(document.value, *path.parts), str) and namespace:
+        yield POLICY_NAMESPACE.at(path, namespace, namespace=namespace)
 
 
 def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[str, Any]]:

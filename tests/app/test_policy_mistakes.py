@@ -163,3 +163,15 @@ def test_a_key_that_an_exception_has_twice_is_a_fault(tmp_path: Path, capsys: py
     file.write_text(file.read_text().replace('"policy":', '"policy": "limit", "policy":'))
     code, out, _ = run(capsys, "policy", "eval", "-p", str(file))
     assert (code, 'spec.policy: Duplicate value: "policy": this key is here already' in out) == (1, True), out
+
+
+def test_a_policy_with_a_namespace_is_warned_about_with_the_selector_to_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    body = manifest(maxJobs={"max": 1})
+    body["metadata"]["namespace"] = "team-a"
+    code, out, _ = run(capsys, "policy", "eval", "-p", write(tmp_path / "p.yaml", body))
+    assert (code, "warning: metadata.namespace: policies are of the whole cluster" in out) == (0, True)
+    match = yaml.safe_load(out.partition("write match: ")[2].partition(" into the spec")[0])
+    assert match == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}}
+    assert policy_faults(manifest(match=match, maxJobs={"max": 1}))[0] == []

@@ -24,8 +24,9 @@ VALIDATE_EXAMPLES = """examples:
   git diff --name-only -z | xargs -0 -r %(prog)s --allow-none    files that need not hold a JobSet
 
 Each finding has the form FILE:LINE:COLUMN: error: PATH: what is wrong; how to fix it. The line follows, with a mark
-under the place. In a file of several JobSets each finding names its own before PATH. These are the checks of the
-admission webhook, the checks of the API server before it, and the rules of the Job API that people break.
+under the place. In a file of several JobSets each finding names its own before PATH. JobSetPolicies and exceptions from
+them are checked, too; JobSets are held to those of --policies alone. These are the checks of the admission webhook,
+the checks of the API server before it, and the rules of the Job API that people break.
 --local-server checks all rules of the Job API: it starts etcd and kube-apiserver on this machine, with the CRD, and
 stops them at the end. `jobset cluster fetch` downloads or builds these binaries once. For what only a certain cluster
 knows (policies, quotas, stored objects) use --server.

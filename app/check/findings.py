@@ -9,10 +9,12 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TextIO
 
+from api import keys
 from api.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, shortened
 from api.jsontree import dig
 from app.check.documents import Document
 from app.check.places import Span
+from app.check.policy_kinds import meant
 
 MAX_FINDINGS = 5000
 """Findings that are kept; the rest is counted."""
@@ -44,6 +46,7 @@ class Finding:
     end_column: int
     text: str
     error: FieldError
+    kind: str = keys.KIND
 
     @property
     def severity(self) -> str:
@@ -103,6 +106,7 @@ def located(document: Document, error: FieldError, span: Span | None = None) -> 
         end_column=column + width,
         text=text,
         error=error,
+        kind=(meant(document.value) if isinstance(document.value, dict) else "") or keys.KIND,
     )
 
 
@@ -220,7 +224,7 @@ def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: 
         severity = f"{finding.severity}:"
         if color:
             where, severity = f"{_BOLD}{where}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
-        who = f"JobSet {finding.jobset}: " if finding.file in named and finding.jobset else ""
+        who = f"{finding.kind} {finding.jobset}: " if finding.file in named and finding.jobset else ""
         out.write(f"{where} {severity} {printable(who + finding.message)}\n")
         out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
 

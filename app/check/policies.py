@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from api.features import FeatureGates
@@ -220,20 +221,35 @@ def load(names: Sequence[str], report: Report) -> tuple[list[Filed[JobSetPolicy]
 
     Each file is read once: it may be a pipe.
     """
-    inputs = Inputs(names, recursive=True, wanted=_is_either, problems=report.problems)
-    others: list[Document] = []
-    exceptions: list[Document] = []
-    for document in inputs.documents():
-        of_exception = isinstance(document.value, dict) and is_exception(document.value)
-        (exceptions if of_exception else others).append(document)
+    inputs = Inputs(names, recursive=True, wanted=is_either, problems=report.problems)
+    others, exceptions = _parted(inputs.documents())
     found = policies_in(others, report)
     if not found and not (report.problems or report.errors):
         report.problems.append(f"no {KIND} ({GROUP}) found in {', '.join(names)}")
     return found, exceptions
 
 
-def _is_either(obj: JSON) -> bool:
+def is_either(obj: JSON) -> bool:
+    """Whether an object is a policy or an exception, or was meant to be one."""
     return is_policy(obj) or is_exception(obj)
+
+
+def _parted(documents: Iterable[Document]) -> tuple[list[Document], list[Document]]:
+    """The documents that are no exceptions, and those that are."""
+    others: list[Document] = []
+    exceptions: list[Document] = []
+    for document in documents:
+        of_exception = isinstance(document.value, dict) and is_exception(document.value)
+        (exceptions if of_exception else others).append(document)
+    return others, exceptions
+
+
+def check_each_file(documents: Iterable[Document], report: Report, gates: FeatureGates) -> None:
+    """The report gets what is wrong with policies and exceptions. Those of two files may be alternatives."""
+    for _, own in groupby(documents, key=lambda document: document.source.name):
+        others, exceptions = _parted(own)
+        warn_of_conflicts(policies_in(others, report), report, gates)
+        exceptions_in(exceptions, report)
 
 
 def exceptions_in(documents: Iterable[Document], report: Report) -> list[Filed[JobSetPolicyException]]:

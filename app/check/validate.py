@@ -17,15 +17,19 @@ from api.jobset_policy.judged import Namespace
 from api.jsontree import dig
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent, placed
+from app.check.documents import Document
 from app.check.findings import MAX_FINDINGS, Report, counted, line_of, name_of, printable, write_text
 from app.check.manifest_files import Inputs, Named
+from app.check.object_checks import is_jobset
 from app.check.policies import (
     DEFAULT,
     EARLIEST,
     Policies,
+    check_each_file,
     exceptions_in,
     explained,
     explanation,
+    is_either,
     judged_of,
     load,
     warn_of_conflicts,
@@ -100,7 +104,9 @@ def exit_code(report: Report, options: Options) -> int:
 async def checked(options: Options) -> Report:
     """Everything that was found."""
     report = Report(most_findings=options.most_findings)
-    inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
+    wanted = is_jobset if options.policies else _is_checked
+    inputs = Inputs(options.names, recursive=options.recursive, wanted=wanted, problems=report.problems)
+    of_policies: list[Document] = []
     checks, names, services = Checks(options.gates, options.namespace), Names(), Services()
     rules, excepting = load(options.policies, report) if options.policies else ([], [])
     policies = [each.value for each in rules]
@@ -113,6 +119,9 @@ async def checked(options: Options) -> Report:
         await asked.connect(stack, options)
         for document in inputs.documents():
             findings = None
+            if isinstance(document.value, dict) and not is_jobset(document.value):
+                of_policies.append(document)
+                continue
             if not document.broken and isinstance(document.value, dict):
                 report.saw_jobset(document.source.name)
                 document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
@@ -130,13 +139,19 @@ async def checked(options: Options) -> Report:
                 name = _namespace(findings.object)
                 namespaces[name or DEFAULT] = held_to.namespace(name)
             report.add(placed(document, findings))
+    check_each_file(of_policies, report, options.gates)
     warn_of_conflicts(rules, report, options.gates)
     warn_of_exceptions(filed, policies, namespaces if options.names else None, options.at, report)
-    report.finish(inputs.files, inputs.others, allow_none=options.allow_none)
+    report.finish(inputs.files, inputs.others, allow_none=options.allow_none or bool(of_policies))
     if options.strict and report.not_made:
         left = counted(report.not_made, "note")
         report.problems.append(f"not everything was checked, which --strict asks for: {left} above named what and why")
     return report
+
+
+def _is_checked(obj: JSON) -> bool:
+    """Whether an object is checked where no policies are named to hold JobSets to."""
+    return is_jobset(obj) or is_either(obj)
 
 
 class _Asked:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 import sys
@@ -11,7 +12,11 @@ import pytest
 import yaml
 
 from tests.support.pages import ROOT
+from tests.support.policies import manifest
 from tests.support.validated import GOOD, TYPO
+
+POLICY = json.dumps(manifest(maxJobs={"max": 3}))
+BAD_POLICY = json.dumps(manifest(maxJobs={"max": "many"}))
 
 
 def test_the_hook_of_pre_commit_checks_the_files_that_it_is_given(command, write):
@@ -21,9 +26,11 @@ def test_the_hook_of_pre_commit_checks_the_files_that_it_is_given(command, write
     assert command(*words, write(GOOD), write("kind: Pod\n", "pod.yaml"))[0] == 0
     assert command(*words, write("kind: Pod\n", "pod.yaml"))[0] == 0
     assert command(*words, write(TYPO))[0] == 1
+    assert command(*words, write(POLICY))[0] == 0
+    assert command(*words, write(BAD_POLICY))[0] == 1
 
 
-@pytest.mark.parametrize(("text", "code"), [(GOOD, 0), (TYPO, 1)])
+@pytest.mark.parametrize(("text", "code"), [(GOOD, 0), (TYPO, 1), (f"{GOOD}---\n{BAD_POLICY}", 1)])
 def test_the_action_writes_a_report_and_ends_as_validate_does(tmp_path: Path, text: str, code: int):
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     (tmp_path / "jobset/bin").mkdir(parents=True)

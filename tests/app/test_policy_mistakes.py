@@ -175,3 +175,22 @@ def test_a_policy_with_a_namespace_is_warned_about_with_the_selector_to_write(
     match = yaml.safe_load(out.partition("write match: ")[2].partition(" into the spec")[0])
     assert match == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}}
     assert policy_faults(manifest(match=match, maxJobs={"max": 1}))[0] == []
+
+
+def test_validate_checks_policies_and_exceptions_of_each_file_by_themselves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    one, many = manifest(maxJobs={"max": 1}), manifest(maxJobs={"max": "many"})
+    code, out, err = run(capsys, "validate", write(tmp_path / "p.yaml", many, exception(rules=[]), {"kind": "Pod"}))
+    assert (code, err, out.count("error: "), "is not a whole number" in out) == (1, "", 2, True)
+    assert out.endswith("1 file, 0 JobSets (1 object of other kinds passed over), 1 policy, 2 errors, 0 warnings\n")
+    overlays = [write(tmp_path / name, one) for name in ("a.yaml", "b.yaml")]
+    assert run(capsys, "validate", *overlays) == (0, "2 files, 0 JobSets, 2 policies, 0 errors, 0 warnings\n", "")
+    code, out, _ = run(capsys, "validate", write(tmp_path / "two.yaml", SMALL, SMALL, many))
+    assert "error: JobSetPolicy limits: spec.rules.maxJobs.max: " in out
+
+
+def test_validate_leaves_policies_to_those_that_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    both = write(tmp_path / "p.yaml", SMALL, manifest(maxJobs={"max": "many"}))
+    code, out, _ = run(capsys, "validate", both, "--policies", both)
+    assert (code, out.count("error: ")) == (1, 1)

@@ -162,28 +162,6 @@ def test_generated_names_are_fine(validate, write):
     assert validate("-f", write(yaml.safe_dump(body)))[0] == 0
 
 
-SHARED = 'warning: spec.network.subdomain: JobSet "a" has the Service net, too: it selects only that set\'s pods'
-
-
-@pytest.mark.parametrize(
-    ("second", "words"),
-    [
-        (jobset(name="b", network={"subdomain": "net"}), SHARED),
-        (jobset(name="net"), SHARED.replace("spec.network.subdomain", "metadata.name")),
-        (jobset(name="a", network={"subdomain": "net"}), ""),
-        (jobset(name="b", namespace="elsewhere", network={"subdomain": "net"}), ""),
-        (jobset(name="b", network={"subdomain": "net", "enableDNSHostnames": False}), ""),
-        (jobset(name="b"), ""),
-    ],
-)
-def test_jobsets_of_one_run_with_the_same_service(validate, write, second, words):
-    first = write(yaml.safe_dump(jobset(name="a", network={"subdomain": "net"})))
-    code, out, _ = validate("-f", first, "-f", write(yaml.safe_dump(second), "second.yaml"))
-    assert code == 0
-    assert (words in out, "has the Service" in out) == (True, bool(words))
-    assert out.splitlines()[-1].startswith("2 files, 2 JobSets, 0 errors, ")
-
-
 def test_five_mistakes_of_five_layers_are_all_named(validate, write):
     text = TYPO.replace("name: train", "name: train\n  labels: {a: 1}") + (
         "  coordinator: {replicatedJob: worker}\n  suspend: true\n  suspend: false\n  network: {subdomain: Bad}\n"
@@ -395,15 +373,3 @@ def test_rules_that_places_and_notes_go_by_exist():
 def test_the_gates_of_a_cluster_are_those_of_its_manager(validate, write):
     code, _, err = validate(write(GOOD), "--server", "--feature-gates=ElasticJobSet=true")
     assert (code, err) == (2, "jobset validate: --server asks the manager there: leave out --feature-gates\n")
-
-
-def test_a_name_that_a_file_has_twice_is_a_warning_with_the_line_of_the_first(validate, write):
-    one, other, unnamed = jobset(name="a"), jobset(name="a", namespace="b"), jobset()
-    unnamed["metadata"] = {"generateName": "a"}
-    text = yaml.safe_dump_all([one, other, one, unnamed, unnamed])
-    first = 1 + text.splitlines().index("  name: a")
-    code, out, _ = validate(write(text))
-    assert (code, out.count("warning: ")) == (0, 1)
-    assert f"JobSet default/a: metadata.name: the JobSet in line {first} has this name, too: applied after it" in out
-    assert validate(write(yaml.safe_dump(one), "b.yaml"), write(yaml.safe_dump(one), "c.yaml"), "--strict")[0] == 0
-    assert validate(write(yaml.safe_dump(one), "b.yaml"), write(yaml.safe_dump(one), "b.yaml"), "--strict")[0] == 0

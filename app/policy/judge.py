@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -13,7 +13,7 @@ from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
 from api.jobset_policy.defaults import Record
 from api.jobset_policy.evaluate import Violation, in_force, violations
-from api.jobset_policy.exceptions import excused, time_of
+from api.jobset_policy.exceptions import Excused, excused, time_of
 from api.jobset_policy.judged import Judged
 from api.jobset_policy.mismatch import Mismatch, of_policy
 from api.jobset_policy.rules.words import source
@@ -46,6 +46,13 @@ OTHER_MESSAGE = Rule(
     ErrorType.INVALID,
     "{action} by {rule} was found as expected, but its message does not contain this text",
     "it says: {found}",
+    _SOURCE,
+)
+OTHER_PATH = Rule(
+    "policy-test-path",
+    ErrorType.INVALID,
+    "{action} by {rule} was found as expected, but not at this path",
+    "it was found at: {found}",
     _SOURCE,
 )
 UNEXPECTED = Rule(
@@ -87,12 +94,14 @@ class Found:
 class Verdict:
     """What policies say about a JobSet. `defaults`: those that it gets, None for one that is there already.
 
+    `excused`: the rules from which exceptions except it.
     `asked`: the policies, each with why it is not about the JobSet, or None; None: it is not known which were asked.
     """
 
     found: Sequence[Found] = ()
     defaults: Record | None = None
     asked: Sequence[tuple[JobSetPolicy, Mismatch | None]] | None = None
+    excused: Excused = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +183,7 @@ def _judged(
     )
     labels = judged["jobset"].js.metadata.labels
     asked = [(policy, of_policy(policy, labels, where)) for policy in loaded.policies]
-    return Verdict([_found(violation) for violation in found], got, asked), []
+    return Verdict([_found(violation) for violation in found], got, asked, without), []
 
 
 def _note(verdict: Verdict) -> str:
@@ -223,23 +232,43 @@ def compared(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErr
             if why and wanted.action == PASS:
                 yield NOT_CHECKED.at(place, wanted.rule, rule=wanted.rule, why=why, remedy=remedy)
             continue
-        close = {
-            i for i, each in enumerate(found) if _fits(msgspec.structs.replace(wanted, message=""), each)
-        } - set().union(*fitting)
-        if close and wanted.action != PASS:
-            said = _quoted(found[i].text for i in sorted(close))
-            yield OTHER_MESSAGE.at(
-                place.at("message"), wanted.message, rule=wanted.rule, action=wanted.action, found=said
-            )
+        left = {i: each for i, each in enumerate(found) if i not in set().union(*fitting)}
+        if near := _near(wanted, left, place):
+            error, close = near
+            yield error
             known |= close
             continue
+        why = f"{why}; {remedy}" if why else _excepted(verdict, wanted, test)
         said = _quoted(str(each) for each in found if each.rule == wanted.rule) or (
-            f"nothing by this rule: {why}; {remedy}" if why else "nothing by this rule"
+            f"nothing by this rule: {why}" if why else "nothing by this rule"
         )
         yield NOT_FOUND.at(place, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=said)
     for i, each in enumerate(found):
         if i not in known:
             yield UNEXPECTED.at(path.at("expect"), each.rule, rule=each.rule, action=each.action, text=each.text)
+
+
+def _near(wanted: Expectation, found: Mapping[int, Found], place: Path) -> tuple[FieldError, set[int]] | None:
+    """What is said about findings that differ from what is expected in their text or their place alone, and which."""
+    if wanted.action == PASS:
+        return None
+    for rule, member in ((OTHER_MESSAGE, "message"), (OTHER_PATH, "path")):
+        without = msgspec.structs.replace(wanted, **{member: ""})
+        if close := {i for i, each in found.items() if _fits(without, each)}:
+            said = _quoted(found[i].path if rule is OTHER_PATH else found[i].text for i in sorted(close))
+            words = {"rule": wanted.rule, "action": wanted.action, "found": said}
+            return rule.at(place.at(member), getattr(wanted, member), **words), close
+    return None
+
+
+def _excepted(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> str:
+    """Which exception lets the JobSet break the rule, and how a test names a time after it; empty if none does."""
+    own = {name: each for (name, rule), each in verdict.excused.items() if rule == wanted.rule}
+    exception = own.get(wanted.policy, "") if wanted.policy else next(iter(own.values()), "")
+    if not exception:
+        return ""
+    time = "" if test.time else "; without `time` no exception has ended: write a time after its end"
+    return f"exception {exception} excepts the JobSet from it{time}"
 
 
 def _unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:

@@ -273,7 +273,10 @@ class TestSuites:
             ),
             ([{"rule": "maxJobs", "action": "Pass"}], ["maxJobs was expected to pass"]),
             ([{"rule": "maxJobs", "action": "Deny", "policy": "other"}], ["expected to deny", "not expected"]),
-            ([{"rule": "maxJobs", "action": "Deny", "path": "spec"}], ["expected to deny", "not expected"]),
+            (
+                [{"rule": "maxJobs", "action": "Deny", "path": "spec"}],
+                ["but not at this path; it was found at: spec.rep"],
+            ),
             ([{"rule": "maxJobs", "action": "Deny", "message": "at most 5"}], ["does not contain this text"]),
             (
                 [{"rule": "maxJobs", "action": "Deny"}, {"rule": "maxJobs", "action": "Deny", "message": "at most 5"}],

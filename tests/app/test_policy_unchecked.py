@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.app.test_policy_commands import LARGE, run, suite, write
-from tests.support.policies import manifest
+from tests.support.policies import exception, manifest
 
 TENANT = {"example.com/tenant": "true"}
 
@@ -83,3 +83,32 @@ def test_a_misspelt_rule_is_a_fault_of_the_suite(tmp_path: Path, capsys: Any):
     assert code == 1
     assert 'tests[0].expect[0].rule: Unsupported value: "maxJob"' in out
     assert 'did you mean "maxJobs"?' in out
+
+
+def test_a_path_that_alone_differs_is_said_with_the_one_that_was_found(tmp_path: Path, capsys: Any):
+    expect = [{"rule": "maxJobs", "action": "Deny", "path": "spec.replicatedJob[0]"}]
+    code, out = result(tmp_path, capsys, {"expect": expect}, manifest(maxJobs={"max": 1}))
+    assert (code, out.count(": error: ")) == (1, 1)
+    assert (
+        'tests[0].expect[0].path: Invalid value: "spec.replicatedJob[0]": Deny by maxJobs was found as expected,'
+        " but not at this path; it was found at: spec.replicatedJobs[0].replicas\n"
+    ) in out
+
+
+@pytest.mark.parametrize(
+    ("time", "said"),
+    [
+        ({}, "without `time` no exception has ended: write a time after its end"),
+        ({"time": "2030-06-01T00:00:00Z"}, ""),
+    ],
+)
+def test_what_is_not_found_names_the_exception_that_excuses_it(
+    time: dict[str, str], said: str, tmp_path: Path, capsys: Any
+):
+    limits = manifest(maxJobs={"max": 1})
+    limits["spec"]["exceptions"] = {"allowedNamespaces": {}, "maxDuration": "900d"}
+    expect = [{"rule": "maxJobs", "action": "Deny"}]
+    code, out = result(tmp_path, capsys, {"expect": expect, **time}, limits, exception())
+    assert code == 1
+    words = "found was: nothing by this rule: exception big-run excepts the JobSet from it"
+    assert f"{words}; {said}" in out if said else f"{words}\n" in out

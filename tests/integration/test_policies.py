@@ -23,6 +23,7 @@ from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec
 from manifests import files
+from tests.support import cluster as clusters
 from tests.support.cluster import request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob
@@ -185,6 +186,13 @@ def test_defaults_are_set_and_the_same_manifest_can_be_applied_again(cluster: Cl
         assert names == {"sets": ["ttlSecondsAfterFinished", "priorityClassName"]}
         pod = found["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
         assert (found["spec"]["ttlSecondsAfterFinished"], pod["priorityClassName"]) == (60, "system-cluster-critical")
+        removed = {"spec": {"ttlSecondsAfterFinished": None}}
+        answer = clusters._send(cluster, "PATCH", one, json.dumps(removed), "application/merge-patch+json")
+        assert "put back: policy sets has set it as a default" in answer.headers["Warning"]
+        assert json.loads(answer.data)["spec"]["ttlSecondsAfterFinished"] == 60
+        removed["metadata"] = {"annotations": {"policy.jobset.x-k8s.io/defaults": "{}"}}
+        _, stored = request(cluster, "PATCH", one, removed, "application/merge-patch+json")
+        assert "ttlSecondsAfterFinished" not in stored["spec"]
     finally:
         request(cluster, "DELETE", one)
         request(cluster, "DELETE", f"{POLICIES}/sets")

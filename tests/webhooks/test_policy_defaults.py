@@ -162,6 +162,25 @@ class TestAnUpdate:
         patched = jsonpatch.apply_patch(again, response["operations"])
         assert [pod_of(patched, i) for i in range(2)] == [pod_of(old, i) for i in range(2)]
 
+    async def test_that_removes_a_field_alone_is_told_that_it_is_put_back(self):
+        old = stored(await created(jobset(), SETS))
+        new = copy.deepcopy(old)
+        del new["spec"]["ttlSecondsAfterFinished"], new["metadata"]["labels"]["team"]
+        said = [
+            f'{path}: put back: policy tenants has set it as a default; remove "{name}" from the annotation'
+            f" {ANNOTATION} as well"
+            for path, name in (
+                ("metadata.labels.team", "labels[team]"),
+                ("spec.ttlSecondsAfterFinished", "ttlSecondsAfterFinished"),
+            )
+        ]
+        assert (await Played().answer(new, old, path=MUTATE_PATH))["warnings"] == said
+        assert not (await Played().answer(old, old, path=MUTATE_PATH)).get("warnings")
+
+    async def test_by_the_manifest_that_was_created_is_told_nothing(self):
+        old = stored(await created(jobset(), SETS))
+        assert not (await Played().answer(jobset(), old, path=MUTATE_PATH)).get("warnings")
+
     async def test_that_writes_another_value_has_it(self):
         old = stored(await created(jobset(), SETS))
         new = jobset(rjob(pod={"priorityClassName": "high", "tolerations": [{"key": "gpu", "value": "x"}]}))

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 
 from api.field import FieldError
 from api.meta import JSON
-from webhooks.jobset.answers import answer
+from webhooks.jobset.answers import answer, warning_texts
 from webhooks.jobset.cluster import ClusterChecks
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
 from webhooks.jobset.policies import Judgement, PolicyChecks
+from webhooks.jobset.policy_defaults import put_back
 from webhooks.offload import compute
 from webhooks.review import (
     AdmissionRequest,
@@ -67,7 +68,8 @@ class _Admission:
             findings = self._check(obj, old)
             if findings.hides:
                 return self._answer(request, findings, obj)
-        return AdmissionResponse(patch=tuple(operations))
+        told = () if old is None else warning_texts(list(put_back(request.object or {}, old)))
+        return AdmissionResponse(patch=tuple(operations), warnings=told)
 
     def validate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Refuse what breaks a rule, all faults in one answer (docs/reference/validation.md)."""

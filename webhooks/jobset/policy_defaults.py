@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
-from api.field import Path
+from api.field import ErrorType, FieldError, Path, Rule, Severity
 from api.jobset_policy.defaults import ANNOTATION, POD, Default, Record, record_of
+from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import JobSetPolicy
 from api.jsontree import dig, items
 from api.meta import JSON
@@ -19,6 +20,15 @@ from webhooks.json_patch import PatchDraft
 
 MOST_KEPT = 200
 """Defaults of one JobSet that are kept: its author may write the annotation."""
+
+PUT_BACK = Rule(
+    "policy-default-put-back",
+    ErrorType.INVALID,
+    "put back: policy {policy} has set it as a default",
+    f'remove "{{name}}" from the annotation {ANNOTATION} as well',
+    source("defaults"),
+    severity=Severity.WARNING,
+)
 
 _ANNOTATION = Path(("metadata", "annotations", ANNOTATION))
 _RJOBS = Path(("spec", "replicatedJobs"))
@@ -113,6 +123,19 @@ def keep_defaults(draft: PatchDraft, old: JSON) -> None:
                     _keep(draft, _RJOBS.at(i, *POD), stored.get(rjob["name"]), field, key)
     if text is not None:
         draft.default(_ANNOTATION, text)
+
+
+def put_back(new: JSON, old: JSON) -> Iterator[FieldError]:
+    """That a field of the set that an author has removed is kept, since the annotation that names it is still there.
+
+    Nothing about an update without the annotation: it is a manifest that is replaced again, as its author wrote it.
+    """
+    for policy, names in recorded(new).items():
+        for name in names[:MOST_KEPT]:
+            field, _, key = name.removesuffix("]").partition("[")
+            path = Path((*_OF_SET.get(field, ()), *filter(None, [key])))
+            if field in _OF_SET and dig(new, *path.parts) is None and dig(old, *path.parts) is not None:
+                yield PUT_BACK.at(path, policy=policy, name=name)
 
 
 _OF_SET = {

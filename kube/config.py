@@ -156,7 +156,7 @@ def chosen(kubeconfig: str = "", context: str = "") -> str:
 
 
 def told(error: KubeError, kubeconfig: str = "", context: str = "", *, at: datetime | None = None) -> str:
-    """What went wrong, for who chose the credentials: of which cluster, and whether the client certificate has expired.
+    """What went wrong, for who chose the credentials: of which cluster, and what to do about a user that is refused.
 
     `at`: the time; None: now. Files that cannot be read any more leave the error as it is.
     """
@@ -164,10 +164,28 @@ def told(error: KubeError, kubeconfig: str = "", context: str = "", *, at: datet
         text = f"{error}; this is {chosen(kubeconfig, context)}"
         path = _path(kubeconfig)
         if isinstance(error, Unauthorized) and path:
-            text += _expired(_inspect(path, context or None), Path(path), at or datetime.now(UTC))
+            text += _refused(_inspect(path, context or None), Path(path), at or datetime.now(UTC))
     except KubeconfigError:
         return str(error)
     return text
+
+
+_CREDENTIALS = (
+    "auth-provider", "client-certificate", "client-certificate-data", "exec", "password", "token", "tokenFile"
+)  # fmt: skip
+"""Fields of a user in a kubeconfig by which the API server knows it."""
+
+
+def _refused(picked: "_Picked", file: Path, at: datetime) -> str:
+    """Why the API server does not know the user, as far as the kubeconfig tells, and how to get in."""
+    login = "log in again, or write a new token or certificate of this user into the kubeconfig"
+    if expired := _expired(picked, file, at):
+        return f"{expired}; {login}"
+    given = any(picked.user.get(key) for key in _CREDENTIALS)
+    what = (
+        "is not accepted: its token or certificate is wrong or has expired" if given else "has no token or certificate"
+    )
+    return f": user {picked.user_name!r} {what}; {login}"
 
 
 def _expired(picked: "_Picked", file: Path, at: datetime) -> str:

@@ -23,8 +23,8 @@ from app.check.manifest_files import Named
 from app.version import user_agent
 from controllers.resources import JOBSETS
 from kube.client import Client
-from kube.config import load
-from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound
+from kube.config import load, told
+from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound, Unauthorized
 from kube.options import WriteOptions
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
@@ -370,19 +370,21 @@ async def connected(kubeconfig: str, context: str, *, empty: bool = False) -> As
         raise CheckError(str(error)) from error
     try:
         client = Client(transport)
-        await _has_jobsets(client)
+        await _has_jobsets(client, kubeconfig, context)
         yield ServerChecks(client, credentials.namespace, empty=empty)
     finally:
         await transport.close()
 
 
-async def _has_jobsets(client: Client) -> None:
+async def _has_jobsets(client: Client, kubeconfig: str, context: str) -> None:
     path = f"/apis/{JOBSETS.api_version}"
     try:
         async with asyncio.timeout(TIMEOUT):
             await client.raw(path)
     except NotFound as error:
         raise CheckError(f"the cluster does not serve JobSets ({path}): apply manifests/install.yaml first") from error
+    except Unauthorized as error:
+        raise CheckError(told(error, kubeconfig, context)) from error
     except (KubeError, TimeoutError) as error:
         raise CheckError(_reason(error)) from error
 

@@ -17,7 +17,7 @@ from app.operate.states import ended
 from app.operate.unread import Unread, reasons
 from controllers.resources import JOBSETS
 from kube.client import PAGE
-from kube.errors import ApiError, Forbidden, KubeError, NotFound
+from kube.errors import ApiError, Forbidden, NotFound
 from kube.resources import JOBS, PODS
 
 MOST_PODS = 20 * PAGE
@@ -76,7 +76,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                     raise session.RefusedError(_no_container(js, options, logs(those, "")))
                 return await _write(to, chosen, options.tail, out, err)
             except Forbidden as error:
-                raise KubeError(f"{error}; {_RIGHT} in namespace {to.namespace}") from error
+                raise session.NoRightError(f"{error}; {_RIGHT} in namespace {to.namespace}") from error
 
     return session.run("logs", work, err)
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from app.operate import logs
+from kube.transport import Request, Response
 from tests.support.explained import job_of, made, pod_of
+from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -181,6 +183,22 @@ def test_a_pod_that_goes_meanwhile_does_not_stop_the_others(command, connected):
     assert err == "[train-workers-0/0 main] has no log: no such pod\n"
     cluster.logs = {}
     assert command("logs", "train")[0] == 1
+
+
+def test_a_right_that_is_missing_is_named_once(command, connected, monkeypatch):
+    send = Cluster.send
+
+    async def refusing(cluster: Cluster, request: Request) -> Response:
+        if not request.path.endswith("/pods"):
+            return await send(cluster, request)
+        message = 'pods is forbidden: User \\"u\\" cannot list resource \\"pods\\" in API group \\"\\"'
+        return Response(403, {}, f'{{"kind":"Status","code":403,"reason":"Forbidden","message":"{message}"}}'.encode())
+
+    monkeypatch.setattr(Cluster, "send", refusing)
+    connected(a_set())
+    code, _, err = command("logs", "train")
+    assert (code, err.count("ask for the right")) == (2, 1)
+    assert err.endswith("ask for the right to list pods and to get pods/log in namespace team-a\n")
 
 
 def test_kubelets_that_are_not_reached_are_one_line(command, connected):

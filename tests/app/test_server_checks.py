@@ -12,6 +12,7 @@ import yaml
 
 from api.features import FeatureGates
 from api.field import FieldError
+from app.check import server_checks
 from app.check.checks import CheckError, Checks
 from app.check.server_checks import ServerChecks
 from app.check.validate import Options, checked, exit_code
@@ -78,6 +79,25 @@ async def test_a_refusal_is_a_fault_unless_it_is_about_who_asks_or_how(code: int
 async def test_a_cluster_that_cannot_answer_is_no_verdict(code: int):
     with pytest.raises(CheckError):
         await findings(code, "not now")
+
+
+async def test_a_user_that_the_cluster_does_not_know_is_told_how_to_get_in(monkeypatch, tmp_path):
+    class Refusing:
+        async def send(self, _: Request) -> Response:
+            return Response(401, {}, b'{"kind":"Status","reason":"Unauthorized","message":"Unauthorized"}')
+
+        async def close(self) -> None:
+            pass
+
+    user = {"name": "u", "user": {"token": "over"}}
+    cluster = {"name": "c", "cluster": {"server": "https://c:6443"}}
+    context = {"name": "dev", "context": {"cluster": "c", "user": "u"}}
+    config = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "dev"}
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    monkeypatch.setattr("app.check.server_checks.HttpTransport", lambda *_, **__: Refusing())
+    with pytest.raises(CheckError, match=r"context 'dev'\): user 'u' is not accepted: .*; log in again"):
+        async with server_checks.connected(str(tmp_path / "config"), ""):
+            pass
 
 
 async def test_jobsets_count_though_the_cluster_stops_answering(monkeypatch, write):

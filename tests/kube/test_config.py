@@ -85,16 +85,22 @@ def test_a_refusal_names_the_client_certificate_that_has_expired(tmp_path, form)
     path = write(tmp_path / "config", user=by_form[form])
     refused = from_status(Status(reason="Unauthorized", message="Unauthorized"), code=401)
     where = f"401 Unauthorized: Unauthorized; this is http://one:8080 (kubeconfig {path}, context 'dev')"
-    expired = f"{where}: the client certificate of user 'u' has expired at 2026-03-01T00:00:00Z"
+    login = "log in again, or write a new token or certificate of this user into the kubeconfig"
+    expired = f"{where}: the client certificate of user 'u' has expired at 2026-03-01T00:00:00Z; {login}"
     assert told(refused, str(path), at=end) == expired
-    assert told(refused, str(path), at=end - timedelta(seconds=1)) == where
+    assert told(refused, str(path), at=end - timedelta(seconds=1)) == (
+        f"{where}: user 'u' is not accepted: its token or certificate is wrong or has expired; {login}"
+    )
     assert told(TransportError("refused"), str(path), at=end).endswith("'dev')"), "nothing that the API server has seen"
 
 
 def test_a_refusal_is_told_whatever_the_kubeconfig_holds(tmp_path):
     refused = from_status(Status(reason="Unauthorized"), code=401)
     bad = write(tmp_path / "config", user={"client-certificate-data": "bm90IGEgcGVt"})
-    assert told(refused, str(bad)) == f"401 Unauthorized; this is http://one:8080 (kubeconfig {bad}, context 'dev')"
+    where = f"401 Unauthorized; this is http://one:8080 (kubeconfig {bad}, context 'dev')"
+    assert told(refused, str(bad)).startswith(f"{where}: user 'u' is not accepted: ")
+    none = write(tmp_path / "none", user={})
+    assert "context 'dev'): user 'u' has no token or certificate; log in again, " in told(refused, str(none))
     assert told(refused, str(tmp_path / "gone")) == "401 Unauthorized"
     with pytest.raises(KubeconfigError, match="no such context"):
         chosen(str(bad), "other")

@@ -19,7 +19,7 @@ from api.jobset_policy.compiled.policy import Circumstances, validating
 from api.jobset_policy.compiled.registry import COMPILED, Fit
 from api.jobset_policy.evaluate import in_force
 from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.exceptions import shown
+from api.jobset_policy.exceptions import duration_of, shown, time_of
 from api.jobset_policy.types import JobSetPolicy
 from api.meta import JSON
 from app.check.findings import Report, printable, write_text
@@ -51,6 +51,8 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     err.writelines(f"jobset policy export: {printable(problem)}\n" for problem in report.problems)
     if report.problems or report.errors:
         return 2 if report.problems else 1
+    lasting = [each for each in exceptions if _too_long(each, policies, options.now)]
+    exceptions = [each for each in exceptions if each not in lasting]
     beside = Circumstances(options.trusted, exceptions, options.now)
     found: list[JSON] = []
     for policy in policies:
@@ -58,6 +60,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         found += mutating(policy, policies, options.gates) if options.only != "vap" else []
     for policy in policies:
         err.writelines(f"{policy.metadata.name}: {note}\n" for note in notes(policy, exceptions, options.now))
+    for each in lasting:
+        meta = each.metadata
+        err.write(f"{each.spec.policy}: exception {meta.namespace}/{meta.name} does not count: it lasts too long\n")
     if options.output == "json":
         json.dump({"apiVersion": "v1", "kind": "List", "items": found}, out, indent=2)
         out.write("\n")
@@ -71,6 +76,15 @@ def in_default(exception: JobSetPolicyException) -> JobSetPolicyException:
     meta = exception.metadata
     placed = msgspec.structs.replace(meta, namespace=meta.namespace or DEFAULT)
     return msgspec.structs.replace(exception, metadata=placed)
+
+
+def _too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy], now: datetime) -> bool:
+    """Whether an exception that is not stored would be refused for its end. Each export would else prolong it."""
+    allowed = next((each.spec.exceptions for each in policies if each.metadata.name == exception.spec.policy), None)
+    expires = time_of(exception.spec.expires_at)
+    if exception.metadata.creation_timestamp or allowed is None or expires is None:
+        return False
+    return expires > now + duration_of(allowed.max_duration)
 
 
 def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now: datetime) -> Iterator[str]:

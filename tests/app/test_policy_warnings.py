@@ -1,5 +1,6 @@
 """What `jobset policy` says about policies and exceptions that do not count, and how to correct what keeps them from it."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -174,12 +175,23 @@ def test_export_says_it_on_standard_error(policy: Any, granted: Any, said: str, 
 
 def test_export_says_which_exceptions_are_too_many(tmp_path: Path, capsys: Any, monkeypatch: Any):
     monkeypatch.setattr(export, "MOST_EXCEPTIONS", 1)
-    granted = [exception(f"run-{i}", expiresAt="2099-01-01T00:00:00Z") for i in range(2)]
+    end = (datetime.now(UTC) + timedelta(hours=1)).isoformat(timespec="seconds")
+    granted = [exception(f"run-{i}", expiresAt=end) for i in range(2)]
     for each in granted:
         del each["metadata"]["creationTimestamp"]
     _, _, err = run(capsys, "policy", "export", "-f", write(tmp_path / "p.yaml", allowing(), *granted))
     assert "limits: exception default/run-0 counts for new JobSets until" in err
     assert "limits: exception default/run-1 does not count in the API server: at most 1 from one policy do\n" in err
+
+
+@pytest.mark.parametrize(("hours", "counts"), [(23, True), (25, False)])
+def test_export_leaves_out_what_would_last_too_long(hours: int, counts: bool, tmp_path: Path, capsys: Any):
+    granted = exception(expiresAt=(datetime.now(UTC) + timedelta(hours=hours)).isoformat(timespec="seconds"))
+    del granted["metadata"]["creationTimestamp"]
+    code, _, err = run(capsys, "policy", "export", "-f", write(tmp_path / "p.yaml", allowing(), granted))
+    assert (code, "big-run counts for new JobSets until 20" in err) == (0, counts)
+    assert ("limits: exception default/big-run does not count: it lasts too long\n" in err) is not counts
+    assert ("policy limits allows at most 1d; write 20" in err) is not counts
 
 
 TIME = '"2030-01-31T12:00:00Z"'

@@ -45,7 +45,7 @@ POLICY_API_VERSION = Rule(
     _SOURCE,
 )
 POLICY_NAME = Rule("policy-name", ErrorType.INVALID, "{complaint}", "use lower case letters, digits and '-'", _SOURCE)
-POLICY_TWICE = Rule("policy-twice", ErrorType.DUPLICATE, "another file has it, too", "give it another name", _SOURCE)
+POLICY_TWICE = Rule("policy-twice", ErrorType.DUPLICATE, "{place} has it, too", "give it another name", _SOURCE)
 POLICY_NAMESPACE = Rule(
     "policy-namespace",
     ErrorType.FORBIDDEN,
@@ -314,7 +314,8 @@ def policies_in(documents: Iterable[Document], report: Report) -> list[Filed[Job
         report.policies += 1
         found, policy = policy_faults(document.value)
         if policy is not None and policy.metadata.name in good:
-            found = [POLICY_TWICE.at(Path(("metadata", "name")), policy.metadata.name)]
+            file, line = good[policy.metadata.name].line(path := Path(("metadata", "name")))
+            found = [POLICY_TWICE.at(path, policy.metadata.name, place=f"the policy in line {line} of {file}")]
         elif policy is not None:
             good[policy.metadata.name] = Filed(document, policy)
         report.add([located(document, error) for error in found])

@@ -194,3 +194,12 @@ def test_validate_leaves_policies_to_those_that_are_named(tmp_path: Path, capsys
     both = write(tmp_path / "p.yaml", SMALL, manifest(maxJobs={"max": "many"}))
     code, out, _ = run(capsys, "validate", both, "--policies", both)
     assert (code, out.count("error: ")) == (1, 1)
+
+
+def test_a_second_policy_of_a_name_says_where_the_first_one_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "p.yaml"
+    file.write_text(yaml.safe_dump_all([manifest(maxJobs={"max": 1})] * 2))
+    code, out, _ = run(capsys, "policy", "eval", "-p", str(file))
+    line = 1 + file.read_text().splitlines().index("  name: limits")
+    said = f'metadata.name: Duplicate value: "limits": the policy in line {line} of {file} has it, too; give it another name'
+    assert (code, said in out) == (1, True)

@@ -23,6 +23,7 @@ def test_the_hook_of_pre_commit_checks_the_files_that_it_is_given(command, write
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     program, *words = shlex.split(hook["entry"])
     assert program == "jobset"
+    assert hook["require_serial"], "what is wrong between two files is found in one run"
     assert command(*words, write(GOOD), write("kind: Pod\n", "pod.yaml"))[0] == 0
     assert command(*words, write("kind: Pod\n", "pod.yaml"))[0] == 0
     assert command(*words, write(TYPO))[0] == 1

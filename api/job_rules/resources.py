@@ -79,7 +79,7 @@ def _form(path: Path, name: str) -> Iterator[FieldError]:
         yield invalid(path, name, "must be a standard resource type or fully qualified")
 
 
-def _of_container(path: Path, name: str) -> Iterator[FieldError]:
+def of_container(path: Path, name: str) -> Iterator[FieldError]:
     yield from _form(path, name)
     if "/" not in name:
         if name not in _OF_CONTAINERS and not name.startswith(_HUGE):
@@ -95,14 +95,14 @@ def _of_pod(path: Path, name: str) -> Iterator[FieldError]:
         yield not_supported(path, name, ("cpu", "hugepages-", "memory"))
 
 
-container_resources = amounts(_of_container)
+container_resources = amounts(of_container)
 pod_resources = amounts(_of_pod)
 
 
 def overhead(path: Path, value: Any) -> Iterator[FieldError]:
     """A check of what a pod takes beside its containers."""
     for name, amount in _readable(value).items():
-        yield from _of_container(path.at(name), name)
+        yield from of_container(path.at(name), name)
         yield from _amount(path.at(name), name, amount)
 
 

@@ -1,10 +1,12 @@
 """What is wrong with a policy itself, beyond what the schema of its CRD says. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import msgspec
 
 from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, by_path, quote, render_value
+from api.job_rules.resources import of_container
 from api.jobset_policy.default_types import Defaults, DefaultToleration
 from api.jobset_policy.defaults import each_default, refusals
 from api.jobset_policy.judged import Namespace, form_of, read_limit
@@ -18,11 +20,13 @@ from api.jobset_policy.rule_types import (
     MaxTotals,
     RequiredPair,
     ResourceLimit,
+    Rules,
 )
 from api.jobset_policy.rules.words import source
 from api.jobset_policy.types import DENY, WARN, JobSetPolicy, Requirement, Selector
 from api.keys import CONTROLLER_NAME
 from api.patterns import compiled
+from api.suggest import nearest
 from api.validation import byte_length, dns1123_subdomain, http_path, label_value, qualified_name
 
 MOST_LABELS = 64
@@ -79,6 +83,22 @@ LOCKS_OUT = Rule(
     source("managed-by"),
     severity=Severity.WARNING,
 )
+NO_RESOURCE = Rule(
+    "policy-no-resource",
+    ErrorType.INVALID,
+    "no container can ask for a resource of this name",
+    "{known}",
+    _SOURCE,
+    severity=Severity.WARNING,
+)
+NO_CLASS = Rule(
+    "policy-no-priority-class",
+    ErrorType.INVALID,
+    "no PriorityClass can have this name: {complaint}",
+    "correct it",
+    source("priority-classes"),
+    severity=Severity.WARNING,
+)
 TOO_MANY = _rule("too-many", ErrorType.TOO_MANY, f"must have at most {MOST_LABELS} labels", "remove some of them")
 
 
@@ -89,10 +109,33 @@ def faults(policy: JobSetPolicy) -> list[FieldError]:
 
 def cautions(policy: JobSetPolicy) -> list[FieldError]:
     """Warnings about a policy without faults: what it does and was hardly meant to do."""
-    managed = policy.spec.rules.managed_by
-    if managed is None or CONTROLLER_NAME in managed.allowed:
-        return []
-    return [LOCKS_OUT.at(SPEC.at("rules", "managedBy", "allowed"), list(managed.allowed), own=CONTROLLER_NAME)]
+    managed, found = policy.spec.rules.managed_by, list(_unknown_names(policy.spec.rules))
+    if managed is not None and CONTROLLER_NAME not in managed.allowed:
+        found.append(LOCKS_OUT.at(SPEC.at("rules", "managedBy", "allowed"), list(managed.allowed), own=CONTROLLER_NAME))
+    return found
+
+
+def _unknown_names(rules: Rules) -> Iterator[FieldError]:
+    """Names that no container or pod can have, so that the rule is about nothing, or refuses everything."""
+    path = SPEC.at("rules")
+    totals = rules.max_totals.resources if rules.max_totals else ()
+    resources = [(path.at("maxTotals", "resources", i, "name"), limit.name) for i, limit in enumerate(totals)]
+    for member, demand in (("requiredRequests", rules.required_requests), ("requiredLimits", rules.required_limits)):
+        resources += [
+            (path.at(member, "resources", i), name) for i, name in enumerate(demand.resources if demand else ())
+        ]
+    for place, name in resources:
+        if any(of_container(place, name)):
+            yield NO_RESOURCE.at(place, name, known=partial(_known_resource, name))
+    allowed = rules.priority_classes.allowed if rules.priority_classes else ()
+    for i, name in enumerate(allowed):
+        for complaint in dns1123_subdomain(name):
+            yield NO_CLASS.at(path.at("priorityClasses", "allowed", i), name, complaint=complaint)
+
+
+def _known_resource(name: str) -> str:
+    close = nearest(name, ("cpu", "memory", "ephemeral-storage"))
+    return f"did you mean {quote(close)}?" if close else "write it with its domain, such as nvidia.com/gpu"
 
 
 def _actions(policy: JobSetPolicy) -> Iterator[FieldError]:

@@ -133,6 +133,41 @@ def test_a_policy_without_the_own_controller_is_warned_about():
     assert cautioned("acme.io/foo", "jobset.sigs.k8s.io/jobset-controller") == []
 
 
+NO_RESOURCE = "no container can ask for a resource of this name"
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "said"),
+    [
+        (
+            {"maxTotals": {"resources": [{"name": "cpu", "max": 1}, {"name": "gpu", "max": 1}]}},
+            "spec.rules.maxTotals.resources[1].name",
+            f'"gpu": {NO_RESOURCE}; write it with its domain, such as nvidia.com/gpu',
+        ),
+        (
+            {"requiredRequests": {"resources": ["Memory"]}},
+            "spec.rules.requiredRequests.resources[0]",
+            f'"Memory": {NO_RESOURCE}; did you mean "memory"?',
+        ),
+        (
+            {"requiredLimits": {"resources": ["nvidia.com/gpu", "hugepages-2Mi", "ephemeral-storage", "cpus"]}},
+            "spec.rules.requiredLimits.resources[3]",
+            f'"cpus": {NO_RESOURCE}; did you mean "cpu"?',
+        ),
+        (
+            {"priorityClasses": {"allowed": ["Low", "high"]}},
+            "spec.rules.priorityClasses.allowed[0]",
+            '"Low": no PriorityClass can have this name: a lowercase RFC 1123 subdomain',
+        ),
+    ],
+)
+def test_names_that_nothing_can_have_are_warned_about(rules: dict[str, Any], path: str, said: str):
+    policy = policy_faults(manifest(**rules))[1]
+    assert policy is not None
+    (text,) = map(str, cautions(policy))
+    assert text.startswith(f"{path}: Invalid value: {said}")
+
+
 def test_actions():
     (text,) = said(manifest(actions=("Deny", "Warn"), maxJobs={"max": 1}))
     assert text.startswith("spec.validationActions: Invalid value: Deny and Warn exclude each other")

@@ -14,6 +14,7 @@ from typing import Any
 
 from api.field import ErrorType, Rule
 from api.field import Path as FieldPath
+from api.jobset_policy.judged import Namespace
 from api.jsontree import dig
 from api.meta import JSON
 from app.check.documents import Document, documents
@@ -52,6 +53,8 @@ class Inputs:
     others: int = 0
     named: set[Named] = field(default_factory=set)
     """The objects of other kinds so far."""
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
+    """The Namespaces among them, by name."""
     problems: list[str] = field(default_factory=list)
 
     def documents(self) -> Iterator[Document]:
@@ -79,11 +82,25 @@ class Inputs:
                 else:
                     self.others += 1
                     self.named.add(_named(item.value))
+                    if item.value.get("kind") == "Namespace":
+                        namespace = _namespace(item.value)
+                        self.namespaces[namespace.name] = namespace
 
 
 def _named(value: JSON) -> Named:
     kind, namespace, name = value.get("kind"), dig(value, "metadata", "namespace"), dig(value, "metadata", "name")
     return str(kind), str(namespace or ""), str(name)
+
+
+def _namespace(value: JSON) -> Namespace:
+    """A Namespace, as policies see it."""
+    name, labels, annotations = (dig(value, "metadata", key) for key in ("name", "labels", "annotations"))
+    return Namespace(str(name), _texts(labels), _texts(annotations))
+
+
+def _texts(value: object) -> dict[str, str]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {key: text for key, text in pairs if isinstance(text, str)}
 
 
 def read(path: str) -> Source:

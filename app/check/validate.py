@@ -112,7 +112,9 @@ async def checked(options: Options) -> Report:
     policies = [each.value for each in rules]
     filed = exceptions_in(excepting, report)
     exceptions = [each.value for each in filed]
-    held_to = Policies(policies, exceptions, options.at, options.namespace_labels, options.namespace_annotations)
+    held_to = Policies(
+        policies, exceptions, options.at, options.namespace_labels, options.namespace_annotations, inputs.namespaces
+    )
     namespaces: dict[str, Namespace] = {}
     async with contextlib.AsyncExitStack() as stack:
         asked = _Asked(checks, report)
@@ -162,6 +164,7 @@ class _Asked:
         self._report = report
         self._server: ServerChecks | None = None
         self._asked_about = 0
+        self._asked_for: set[str] = set()
 
     async def connect(self, stack: contextlib.AsyncExitStack, options: Options) -> None:
         try:
@@ -181,13 +184,21 @@ class _Asked:
         return self._checks.create(sent)
 
     async def know(self, name: str, known: dict[str, Namespace]) -> None:
-        """Have `known` hold the namespace as the cluster has it, asked once; without an answer it stays unknown."""
-        if self._server is None or name in known:
+        """Have `known` hold the namespace as the cluster has it, asked once, with what a file adds to it.
+
+        Without an answer only the file counts.
+        """
+        if self._server is None or name in self._asked_for:
             return
+        self._asked_for.add(name)
         try:
-            known[name] = await self._server.namespace(name) or Namespace(name)
+            there = await self._server.namespace(name) or Namespace(name)
         except CheckError as error:
             self._without(error)
+        else:
+            own = known.get(name, there)
+            labels, annotations = {**there.labels, **own.labels}, {**there.annotations, **own.annotations}
+            known[name] = Namespace(there.name, labels, annotations)
 
     def _without(self, error: CheckError) -> None:
         self._server = None

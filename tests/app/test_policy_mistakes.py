@@ -10,7 +10,7 @@ import yaml
 from api.jobset_policy.registry import RULES
 from app.check.policies import policy_faults
 from app.engine import exception_schema
-from tests.app.test_policy_commands import SMALL, run, suite, write
+from tests.app.test_policy_commands import LARGE, SMALL, run, suite, write
 from tests.support.policies import exception, manifest, setting
 
 
@@ -203,3 +203,28 @@ def test_a_second_policy_of_a_name_says_where_the_first_one_is(tmp_path: Path, c
     line = 1 + file.read_text().splitlines().index("  name: limits")
     said = f'metadata.name: Duplicate value: "limits": the policy in line {line} of {file} has it, too; give it another name'
     assert (code, said in out) == (1, True)
+
+
+def test_namespaces_of_the_same_files_have_their_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    labels = {"example.com/tenant": "true", "jobs": "5"}
+    policies = write(
+        tmp_path / "p.yaml",
+        manifest(match={"namespaceSelector": {"matchLabels": {"example.com/tenant": "true"}}}, maxJobs={"max": 1}),
+        manifest("own", maxJobs={"fromNamespaceLabel": "jobs"}),
+    )
+
+    def namespace(name: str, labels: Any) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+    def large(name: str) -> dict[str, Any]:
+        return {**LARGE, "metadata": {"name": "large", "namespace": name}}
+
+    file = write(tmp_path / "f.yaml", namespace("a", labels), namespace("b", None), large("a"), large("b"))
+    code, out, _ = run(capsys, "validate", file, "--policies", policies)
+    assert (code, out.count("error: JobSet a/large"), out.count("error: JobSet b/large")) == (1, 2, 0)
+    assert "at most 5 allowed by label jobs of the namespace" in out
+    flags = ("--namespace-label", "jobs=9")
+    assert (
+        "at most 9 allowed by label jobs of the namespace"
+        not in run(capsys, "validate", file, "--policies", policies, *flags)[1]
+    )

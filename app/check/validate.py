@@ -19,6 +19,7 @@ from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent, placed
 from app.check.documents import Document
 from app.check.findings import MAX_FINDINGS, Report, counted, line_of, name_of, printable, write_text
+from app.check.kustomize import with_hint
 from app.check.manifest_files import Inputs, Named
 from app.check.object_checks import is_jobset
 from app.check.policies import (
@@ -137,6 +138,7 @@ async def checked(options: Options) -> Report:
                 line = line_of(document, NAME)
                 findings = findings.and_also(names.repeated(findings.object, document.source.name, line))
                 findings = findings.and_elsewhere(without_defaults(sent.object))
+                findings = with_hint(findings, document.source.name)
                 findings = _with_policies(findings, held_to, options, report)
                 name = _namespace(findings.object)
                 namespaces[name or DEFAULT] = held_to.namespace(name)

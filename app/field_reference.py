@@ -91,7 +91,13 @@ def _row(path: str, schema: Mapping[str, Any], own: Marks, shown: tuple[str, str
     example = f"[`{shown[0]}`](../../{shown[1]})" if shown else ""
     name = path.rpartition(".")[2]
     cells = (f"`{name}`", _type(path, schema), default, own.since, ", ".join(own.gates), example, text)
-    return f"| {' | '.join(cell.replace('|', _BAR).replace('<', '&lt;') for cell in cells)} |"
+    return f"| {' | '.join(_in_table(cell) for cell in cells)} |"
+
+
+def _in_table(text: str) -> str:
+    """Markdown as it stands in a cell of a table: within backticks, only the bar means something there."""
+    parts = text.replace("|", _BAR).split("`")
+    return "`".join(part if inside % 2 else part.replace("<", "&lt;") for inside, part in enumerate(parts))
 
 
 def _type(path: str, schema: Mapping[str, Any]) -> str:
@@ -103,7 +109,8 @@ def _type(path: str, schema: Mapping[str, Any]) -> str:
         return "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
         return "integer or string"
-    return str(schema.get("format") if schema.get("type") == "integer" else schema.get("type", "object"))
+    kind = str(schema.get("type", "object"))
+    return str(schema.get("format", kind)) if kind == "integer" else kind
 
 
 def _examples() -> dict[str, tuple[str, str]]:

@@ -313,7 +313,7 @@ async def test_controllers_only_are_not_ready_before_the_crd_is_found(api: Api, 
 
 async def test_without_the_crd_it_says_what_to_apply(api: Api, certificates: Path) -> None:
     api.installed = False
-    missing = pytest.RaisesExc(StartError, match=r"apply manifests/install\.yaml first")
+    missing = pytest.RaisesExc(StartError, match=r"-k manifests/crd")
     with pytest.RaisesGroup(missing, flatten_subgroups=True):
         async with living(api, options(certificates)[0]):
             await asyncio.Event().wait()

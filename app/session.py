@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TextIO
+from urllib.parse import urlsplit
 
 from api.batch import Owned
 from api.field import quote
@@ -14,6 +15,7 @@ from api.validation import dns1123_subdomain
 from app.check.findings import printable
 from app.version import user_agent
 from controllers.resources import JOBSETS
+from httpserver.address import is_loopback
 from kube.client import Client
 from kube.config import load, told
 from kube.errors import ApiError, BadRequest, KubeError, NotFound, TransportError, Unauthorized, missing_right
@@ -88,10 +90,18 @@ async def connected(*, kubeconfig: str = "", context: str = "", namespace: str =
     try:
         yield Session(Client(transport), namespace or credentials.namespace or "default")
     except (Unauthorized, BadRequest, TransportError) as error:
-        raise KubeError(told(error, kubeconfig, context)) from error
+        raise KubeError(told(error, kubeconfig, context) + _hint(error, credentials.server)) from error
     finally:
         waiting.cancel()
         await transport.close()
+
+
+def _hint(error: KubeError, server: str) -> str:
+    """Where to look for a local cluster that has ended."""
+    gone = isinstance(error, TransportError) and not error.sent and is_loopback(urlsplit(server).hostname or "")
+    return (
+        "; if it is a local cluster of this program, jobset cluster status says whether it still runs" if gone else ""
+    )
 
 
 class _Answered(asyncio.Event):

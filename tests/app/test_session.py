@@ -8,6 +8,7 @@ import yaml
 
 from app import session
 from app.cli import main
+from kube.errors import TransportError
 
 COMMANDS = (["explain", "-A"], ["certs", "status"], ["webhooks", "status"], ["rollback-check"], ["logs", "train"])
 
@@ -19,7 +20,16 @@ def test_a_cluster_that_cannot_be_reached_is_named_with_its_file_and_context(
     file = kubeconfig(tmp_path, 1)
     assert main([*command, f"--kubeconfig={file}", "--context=prod"]) == 2
     said = capsys.readouterr().err
-    assert said.endswith(f"connection refused; this is http://127.0.0.1:1 (kubeconfig {file}, context 'prod')\n"), said
+    named = f"connection refused; this is http://127.0.0.1:1 (kubeconfig {file}, context 'prod')"
+    local = "if it is a local cluster of this program, jobset cluster status says whether it still runs"
+    assert said.endswith(f"{named}; {local}\n"), said
+
+
+def test_only_a_cluster_on_this_machine_may_be_a_local_one():
+    refused, asked = TransportError("connection refused", sent=False), TransportError("no answer")
+    assert "jobset cluster status" in session._hint(refused, "https://[::1]:6443")
+    assert session._hint(refused, "https://10.0.0.1:6443") == ""
+    assert session._hint(asked, "https://127.0.0.1:6443") == ""
 
 
 def test_an_api_server_that_hangs_is_named_before_the_command_gives_up(

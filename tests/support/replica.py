@@ -83,6 +83,11 @@ class Client:
         self.made: set[str] = set()
         self.dead = False
 
+    def require_writes(self) -> None:
+        """A process that has ended says nothing of what it would write."""
+        if self.dead:
+            raise Crash
+
     def write(self, act: Callable[[], Any]) -> Any:
         """Do it, and what the fault says: refuse it, lose the answer, end the process before or after, or let the
         world go on before it."""

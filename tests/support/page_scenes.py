@@ -285,6 +285,7 @@ SCENES: dict[str, Scene] = {
             )
         },
     ),
+    "docs/policy/defaults.md": Scene(prepare=train, steps={"kubectl patch": Step(says="jobset.*/train patched")}),
     "docs/policy/exceptions.md": Scene(steps={"kubectl": Step(says="rolebinding.*/grant-exceptions created")}),
     "docs/policy/rollout.md": Scene(
         prepare=stored, clean=without_policies, steps={"jobset policy scan": Step(code=1, says="requiredQueue")}

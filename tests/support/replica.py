@@ -1,8 +1,7 @@
 """One process of the JobSet controller over `tests.support.stale`: real caches, queue handlers, planner and executor.
 
-Each watch is a place in the log of its kind, and moves on only when it is told to, so that every cache may be behind the
-others and behind the server. What the process itself wrote is laid over its caches by the real store. A fault is planned
-for the n-th write of a reconcile. Must not judge what is written.
+Each watch is a place in the log of its kind, and moves on only when told to: every cache may be behind the others and the
+server. What the process wrote is laid over its caches by the real store. A fault is planned for the n-th write.
 """
 
 from __future__ import annotations
@@ -84,13 +83,10 @@ class Client:
         self.dead = False
 
     def require_writes(self) -> None:
-        """A process that has ended says nothing of what it would write."""
-        if self.dead:
-            raise Crash
+        """Here a process has its lease until it ends."""
 
     def write(self, act: Callable[[], Any]) -> Any:
-        """Do it, and what the fault says: refuse it, lose the answer, end the process before or after, or let the
-        world go on before it."""
+        """Do it, and what the fault says: refuse it, lose the answer, end before or after, or let the world go on."""
         if self.dead:
             raise Crash
         self.before()

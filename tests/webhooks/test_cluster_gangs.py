@@ -29,7 +29,7 @@ LEVELS: JSON = {
 
 
 class ApiServer:
-    """Discovery of some plurals by version, and a PodGroup that keeps its constraint or does not."""
+    """Discovery of some plurals by version, and a PodGroup that keeps its constraint or does not. Nodes have labels."""
 
     def __init__(self, *, keeps: bool = True, **served: list[str]) -> None:
         self.served = {BETA: served.get("beta"), ALPHA: served.get("alpha")}
@@ -49,6 +49,8 @@ class ApiServer:
             if plurals is None:
                 return Response(404, {}, msgspec.json.encode({"kind": "Status", "code": 404, "reason": "NotFound"}))
             return Response(200, {}, msgspec.json.encode({"resources": [{"name": plural} for plural in plurals]}))
+        if request.path == "/api/v1/nodes":
+            return Response(200, {}, b'{"metadata": {}, "items": [{"metadata": {"name": "n"}}]}')
         return Response(201, {}, b'{"metadata": {}, "items": []}')
 
     async def close(self) -> None:

@@ -49,6 +49,8 @@ class LeaseConfig:
     lease_duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
+    clears: tuple[str, ...] = ()
+    """Annotations of the lease that whoever takes it removes."""
 
     def __post_init__(self) -> None:
         if not self.lease_duration > self.renew_deadline > self.retry_period * 1.2 > 0:
@@ -253,7 +255,10 @@ class LeaderElector:
             return True
         if not self._free(lease):
             return False
-        patch = {"metadata": {"resourceVersion": lease.metadata.resource_version}, "spec": self._spec(lease)}
+        metadata: dict[str, object] = {"resourceVersion": lease.metadata.resource_version}
+        if self._config.clears and lease.spec.holder_identity != self._identity:
+            metadata["annotations"] = dict.fromkeys(self._config.clears)
+        patch: dict[str, object] = {"metadata": metadata, "spec": self._spec(lease)}
         self._observe(await self._patch(patch))
         return True
 

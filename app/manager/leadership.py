@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 
+from api.keys import NOT_READY
 from app.manager.options import Deps, Options, own_namespace
 from kube.client import Client
 from kube.leader import LeaderElector, LeaseConfig, identity
@@ -37,4 +38,5 @@ def lease_of(options: Options) -> LeaseConfig | None:
         lease_duration=election.lease_duration,
         renew_deadline=election.renew_deadline,
         retry_period=election.retry_period,
+        clears=(NOT_READY,),
     )

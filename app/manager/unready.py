@@ -41,15 +41,16 @@ class _Lease(msgspec.Struct, frozen=True):
 
 
 async def note_unready(client: Client, health: Health, lease: LeaseConfig) -> None:
-    """Keep the note at the lease until this manager is ready, then take it away. A note that fails is left out."""
+    """Keep a note at the lease until this manager is ready: who takes the lease then removes it.
+
+    A note that fails is left out.
+    """
     note = _Note(client, lease)
-    while True:
-        await asyncio.sleep(LOOK_EVERY)
-        faults = dict.fromkeys((await health.unready()).values())
+    await asyncio.sleep(LOOK_EVERY)
+    while faults := await health.unready():
         with contextlib.suppress(KubeError, TimeoutError):
-            await note.write(shortened("; ".join(faults), MOST))
-        if not faults:
-            return
+            await note.write(shortened("; ".join(dict.fromkeys(faults.values())), MOST))
+        await asyncio.sleep(LOOK_EVERY)
 
 
 class _Note:
@@ -62,14 +63,11 @@ class _Note:
         self._again_at = 0.0
 
     async def write(self, why: str) -> None:
-        """Say why, if that is new or old enough; nothing takes back what was said."""
-        now = asyncio.get_running_loop().time()
-        if why == self._said and (not why or now < self._again_at):
+        """Say why, if that is new, or was said long enough ago."""
+        now, moment = asyncio.get_running_loop().time(), clock.now()
+        if (why == self._said and now < self._again_at) or await self._is_held(moment):
             return
-        moment = clock.now()
-        if why and await self._is_held(moment):
-            return
-        await self._annotate(f"{clock.rfc3339(moment)} {socket.gethostname()}: {why}" if why else None)
+        await self._annotate(f"{clock.rfc3339(moment)} {socket.gethostname()}: {why}")
         self._said, self._again_at = why, now + NOTE_EVERY
 
     async def _is_held(self, moment: datetime) -> bool:
@@ -82,14 +80,12 @@ class _Note:
             return False
         return seconds_between(renewed, clock.rfc3339(moment)) < HELD_FOR * self._lease.lease_duration
 
-    async def _annotate(self, text: str | None) -> None:
+    async def _annotate(self, text: str) -> None:
         name, namespace = self._lease.name, self._lease.namespace
         metadata = {"annotations": {NOT_READY: text}}
         try:
             await self._client.patch(LEASES, name, {"metadata": metadata}, type=_Lease, namespace=namespace)
         except NotFound:
-            if text is None:
-                return
             body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": name, **metadata}}
             with contextlib.suppress(AlreadyExists):
                 await self._client.create(LEASES, body, type=_Lease, namespace=namespace)

@@ -136,14 +136,17 @@ class JobSetReconciler:
             observed = await self._answer(observed, decided.pod_query)
             decided = self._plan(observed, memory)
         self._warn(js, decided, memory)
-        if said := summary(js, decided):
+        said = summary(js, decided)
+        if said and said != memory.tried:
             self._client.require_writes()
             log.info("%s %s: %s", NAME, request, said)
+        memory.tried = said
         if decided.status is None:  # the stored conditions are those of this plan
             memory.reported_group = decided.reported_group
         try:
             if not await self._carry_out(js, decided, memory):
                 return Result(0.0)
+            memory.tried = ""
         except FailedWrites as failed:
             self._remember(failed, request, memory)
             others = failed.split((ForeignObjectError, GroupWriteError))[1]

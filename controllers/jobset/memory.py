@@ -25,6 +25,7 @@ class Memory:
     - `confirmed`: this process has carried out a plan that was made from the stored JobSet, as a write of the status or
       a read showed. From then on the caches know all that an earlier leader did.
     - `status_written`: when this process last wrote the status. `rest_until`: no plan is made before (large sets).
+    - `tried`: the log line of what was tried last, until it is done: trying it again is no news.
     - `warned`: the warnings of the last plan: each is an event once for as long as it stays the same.
     - `departed`: Jobs by UID that were deleted finished, or bound to fail, and that the status may not record yet.
     - `foreign`: names of Jobs that were found to belong to others, each with its owner, until `foreign_until`.
@@ -44,6 +45,7 @@ class Memory:
     confirmed: bool = False
     status_written: float | None = None
     rest_until: float = 0.0
+    tried: str = ""
     warned: frozenset[Event] = NO_EVENTS
     departed: dict[str, Job] = field(default_factory=dict)
     foreign: dict[str, Owner] = field(default_factory=dict)

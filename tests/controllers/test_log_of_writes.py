@@ -1,0 +1,56 @@
+"""What the log says is written: nothing once the lease has run out, and nothing twice that is only tried again."""
+
+import contextlib
+import logging
+
+import pytest
+
+from kube.errors import KubeError
+from kube.leader import LeadershipLostError
+from kube.transport import Request, Response
+from tests.support.blind import Blind
+from tests.support.memory_api import MemoryApi
+from tests.support.stored_sets import jobset, rjob
+
+
+async def test_what_is_not_written_is_not_said(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "controllers.jobset.controller")
+    api = MemoryApi()
+    blind = Blind(api, jobset(rjob("workers", 2)))
+    lost = True
+
+    def guard() -> None:
+        if lost:
+            raise LeadershipLostError("lease x was not renewed in time: nothing is written")
+
+    blind.reconciler._client = blind.reconciler._client.guarded(guard)
+    with pytest.raises(LeadershipLostError, match="nothing is written"):
+        await blind.reconcile()
+    assert caplog.messages == []
+    lost = False
+    await blind.reconcile()
+    assert any("create 1 Service, create 2 Jobs" in line for line in caplog.messages)
+
+
+class Refusing(MemoryApi):
+    refuses = True
+
+    async def send(self, request: Request) -> Response:
+        if self.refuses and request.verb == "create":
+            return Response(403, {}, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"no right"}')
+        return await super().send(request)
+
+
+async def test_what_is_tried_again_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "controllers.jobset.controller")
+    api = Refusing()
+    blind = Blind(api, jobset(rjob("workers", 2)))
+    for _ in range(3):
+        with contextlib.suppress(ExceptionGroup, KubeError):
+            await blind.reconcile()
+    said = "create 1 Service, create 2 Jobs"
+    assert [said in line for line in caplog.messages].count(True) == 1
+    api.refuses = False
+    await blind.reconcile()
+    assert [said in line for line in caplog.messages].count(True) == 1, "the same, and now it is done"
+    assert len(api.objects("jobs")) == 2

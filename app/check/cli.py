@@ -21,7 +21,8 @@ VALIDATE_EXAMPLES = """examples:
   %(prog)s -f jobset.yaml --server              check at the cluster too: updates, namespace, Jobs; changes nothing
   %(prog)s -R -f deploy/ --local-server         check at an API server too, which is started for this run (4 s)
   %(prog)s -f jobset.yaml -o sarif > out.sarif  for code hosts; -o json for everything else
-  git diff --name-only -z | xargs -0 -r %(prog)s --allow-none    files that need not hold a JobSet
+  git diff --name-only --diff-filter=d -z '*.yaml' '*.yml' | xargs -0 -r %(prog)s --allow-none    changed files, which
+                                                need not hold a JobSet
 
 Each finding has the form FILE:LINE:COLUMN: error: PATH: what is wrong; how to fix it. The line follows, with a mark
 under the place. In a file of several JobSets each finding names its own before PATH. JobSetPolicies and exceptions from

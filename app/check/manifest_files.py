@@ -49,6 +49,8 @@ class Inputs:
     names: Sequence[str]
     recursive: bool = False
     wanted: Callable[[JSON], bool] = is_jobset
+    allow_none: bool = False
+    """Whether a directory without manifests is no problem."""
     files: int = 0
     others: int = 0
     named: set[Named] = field(default_factory=set)
@@ -61,7 +63,7 @@ class Inputs:
         """Every object that is wanted, and every document that cannot be read or is no object."""
         for name in self.names:
             try:
-                paths = list(_expand(name, recursive=self.recursive))
+                paths = list(_expand(name, recursive=self.recursive, allow_none=self.allow_none))
             except FileError as error:
                 self.problems.append(str(error))
                 continue
@@ -135,7 +137,7 @@ def _read_limited(path: str) -> bytes:
         return file.read(MAX_FILE + 1)
 
 
-def _expand(name: str, *, recursive: bool) -> Iterator[str]:
+def _expand(name: str, *, recursive: bool, allow_none: bool) -> Iterator[str]:
     """The files that a name stands for; a directory stands for the manifests in it."""
     if name == "-":
         yield name
@@ -151,7 +153,7 @@ def _expand(name: str, *, recursive: bool) -> Iterator[str]:
         yield name
         return
     found = list(_manifests(path, recursive=recursive))
-    if not found:
+    if not (found or allow_none):
         deeper = "" if recursive else "; -R looks into its subdirectories"
         raise FileError(f"{name}: no {', '.join('*' + suffix for suffix in SUFFIXES)} in this directory{deeper}")
     yield from found

@@ -106,7 +106,13 @@ async def checked(options: Options) -> Report:
     """Everything that was found."""
     report = Report(most_findings=options.most_findings)
     wanted = is_jobset if options.policies else _is_checked
-    inputs = Inputs(options.names, recursive=options.recursive, wanted=wanted, problems=report.problems)
+    inputs = Inputs(
+        options.names,
+        recursive=options.recursive,
+        wanted=wanted,
+        allow_none=options.allow_none,
+        problems=report.problems,
+    )
     of_policies: list[Document] = []
     checks, names, services = Checks(options.gates, options.namespace), Names(), Services()
     rules, excepting = load(options.policies, report) if options.policies else ([], [])

@@ -251,6 +251,9 @@ def test_changed_files_need_not_hold_a_jobset_if_that_is_allowed(validate, write
     assert (code, err) == (0, "")
     assert out == "1 file, 0 JobSets (1 object of other kinds passed over), 0 errors, 0 warnings\n"
     assert validate("--allow-none", other, write(TYPO, "typo.yaml"))[0] == 1
+    Path("empty").mkdir()
+    assert validate("--allow-none", "empty")[0] == 0
+    assert validate("empty")[0] == 2
 
 
 def test_a_cluster_that_is_not_there_ends_with_2(validate, write):

@@ -141,7 +141,8 @@ def _gone_on(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptTimes:
     missing = _lacks_jobs(ctx)
     creates = missing or newest >= entry.since
     drained, created = entry.drained_after_seconds, entry.created_after_seconds
-    least = entry.detected_after_seconds or 0
+    # The Job that was the last to come may be one that is not wanted any more.
+    least = max(entry.detected_after_seconds or 0, drained or 0)
     last_created = until_now if missing else min(max(elapsed(entry.since, newest), least), until_now)
     gone = creates and not ctx.children.previous and ctx.leftovers == frozenset()
     if gone and drained is None and entry.detected_after_seconds is not None:

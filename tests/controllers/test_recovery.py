@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 
 from api.features import FeatureGates
 from api.jobset_status import AttemptTimes, Recovery
+from controllers.planning import recovery
 from controllers.planning.recovery import HISTORY, elapsed, goodput
 from tests.controllers.test_in_place import pod
 from tests.controllers.test_node_failure import NodeWorld, on_failed_node
@@ -318,3 +320,17 @@ def test_a_time_that_cannot_be_is_no_time(since):
 )
 def test_goodput_is_rounded_down(running, lost, share):
     assert goodput(running, lost) == share
+
+
+def test_no_job_counts_as_created_before_the_old_ones_were_gone(monkeypatch: pytest.MonkeyPatch):
+    """As where the Job that was missing when they were gone is not wanted any more, and the others came before."""
+    monkeypatch.setattr(recovery, "_lacks_jobs", lambda _: False)
+    job = SimpleNamespace(metadata=SimpleNamespace(creation_timestamp="2026-01-01T00:00:03Z"))
+    ctx: Any = SimpleNamespace(
+        now="2026-01-01T00:00:09Z",
+        observed=SimpleNamespace(jobs=(job,)),
+        children=SimpleNamespace(previous=()),
+        leftovers=frozenset(),
+    )
+    entry = AttemptTimes(attempt=1, since="2026-01-01T00:00:00Z", detected_after_seconds=1, drained_after_seconds=6)
+    assert recovery._gone_on(ctx, entry, runs=False).created_after_seconds == 6

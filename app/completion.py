@@ -23,7 +23,8 @@ NAMES_TIMEOUT = 2.0
 
 EXAMPLES = """examples:
   source <(%(prog)s bash)                                      this shell; for all: put the line into ~/.bashrc
-  source <(%(prog)s zsh)                                       this shell; for all: put the line into ~/.zshrc
+  source <(%(prog)s zsh)                                       this shell; for all: put the line into ~/.zshrc, after
+                                                               autoload -U compinit && compinit
   %(prog)s fish > ~/.config/fish/completions/jobset.fish       all shells from now on
 
 It completes commands, flags, files, and the names of JobSets of the namespace that -n or the context names."""

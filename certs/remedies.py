@@ -4,12 +4,15 @@ from collections.abc import Iterable
 
 from certs.bundles import JSON, called_by_url
 
-APPLY_AGAIN = "apply again what you have installed (your kustomization or chart, or manifests/install.yaml)"
+_START_DEMO = "a cluster of `make demo` is started again: .venv/bin/jobset cluster down --name demo && make demo KEEP=1"
+APPLY_AGAIN = (
+    f"apply again what you have installed (your kustomization or chart, or manifests/install.yaml); {_START_DEMO}"
+)
 """The fix of most that is missing: install.yaml alone would put back its own image and number of replicas."""
 
 NOT_BY_SERVICE = (
     "apply again what you have installed, but not manifests/install.yaml, which has a Service called in place of a URL;"
-    " a cluster of `make demo` is started again: .venv/bin/jobset cluster down --name demo && make demo KEEP=1"
+    f" {_START_DEMO}"
 )
 """The same for a manager outside the cluster, which no Service leads to."""
 

@@ -20,6 +20,7 @@ from app.certificates.run import write
 from app.cli import main
 from certs.manager import _data, new_key, service_hosts
 from certs.pki import Fresh, Material, Renewal, renew
+from certs.remedies import APPLY_AGAIN
 from kube.transport import Request, Response
 from manifests import crd, install_objects, policy_objects
 from tests.support.bad_certificates import BAD, curve, key_pem
@@ -211,14 +212,13 @@ def test_a_bundle_that_is_not_there_is_a_problem_and_who_writes_it_is_said():
 def test_what_is_missing_is_named():
     nothing = found()
     nothing = replace(nothing, secret=None, crd=None, configurations=dict.fromkeys(nothing.configurations))
-    again = "apply again what you have installed (your kustomization or chart, or manifests/install.yaml)"
     make = (
         "kubectl create secret generic -n jobset-system jobset-webhook-server-cert makes it, and the manager fills it"
     )
     assert problems(nothing) == (
         f"Secret {SECRET} does not exist: {make}; or name another with -n and --secret",
-        f"MutatingWebhookConfiguration jobset-mutating-webhook-configuration does not exist: {again}",
-        f"ValidatingWebhookConfiguration jobset-validating-webhook-configuration does not exist: {again}",
+        f"MutatingWebhookConfiguration jobset-mutating-webhook-configuration does not exist: {APPLY_AGAIN}",
+        f"ValidatingWebhookConfiguration jobset-validating-webhook-configuration does not exist: {APPLY_AGAIN}",
         f"CustomResourceDefinition {CRD} does not exist: kubectl apply --server-side --force-conflicts -k manifests/crd",
     )
     assert (look(nothing, NOW).renewed_by, look(nothing, NOW).callers) == ("", ())

@@ -23,6 +23,7 @@ LATER = {"spec.scheduling", "spec.activeDeadlineSeconds", "status.startTime", "s
 """Fields that the Go JobSet has only since version 0.13."""
 _ABSENT_IN_GO = "Not in the Go JobSet"
 _GATE = re.compile(r"\b(" + "|".join(GATES) + r")\b")
+_BY_WEBHOOK = re.compile(r"\bDefault [^.]*\(webhook\)")
 _LONGEST = 60
 _BAR = "\\|"
 _HEAD = "| Field | Type | Default | Since | Gate | Example | Meaning |\n|---|---|---|---|---|---|---|"
@@ -34,7 +35,8 @@ _INTRODUCTION = """# Fields
 Every field of a JobSet. [The API](api.md) says which of them an update may change, and what an absent one means.
 
 - Since: empty if the Go JobSet always had the field, 0.13 if since that version, **+** if it does not have it.
-- Default: what the API server sets; `required` if there has to be a value. The webhook sets [more](defaulting.md).
+- Default: what the API server sets; `required` if there has to be a value, unless the webhook sets it. The webhook sets
+  [more](defaulting.md), as the meaning says.
 - Gate: the [feature gates](manager.md#feature-gates) that the field, or some of its values, need.
 - Example: a value from the file that it leads to.
 """
@@ -87,7 +89,9 @@ def _objects(path: str, schema: Mapping[str, Any], inherited: Marks) -> Iterator
 
 def _row(path: str, schema: Mapping[str, Any], own: Marks, shown: tuple[str, str] | None, *, required: bool) -> str:
     text = " ".join(schema.get("description", "").split()).replace(f" {_ABSENT_IN_GO}.", "")
-    default = f"`{json.dumps(schema['default'])}`" if "default" in schema else "required" if required else ""
+    default = f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
+    if required and not default:
+        default = "the webhook's" if _BY_WEBHOOK.search(text) else "required"
     example = f"[`{shown[0]}`](../../{shown[1]})" if shown else ""
     name = path.rpartition(".")[2]
     cells = (f"`{name}`", _type(path, schema), default, own.since, ", ".join(own.gates), example, text)

@@ -173,9 +173,10 @@ class ServerChecks:
             more.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
         if self._empty:
             more = [error for error in more if error.rule not in RESOURCES]
-        more = [error for error in more if not _is_expected(error, namespace, others)]
+        expected = [error for error in more if _is_expected(error, namespace, others)]
+        more = [error for error in more if error not in expected]
         found = found.and_also(map(_not_a_fault, more))
-        said, by_us = await self._sent(sent.object, namespace, stored, found)
+        said, by_us = await self._sent(sent.object, namespace, stored, found, expected)
         unsure = of_gates if by_us else frozenset()
         return _as_the_manager_says(found, said, unsure, {error.path for error in sent.faults})
 
@@ -199,12 +200,13 @@ class ServerChecks:
         return True
 
     async def _sent(
-        self, obj: JSON, namespace: str, stored: JSON | None, found: Findings
+        self, obj: JSON, namespace: str, stored: JSON | None, found: Findings, expected: Sequence[FieldError]
     ) -> tuple[list[FieldError], bool]:
         """What the cluster says about a JobSet beside what was `found`, and whether our manager refuses it.
 
-        A refusal of a JobSet without faults is by another policy or webhook, or by the manager for a feature gate that
-        is off there. Of one with faults the API server's own verdict is left out: it is among those that were found.
+        `expected`: warnings of the manager that are left out. A refusal of a JobSet without faults is by another policy
+        or webhook, or by the manager for a feature gate that is off there. Of one with faults the API server's own
+        verdict is left out: it is among those that were found.
         """
         body = {key: value for key, value in without_nulls(obj).items() if key != "status"}
         warnings: list[str] = []
@@ -229,7 +231,7 @@ class ServerChecks:
             by_us = _OUR_WEBHOOK.search(error.message) is not None
             if not found.errors or _BY_ADMISSION.search(error.message):
                 said = [fault for fault in _refusal(error) if not (found.errors and _MORE.fullmatch(fault.verbatim))]
-        known = warning_texts(found.warnings)
+        known = {*warning_texts(found.warnings), *warning_texts(expected)}
         texts = (text for text in dict.fromkeys(warnings) if text not in known and not MORE_WARNINGS.fullmatch(text))
         new = [warned for warned in map(_warned, texts) if not _found_in_full(warned, found.warnings)]
         return [*said, *new], by_us

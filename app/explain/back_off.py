@@ -38,6 +38,18 @@ def _last_failed(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, Seen
             yield child, last
 
 
+def failed_before(case: Case, child: Child) -> str:
+    """How often pods of a Job have failed whose next pod is there, and how the last did, if it is known; or nothing."""
+    job = case.facts.job(child.job.metadata.uid)
+    if job is None or not job.status.failed:
+        return ""
+    pods = case.failed.get(job.metadata.uid, ())
+    last = max(pods, key=lambda pod: (pod.ended_at, pod.name), default=None)
+    limit = "" if job.spec.backoff_limit_per_index is not None else f", backoffLimit allows {job.spec.backoff_limit}"
+    how = f", the last in {last.name}: {_how(last)}" if last is not None else ""
+    return f"{counted(job.status.failed, 'failure')} before{how}{limit}"
+
+
 def _how(pod: SeenPod) -> str:
     """`container main, exit code 137 (OOMKilled)`; of a pod without such a container the reason of its status."""
     if outside := disruption(pod):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
+from api import keys
 from app.explain.case import FRESH, Case
 from app.explain.disruptions import not_counted
 from app.explain.facts import SeenEvent, SeenPod
@@ -98,8 +99,17 @@ def _node_fails(case: Case, child: Child, pod: SeenPod, state: str, since: str) 
         cause="node-failed",
         what=f"Job {child.name}: pod {pod.name} is on node {pod.spec.node_name}, {state}",
         because=_handling(case, since),
-        fix=f"if the node is off for good: kubectl delete pod -n {pod.metadata.namespace} {pod.name} --force",
+        fix=f"if the node is off for good: {_end_pods_on(case, pod)}",
         since=since,
+    )
+
+
+def _end_pods_on(case: Case, pod: SeenPod) -> str:
+    """The command that ends all pods of the set on the node of this one: a Job may have more than one there."""
+    meta = case.facts.jobset.metadata
+    return (
+        f"kubectl delete pods -n {meta.namespace} -l {keys.JOBSET_NAME}={meta.name}"
+        f" --field-selector spec.nodeName={pod.spec.node_name} --force"
     )
 
 

@@ -285,6 +285,18 @@ def _beyond_quota(case: Case, refused: list[_Refused]) -> Found:
 
 def _without_pods(case: Case, child: Child, said: SeenEvent | None) -> KeyedFinding:
     job = child.job
+    if said is None and (ending := job.status.terminating):
+        pods = f"-n {job.metadata.namespace} -l batch.kubernetes.io/job-name={child.name}"
+        finding = Finding(
+            level=Level.WAITS,
+            cause="pods-ending",
+            what=f"Job {child.name}: {counted(ending, 'pod', 'has', 'have')} not ended yet, and the next wait for that",
+            fix=(
+                f"kubectl get pods {pods} -o wide shows where; if a node is off for good:"
+                f" kubectl delete pods {pods} --force"
+            ),
+        )
+        return KeyedFinding(child.name, "ending", lambda: finding)
     if said is None:
         finding = Finding(
             level=Level.WAITS,

@@ -24,8 +24,8 @@ _START = (
 """How to get a manager."""
 _NOT_DONE = "neither created nor restarted nor placed"
 _ITS_LOG = "the message says what to do, or the log of that manager; jobset cluster status asks one on your own machine"
-NOTED = 180.0
-"""Seconds for which a note counts: a manager that runs writes it each minute."""
+NOTED = 60.0
+"""Seconds for which a note counts: a manager that runs writes it each half minute."""
 _NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
 _NO_RIGHT = "403 Forbidden"
 RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
@@ -39,6 +39,17 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
     return [Found(unmanaged(case.facts.lease, case.facts.managers, case.facts.now, created))]
 
 
+def unready_leader(case: Case, left: frozenset[str]) -> list[Found]:
+    """The manager that leads has said that it lacks something."""
+    noted = None if case.manager_missing or not left else _noted(case.facts.lease, case.facts.now)
+    if noted is None:
+        return []
+    name, why, ago = noted
+    what = f"manager {name} holds the lease and is not ready: {why} (said {age(ago)} ago)"
+    fix = RIGHTS if _NO_RIGHT in why else _ITS_LOG
+    return [Found(Finding(level=Level.FAULT, cause="leader-not-ready", what=what, fix=fix))]
+
+
 def unmanaged(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:
     """What is said where no manager holds the lease: one that is not ready does not take it.
 
@@ -47,12 +58,13 @@ def unmanaged(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetim
     renewed = (lease.spec.renew_time if lease else None) or ""
     since = max(renewed, created) if renewed else ""
     if noted := _noted(lease, now):
-        name, why = noted
-        what = f"manager {name} runs and is not ready: {why}; until then Jobs are {_NOT_DONE}"
+        name, why, ago = noted
+        what = f"manager {name} runs and is not ready: {why} (said {age(ago)} ago); until then Jobs are {_NOT_DONE}"
         fix = RIGHTS if _NO_RIGHT in why else _asked(name) if name in {of.name for of in managers} else _ITS_LOG
         return Finding(level=Level.FAULT, cause=_NOT_READY, what=what, fix=fix, since=since)
     what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
-    what = f"{what} in namespace {keys.MANAGER_NAMESPACE}: Jobs are {_NOT_DONE}"
+    none = "none runs, or one that runs may not take it"
+    what = f"{what} in namespace {keys.MANAGER_NAMESPACE} ({none}): Jobs are {_NOT_DONE}"
     cause, fix = _NONE, _START
     pod = None if any(of.ready for of in managers) else next(iter(managers), None)
     if pod is not None and pod.status.phase == "Running" and not pod.trouble:
@@ -65,13 +77,13 @@ def unmanaged(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetim
     return Finding(level=Level.FAULT, cause=cause, what=what, fix=fix, since=since)
 
 
-def _noted(lease: SeenLease | None, now: datetime) -> tuple[str, str] | None:
-    """Which manager has noted at the lease why it is not ready, and what; None without a note of the last minutes."""
+def _noted(lease: SeenLease | None, now: datetime) -> tuple[str, str, float] | None:
+    """Which manager has noted at the lease why it is not ready, what, and how many seconds ago; None without a note."""
     said = lease.metadata.annotations.get(keys.NOT_READY, "") if lease else ""
     if (found := _NOTE.fullmatch(said)) is None:
         return None
     ago = seconds_since(found["time"], now)
-    return (found["manager"], found["why"]) if ago is not None and ago <= NOTED else None
+    return (found["manager"], found["why"], ago) if ago is not None and ago <= NOTED else None
 
 
 def _asked(pod: str) -> str:

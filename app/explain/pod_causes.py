@@ -9,6 +9,7 @@ from api.batch import pods_at_once
 from api.exclusive import topology_of
 from api.names import namespaced_job
 from api.pod import DEFAULT_SCHEDULER, PodCondition
+from app.explain.back_off import failed_before
 from app.explain.case import Case
 from app.explain.claims import unbound
 from app.explain.domains import article, domain_of_job, in_the_way, kept_out, noun
@@ -313,7 +314,7 @@ def _unready_finding(case: Case, child: Child) -> KeyedFinding:
     pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
     starting = [pod for pod in pods if pod.status.phase == "Pending"]
     counts = f"{child.job.status.ready or 0} of {counted(pods_at_once(child.job.spec), 'pod')} ready"
-    what, fix = f"Job {child.name}: {counts}", ""
+    what, fix, failed = f"Job {child.name}: {counts}", "", failed_before(case, child)
     if starting:
         node = (
             f" on node {starting[0].spec.node_name}"
@@ -323,13 +324,15 @@ def _unready_finding(case: Case, child: Child) -> KeyedFinding:
         init = starting[0].initializing
         what = f"{what}; {pods_are(starting)} starting{node}" + (f": init container {init} runs" if init else "")
         meta = case.facts.jobset.metadata
-        fix = f"jobset logs {meta.name} -n {meta.namespace} --job {child.name} -c {init}" if init else ""
+        logs = f"jobset logs {meta.name} -n {meta.namespace} --job {child.name}"
+        fix = f"{logs} -c {init}" if init else f"{logs} shows what the failed pod wrote" if failed else ""
     elif pods:
         what, fix = f"{what}; {pods_are(pods)} running, not ready", "see the readiness probes of its containers"
     elif case.facts.pods is None:
         what = f"{what}; its pods are not known"
+    what = f"{what}; {failed}" if failed else what
     finding = Finding(level=Level.WAITS, cause="not-ready", what=what, fix=fix)
-    return KeyedFinding(child.name, (bool(starting), bool(pods)), lambda: finding)
+    return KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), lambda: finding)
 
 
 def _unready(case: Case, left: frozenset[str]) -> list[Child]:

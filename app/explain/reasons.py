@@ -35,6 +35,7 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.avoided_nodes,
     jobset_causes.unlisted,
     manager_causes.no_manager,
+    manager_causes.unready_leader,
     status_causes.unreported,
     restart_causes.keeps_failing,
     restart_causes.jobs_keep_failing,

@@ -301,7 +301,7 @@ IN_A_NEW = "in a new JobSet"
 def make_again(js: JobSet) -> str:
     """Commands that make a set again with any change: the templates of one that is there never change."""
     meta = js.metadata
-    file = f"{meta.name}.yaml"
+    file = f"{meta.name}-new.yaml"  # the author may have one with the name of the set
     get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml | sed '{UNVERSIONED}' > {file}"
     return f"{get}, change {file}, and kubectl replace --force -f {file} deletes the JobSet and creates it again"
 

@@ -1,6 +1,7 @@
 """Notes at the lease why this manager is not ready: whoever may read the lease is told, wherever the manager runs.
 
-A manager that is not ready never takes the lease, so without the note nothing tells it from one that does not run.
+A manager whose caches are not filled never takes the lease: without the note nothing tells it from one that does not
+run. One that lacks a right to write leads, and cannot do what it should.
 """
 
 import asyncio
@@ -23,10 +24,10 @@ from kube.resources import LEASES
 
 LOOK_EVERY: Final = 10.0
 """Seconds between two looks. Most managers are ready before the first."""
-NOTE_EVERY: Final = 60.0
+NOTE_EVERY: Final = 30.0
 """Seconds after which the same is noted again, with a new time."""
 HELD_FOR: Final = 2
-"""Durations since its renewal for which a lease counts as held: its leader writes it, and is not disturbed."""
+"""Durations since its renewal for which a lease counts as held: another leader writes it, and is not disturbed."""
 MOST: Final = 500
 """Characters of what is noted."""
 
@@ -65,18 +66,18 @@ class _Note:
     async def write(self, why: str) -> None:
         """Say why, if that is new, or was said long enough ago."""
         now, moment = asyncio.get_running_loop().time(), clock.now()
-        if (why == self._said and now < self._again_at) or await self._is_held(moment):
+        if (why == self._said and now < self._again_at) or await self._another_leads(moment):
             return
         await self._annotate(f"{clock.rfc3339(moment)} {socket.gethostname()}: {why}")
         self._said, self._again_at = why, now + NOTE_EVERY
 
-    async def _is_held(self, moment: datetime) -> bool:
+    async def _another_leads(self, moment: datetime) -> bool:
         try:
             found = await self._client.get(LEASES, self._lease.name, type=_Lease, namespace=self._lease.namespace)
         except NotFound:
             return False
-        renewed = found.spec.renew_time
-        if not found.spec.holder_identity or not renewed:
+        holder, renewed = found.spec.holder_identity or "", found.spec.renew_time
+        if not holder or not renewed or holder.partition("_")[0] == socket.gethostname():
             return False
         return seconds_between(renewed, clock.rfc3339(moment)) < HELD_FOR * self._lease.lease_duration
 

@@ -36,6 +36,25 @@ def test_one_of_several_pods_has_failed():
     assert f"jobset logs train -n team-a --job train-workers-0 shows what it wrote; {PAUSE}" in text
 
 
+def test_failures_are_told_while_the_next_pod_starts():
+    js, job = crashing(active=1)
+    starts = made(pod_of(job, 0, node="node-2", phase="Pending", containers=[{"name": "main", "ready": False}]))
+    starts["metadata"] |= {"name": "next", "uid": "next"}
+    text, body = explanation_of(facts(js, [job], [failed_pod(job, 0, 2), starts], lease=lease()))
+    assert causes(body) == ["not-ready"]
+    assert " starting on node node-2; 1 failure before, the last in train-workers-0-0" in text
+    assert "container main, exit code 2, backoffLimit allows 6" in text
+    assert "jobset logs train -n team-a --job train-workers-0 shows what the failed pod wrote" in text
+
+
+def test_a_job_whose_pods_do_not_end_is_no_riddle():
+    js, job = crashing(failed=0, terminating=2)
+    text, body = explanation_of(facts(js, [job], [], lease=lease()))
+    assert causes(body) == ["pods-ending"]
+    assert "Job train-workers-0: 2 pods have not ended yet, and the next wait for that" in text
+    assert "kubectl delete pods -n team-a -l batch.kubernetes.io/job-name=train-workers-0 --force" in text
+
+
 def test_the_pod_that_failed_last_is_the_one_that_is_named():
     js, job = crashing(failed=2)
     first, last = failed_pod(job), failed_pod(job, code=127, finishedAt=at(NOW))

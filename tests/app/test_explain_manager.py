@@ -12,7 +12,7 @@ from app.explain.facts import Facts, SeenPod
 from app.explain.gather import gather
 from kube.client import Client
 from tests.app.test_explain_look_ups import Refusing
-from tests.support.explained import NOW, at, causes, explanation_of, facts, lease
+from tests.support.explained import NOW, at, causes, explanation_of, facts, job_of, lease, made
 from tests.support.stuck import a_set, condition
 
 JSON = dict[str, Any]
@@ -61,7 +61,7 @@ def test_a_manager_that_runs_without_the_lease(pod: JSON, cause: str, says: str,
 def test_where_no_manager_is_seen_it_is_not_said_that_none_runs():
     text, body = explanation_of(unheld())
     assert causes(body)[0] == "no-manager"
-    assert "no manager holds the lease" in text
+    assert "no manager holds the lease in namespace jobset-system (none runs, or one that runs may not take it)" in text
     assert "jobset cluster status, which says as well what one that runs and is not ready lacks" in text
 
 
@@ -98,7 +98,7 @@ CACHES = "pods not listed yet: list /api/v1/pods: 403 Forbidden: pods is forbidd
 def test_a_manager_that_is_not_ready_says_why_at_the_lease(why: str, managers: tuple[JSON, ...], fix: str):
     text, body = explanation_of(noted(f"{at(NOW)} {POD}: {why}", *managers))
     assert causes(body)[0] == "manager-not-ready"
-    assert f"manager {POD} runs and is not ready: {why}; until then Jobs are neither created nor" in text
+    assert f"manager {POD} runs and is not ready: {why} (said 0 s ago); until then Jobs are neither created nor" in text
     assert "no manager holds the lease" not in text
     assert fix in body["because"][0]["wayOut"]
 
@@ -106,3 +106,14 @@ def test_a_manager_that_is_not_ready_says_why_at_the_lease(why: str, managers: t
 @pytest.mark.parametrize("said", ["", "nonsense", "yesterday m: why", f"{at(NOW - timedelta(minutes=4))} m: old"])
 def test_an_old_note_at_the_lease_or_none_counts_for_nothing(said: str):
     assert causes(explanation_of(noted(said))[1])[0] == "no-manager"
+
+
+def test_a_leader_that_lacks_a_right_says_so_where_a_set_waits_for_it():
+    js = a_set()
+    body = lease()
+    body["metadata"] = {"annotations": {"jobset.sigs.k8s.io/manager-not-ready": f"{at(NOW)} m: the manager may not x"}}
+    text, found = explanation_of(facts(js, lease=body))
+    assert causes(found)[0] == "leader-not-ready"
+    assert "manager m holds the lease and is not ready: the manager may not x (said 0 s ago)" in text
+    ready = made(job_of(js, 0), active=1, ready=1)
+    assert "leader-not-ready" not in causes(explanation_of(facts(js, [ready], lease=body))[1]), "it waits for nothing"

@@ -84,7 +84,7 @@ def test_a_pod_that_finds_no_node(message: str, says: str):
 
 
 RETRIED = "the Job controller tries again"
-REPLACE = "kubectl replace --force -f train.yaml deletes the JobSet and creates it again"
+REPLACE = "kubectl replace --force -f train-new.yaml deletes the JobSet and creates it again"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_how_to_make_a_new_jobset_is_said_once_where_a_fix_needs_it(message: str
         facts(js, jobs, [made(pod_of(job, unscheduled=message)) for job in jobs], lease=lease())
     )
     says = (
-        f"kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train.yaml, change train.yaml, and {REPLACE}"
+        f"kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train-new.yaml, change train-new.yaml, and {REPLACE}"
         if new
         else ""
     )

@@ -163,6 +163,6 @@ def test_a_set_that_has_failed_shows_its_logs_and_how_to_run_it_again(
     js = made(given, terminalState="Failed", conditions=[why], attemptHistory=history)
     text, _ = explanation_of(facts(js, None))
     job = " --job train-workers-0" if history else ""
-    again = "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train.yaml, change train.yaml, and kubectl replace --force"
+    again = "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train-new.yaml, change train-new.yaml, and kubectl replace --force"
     fix = f"jobset logs train -n team-a{job} shows what the failed pod wrote; fix it and run it again: {again}"
-    assert f"to fix: {fix} -f train.yaml deletes the JobSet and creates it again{retries}\n" in f"{text}\n"
+    assert f"to fix: {fix} -f train-new.yaml deletes the JobSet and creates it again{retries}\n" in f"{text}\n"

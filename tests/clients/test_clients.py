@@ -147,6 +147,7 @@ def test_a_body_goes_as_json_and_warnings_come_back(client: Face, served: Served
 
 def test_a_refusal_is_an_exception(client: Face, served: Served):
     served.say({"kind": "Status", "message": "nobody", "details": {"name": "train"}}, 404)
+    served.say({"metadata": {}, "items": []})
     with pytest.raises(errors.NotFoundError, match="cannot get JobSet team-a/train: nobody"):
         client.get("train")
 

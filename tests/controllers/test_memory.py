@@ -27,6 +27,7 @@ SAMPLES = {
     "confirmed": True,
     "status_written": 1.0,
     "rest_until": 2.0,
+    "tried": "create 2 Jobs",
     "warned": frozenset({Event("Warning", "Reason", "message")}),
     "departed": {"job": JOB},
     "refused": RefusedJobs({"js-a-0": None}),

@@ -291,7 +291,7 @@ def silent_node(ago: float) -> JSON:
 @stuck(
     "a node that no longer answers",
     f"Job train-workers-0: pod {POD} is on node node-3, which is unreachable",
-    f"kubectl delete pod -n team-a {POD} --force",
+    "kubectl delete pods -n team-a -l jobset.sigs.k8s.io/jobset-name=train --field-selector spec.nodeName=",
 )
 def _() -> Facts:
     return on_node(silent_node(300))
@@ -363,7 +363,8 @@ def _() -> Facts:
 
 @stuck(
     "no manager runs",
-    "no manager holds the lease in namespace jobset-system: Jobs are neither created nor restarted nor placed",
+    "no manager holds the lease in namespace jobset-system (none runs, or one that runs may not take it): Jobs are"
+    " neither created nor restarted nor placed",
     "kubectl -n jobset-system rollout restart deployment",
 )
 def _() -> Facts:

@@ -133,7 +133,7 @@ def failed_pod(job: JSON, index: int = 0, code: int = 1, reason: str = "Error", 
 
 
 AGAIN = (
-    "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train.yaml, change train.yaml, and kubectl replace --force -f train.yaml"
+    "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train-new.yaml, change train-new.yaml, and kubectl replace --force -f train-new.yaml"
     " deletes the JobSet and creates it again"
 )
 TOO_LARGE = f'pods "{POD}-" is forbidden: maximum cpu usage per Container is 2, but limit is 4'

@@ -43,7 +43,7 @@ async def noting(api: MemoryApi, fault: str) -> AsyncIterator[Health]:
         task.cancel()
 
 
-async def test_the_reason_is_noted_once_a_minute_until_it_is_ready():
+async def test_the_reason_is_noted_every_half_minute_until_it_is_ready():
     api = MemoryApi()
     async with noting(api, "pods not listed yet") as health:
         await asyncio.sleep(LOOK_EVERY - 1)

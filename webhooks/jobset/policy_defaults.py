@@ -130,12 +130,12 @@ def put_back(new: JSON, old: JSON) -> Iterator[FieldError]:
 
     Nothing about an update without the annotation: it is a manifest that is replaced again, as its author wrote it.
     """
-    for policy, names in recorded(new).items():
-        for name in names[:MOST_KEPT]:
-            field, _, key = name.removesuffix("]").partition("[")
-            path = Path((*_OF_SET.get(field, ()), *filter(None, [key])))
-            if field in _OF_SET and dig(new, *path.parts) is None and dig(old, *path.parts) is not None:
-                yield PUT_BACK.at(path, policy=policy, name=name)
+    named = ((policy, name) for policy, names in recorded(new).items() for name in names)
+    for policy, name in islice(named, MOST_KEPT):
+        field, _, key = name.removesuffix("]").partition("[")
+        path = Path((*_OF_SET.get(field, ()), *filter(None, [key])))
+        if field in _OF_SET and dig(new, *path.parts) is None and dig(old, *path.parts) is not None:
+            yield PUT_BACK.at(path, policy=policy, name=name)
 
 
 _OF_SET = {

@@ -24,10 +24,10 @@ def unbound(case: Case, pod: SeenPod) -> Finding | None:
 
     The `what` of the finding is a sentence about the claim.
     """
-    for name in pod.spec.claims:
+    for name in pod.spec.claims_of(pod.name):
         if name not in case.facts.claims:
             continue
-        claim, source = case.facts.claims[name], _source(case.facts.jobset, name, pod.metadata.namespace)
+        claim, source = case.facts.claims[name], _source(case.facts.jobset, name, pod)
         if claim is None:
             return Finding(
                 level=Level.WAITS if source.path else Level.FAULT,
@@ -45,7 +45,8 @@ def unbound(case: Case, pod: SeenPod) -> Finding | None:
 class _Source:
     """Who makes a claim. `path`: of the template in the JobSet that it is made from; empty: it is the user's own.
 
-    `recreate`: a command that makes the set again with one text replaced. `kept`: the claim outlives the set.
+    `recreate`: a command that makes the set again with one text replaced. `kept`: the claim outlives the set. `maker`:
+    of a claim with a template.
     """
 
     name: str
@@ -53,12 +54,18 @@ class _Source:
     path: str
     recreate: str
     kept: bool
+    maker: str = "the manager"
+
+    @property
+    def place(self) -> str:
+        """Where its spec is written."""
+        return f"{self.path}.spec" if self.path.startswith("spec.") else self.path
 
     @property
     def created(self) -> str:
         """What to do about a claim that there is not."""
         if self.path:
-            return "look again in a moment: the manager creates it"
+            return f"look again in a moment: {self.maker} creates it"
         return f"create PersistentVolumeClaim {self.name}: kubectl get pvc {self.where} lists those there are"
 
     def with_class(self, old: str | None, meant: str) -> str:
@@ -69,11 +76,14 @@ class _Source:
             return self.recreate.format(old=f"storageClassName: {old}$", new=f"storageClassName: {meant}")
         change = f"storageClassName: {meant}" if meant else "another storageClassName"
         drop = f" (delete the claim between both, which stays: kubectl delete pvc {self.name} {self.where})"
-        return f"write {change} at {self.path}.spec in a new JobSet{drop if self.kept else ''}"
+        return f"write {change} at {self.place} in a new JobSet{drop if self.kept else ''}"
 
 
-def _source(js: JobSet, name: str, namespace: str) -> _Source:
-    path, kept = "", False
+def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
+    namespace, path, kept = pod.metadata.namespace, "", False
+    if name in pod.spec.ephemeral_claims(pod.name):
+        path = "volumes[].ephemeral.volumeClaimTemplate of the pod template"
+        return _Source(name, f"-n {namespace}", path, recreate(js), kept, "kube-controller-manager")
     for number, policy in enumerate(js.spec.volume_claim_policies or ()):
         for index, template in enumerate(policy.templates):
             if volume_claim_name((template.get("metadata") or {}).get("name", ""), js.metadata.name) == name:

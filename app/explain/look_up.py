@@ -118,7 +118,7 @@ async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> Mapping[str, Se
 
 async def claims(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenClaim | None]:
     """Of the first claims of these pods: None where there is no such claim."""
-    names = list(dict.fromkeys(name for pod in pods for name in pod.spec.claims))[:LOOKED_AT]
+    names = list(dict.fromkeys(name for pod in pods for name in pod.spec.claims_of(pod.name)))[:LOOKED_AT]
     try:
         return {name: await read.one(PERSISTENT_VOLUME_CLAIMS, SeenClaim, name) for name in names}
     except Forbidden:

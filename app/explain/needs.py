@@ -106,10 +106,16 @@ class _ClaimSource(Base, frozen=True, kw_only=True):
     claim_name: str = ""
 
 
-class _Volume(Base, frozen=True, kw_only=True):
-    """core/v1 Volume: of a claim, or of none."""
+class _Ephemeral(Base, frozen=True, kw_only=True):
+    """core/v1 EphemeralVolumeSource, of which only its presence counts."""
 
+
+class _Volume(Base, frozen=True, kw_only=True):
+    """core/v1 Volume: of a claim, of one that is made for the pod, or of none."""
+
+    name: str = ""
     persistent_volume_claim: _ClaimSource = _ClaimSource()
+    ephemeral: _Ephemeral | None = None
 
 
 class SeenSpec(PodSpec, frozen=True, kw_only=True):
@@ -137,10 +143,14 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
         )
         return {name: by for name, by, needs in needed if needs}
 
-    @property
-    def claims(self) -> tuple[str, ...]:
-        """Names of the PersistentVolumeClaims that it mounts."""
-        return tuple(name for of in self.volumes if (name := of.persistent_volume_claim.claim_name))
+    def claims_of(self, pod: str) -> tuple[str, ...]:
+        """Names of the PersistentVolumeClaims that a pod of this name mounts."""
+        named = [name for of in self.volumes if (name := of.persistent_volume_claim.claim_name)]
+        return (*named, *self.ephemeral_claims(pod))
+
+    def ephemeral_claims(self, pod: str) -> tuple[str, ...]:
+        """Those that Kubernetes makes for the pod from its volumes."""
+        return tuple(f"{pod}-{of.name}" for of in self.volumes if of.ephemeral is not None)
 
     @property
     def sidecars(self) -> frozenset[str]:

@@ -57,6 +57,23 @@ def test_a_claim_that_the_set_makes_changes_with_the_set(name: str, keep: str, f
     assert ("kubectl delete pvc" in finding["wayOut"]) is (keep == "Retain"), "the manager makes it again as it was"
 
 
+def test_a_claim_of_an_ephemeral_volume_changes_with_the_set():
+    js = made(stored(jobset(rjob(), namespace="team-a")))
+    job = made(job_of(js, 0), active=1, ready=0)
+    volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "standards"}}}}]
+    pod = made(pod_of(job, unscheduled=UNBOUND, volumes=volumes))
+    name = f"{pod['metadata']['name']}-scratch"
+    pending = msgspec.convert({"spec": {"storageClassName": "standards"}, "status": {"phase": "Pending"}}, SeenClaim)
+    known = SeenStorageClasses(
+        (msgspec.convert({"metadata": {"name": "standard"}, "provisioner": "x"}, SeenStorageClass),)
+    )
+    given: JSON = {"claims": {name: pending}, "storage_classes": known}
+    _, body = explanation_of(facts(js, [job], [pod], lease=lease(), **given))
+    found = next(one for one in walk(body) if one["cause"] == "claim-pending")
+    assert f"claim {name} is Pending: there is no StorageClass standards" in found["what"]
+    assert found["wayOut"].startswith(SED.format("standards", "standard"))
+
+
 def test_a_claim_of_the_user_is_made_again_by_the_user():
     finding = waiting({"storageClassName": "standards"}, "standard", own=False)
     assert finding["wayOut"].startswith("kubectl delete pvc ws-train -n team-a and create it with another class")

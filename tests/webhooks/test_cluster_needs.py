@@ -101,6 +101,8 @@ async def test_a_priority_class_of_a_policy_is_told_to_be_one():
 
 OF_POD = f"{POD}.spec"
 CLAIM_TEMPLATE = "spec.volumeClaimPolicies[0].templates[0].spec"
+OF_CLAIM = "ephemeral.volumeClaimTemplate.spec.storageClassName"
+EPHEMERAL = {"volumes": [{"name": "e", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "fast"}}}}]}
 VOLUME = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}
 
 
@@ -126,6 +128,11 @@ VOLUME = {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data
             jobset(rjob(pod=VOLUME)),
             "/api/v1/namespaces/default/persistentvolumeclaims/data",
             f"{OF_POD}.volumes[0].persistentVolumeClaim.claimName: no PersistentVolumeClaim data: pods wait for it",
+        ),
+        (
+            jobset(rjob(pod=EPHEMERAL)),
+            "/apis/storage.k8s.io/v1/storageclasses/fast",
+            f"{OF_POD}.volumes[0].{OF_CLAIM}: no StorageClass fast: the claim waits for a volume of it",
         ),
         (
             jobset(rjob(pod=MOUNT), **claims(storageClassName="fast")),

@@ -228,6 +228,8 @@ def _of_pod(pod: JSON) -> Iterator[tuple[Rule, Any, Place]]:
             dig(volume, "persistentVolumeClaim", "claimName"),
             ("volumes", i, "persistentVolumeClaim", "claimName"),
         )
+        place = ("ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
+        yield STORAGE_CLASS, dig(volume, *place), ("volumes", i, *place)
 
 
 def _level(js: Subject, entry: Entry) -> Path:

@@ -112,7 +112,8 @@ def test_without_force_a_warning_says_what_the_restart_waits_for(sets, silent):
     assert "--grace-period=0" in note
     assert sets.status()["restarts"] == 1
     explained = sets.explain()
-    assert re.search(rf"pod \S+ is being deleted on node {node}, which has the taint {UNREACHABLE} \(since ", explained)
+    pods = r"pod \S+ (is|and 1 more are)"
+    assert re.search(rf"{pods} being deleted on node {node}, which has the taint {UNREACHABLE} \(since ", explained)
     assert f"kubectl taint nodes {node} {OUT_OF_SERVICE}=nodeshutdown:NoExecute; or kubectl delete pod -n" in explained
 
 

@@ -164,7 +164,7 @@ ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check,
 .PHONY: install
 install: $(READY) ## Install into the cluster of KUBECONFIG (IMAGE=name:tag is the image that its nodes pull)
 	@hack/reachable.sh install $(KUBECTL) $(KUBECONFIG_FLAG)
-	@IMAGE=$(IMAGE) hack/install.sh $(KUBECTL) $(KUBECONFIG_FLAG)
+	@IMAGE='$(IMAGE)' hack/install.sh $(KUBECTL) $(KUBECONFIG_FLAG)
 
 .PHONY: uninstall
 uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobSet; if there are any, lists them and asks (YES=1 does not ask)

@@ -45,6 +45,7 @@ async def test_names_in_pods_and_claims_are_reported_until_they_exist(server, ma
     spec = pod(
         serviceAccountName=ns,
         runtimeClassName=ns,
+        nodeName=ns,
         containers=[{"name": "main", "image": "busybox", "volumeMounts": mounts}],
         volumes=[{"name": "own", "persistentVolumeClaim": {"claimName": ns}}],
     )
@@ -52,6 +53,7 @@ async def test_names_in_pods_and_claims_are_reported_until_they_exist(server, ma
     assert {str(found.path): found.detail for found in await ask_about(manager, js)} == {
         f"{POD}.serviceAccountName": f"no ServiceAccount {ns}: no pod is created",
         f"{POD}.runtimeClassName": f"no RuntimeClass {ns}: no pod is created",
+        f"{POD}.nodeName": f"no node is called {ns}: pods wait for it and are deleted",
         f"{POD}.volumes[0].persistentVolumeClaim.claimName": f"no PersistentVolumeClaim {ns}: pods wait for it",
         "spec.volumeClaimPolicies[0].templates[0].spec.storageClassName": (
             f"no StorageClass {ns}: the claim waits for a volume of it"
@@ -62,10 +64,12 @@ async def test_names_in_pods_and_claims_are_reported_until_they_exist(server, ma
         await client.create(SERVICE_ACCOUNTS, meta, namespace=ns)
         await client.create(PERSISTENT_VOLUME_CLAIMS, {**meta, "spec": DATA}, namespace=ns)
         await client.create(RUNTIME_CLASSES, {**meta, "handler": "runc"})
+        await client.create(NODES, meta)
         await client.create(STORAGE_CLASSES, {**meta, "provisioner": "example.com/disks"})
         try:
             assert await ask_about(manager, js) == []
         finally:
+            await client.delete(NODES, ns)
             await client.delete(RUNTIME_CLASSES, ns)
             await client.delete(STORAGE_CLASSES, ns)
 

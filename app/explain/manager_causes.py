@@ -27,7 +27,7 @@ _ITS_LOG = "the message says what to do, or the log of that manager; jobset clus
 NOTED = 60.0
 """Seconds for which a note counts: a manager that runs writes it each half minute."""
 _NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
-_NO_RIGHT = "403 Forbidden"
+_NO_RIGHT = re.compile("403 Forbidden|the manager may not")
 RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
 
 
@@ -46,7 +46,7 @@ def unready_leader(case: Case, left: frozenset[str]) -> list[Found]:
         return []
     name, why, ago = noted
     what = f"manager {name} holds the lease and is not ready: {why} (said {age(ago)} ago)"
-    fix = RIGHTS if _NO_RIGHT in why else _ITS_LOG
+    fix = RIGHTS if _NO_RIGHT.search(why) else _ITS_LOG
     return [Found(Finding(level=Level.FAULT, cause="leader-not-ready", what=what, fix=fix))]
 
 
@@ -60,7 +60,7 @@ def unmanaged(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetim
     if noted := _noted(lease, now):
         name, why, ago = noted
         what = f"manager {name} runs and is not ready: {why} (said {age(ago)} ago); until then Jobs are {_NOT_DONE}"
-        fix = RIGHTS if _NO_RIGHT in why else _asked(name) if name in {of.name for of in managers} else _ITS_LOG
+        fix = RIGHTS if _NO_RIGHT.search(why) else _asked(name) if name in {of.name for of in managers} else _ITS_LOG
         return Finding(level=Level.FAULT, cause=_NOT_READY, what=what, fix=fix, since=since)
     what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
     none = "none runs, or one that runs may not take it"

@@ -42,7 +42,7 @@ class _Lease(msgspec.Struct, frozen=True):
 
 
 async def note_unready(client: Client, health: Health, lease: LeaseConfig) -> None:
-    """Keep a note at the lease until this manager is ready: who takes the lease then removes it.
+    """Keep a note at the lease until this manager is ready; then it, or who takes the lease, removes it.
 
     A note that fails is left out.
     """
@@ -52,6 +52,8 @@ async def note_unready(client: Client, health: Health, lease: LeaseConfig) -> No
         with contextlib.suppress(KubeError, TimeoutError):
             await note.write(shortened("; ".join(dict.fromkeys(faults.values())), MOST))
         await asyncio.sleep(LOOK_EVERY)
+    with contextlib.suppress(KubeError, TimeoutError):
+        await note.remove()
 
 
 class _Note:
@@ -71,6 +73,11 @@ class _Note:
         await self._annotate(f"{clock.rfc3339(moment)} {socket.gethostname()}: {why}")
         self._said, self._again_at = why, now + NOTE_EVERY
 
+    async def remove(self) -> None:
+        """Take back what was said."""
+        if self._said:
+            await self._annotate(None)
+
     async def _another_leads(self, moment: datetime) -> bool:
         try:
             found = await self._client.get(LEASES, self._lease.name, type=_Lease, namespace=self._lease.namespace)
@@ -81,7 +88,7 @@ class _Note:
             return False
         return seconds_between(renewed, clock.rfc3339(moment)) < HELD_FOR * self._lease.lease_duration
 
-    async def _annotate(self, text: str) -> None:
+    async def _annotate(self, text: str | None) -> None:
         name, namespace = self._lease.name, self._lease.namespace
         metadata = {"annotations": {NOT_READY: text}}
         try:

@@ -91,7 +91,8 @@ CACHES = "pods not listed yet: list /api/v1/pods: 403 Forbidden: pods is forbidd
     ("why", "managers", "fix"),
     [
         (CACHES, (), "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"),
-        ("the manager may not create jobs.batch: apply its ClusterRoles again", (), "the message says what to do"),
+        ("the manager may not create jobs.batch: apply its ClusterRoles again", (), "-k manifests/rbac gives it its"),
+        ("the webhook server has not been started yet", (), "the message says what to do"),
         ("certificates are not ready", (manager(),), f"pods/{POD}:8081/proxy/readyz"),
     ],
 )

@@ -24,6 +24,20 @@ def back_off(case: Case, left: frozenset[str]) -> list[Found]:
     )
 
 
+def failures(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs that run again after pods of them have failed: the next failures may end them."""
+    jobs = [job for job in case.facts.jobs or () if job.status.failed and not (job.finished or lacking(job))]
+    jobs = [job for job in jobs if job.metadata.name not in left and job.spec.backoff_limit_per_index is None]
+    if not jobs:
+        return []
+    first, meta = max(jobs, key=lambda job: (job.status.failed, job.metadata.name)), case.facts.jobset.metadata
+    name, limit = first.metadata.name, first.spec.backoff_limit
+    more = f"; {counted(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
+    what = f"Job {name}: {counted(first.status.failed, 'failure')} so far, backoffLimit allows {limit}{more}"
+    fix = f"jobset logs {meta.name} -n {meta.namespace} --job {name} shows what its pods wrote"
+    return [Found(Finding(level=Level.NOTE, cause="failures", what=what, fix=fix))]
+
+
 def _last_failed(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, SeenPod]]:
     """Jobs that lack pods, with the pod that failed last; none whose next pod was refused after that."""
     for child in case.survey.unready if case.survey else ():

@@ -53,6 +53,7 @@ CAUSES: tuple[Cause, ...] = (
     ends.ended_from_outside,
     ends.node_fails,
     back_off.back_off,
+    back_off.failures,
     pod_causes.leader_waits,
     pod_causes.leader_without_domain,
     group_causes.waits,

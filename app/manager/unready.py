@@ -94,6 +94,8 @@ class _Note:
         try:
             await self._client.patch(LEASES, name, {"metadata": metadata}, type=_Lease, namespace=namespace)
         except NotFound:
+            if text is None:
+                return
             body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": name, **metadata}}
             with contextlib.suppress(AlreadyExists):
                 await self._client.create(LEASES, body, type=_Lease, namespace=namespace)

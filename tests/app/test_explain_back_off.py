@@ -47,6 +47,14 @@ def test_failures_are_told_while_the_next_pod_starts():
     assert "jobset logs train -n team-a --job train-workers-0 shows what the failed pod wrote" in text
 
 
+def test_failures_are_told_while_the_next_pod_runs():
+    js, job = crashing(active=1, ready=1, failed=2)
+    text, body = explanation_of(facts(js, [job], lease=lease()))
+    assert (body["state"], causes(body)) == ("runs", ["failures"])
+    assert "Job train-workers-0: 2 failures so far, backoffLimit allows 6\n" in text
+    assert "jobset logs train -n team-a --job train-workers-0 shows what its pods wrote" in text
+
+
 def test_a_job_whose_pods_do_not_end_is_no_riddle():
     js, job = crashing(failed=0, terminating=2)
     text, body = explanation_of(facts(js, [job], [], lease=lease()))

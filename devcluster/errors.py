@@ -33,7 +33,7 @@ def not_up(name: str, others: Sequence[str]) -> DevclusterError:
 def processes_gone(name: str) -> str:
     """What is said of a cluster whose supervisor is gone, too."""
     return (
-        "its processes have ended, and nobody asked for that (has the machine been restarted?):"
+        "its processes have ended without a command to end them (has the machine been restarted?):"
         f" `jobset cluster down --name {name}` removes what is left."
     )
 

@@ -66,7 +66,7 @@ async def _run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _switched(options: Options) -> tuple[list[Configuration], str, list[str]]:
-    """The configurations, what to do about what is missing there, and whom nobody answers.
+    """The configurations, the remedy for what is missing there, and Services without a ready endpoint.
 
     The latter only for `status`: who switches them on may just have started the manager.
     """

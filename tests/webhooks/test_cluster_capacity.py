@@ -31,7 +31,7 @@ def gpus(name: str, replicas: int, amount: int = 8, **more: Any) -> JSON:
 
 
 async def told(js: JSON, *values: str) -> list[str]:
-    """What the author is told of it in a cluster with these racks."""
+    """The warnings about it, as texts, in a cluster with these racks."""
     return await said(Cluster(racks(*values)), js, own_rights=True)
 
 

@@ -197,10 +197,13 @@ def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
 def _node_selector(pod: JSON) -> str:
     """The pod's node selector as a label selector; empty without one, or if it is none that a node could meet."""
     wanted = pod.get("nodeSelector") or {}
-    if any(not isinstance(value, str) or qualified_name(key) or label_value(value) for key, value in wanted.items()):
-        return ""
     selector = ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
-    return selector if len(selector) <= LONGEST_SELECTOR else ""
+    # The length comes first: it bounds what is looked at label by label.
+    if len(selector) > LONGEST_SELECTOR or any(
+        not isinstance(value, str) or qualified_name(key) or label_value(value) for key, value in wanted.items()
+    ):
+        return ""
+    return selector
 
 
 def _of_references(looks_up: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:

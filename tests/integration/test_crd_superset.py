@@ -23,7 +23,7 @@ from devcluster.cluster import running
 from devcluster.rest import Connection
 from devcluster.spec import ClusterSpec
 from manifests import crd
-from tests.support.cluster import MERGE, request, wait_for
+from tests.support.cluster import MERGE, replace_object, request, wait_for
 from tests.support.corpus import Case, cases
 from tests.support.crd_before import DIGEST, crd_before, digest, without_new_fields
 from tests.support.jobs import JOBSETS
@@ -80,10 +80,7 @@ def store(api: Connection, case: Case, name: str) -> JSON:
 
 def upgrade(api: Connection) -> None:
     path = f"{DEFINITIONS}/jobsets.jobset.x-k8s.io"
-    version = api.request("GET", path)[1]["metadata"]["resourceVersion"]
-    body = crd()
-    body["metadata"] = {**body["metadata"], "resourceVersion": version}
-    status, answer = api.request("PUT", path, body)
+    status, answer = replace_object(api.request, path, lambda _: crd())
     assert status == 200, answer
     probe = jobset(NEW_FIELD)
 

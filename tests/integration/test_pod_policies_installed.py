@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from functools import partial
 
 import pytest
 
@@ -11,7 +12,7 @@ from devcluster.assets import Sources
 from devcluster.cluster import running
 from devcluster.spec import ClusterSpec
 from manifests import files, install_objects
-from tests.support.cluster import kubectl, request
+from tests.support.cluster import kubectl, replace_object, request
 
 WITH_WEBHOOKS = files.ROOT
 IN_API_SERVER = files.ROOT / "in-api-server"
@@ -52,14 +53,18 @@ def policies(server):
     return found
 
 
+def trust(bundle, configuration):
+    for hook in configuration["webhooks"]:
+        hook["clientConfig"]["caBundle"] = bundle
+
+
 def tell_authority(server):
     """Write the CA bundle into every webhook as the manager does: by replacing the object."""
     bundle = base64.b64encode((server.plan.layout.pki / "ca.crt").read_bytes()).decode()
     for kind in CONFIGURATIONS:
         for item in items(server, kind):
-            for hook in item["webhooks"]:
-                hook["clientConfig"]["caBundle"] = bundle
-            status, answer = request(server, "PUT", f"{ADMISSION}/{kind}/{item['metadata']['name']}", item)
+            path = f"{ADMISSION}/{kind}/{item['metadata']['name']}"
+            status, answer = replace_object(partial(request, server), path, partial(trust, bundle))
             assert status == 200, answer
     return bundle
 

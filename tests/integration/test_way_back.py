@@ -9,6 +9,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from devcluster.assets import Sources
 from devcluster.cluster import Cluster, running
 from devcluster.spec import ClusterSpec
 from manifests import crd
-from tests.support.cluster import MERGE, listed, request, wait_for
+from tests.support.cluster import MERGE, listed, replace_object, request, wait_for
 from tests.support.corpus import cases
 from tests.support.go_crd import ACTIONS, go_crd
 from tests.support.jobs import JOBSETS
@@ -126,9 +127,8 @@ def install(cluster: Cluster, definition: JSON, *, known: bool) -> dict[str, JSO
     While the API server changes over it refuses requests now and then.
     """
     path = f"{DEFINITIONS}/jobsets.jobset.x-k8s.io"
-    version = answered(200, cluster, "GET", path)["metadata"]["resourceVersion"]
-    body = {**definition, "metadata": {**definition["metadata"], "resourceVersion": version}}
-    answered(200, cluster, "PUT", path, body)
+    status, answer = replace_object(partial(request, cluster), path, lambda _: definition)
+    assert status == 200, answer
     probe = {**stored(jobset(**OURS["stages"])), "metadata": {"name": "probe"}}
 
     def in_force() -> dict[str, JSON] | None:

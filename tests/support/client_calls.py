@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tests.support import cluster
-from tests.support.cluster import request
+from tests.support.cluster import replace_object, request
 from tests.support.jobs import JOBSETS
 
 PREFIX = "jobset.sigs.k8s.io/"
@@ -22,12 +23,7 @@ def post(sets, body: dict[str, Any]) -> tuple[int, Any]:
 
 def update(sets, change, name: str = "js") -> tuple[int, Any]:
     """Read, change and write the whole object, as clients in Go do; again where somebody was faster."""
-    while True:
-        body = sets.get(name)
-        change(body)
-        code, answer = request(sets.cluster, "PUT", path(sets, name), body)
-        if code != 409:
-            return code, answer
+    return replace_object(partial(request, sets.cluster), path(sets, name), change)
 
 
 def history(sets, since: str) -> list[dict[str, Any]]:

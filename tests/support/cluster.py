@@ -116,6 +116,26 @@ def _connections(layout: Layout, port: int) -> urllib3.HTTPSConnectionPool:
     )
 
 
+def replace_object(
+    send: Callable[..., tuple[int, Any]], path: str, change: Callable[[dict[str, Any]], dict[str, Any] | None]
+) -> tuple[int, Any]:
+    """Read, change and write a whole object, again where another writer was faster: the last answer.
+
+    `send` makes a request: `functools.partial(request, cluster)`. `change` changes the object or returns another one,
+    which gets the resourceVersion of the object that was read. Controllers of the API server and the manager write to
+    CRDs and webhook configurations at any time, so a test replaces these by this function only.
+    """
+    while True:
+        code, body = send("GET", path)
+        assert code == 200, body
+        version = body["metadata"]["resourceVersion"]
+        changed = change(body) or body
+        changed = {**changed, "metadata": {**changed["metadata"], "resourceVersion": version}}
+        code, answer = send("PUT", path, changed)
+        if code != 409:
+            return code, answer
+
+
 def apply(cluster: Cluster, collection: str, body: dict[str, Any]) -> None:
     """Create or change an object by server-side apply, as controllers do."""
     path = f"{collection}/{body['metadata']['name']}?fieldManager=test&force=true&fieldValidation=Strict"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,7 +14,7 @@ import pytest
 from devcluster.cluster import Cluster
 from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 from tests.support.admission_calls import manifest, path
-from tests.support.cluster import request, wait_for
+from tests.support.cluster import replace_object, request, wait_for
 from tests.support.jobsets import JSON
 
 ROOT = Path(__file__).parents[3]
@@ -39,11 +40,14 @@ def code_of_a_faulty_set(server: Cluster, ns: str) -> int:
 
 def lose_webhooks(server: Cluster) -> None:
     """The API server calls an address at which nobody listens."""
-    for place, found in zip(PLACES, configurations(server), strict=True):
-        for hook in found["webhooks"]:
+
+    def point_at_nobody(configuration):
+        for hook in configuration["webhooks"]:
             hook["clientConfig"]["url"] = f"https://127.0.0.1:1{urlsplit(hook['clientConfig']['url']).path}"
             hook["clientConfig"].pop("service", None)
-        status, answer = request(server, "PUT", place, found)
+
+    for place in PLACES:
+        status, answer = replace_object(partial(request, server), place, point_at_nobody)
         assert status == 200, answer
 
 
@@ -53,13 +57,7 @@ def as_before(server):
     before = configurations(server)
     yield before
     for place, body in zip(PLACES, before, strict=True):
-        found = request(server, "GET", place)[1]
-        status, answer = request(
-            server,
-            "PUT",
-            place,
-            {**body, "metadata": {**body["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}},
-        )
+        status, answer = replace_object(partial(request, server), place, lambda _, body=body: body)
         assert status == 200, answer
     wait_for(lambda: code_of_a_faulty_set(server, "default") == 422, what="the webhooks")
 
@@ -87,8 +85,7 @@ def test_they_are_off_and_on_again(server, ns, as_before):
 
 
 def test_what_is_not_there_cannot_be_put_back(server, as_before):
-    place, found = PLACES[1], as_before[1]
-    status, answer = request(server, "PUT", place, {**found, "webhooks": []})
+    status, answer = replace_object(partial(request, server), PLACES[1], lambda found: {**found, "webhooks": []})
     assert status == 200, answer
     on = webhooks(server, "on")
     assert on.returncode == 1

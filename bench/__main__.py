@@ -72,8 +72,7 @@ def _measure(options: argparse.Namespace) -> JSON:
     results |= once.measure(bench)
     results = _keep(results, bench, options.out)
     if runs.counts(results) and not show.errors(results):
-        runs.add(runs.FILE, runs.line(results, time.strftime("%Y-%m-%d")))
-        say(f"a line is added to {runs.FILE.name}: commit it, and draw it with python -m bench.runs")
+        say(f"to keep this run for comparison: python -m bench.runs {options.out / RESULTS}")
     return results
 
 

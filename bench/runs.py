@@ -1,12 +1,16 @@
 """One line for each run of the benchmark, `bench/runs.jsonl`, so that versions can be compared.
 
-`python -m bench.runs` draws the lines for docs/performance.md. Must not measure. Times depend on the machine; ratios,
-which are taken within a round, hardly do.
+`python -m bench.runs RESULTS` adds a run, and draws all lines for docs/performance.md: both belong into one commit. A
+benchmark alone changes no file of the tree. Must not measure. Times depend on the machine; ratios, which are taken
+within a round, hardly do.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -73,6 +77,20 @@ def ratios(runs: Iterable[JSON]) -> dict[str, list[tuple[str, float]]]:
     return found
 
 
-if __name__ == "__main__":
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.runs", description=__doc__)
+    parser.add_argument("results", nargs="?", type=Path, help="results.json of a run: add its line first")
+    wanted = parser.parse_args().results
+    if wanted is not None:
+        results = json.loads(wanted.read_text(encoding="utf-8"))
+        if not counts(results):
+            parser.error(f"{wanted} is of another scale than 1 or of other managers: it cannot be compared")
+        day = time.strftime("%Y-%m-%d", time.localtime(wanted.stat().st_mtime))
+        add(FILE, line(results, day))
     for drawn in plots.draw_ratios(ratios(read(FILE)), PICTURES):
         say(f"drawn: {drawn}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+
 import pytest
 
 from bench import plots, runs
@@ -49,3 +52,19 @@ def test_the_picture_in_the_docs_is_that_of_all_runs(tmp_path):
     stored = (runs.PICTURES / drawn.name).read_text()
     for text in {*kept, *(run for points in kept.values() for run, _ in points)}:
         assert f">{text}<" in stored, "python -m bench.runs draws it again"
+
+
+def test_a_run_is_kept_when_asked_for_and_only_then(tmp_path, monkeypatch, capsys):
+    stored = runs.FILE.read_bytes()
+    monkeypatch.setattr(runs, "FILE", tmp_path / "runs.jsonl")
+    monkeypatch.setattr(runs, "PICTURES", tmp_path)
+    runs.FILE.write_bytes(stored)
+    results_file = tmp_path / "results.json"
+    results_file.write_text(json.dumps(found()))
+    monkeypatch.setattr(sys, "argv", ["runs", str(results_file)])
+    assert runs.main() == 0
+    assert len(runs.FILE.read_bytes().splitlines()) == len(stored.splitlines()) + 1
+    results_file.write_text(json.dumps({**found(), "scale": 0.1}))
+    with pytest.raises(SystemExit):
+        runs.main()
+    assert "cannot be compared" in capsys.readouterr().err

@@ -28,8 +28,8 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): requirements.lock pyproject.toml clients/python/pyproject.toml hack/bootstrap.sh
-	@hack/bootstrap.sh $(VENV)
+$(READY): requirements.lock pyproject.toml clients/python/pyproject.toml dev/hack/bootstrap.sh
+	@dev/hack/bootstrap.sh $(VENV)
 	@touch $@
 
 .PHONY: env
@@ -54,7 +54,7 @@ rights: $(READY) ## Compare what the manager asked for in the last run of all te
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the tests that need no control plane (2 minutes on 2 cores)
-	@$(PYTEST) --numprocesses=$$(($(PROCESSORS) + 1)) -m "not slow and not integration and not e2e" --ignore=tests/devcluster $(TEST_FLAGS)
+	@$(PYTEST) --numprocesses=$$(($(PROCESSORS) + 1)) -m "not slow and not integration and not e2e" --ignore=tests/dev/cluster $(TEST_FLAGS)
 
 .PHONY: coverage
 coverage: $(READY) ## Run the same with branch coverage, line by line in build/coverage/index.html (4 minutes on 2 cores)
@@ -82,43 +82,43 @@ test-frameworks: $(READY) ## Run the programs of examples/frameworks as local pr
 
 .PHONY: bench
 bench: binaries ## Measure this manager against a bare client in all scenarios (about half an hour; ARGS="--scenarios P1,P2 --rounds 1")
-	@$(BIN)/python -m bench $(ARGS)
+	@$(BIN)/python -m dev.bench $(ARGS)
 
 .PHONY: bench-admission
 bench-admission: $(READY) ## Measure admission: latency at 500 reviews a second, processor time (ARGS="-o json", "--dry-run")
-	@$(BIN)/python -m bench.admission $(ARGS)
+	@$(BIN)/python -m dev.bench.admission $(ARGS)
 
 .PHONY: bench-plan
 bench-plan: $(READY) ## Time one plan of the reconcile loop for up to 100,000 Jobs (ARGS="-o json")
-	@$(BIN)/python -m bench.plan $(ARGS)
+	@$(BIN)/python -m dev.bench.plan $(ARGS)
 
 .PHONY: bench-many
 bench-many: $(READY) ## Measure what one more JobSet costs, for up to 20,000 of them (ARGS="--sets 0,2000")
-	@$(BIN)/python -m bench.simulated.many $(ARGS)
+	@$(BIN)/python -m dev.bench.simulated.many $(ARGS)
 
 .PHONY: bench-many-real
 bench-many-real: binaries ## The same for 1,000 of them on a real control plane, in ten minutes (ARGS="--sets 100")
-	@$(BIN)/python -m bench.many $(ARGS)
+	@$(BIN)/python -m dev.bench.many $(ARGS)
 
 .PHONY: bench-in-place
 bench-in-place: $(READY) ## Restart a JobSet in place under the simulated API server, up to 20,000 pods (ARGS="--pods 1000,5000")
-	@$(BIN)/python -m bench.simulated.in_place $(ARGS)
+	@$(BIN)/python -m dev.bench.simulated.in_place $(ARGS)
 
 .PHONY: bench-placement
 bench-placement: binaries ## Place and restart 40 Jobs on 60 racks, beside plain pods (ARGS="-o json")
-	@$(BIN)/python -m bench.placement $(ARGS)
+	@$(BIN)/python -m dev.bench.placement $(ARGS)
 
 .PHONY: dashboard-picture
 dashboard-picture: binaries ## Draw the dashboard with the metrics of a run of two minutes (ARGS="--seconds 60")
-	@$(BIN)/python -m bench.dashboard $(ARGS)
+	@$(BIN)/python -m dev.bench.dashboard $(ARGS)
 
 .PHONY: chaos
 chaos: binaries ## Run three replicas under load and every fault for 20 minutes, and judge (ARGS="--seed 7 --minutes 3 -o json")
-	@$(BIN)/python -m chaos $(ARGS)
+	@$(BIN)/python -m dev.chaos $(ARGS)
 
 .PHONY: soak
 soak: binaries ## The same with faults that no process dies of, and compare memory (ARGS="--seed 7")
-	@$(BIN)/python -m chaos --soak $(ARGS)
+	@$(BIN)/python -m dev.chaos --soak $(ARGS)
 
 .PHONY: lint
 lint: $(READY) ## Check style, spelling and import rules
@@ -139,22 +139,22 @@ fmt: $(READY) ## Format the code and apply the fixes that ruff can make
 .PHONY: manifests
 manifests: $(READY) ## Generate CRD, RBAC, webhook configurations, install.yaml, the Helm chart and the Python client's models
 	$(BIN)/python -m manifests
-	$(BIN)/python -m hack.client_models
+	$(BIN)/python -m dev.hack.client_models
 
 .PHONY: check-manifests
 check-manifests: $(READY) ## Fail if the committed manifests or models differ from the generated ones
 	$(BIN)/python -m manifests --check
-	$(BIN)/python -m hack.client_models --check
+	$(BIN)/python -m dev.hack.client_models --check
 
 .PHONY: docs
 docs: $(READY) ## Generate the pages of errors, of the configuration, and of licences
 	$(BIN)/python -m app.reference
-	$(BIN)/python -m hack.licences
+	$(BIN)/python -m dev.hack.licences
 
 .PHONY: check-docs
 check-docs: $(READY) ## Fail if a generated page differs from what would be generated
 	$(BIN)/python -m app.reference --check
-	$(BIN)/python -m hack.licences --check
+	$(BIN)/python -m dev.hack.licences --check
 
 .PHONY: ci
 ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check, and all tests but the slow ones
@@ -163,18 +163,18 @@ ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check,
 
 .PHONY: install
 install: $(READY) ## Install into the cluster of KUBECONFIG (IMAGE=name:tag is the image that its nodes pull)
-	@hack/reachable.sh install $(KUBECTL) $(KUBECONFIG_FLAG)
-	@IMAGE='$(IMAGE)' hack/install.sh $(KUBECTL) $(KUBECONFIG_FLAG)
+	@dev/hack/reachable.sh install $(KUBECTL) $(KUBECONFIG_FLAG)
+	@IMAGE='$(IMAGE)' dev/hack/install.sh $(KUBECTL) $(KUBECONFIG_FLAG)
 
 .PHONY: uninstall
 uninstall: $(READY) ## Remove it from the cluster of KUBECONFIG, with every JobSet; if there are any, lists them and asks (YES=1 does not ask)
-	@hack/reachable.sh uninstall $(KUBECTL) $(KUBECONFIG_FLAG)
-	@YES=$(YES) hack/uninstall.sh $(KUBECTL) $(KUBECONFIG_FLAG)
+	@dev/hack/reachable.sh uninstall $(KUBECTL) $(KUBECONFIG_FLAG)
+	@YES=$(YES) dev/hack/uninstall.sh $(KUBECTL) $(KUBECONFIG_FLAG)
 
 .PHONY: run
 run: $(READY) ## Run the manager on this machine against the cluster of KUBECONFIG
-	@hack/reachable.sh run $(KUBECTL) $(KUBECONFIG_FLAG)
-	@$(BIN)/python -m hack.beside $(KUBECTL) $(KUBECONFIG_FLAG)
+	@dev/hack/reachable.sh run $(KUBECTL) $(KUBECONFIG_FLAG)
+	@$(BIN)/python -m dev.hack.beside $(KUBECTL) $(KUBECONFIG_FLAG)
 	$(BIN)/jobset manager $(ARGS)
 
 .PHONY: image
@@ -211,7 +211,7 @@ wheel: $(READY) ## Build the wheel of the command line and the manager into dist
 
 .PHONY: docs-site
 docs-site: $(READY) ## Make the documentation into a site with search, in build/site
-	@$(BIN)/python -m hack.docs_site
+	@$(BIN)/python -m dev.hack.docs_site
 
 .PHONY: clean
 clean: ## Remove the environment and everything generated in the tree

@@ -107,7 +107,7 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
 def _local() -> tuple[Callable[[Commands], None], ...]:
     """The commands that run a control plane on this machine: a manager would keep their memory for nothing."""
     from app.stories import add_demo  # noqa: PLC0415 (as above)
-    from devcluster.cli import add_cluster  # noqa: PLC0415 (as above)
+    from dev.cluster.cli import add_cluster  # noqa: PLC0415 (as above)
 
     return add_cluster, add_demo
 

@@ -23,11 +23,11 @@ from api.jobset_policy.types import GATE as POLICIES_GATE
 from app import local
 from app.local import LocalError, kubectl
 from app.ui.cli import ADDRESS
-from devcluster.assets import Sources, locate
-from devcluster.cluster import Cluster, down, up
-from devcluster.cluster import running as cluster_running
-from devcluster.errors import DevclusterError
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster.assets import Sources, locate
+from dev.cluster.cluster import Cluster, down, up
+from dev.cluster.cluster import running as cluster_running
+from dev.cluster.errors import DevclusterError
+from dev.cluster.spec import ClusterSpec, FakeNodes
 
 STEP_SECONDS = 60
 EXIT_CODE = "kwok.jobset.dev/exit-code"

@@ -23,8 +23,8 @@ import yaml
 
 from app.settings import API_VERSION, KIND
 from controllers.resources import JOBSETS
-from devcluster.cluster import Cluster
-from devcluster.supervisor import tail
+from dev.cluster.cluster import Cluster
+from dev.cluster.supervisor import tail
 from kube.resources import CRDS
 from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects, policy_objects
 

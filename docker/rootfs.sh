@@ -49,8 +49,8 @@ image() {
     mkdir -p "$out"
     out=$(cd "$out" && pwd)
     cd "$here/.."
-    "$python" -m hack.sbom "$root" "$out"
-    "$python" -m hack.image_layout "$root" "$out/oci"
+    "$python" -m dev.hack.sbom "$root" "$out"
+    "$python" -m dev.hack.image_layout "$root" "$out/oci"
 }
 
 agent() {

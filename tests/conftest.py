@@ -18,15 +18,15 @@ import hypothesis
 import pytest
 
 from app import local
-from devcluster import cluster as clusters
-from devcluster.assets import Sources, locate
-from devcluster.certmanager import CERT_MANAGER
-from devcluster.cluster import Cluster, running
-from devcluster.errors import DevclusterError
-from devcluster.helm import HELM, VERSIONS
-from devcluster.kubeconform import KUBECONFORM
-from devcluster.programs import locate_program
-from devcluster.spec import ClusterSpec, FakeNodes, Layout
+from dev.cluster import cluster as clusters
+from dev.cluster.assets import Sources, locate
+from dev.cluster.certmanager import CERT_MANAGER
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.errors import DevclusterError
+from dev.cluster.helm import HELM, VERSIONS
+from dev.cluster.kubeconform import KUBECONFORM
+from dev.cluster.programs import locate_program
+from dev.cluster.spec import ClusterSpec, FakeNodes, Layout
 from tests.support import distribution, rights
 from tests.support.cluster import drop_namespace, lent, new_namespace
 from tests.support.helm import Helm

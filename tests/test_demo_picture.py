@@ -7,7 +7,7 @@ import re
 from xml.etree import ElementTree as ET
 
 from app.stories import STORIES
-from hack.demo_picture import CAST, COLUMNS, LAST, LONGEST_PAUSE, PICTURE, ROOT, ROWS, cast_of, lines, svg
+from dev.hack.demo_picture import CAST, COLUMNS, LAST, LONGEST_PAUSE, PICTURE, ROOT, ROWS, cast_of, lines, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 RECORD = cast_of([(0.5, "  0.5 s  up\n"), (60.5, "  60.5 s  <ready> & waiting\n"), (61.0, f"* {'x' * 500}\n")])

@@ -12,7 +12,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from hack import licences
+from dev.hack import licences
 
 pytestmark = pytest.mark.no_cover  # reads the sources, and runs none of them
 
@@ -29,12 +29,13 @@ EXTRA = {name for extra in PROJECT["project"]["optional-dependencies"].values() 
 DEVELOPMENT = names(PROJECT["dependency-groups"]["dev"])
 
 INSTALLED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-BY_PEOPLE_WHO_CHANGE_IT = ["bench", "chaos", "hack", "simcluster", "tests"]
+BY_PEOPLE_WHO_CHANGE_IT = ["dev/bench", "dev/chaos", "dev/hack", "dev/simulator", "tests"]
 ALONE = ["agent"]
 CLIENT = "clients/python"
 """Packages by what they may import: dependencies; these and what is for development; nothing."""
 
-OWN = {*INSTALLED, *BY_PEOPLE_WHO_CHANGE_IT, *ALONE}
+FOLDERS = [*INSTALLED, *BY_PEOPLE_WHO_CHANGE_IT, *ALONE]
+OWN = {folder.partition("/")[0] for folder in FOLDERS}
 OF_CLIENT = tomllib.loads((ROOT / CLIENT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 """The Python client is a distribution of its own, which tests import, too."""
 NOT_IMPORTED = {"httptools": "uvicorn's HTTP protocol, which httpserver extends, is made from it"}
@@ -68,7 +69,7 @@ def allowed(package: str) -> set[str]:
     return REQUIRED | EXTRA | (set() if package in INSTALLED else DEVELOPMENT)
 
 
-@pytest.mark.parametrize("package", sorted(OWN))
+@pytest.mark.parametrize("package", sorted(FOLDERS))
 def test_what_a_package_imports_is_declared(package: str):
     assert imported(package) - allowed(package) == set()
 
@@ -88,8 +89,12 @@ def test_the_python_client_has_the_version_of_the_manager():
 
 
 def test_every_folder_with_modules_is_among_these():
-    folders = {path.parent.name for path in ROOT.glob("*/*.py") if not path.parent.name.startswith(".")}
-    assert folders == OWN
+    folders = {
+        path.parent.relative_to(ROOT).as_posix()
+        for pattern in ("[!.]*/*.py", "dev/*/*.py")
+        for path in ROOT.glob(pattern)
+    }
+    assert folders - {"dev"} == set(FOLDERS)
 
 
 def test_what_is_declared_is_imported():

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hack import docs_site
-from hack.docs_site import SiteError, build, configured, named
+from dev.hack import docs_site
+from dev.hack.docs_site import SiteError, build, configured, named
 
 NEW = "docs/new"
 
@@ -42,7 +42,7 @@ def test_a_dead_link_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_page_without_a_place_is_named():
-    with pytest.raises(SiteError, match=rf"add them to nav in hack/site\.yml: {NEW}\.md"):
+    with pytest.raises(SiteError, match=rf"add them to nav in dev/hack/site\.yml: {NEW}\.md"):
         configured([*docs_site.pages(), "examples/index.md", f"{NEW}.md"])
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from app.check.checks import CheckError
 from app.check.server_checks import ServerChecks, connected
 from app.local import LocalError, install
-from devcluster.assets import Sources, present
-from devcluster.cluster import running
-from devcluster.errors import DevclusterError
-from devcluster.progress import step
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources, present
+from dev.cluster.cluster import running
+from dev.cluster.errors import DevclusterError
+from dev.cluster.progress import step
+from dev.cluster.spec import ClusterSpec
 
 SPEC = ClusterSpec(name="validate", profile="api", audit=False)
 

@@ -26,11 +26,11 @@ from app.policy.server import Server
 from app.policy.suite import Loaded
 from app.settings import LeaderElectionSettings
 from app.version import user_agent
-from devcluster.assets import Sources, present
-from devcluster.cluster import running
-from devcluster.errors import DevclusterError
-from devcluster.progress import Report, step
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources, present
+from dev.cluster.cluster import running
+from dev.cluster.errors import DevclusterError
+from dev.cluster.progress import Report, step
+from dev.cluster.spec import ClusterSpec
 from kube.client import Client
 from kube.config import load
 from kube.errors import KubeError

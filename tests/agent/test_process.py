@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from app import local
-from bench.proc import cpu_seconds
+from dev.bench.proc import cpu_seconds
 from tests.support import agents
 from tests.support.cluster import kubectl, wait_for
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from app import cli, demo
 from app.demo import explain_how_to_go_on
 from app.ui.cli import ADDRESS
-from devcluster.spec import Layout
+from dev.cluster.spec import Layout
 
 
 def test_who_keeps_the_demo_is_told_the_address_of_the_page_and_how_to_go_on():

@@ -23,7 +23,7 @@ def imported() -> set[str]:
     [
         "app.demo",
         "cryptography",
-        "devcluster",
+        "dev.cluster",
         "kubernetes_asyncio.client.models",
         "kubernetes_asyncio.client.api_client",
         "rich",

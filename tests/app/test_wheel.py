@@ -14,7 +14,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 from packaging.utils import canonicalize_name
 
-from hack.licences import needed
+from dev.hack.licences import needed
 from tests.support.pages import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hack import client_models
+from dev.hack import client_models
 from jobset_client import JobSet, ReplicatedJob
 from jobset_client.base import Model, ObjectMeta
 from jobset_client.models import JobSetSpec

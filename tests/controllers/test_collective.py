@@ -12,7 +12,7 @@ from api import keys
 from api.meta import NOBODY
 from controllers.planning.actions import DeleteJob, DeleteJobs
 from controllers.planning.limits import DEFAULT_LIMITS
-from simcluster.selectors import matches
+from dev.simulator.selectors import matches
 from tests.support.large_sets import NAMES, RESTARTS, created, fail, twelve
 from tests.support.lives import ONE_BY_ONE, of_type, started
 from tests.support.stored_sets import rjob

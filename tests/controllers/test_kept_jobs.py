@@ -9,8 +9,8 @@ import pytest
 
 from api import keys
 from api.batch import Job
+from dev.simulator.patches import merge
 from kube.transport import Request
-from simcluster.patches import merge
 from tests.support.blind import Blind
 from tests.support.memory_api import MemoryApi
 from tests.support.stored_sets import jobset, rjob

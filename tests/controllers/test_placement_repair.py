@@ -10,8 +10,8 @@ import pytest
 
 from api import keys
 from controllers.placement.controller import LAST_LOOK, RELABEL_PAUSE, JobRequest
+from dev.simulator.storage import Scope, Watcher
 from kube.transport import Request, Response
-from simcluster.storage import Scope, Watcher
 from tests.support.faults import Answer
 from tests.support.placement import RACK, hide, leader_of, moment, node_of, show
 from tests.support.placement_bench import BOUND, JOB, NEXT, REQUEST, Bench, job_of

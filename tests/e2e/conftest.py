@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from app import local
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from manifests import policy_objects
 from tests.support.jobs import Sets
 from tests.support.manager import ManagerProcess

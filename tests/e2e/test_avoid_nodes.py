@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from devcluster.node_faults import come_back, fall_silent
+from dev.cluster.node_faults import come_back, fall_silent
 from tests.support.cluster import request, uids, wait_for
 from tests.support.jobs import group, manifest
 

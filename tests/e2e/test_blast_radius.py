@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from app import local
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import crd
 from tests.support.cluster import new_namespace, request, wait_for
 from tests.support.jobs import JOBSETS, Sets, group, manifest

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.placement_run import WEBHOOK_TIMES
 from controllers.jobset.unscheduled_pods import FIRST_LOOK
-from devcluster import audit
+from dev.bench.placement_run import WEBHOOK_TIMES
+from dev.cluster import audit
 from tests.support import calls_by_cause as calls
 from tests.support.client_calls import history, now, path
 from tests.support.cluster import request, wait_for

@@ -20,9 +20,9 @@ from app.certificates.run import Options, run
 from app.version import user_agent
 from certs.manager import service_hosts
 from certs.pki import Renewal, certificates, renew
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from manifests.naming import NAMESPACE, WEBHOOK_SECRET, WEBHOOK_SERVICE
 from tests.support import cert_manager as support
 from tests.support.cluster import MERGE, kubectl, new_namespace, request, wait_for

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from app import local
-from chaos.failover import Failover
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from dev.chaos.failover import Failover
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from tests.support.cluster import new_namespace, request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset

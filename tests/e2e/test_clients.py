@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from bench.owner_webhook import looking_for_owners, not_found
-from bench.scene import Scene
+from dev.bench.owner_webhook import looking_for_owners, not_found
+from dev.bench.scene import Scene
 from tests.support.client_calls import COUNTERS, PREFIX, annotations_of, history, idle, now, post
 from tests.support.cluster import MERGE, kubectl, request, wait_for
 from tests.support.jobs import group, manifest

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from app.demo import ACCELERATOR, Demo
 from app.stories import STORIES, TENANT
-from devcluster.contents import STORAGE_CLASS, create_volumes
+from dev.cluster.contents import STORAGE_CLASS, create_volumes
 from tests.support.cluster import kubectl, more_capacity
 
 FIRST = next(iter(STORIES))

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from controllers.jobset.unscheduled_pods import FIRST_LOOK
-from devcluster import audit
+from dev.cluster import audit
 from manifests import NAMESPACE
 from tests.support.cluster import request, wait_for
 from tests.support.jobs import JOBSETS, group, manifest

@@ -11,8 +11,8 @@ import yaml
 from app import local
 from app.demo import SPEC
 from app.stories import STORIES
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
 from tests.support.cluster import empty, kubectl, listed, new_namespace, wait_for
 from tests.support.jobs import Sets
 from tests.support.pages import ROOT

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.explain.run import Options, run
-from devcluster import audit
-from devcluster.cluster import Cluster
+from dev.cluster import audit
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import kubectl_apply, listed, wait_for
 from tests.support.explained import RACK, causes
 from tests.support.jobs import Sets, group, manifest

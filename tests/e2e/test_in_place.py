@@ -14,8 +14,8 @@ from collections import Counter
 
 import pytest
 
-from devcluster import audit
-from devcluster.node_faults import come_back, fall_silent
+from dev.cluster import audit
+from dev.cluster.node_faults import come_back, fall_silent
 from tests.support import agents
 from tests.support.cluster import finish_pod, kubectl, request, wait_for
 from tests.support.jobs import group, manifest

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from devcluster import audit
+from dev.cluster import audit
 from tests.support.cluster import MERGE, history, request, version_now, wait_for
 from tests.support.jobs import Sets, group, manifest
 

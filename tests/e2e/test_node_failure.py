@@ -8,7 +8,7 @@ from datetime import datetime
 import pytest
 
 from controllers.planning.node_failure import OUT_OF_SERVICE
-from devcluster.node_faults import UNREACHABLE, Taint, add_taint, come_back, fall_silent, remove_taint
+from dev.cluster.node_faults import UNREACHABLE, Taint, add_taint, come_back, fall_silent, remove_taint
 from tests.support.cluster import request, uids, wait_for
 from tests.support.jobs import group, manifest
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.local import free_port
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from manifests.workload import manager_objects
 from tests.support.cluster import kubectl

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.cluster import down, get
+from dev.cluster.cluster import down, get
 from tests.support.page_scenes import SCENES
 from tests.support.pages import ROOT, commands
 from tests.support.reader import Reader

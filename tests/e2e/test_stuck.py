@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from app.explain.run import Options, run
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import MERGE, apply, create_class, kubectl, kubectl_apply, more_capacity, request, wait_for
 from tests.support.jobs import Sets, group, manifest
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.e2e.test_stuck import claiming, needing, wait_cause
 from tests.support.cluster import MERGE, kubectl, kubectl_apply, more_capacity, request, wait_for
 from tests.support.jobs import Sets, group, manifest

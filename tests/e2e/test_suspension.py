@@ -42,7 +42,7 @@ def test_readmission_elsewhere_forgets_the_earlier_selectors(sets):
 
 
 def test_suspend_and_resume_cost_one_write_a_job(sets, manager):
-    from devcluster import audit  # noqa: PLC0415
+    from dev.cluster import audit  # noqa: PLC0415
 
     sets.apply(manifest(group(replicas=20)))
     sets.wait_ready(20)

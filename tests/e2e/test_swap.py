@@ -12,8 +12,8 @@ import pytest
 from api.keys import EXCLUSIVE_TOPOLOGY, PLACEMENT_GATE
 from app import local
 from app.cli import main
-from devcluster import audit
-from devcluster.cluster import Cluster
+from dev.cluster import audit
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import listed, request, uids, wait_for
 from tests.support.go_crd import go_crd
 from tests.support.go_manager import GoManager, condition, counts

@@ -17,7 +17,7 @@ from urllib.parse import quote
 import pytest
 
 from app.local import free_port
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from manifests.chart.page import lease_rules, rules
 from tests.support.browser import Tab, browser_tab
 from tests.support.cluster import request, wait_for

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from devcluster import audit
+from dev.cluster import audit
 from tests.support.cluster import MERGE, kubectl, request, wait_for
 from tests.support.jobs import JOBSETS, group, manifest
 from tests.support.manager import USER

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.assets import default_cache_root
+from dev.cluster.assets import default_cache_root
 from tests.support.cluster import wait_for
 from tests.support.local_pods import FRAMEWORKS, environment, objects, pods, rendered, running
 

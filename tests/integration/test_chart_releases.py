@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from app.local import SERVED
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import running
+from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import files
 from tests.support.cluster import kubectl, request, serve, wait_for
 from tests.support.helm import CHART, GO_USER, NAMESPACE, RELEASE

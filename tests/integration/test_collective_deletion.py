@@ -19,7 +19,7 @@ from controllers.jobset.memory import Memories
 from controllers.planning.batch_deletion import batches
 from controllers.planning.child_jobs import sort_jobs
 from controllers.planning.limits import DEFAULT_LIMITS
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.controller import Request
 from kube.resources import JOBS, PODS

@@ -19,7 +19,7 @@ from controllers.jobset.controller import JobSetReconciler
 from controllers.jobset.endings import Endings
 from controllers.jobset.watches import Watches
 from controllers.resources import JOBSETS
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
 from kube.controller import Controller, Request

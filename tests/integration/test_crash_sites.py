@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from controllers.resources import JOBSETS
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
 from kube.resources import JOBS, NAMESPACES

@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from api.features import FeatureGates
 from api.keys import MAX_INT32, MAX_REPLICAS
 from app.engine import engine
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.rest import Connection
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import running
+from dev.cluster.rest import Connection
+from dev.cluster.spec import ClusterSpec
 from manifests import crd
 from tests.support.cluster import MERGE, replace_object, request, wait_for
 from tests.support.corpus import Case, cases

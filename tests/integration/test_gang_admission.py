@@ -11,9 +11,9 @@ import pytest
 from api.features import FeatureGates
 from app.check.render import as_stored, by_stage
 from app.engine import engine
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from tests.support.admission import GROUPS, cluster_with_admission
 from tests.support.cluster import request
 from tests.support.corpus import case_id, cases

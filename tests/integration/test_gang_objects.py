@@ -18,9 +18,9 @@ from api.jobset import JobSet
 from api.jsontree import without_nulls
 from controllers.gang.execute import RESOURCES
 from controllers.gang.watches import GroupWatches
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from kube.client import Client
 from kube.errors import AlreadyExists, ApiError, Invalid
 from tests.support.cluster import drop_namespace, new_namespace

@@ -13,7 +13,7 @@ from api.jobset import JobSet
 from controllers.gang.execute import GroupWriter
 from controllers.gang.watches import GroupWatches
 from controllers.planning.actions import CreateGroup
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.watcher import Init, InitDone
 from tests.support.admission import GROUPS

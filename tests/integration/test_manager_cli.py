@@ -19,7 +19,7 @@ import yaml
 
 from app import local
 from certs.self_signed import self_signed
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.admission import GROUPS
 from tests.support.cluster import kubectl, request, wait_for
 from tests.support.dry_run import container, granted, pod

@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from app import local
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.spec import ClusterSpec
-from hack import sbom
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import running
+from dev.cluster.spec import ClusterSpec
+from dev.hack import sbom
 from tests.support.cluster import listed, request, wait_for
 from tests.support.jobs import JOBSETS, group, manifest
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import running
+from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import files
 from tests.support.cluster import kubectl, request, wait_for
 

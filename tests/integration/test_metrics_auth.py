@@ -13,7 +13,7 @@ from app.debug.pages import Debug
 from app.metrics import Metrics
 from app.metrics_server import ApiReviewer, Guard, MetricsApp, metrics_server
 from app.settings import TLSSettings
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.config import load
 from kube.transport import HttpTransport

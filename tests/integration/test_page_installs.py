@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from app import local
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import NAMESPACE
 from tests.support.cluster import serve
 from tests.support.helm import Helm

@@ -16,7 +16,7 @@ from api.exclusive import Domain, NoDomain
 from controllers.placement.controller import JobRequest, PlacementReconciler
 from controllers.placement.domains import Domains, Map
 from controllers.placement.watches import BY_JOB, PlacementWatches
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from kube.client import Client, PatchType
 from kube.errors import NotFound
 from kube.informer import Informer

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from api.exclusive import NoDomain, TermForm
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import running
+from dev.cluster.spec import ClusterSpec
 from httpserver.address import bind
 from httpserver.server import Server
 from manifests import webhook_configurations

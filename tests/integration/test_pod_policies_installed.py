@@ -8,9 +8,9 @@ from functools import partial
 
 import pytest
 
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import running
+from dev.cluster.spec import ClusterSpec
 from manifests import files, install_objects
 from tests.support.cluster import kubectl, replace_object, request
 

@@ -11,9 +11,9 @@ import pytest
 from api.children import build_job
 from api.jobset import JobSet
 from api.layout import layout_of
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import running
+from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import pod_policies
 from tests.support import cluster as support
 from tests.support.cluster import drop_namespace, kubectl, new_namespace, request, wait_for

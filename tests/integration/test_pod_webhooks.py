@@ -18,9 +18,9 @@ import pytest
 
 from api import keys
 from api.exclusive import Domain, NoDomain, TermForm
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from httpserver.address import bind
 from httpserver.server import Server
 from manifests import webhook_configurations

@@ -18,10 +18,10 @@ import yaml
 from app import local
 from app.check.policies import policy_faults
 from app.engine import exception_schema
-from devcluster import audit
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from dev.cluster import audit
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from manifests import files
 from tests.support import cluster as clusters
 from tests.support.cluster import request, wait_for

@@ -15,7 +15,7 @@ import pytest
 import urllib3
 
 from app import local
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from manifests import policy_objects
 from tests.support.cluster import MERGE, drop_namespace, new_namespace, request, wait_for
 from tests.support.jobsets import jobset, rjob, stored

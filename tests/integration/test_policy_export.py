@@ -29,7 +29,7 @@ from app.check.findings import Report
 from app.check.policies import judged_of, namespace_of
 from app.policy.reference import EXAMPLES
 from app.policy.suite import suites
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.integration.test_validate_server import validate
 from tests.support import cluster as clusters
 from tests.support import policy_table

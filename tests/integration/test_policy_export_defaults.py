@@ -15,7 +15,7 @@ from api.jobset_policy.defaults import ANNOTATION, defaults_for
 from api.jobset_policy.types import read_policy
 from api.meta import JSON
 from app.check.policies import namespace_of
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import apply, drop_namespace, request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob

@@ -14,8 +14,8 @@ import urllib3
 from api.jobset_policy.audit import First, Result
 from api.jobset_policy.reports import report
 from app import local
-from devcluster import audit
-from devcluster.cluster import Cluster
+from dev.cluster import audit
+from dev.cluster.cluster import Cluster
 from manifests import policy_api_server_rbac_objects, policy_objects, policy_report_rbac_objects
 from tests.support.cluster import drop_namespace, listed, new_namespace, request, wait_for
 from tests.support.jobs import JOBSETS

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import running
+from dev.cluster.spec import ClusterSpec
 from manifests import files
 from tests.integration.test_chart_releases import VALUES
 from tests.support.cluster import kubectl

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import kubectl, request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob

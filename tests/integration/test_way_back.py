@@ -20,9 +20,9 @@ from api.keys import CONTROLLER_NAME
 from app.engine import engine
 from app.rollback.concerns import DROPPED
 from app.rollback.run import Options, run
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from manifests import crd
 from tests.support.cluster import MERGE, listed, replace_object, request, wait_for
 from tests.support.corpus import cases

@@ -14,13 +14,13 @@ import pytest
 
 from app import local
 from app.settings import LeaderElectionSettings
-from bench import proc
-from bench.closed_loop import Load, run
-from bench.saturation import reviews
 from controllers.resources import JOBSETS
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from dev.bench import proc
+from dev.bench.closed_loop import Load, run
+from dev.bench.saturation import reviews
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from manifests import NAMESPACE
 from tests.support.cluster import apply, listed, new_namespace, request, wait_for
 from tests.support.jobsets import jobset, rjob

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dev.simulator.patches import merge
 from kube.client import Client, PatchType
 from kube.errors import (
     AlreadyExists,
@@ -29,7 +30,6 @@ from kube.errors import (
 from kube.patches import merge_diff, pointer
 from kube.resources import JOBS, LEASES, NODES, PODS
 from kube.transport import Request, Response, TokenBucket
-from simcluster.patches import merge
 from tests.support.faults import Answer, FaultyTransport, Killed, LostAnswer, Refused, Stale, kill_at
 from tests.support.kube_objects import THINGS, Thing
 from tests.support.memory_api import MemoryApi

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devcluster.programs import locate_program
-from devcluster.promtool import PROMTOOL
+from dev.cluster.programs import locate_program
+from dev.cluster.promtool import PROMTOOL
 from manifests import files
 from manifests.alerts import ALERTS
 from manifests.dashboard import queries

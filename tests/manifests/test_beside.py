@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hack import beside
+from dev.hack import beside
 from kube.clock import rfc3339
 from manifests import NAMESPACE
 from manifests.naming import DEPLOYMENT

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hack import image_layout
+from dev.hack import image_layout
 from tests.support.image_layouts import read, same, unpack
 
 LABELS = {"title", "description", "version", "revision", "created", "source", "licenses"}

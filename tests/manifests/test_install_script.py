@@ -1,4 +1,4 @@
-"""`make install`: what it says of webhooks that are off and of conflicts: hack/install.sh, with a kubectl of its own."""
+"""`make install`: what it says of webhooks that are off and of conflicts: dev/hack/install.sh, with a kubectl of its own."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def installed(
         f"case $* in *clientConfig.url*) printf '{urls}' ;; *' get nodes '*) printf '{fake}' ;; *' get '*) echo '{off}' ;; *' apply '*) {apply} ;; *) echo condition met ;; esac\n"
     )
     kubectl.chmod(0o755)
-    command = [ROOT / "hack" / "install.sh", kubectl, "--kubeconfig=/k"]
+    command = [ROOT / "dev" / "hack" / "install.sh", kubectl, "--kubeconfig=/k"]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "IMAGE": image})  # noqa: S603 - our own script
 
 

@@ -1,4 +1,4 @@
-"""`make install`, `make uninstall` and `make run` end with one message where no cluster answers: hack/reachable.sh."""
+"""`make install`, `make uninstall` and `make run` end with one message where no cluster answers: dev/hack/reachable.sh."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ def reached(folder: Path, answer: str, **variables: str) -> subprocess.Completed
     kubectl.write_text(f"#!/bin/sh\n{answer}\n")
     kubectl.chmod(0o755)
     env = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"} | variables
-    command = [ROOT / "hack" / "reachable.sh", "install", kubectl, "--context=x"]
+    command = [ROOT / "dev" / "hack" / "reachable.sh", "install", kubectl, "--context=x"]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=False)  # noqa: S603 - our own script
 
 
@@ -95,4 +95,4 @@ def test_all_targets_ask_first():
     makefile = (ROOT / "Makefile").read_text()
     for target in ("install", "uninstall", "run"):
         recipe = makefile.partition(f"\n{target}: ")[2].splitlines()[1]
-        assert recipe == f"\t@hack/reachable.sh {target} $(KUBECTL) $(KUBECONFIG_FLAG)"
+        assert recipe == f"\t@dev/hack/reachable.sh {target} $(KUBECTL) $(KUBECONFIG_FLAG)"

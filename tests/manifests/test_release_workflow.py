@@ -61,7 +61,7 @@ def test_targets_modules_and_paths_exist():
     assert {"image", "image-agent", "env", "test-unit"} <= set(made) <= set(targets)
     for module in re.findall(r"python -m ([\w.]+)", "\n".join(SCRIPTS)):
         assert (ROOT / f"{module.replace('.', '/')}.py").exists()
-    for path in re.findall(r"(?:charts|docs|docker|hack)/[\w./-]+", TEXT):
+    for path in re.findall(r"(?:charts|docs|docker|dev/hack)/[\w./-]+", TEXT):
         assert (ROOT / path).exists()
 
 

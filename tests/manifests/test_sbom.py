@@ -12,8 +12,8 @@ from cyclonedx.model.bom import Bom
 from spdx_tools.spdx.parser.parse_anything import parse_file
 from spdx_tools.spdx.validation.document_validator import validate_full_spdx_document
 
-from hack import sbom
-from hack.licences import run_time
+from dev.hack import sbom
+from dev.hack.licences import run_time
 
 LIBC = "Package: libc6\nStatus: install ok installed\nArchitecture: arm64\nVersion: 2.41-12+deb13u3\n"
 

@@ -1,4 +1,4 @@
-"""`make uninstall` deletes no JobSet that its user has not seen: hack/uninstall.sh with a kubectl that answers as told."""
+"""`make uninstall` deletes no JobSet that its user has not seen: dev/hack/uninstall.sh with a kubectl that answers as told."""
 
 import os
 import pty
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "hack" / "uninstall.sh"
+SCRIPT = Path(__file__).parents[2] / "dev" / "hack" / "uninstall.sh"
 SETS = [f"team-a      train-{number:02}   {'Completed' if number == 0 else '<none>'}" for number in range(25)]
 HEADINGS = "NAMESPACE   NAME       ENDED"
 

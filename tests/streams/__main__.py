@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from app import local
-from devcluster import audit
-from devcluster.cluster import Cluster, running
-from devcluster.components import ADMIN, CLIENTS
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster import audit
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.components import ADMIN, CLIENTS
+from dev.cluster.spec import ClusterSpec, FakeNodes
 from tests.streams import clients, normalise
 from tests.streams.lives import NAMESPACE, lives
 from tests.support.manager import USER

@@ -21,8 +21,8 @@ from typing import Any
 import yaml
 
 from app import local
-from devcluster import build, pki
-from devcluster.cluster import Cluster
+from dev.cluster import build, pki
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import request, wait_for
 
 JSON = dict[str, Any]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.client_calls import PREFIX, idle
 from tests.support.cluster import apply, listed, request, wait_for
 from tests.support.jobs import JOBSETS, Sets, group, manifest

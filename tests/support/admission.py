@@ -15,9 +15,9 @@ from app.engine import engine
 from certs.manager import CertManager, CertOptions, service_hosts
 from certs.source import Live
 from certs.tls import server_context
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from httpserver.address import bind
 from httpserver.server import Server
 from kube.client import Client

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import request
 from tests.support.jobsets import JSON, jobset
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import apply, request, wait_for
 
 ROOT = Path(__file__).parents[2]

@@ -16,11 +16,11 @@ from api.jobset import JobSet
 from controllers.jobset.controller import JobSetReconciler, Options
 from controllers.jobset.memory import Memory
 from controllers.jobset.watches import Watches
+from dev.simulator.patches import merge
 from kube.client import Client
 from kube.controller import Request
 from kube.transport import Request as Call
 from kube.transport import Response
-from simcluster.patches import merge
 from tests.support.memory_api import MemoryApi
 from tests.support.tally import Tally
 

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from manifests.naming import NAMESPACE
 from tests.support.cluster import MERGE, kubectl, request
 

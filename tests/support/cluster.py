@@ -19,10 +19,10 @@ from urllib.parse import quote
 
 import urllib3
 
-from devcluster import rest
-from devcluster.cluster import Cluster
-from devcluster.components import ADMIN
-from devcluster.spec import Layout
+from dev.cluster import rest
+from dev.cluster.cluster import Cluster
+from dev.cluster.components import ADMIN
+from dev.cluster.spec import Layout
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from api.keys import IN_PLACE_RESTART_ATTEMPT, JOB_UID
 from controllers.resources import JOBSETS
+from dev.simulator.job_status import condition
 from kube.resources import JOBS, PODS, SERVICES
-from simcluster.job_status import condition
 from tests.support.kills import Step
 from tests.support.played import NOW, PlayedCluster, Snapshot
 

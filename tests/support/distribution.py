@@ -28,12 +28,12 @@ ORDER = (
     "tests/e2e/placement",
     "tests/e2e/gangs",
     *APART,
-    "tests/chaos",
+    "tests/dev/chaos",
     "tests/e2e",
     "tests/integration",
-    "tests/bench",
+    "tests/dev/bench",
     "tests/agent",
-    "tests/devcluster",
+    "tests/dev/cluster",
 )
 """Files and folders in the order in which they begin; all others, which need no cluster, fill the gaps at the end."""
 

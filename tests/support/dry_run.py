@@ -9,7 +9,7 @@ from typing import Any
 
 from api.features import FeatureGates
 from api.field import FieldError
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from kube.client import Client
 from manifests.files import ROOT
 from tests.support.cluster import kubectl, wait_for

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app.explain.run import Options, run
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.cluster import MERGE, request
 from tests.support.explained import job_of

@@ -14,7 +14,7 @@ from api.jobset import JobSet
 from api.nodes import ALWAYS, REASON, DetailedNode, Node, node_with
 from api.pod import DetailedPod
 from controllers.planning.node_failure import OUT_OF_SERVICE, policy_of
-from simcluster.api_server import ApiServer
+from dev.simulator.api_server import ApiServer
 
 NS = "ns"
 node_record = node_with(frozenset(ALWAYS))

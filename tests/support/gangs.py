@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from devcluster import cluster as lifetime
-from devcluster.cluster import Cluster
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster import cluster as lifetime
+from dev.cluster.cluster import Cluster
+from dev.cluster.spec import ClusterSpec, FakeNodes
 from tests.support.cluster import DELETE_OPTIONS, MERGE, create_class, listed, new_namespace, request, wait_for
 from tests.support.jobs import Sets, group, manifest
 

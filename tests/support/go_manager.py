@@ -9,7 +9,7 @@ import copy
 import hashlib
 from typing import Any
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import listed, request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import stored

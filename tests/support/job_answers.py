@@ -13,8 +13,8 @@ from pathlib import Path
 from api.features import FeatureGates
 from api.job_rules.job import job_errors
 from api.jsontree import dig
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from tests.support.cluster import request
 from tests.support.job_mistakes import CASES
 from tests.support.jobsets import JSON, jobset, stored

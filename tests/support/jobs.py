@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from app.explain.run import Options, run
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import MERGE, apply, drop_namespace, empty, finish_pod, listed, pods, request, wait_for
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"

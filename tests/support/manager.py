@@ -9,8 +9,8 @@ from typing import Any
 
 from app import local
 from app.settings import LeaderElectionSettings
-from devcluster import audit
-from devcluster.cluster import Cluster
+from dev.cluster import audit
+from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE, SERVICE_ACCOUNT
 from tests.support.cluster import request
 

@@ -27,10 +27,10 @@ from app.metrics import Metrics
 from app.settings import Settings
 from controllers.jobset.watches import Watches
 from controllers.placement.watches import PlacementWatches
+from dev.simulator import job_status, rest
+from dev.simulator.selectors import parse
 from kube.client import Client
 from kube.transport import Request, Response
-from simcluster import job_status, rest
-from simcluster.selectors import parse
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.memory_api import MemoryApi
 

@@ -1,6 +1,6 @@
 """The simulated API server as a Transport, for unit and property tests of `kube` and of whoever uses its client.
 
-Beside what `simcluster` promises it ends, breaks and expires watches when a test says so. Whatever resource is asked for
+Beside what `dev.simulator` promises it ends, breaks and expires watches when a test says so. Whatever resource is asked for
 is served, and there is no admission. There is no garbage collector either: what is deleted in the foreground goes at once.
 Whether the real API server keeps the same promises is what tests/integration/test_kube_*.py are for.
 """
@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from dev.simulator import resources, rest
+from dev.simulator.api_server import ApiServer
+from dev.simulator.patches import JSON
+from dev.simulator.storage import Item, Key, Plain, Scope, TooOldError, Watcher
 from kube.errors import TransportError, from_response
 from kube.resources import Resource
 from kube.transport import Request, Response
-from simcluster import resources, rest
-from simcluster.api_server import ApiServer
-from simcluster.patches import JSON
-from simcluster.storage import Item, Key, Plain, Scope, TooOldError, Watcher
 from tests.support.faults import status_body
 
 TICK = 0.001

@@ -11,7 +11,7 @@ import msgspec
 from api import keys
 from api.pod import DetailedPod
 from api.topology import Follower, Leader, Node, NodeMetadata, leader, node_keeping
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from kube.informer import Informer
 from kube.watcher import Apply, Delete, Init, InitDone
 from tests.support.cluster import eventually, request

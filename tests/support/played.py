@@ -17,6 +17,8 @@ from typing import Any
 
 from api.names import job_key
 from controllers.resources import JOBSETS
+from dev.simulator import group_rules, job_status
+from dev.simulator.selectors import matches
 from kube.client import Client
 from kube.errors import NotFound
 from kube.options import ListOptions
@@ -31,8 +33,6 @@ from kube.resources import (
     Resource,
 )
 from kube.transport import Request, Response, Transport
-from simcluster import group_rules, job_status
-from simcluster.selectors import matches
 
 NOW = "2026-01-01T00:00:00Z"
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

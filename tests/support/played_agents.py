@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from agent.decision import Action, Own, decide, next_attempt
-from devcluster.node_faults import SILENT, come_back, fall_silent
+from dev.cluster.node_faults import SILENT, come_back, fall_silent
 from tests.support import agents
 from tests.support.cluster import MERGE, listed, request, uids
 from tests.support.jobs import Sets

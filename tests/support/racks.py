@@ -11,9 +11,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from api import keys
-from devcluster import audit
-from devcluster.cluster import Cluster
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster import audit
+from dev.cluster.cluster import Cluster
+from dev.cluster.spec import ClusterSpec, FakeNodes
 from tests.support.cluster import MERGE, create_class, finish_pod, new_namespace, request, uids, wait_for
 from tests.support.jobs import Sets, group, manifest
 from tests.support.manager import ManagerProcess

@@ -26,16 +26,16 @@ from controllers.jobset.controller import JobSetReconciler, Options
 from controllers.jobset.execute import FailedWrites
 from controllers.jobset.watches import Watches
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
+from dev.simulator.api_server import RefusedError, status
+from dev.simulator.patches import merge, strategic
+from dev.simulator.selectors import parse
+from dev.simulator.storage import Event, Scope
 from kube.client import ListMeta, Page, PatchType
 from kube.controller import Request, is_terminal
 from kube.errors import AlreadyExists, Call, KubeError, ServerError, Status, TransportError, from_response
 from kube.informer import Informer
 from kube.resources import NODES
 from kube.watcher import Apply, Delete, Init, InitDone, Progress
-from simcluster.api_server import RefusedError, status
-from simcluster.patches import merge, strategic
-from simcluster.selectors import parse
-from simcluster.storage import Event, Scope
 from tests.support.ledger import View
 from tests.support.stale import GROUPS, NS, Server, Stored
 from tests.support.tally import Tally

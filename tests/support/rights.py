@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from api.keys import GROUP, PLURAL
-from devcluster import audit
+from dev.cluster import audit
 from manifests import every_rbac_object
 from tests.support.manager import USER
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from manifests.naming import MUTATING_CONFIGURATION, NAMESPACE, VALIDATING_CONFIGURATION, WEBHOOK_SECRET
 from tests.support.admission_calls import manifest, path
 from tests.support.cluster import MERGE, request

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import kubectl, wait_for
 
 NAMES = "{{.ResourceKind}}{{.KindSuffix}}.json"

@@ -24,11 +24,11 @@ from api.jobset import JobSet
 from api.meta import seconds_between
 from api.pod import DetailedPod as Pod
 from controllers.jobset.old_pods import old_pod
-from simcluster import group_rules, job_rules, job_status
-from simcluster.api_server import FOREGROUND
-from simcluster.patches import JSON, merge
-from simcluster.selectors import parse
-from simcluster.storage import Collection, Event, Item, Plain, Scope, Watcher
+from dev.simulator import group_rules, job_rules, job_status
+from dev.simulator.api_server import FOREGROUND
+from dev.simulator.patches import JSON, merge
+from dev.simulator.selectors import parse
+from dev.simulator.storage import Collection, Event, Item, Plain, Scope, Watcher
 from tests.support.failing_nodes import FailingNodes, node_of
 from tests.support.ledger import Ledger
 from tests.support.ledger_nodes import EVICTED

@@ -4,9 +4,9 @@ It applies plans the way the API server and the Job controller would, and refuse
 second Job of one name, a patch of a Job that is not there, restarts that go down, a terminal state that is left, pods
 in a finished Job, a Job beside pods of its earlier attempt. Time is a counter of seconds.
 
-It is no `simcluster.ApiServer`, because it carries out a plan's actions without executor, client and caches, and tests
+It is no `dev.simulator.ApiServer`, because it carries out a plan's actions without executor, client and caches, and tests
 change its objects directly between two plans. What Jobs, groups and statuses may become is decided by the rules of
-`simcluster` alone, and `tests.support.stale` has the same histories on a whole simulated API server.
+`dev.simulator` alone, and `tests.support.stale` has the same histories on a whole simulated API server.
 """
 
 import dataclasses
@@ -42,10 +42,10 @@ from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import FailedPod, KnownGroups, Observed
 from controllers.planning.plan import plan
+from dev.simulator import group_rules, job_rules, job_status, jobset_rules
+from dev.simulator.patches import merge, strategic
+from dev.simulator.selectors import matches
 from kube.decode import convert
-from simcluster import group_rules, job_rules, job_status, jobset_rules
-from simcluster.patches import merge, strategic
-from simcluster.selectors import matches
 
 JSON = dict[str, Any]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

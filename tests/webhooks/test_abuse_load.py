@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 import aiohttp
 import pytest
 
-from bench.admission.load import Running, cores, server
+from dev.bench.admission.load import Running, cores, server
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.reviews import JSON, answer, encode, in_pieces, review
 from webhooks.body import BODY_LIMITS

@@ -10,9 +10,9 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
+from dev.simulator import job_status
+from dev.simulator.storage import Event, Scope, Watcher
 from kube.transport import Request, Response
-from simcluster import job_status
-from simcluster.storage import Event, Scope, Watcher
 from tests.support import calls_by_cause as calls
 from tests.support import virtual
 from tests.support.jobsets import jobset, rjob, stored

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app import local
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
 from tests.support.cluster import lent
 from tests.support.gangs import GATES, SPEC, GangNamespace, create_priorities
 from tests.support.manager import ManagerProcess

@@ -14,7 +14,7 @@ import yaml
 
 from api.gangs import Forest, forest
 from api.jobset import JobSet
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.cluster import MERGE, listed, request
 from tests.support.gangs import CUBE, SUPERSLICE, ZONE, GangNamespace
 from tests.support.pages import ROOT, yaml_blocks

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from app import local
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec, FakeNodes
 from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GATES, SUPERSLICE, TPU, GangNamespace, slices, times
 from tests.support.manager import ManagerProcess
 

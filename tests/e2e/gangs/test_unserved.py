@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from app import local
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.spec import ClusterSpec, FakeNodes
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import running
+from dev.cluster.spec import ClusterSpec, FakeNodes
 from tests.support.cluster import kubectl_apply, uids
 from tests.support.gangs import (
     CUBE,

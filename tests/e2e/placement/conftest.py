@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from app import local
-from devcluster.assets import Sources
-from devcluster.cluster import Cluster, running
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import Cluster, running
 from tests.support.cluster import lent
 from tests.support.manager import ManagerProcess
 from tests.support.racks import SPEC, Nodes, RackNamespace, create_classes

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.admission import cluster_with_admission
 from tests.support.cluster import drop_namespace, new_namespace
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
 from tests.support.admission_calls import manifest, path
 from tests.support.cluster import replace_object, request, wait_for

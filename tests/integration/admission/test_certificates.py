@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.manager import _data, service_hosts
 from certs.pki import Material
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.admission_calls import manifest, path
 from tests.support.bad_certificates import chain, curve, on_unknown_curve

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from app import local
-from devcluster.assets import Sources
-from devcluster.cluster import running
-from devcluster.spec import ClusterSpec
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import running
+from dev.cluster.spec import ClusterSpec
 from tests.certs.test_clients import Authority
 from tests.support.cluster import request, wait_for
 from tests.support.jobs import JOBSETS

@@ -6,7 +6,7 @@ import copy
 
 import pytest
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.admission_calls import create, manifest, path
 from tests.support.cluster import MERGE, request, wait_for
 from tests.support.jobsets import JSON, rjob

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.admission import GROUPS
 from tests.support.cluster import drop_namespace, new_namespace
 from tests.support.manager import USER

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from api.field import FieldError
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.resources import PERSISTENT_VOLUME_CLAIMS
 from tests.support.dry_run import administrator, ask, container, errors, pod, storage, warnings

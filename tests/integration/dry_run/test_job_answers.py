@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, assume, given, settings
 
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from tests.support.job_answers import ask, child, recorded, unexpected
 from tests.support.job_mistakes import CASES
 from tests.support.job_mutations import templates

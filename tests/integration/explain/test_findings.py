@@ -17,7 +17,7 @@ from api.gang_objects import build_group
 from api.gangs import forest
 from api.jobset import JobSet
 from app.explain.look_up import LEASE
-from devcluster import audit
+from dev.cluster import audit
 from tests.support.cluster import request
 from tests.support.explain_world import JOBS, LEASES, MERGE, NO_NODE, World, explain, post, report
 from tests.support.explained import MOMENT, causes, exclusive, job_of, leader_of, pod_of

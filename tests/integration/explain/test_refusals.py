@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from app import local
-from devcluster.cluster import Cluster
+from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.cluster import new_namespace, request
 from tests.support.explain_world import World, explain, report

@@ -1,0 +1,1 @@
+"""Benchmarks: this manager beside others and beside bare clients."""

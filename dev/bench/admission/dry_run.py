@@ -1,0 +1,68 @@
+"""What the child dry run adds to a validating review: latency against a local API server, with the manager's rights.
+
+One JobSet at a time, so that the figures are the API server's own time and not the wait for it. It must not go through
+the webhooks: their part is measured without a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from api.features import FeatureGates
+from app import local
+from app.engine import engine
+from dev.bench.admission import samples
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.progress import step
+from dev.cluster.spec import ClusterSpec
+from kube.client import Client
+from kube.config import load
+from kube.transport import HttpTransport
+from manifests import NAMESPACE, SERVICE_ACCOUNT
+from webhooks.jobset.cluster import ClusterChecks
+
+SIZES = (1, 2, 8)
+CALLS = 200
+WARM_UP = 20
+GROUPS = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
+
+
+def measure() -> dict[str, Any]:
+    """One row for each number of ReplicatedJobs, all of different templates; times in milliseconds."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        running(ClusterSpec(name="bench-admission", profile="api", audit=False), state_root=Path(folder)) as cluster,
+    ):
+        local.install(cluster, webhook_port=None)
+        local.kubectl(cluster, "create", "namespace", samples.NAMESPACE)
+        with step(f"{CALLS} dry runs for each of {len(SIZES)} sizes"):
+            return {"dry_run": asyncio.run(_rows(cluster))}
+
+
+async def _rows(cluster: Cluster) -> list[dict[str, Any]]:
+    user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+    transport = HttpTransport(await load(str(cluster.kubeconfig_for(user, GROUPS))), user_agent="bench-admission")
+    try:
+        checks = ClusterChecks(Client(transport))
+        return [await _row(checks, size) for size in SIZES]
+    finally:
+        await transport.close()
+
+
+async def _row(checks: ClusterChecks, rjobs: int) -> dict[str, Any]:
+    gates = FeatureGates()
+    js = engine(gates).create(samples.jobset(rjobs)).object
+    times = []
+    for _ in range(WARM_UP + CALLS):
+        began = time.perf_counter()
+        findings = await checks.create(js, (), gates, namespace=samples.NAMESPACE)
+        times.append((time.perf_counter() - began) * 1e3)
+        if findings:
+            raise SystemExit(f"the dry run of the benchmark's own JobSet found: {'; '.join(map(str, findings))}")
+    cuts = statistics.quantiles(times[WARM_UP:], n=100)
+    return {"rjobs": rjobs, "calls": CALLS, "p50_ms": cuts[49], "p99_ms": cuts[98], "max_ms": max(times[WARM_UP:])}

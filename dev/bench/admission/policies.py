@@ -1,0 +1,35 @@
+"""Policies for the benchmark, in the place of those that a process watches in a cluster."""
+
+from __future__ import annotations
+
+from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
+from api.jobset_policy.judged import Namespace
+from api.jobset_policy.types import PolicyId, read_policy
+from dev.bench.admission import samples
+
+RULES_OF_EACH = len(samples.policy("")["spec"]["rules"])
+
+
+class Policies:
+    """So many policies, each with the rules and defaults of the others, and as many exceptions. Nothing is counted.
+
+    All policies match, and none is violated.
+    """
+
+    def __init__(self, number: int = 0) -> None:
+        names = [f"limits-{i}" for i in range(number)]
+        self.in_force = tuple(read_policy(samples.policy(name)) for name in names)
+        self._exceptions = tuple(read_exception(samples.exception(name)) for name in names)
+        self._namespace = Namespace(samples.NAMESPACE, {"example.com/tenant": "true", "example.com/gpus": "64"})
+
+    async def namespace(self, name: str) -> Namespace:  # noqa: ARG002 -- there is one
+        return self._namespace
+
+    def exceptions(self, namespace: str) -> tuple[JobSetPolicyException, ...]:  # noqa: ARG002 -- there is one
+        return self._exceptions
+
+    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
+        """Nothing is violated."""
+
+    def used(self, namespace: str, name: str, uid: str) -> None:
+        """Nothing is excepted."""

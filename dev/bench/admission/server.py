@@ -1,0 +1,84 @@
+"""One manager's admission server without a cluster, in a process of its own.
+
+`python -m dev.bench.admission.server CORE CA_FILE POLICIES`: the same app, server, TLS options, loop and metrics as in
+`app.manager`, which it also imports for the sake of an honest memory figure; only the certificate is made on the spot.
+Prints its port on one line, serves until standard input ends, then prints how many answers of which code it gave, as
+JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from api.features import FeatureGates
+from app import heap
+from app.engine import engine
+from app.manager.process import loop_factory
+from app.metrics import Metrics
+from certs.pki import Fresh, Material, Renewal, renew
+from certs.tls import install, server_context
+from dev.bench.admission.policies import Policies
+from httpserver.address import bind
+from httpserver.server import Server
+from webhooks.jobset.handlers import jobset_handlers
+from webhooks.jobset.policies import PolicyChecks
+from webhooks.router import create_app
+
+
+class Counts:
+    """The manager's own counters, and the codes of the answers besides."""
+
+    def __init__(self) -> None:
+        self.codes: dict[int, int] = {}
+        self._metrics = Metrics().webhooks
+
+    def started(self, path: str) -> None:
+        self._metrics.started(path)
+
+    def refused(self, path: str, rule: str) -> None:
+        self._metrics.refused(path, rule)
+
+    def finished(self, path: str, code: int, seconds: float) -> None:
+        self._metrics.finished(path, code, seconds)
+        self.codes[code] = self.codes.get(code, 0) + 1
+
+
+def certificate() -> Material:
+    """A CA and a serving certificate for this machine, as the manager makes them."""
+    now = datetime.now(UTC).replace(microsecond=0)
+    fresh = Fresh(now, lambda: ec.generate_private_key(ec.SECP256R1()), x509.random_serial_number)
+    return renew(Material(), Renewal.ALL, ("127.0.0.1",), fresh)
+
+
+async def serve(material: Material, policies: int) -> None:
+    context = server_context()
+    install(context, material.certificate, material.key)
+    counts = Counts()
+    gates, source = FeatureGates(), Policies(policies)
+    checks = PolicyChecks(source, source, gates) if policies else None
+    app = create_app(jobset_handlers(engine(gates), None, checks), metrics=counts)
+    server = Server(app, bind(("127.0.0.1", 0), "the benchmark"), context)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(server.run())
+        await server.started.wait()
+        heap.freeze()
+        print(server.port, flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+        server.stop()
+    print(json.dumps(counts.codes), flush=True)
+
+
+if __name__ == "__main__":
+    os.sched_setaffinity(0, {int(sys.argv[1])})
+    made = certificate()
+    Path(sys.argv[2]).write_bytes(made.authorities)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(serve(made, int(sys.argv[3])))

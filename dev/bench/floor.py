@@ -1,0 +1,279 @@
+"""`python -m dev.bench.floor --config FILE --kubeconfig FILE`: a client that makes only the calls a scenario needs.
+
+It is the lower bound that managers are measured against, and no manager: it does no admission, forgets everything when
+it ends, and does not look after what went wrong. Must not use the controllers' code but for the name of the resource;
+bodies come from `api`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from collections import defaultdict
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import uvloop
+
+from api import keys
+from api.batch import Job, LabelledIdentity
+from api.children import build_job, build_service
+from api.jobset import JobSet
+from api.layout import layout_of
+from api.meta import Base
+from app import settings, settings_file
+from controllers.resources import JOBSETS
+from httpserver.address import parse_bind_address
+from kube.client import Client
+from kube.config import load
+from kube.errors import KubeError
+from kube.informer import Informer
+from kube.options import DeleteOptions
+from kube.resources import JOBS, PODS, SERVICES
+from kube.store import ChangeKind
+from kube.transport import HttpTransport
+
+RESTARTS = ("foreground", "parallel", "collection")
+"""How Jobs of a failed attempt go: each in the foreground; each in the background; all in the background by one call.
+
+Those in the background have their pods deleted by one call, and a Job is created again once the old one and its pods
+have gone.
+"""
+
+UNLIMITED = 100_000
+
+
+class PodIdentity(Base, frozen=True, kw_only=True):
+    """A pod of which only the metadata is watched."""
+
+    metadata: LabelledIdentity
+
+
+@dataclass(slots=True)
+class TrackedSet:
+    """One JobSet: what is to be created of it, and how far it is."""
+
+    js: JobSet
+    bodies: dict[str, Any] = field(default_factory=dict)
+    settled: set[str] = field(default_factory=set)
+    awaited: set[str] = field(default_factory=set)
+    pods: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+    @property
+    def namespace(self) -> str:
+        return self.js.metadata.namespace
+
+    @property
+    def attempt(self) -> str:
+        return str(self.js.status.restarts)
+
+    def selector(self) -> str:
+        """Label selector of the children of this attempt."""
+        return f"{keys.JOBSET_NAME}={self.js.metadata.name},{keys.RESTART_ATTEMPT}={self.attempt}"
+
+    def begin(self, js: JobSet) -> None:
+        """Make the bodies of an attempt."""
+        self.js, self.settled = js, set()
+        layout = layout_of(js)
+        self.bodies = {
+            position.name: msgspec.json.encode(build_job(js, jobs, position, global_replicas=layout.global_replicas))
+            for jobs in layout.ranges
+            for position in jobs.positions(js.metadata.name)
+        }
+
+
+class Floor:
+    """Starts a task in `tasks` for each thing that has to be done; ends when that group ends."""
+
+    def __init__(self, client: Client, restart: str, tasks: asyncio.TaskGroup) -> None:
+        self._client = client
+        self._restart = restart
+        self._tasks = tasks
+        self._sets: dict[tuple[str, str], TrackedSet] = {}
+        self.jobsets = Informer(client, JOBSETS, JobSet)
+        self.jobs = Informer(client, JOBS, Job, label_selector=keys.JOBSET_NAME)
+        self.pods = Informer(client, PODS, PodIdentity, label_selector=keys.JOBSET_NAME, metadata_only=True)
+
+    async def start(self) -> None:
+        """Watch, and return once everything is listed."""
+        self.jobsets.on_event(self._on_jobset)
+        self.jobs.on_event(self._on_job)
+        self.pods.on_event(self._on_pod)
+        watched: list[Informer[Any]] = [
+            self.jobsets,
+            self.jobs,
+            *([] if self._restart == "foreground" else [self.pods]),
+        ]
+        for informer in watched:
+            self._tasks.create_task(informer.run())
+            await informer.wait_synced(60)
+
+    def _on_jobset(self, kind: ChangeKind, old: JobSet | None, new: JobSet | None) -> None:
+        seen = new or old
+        assert seen is not None  # noqa: S101 -- one of them always is
+        key = (seen.metadata.namespace, seen.metadata.name)
+        if kind is ChangeKind.DELETED or seen.metadata.deletion_timestamp:
+            self._sets.pop(key, None)
+        elif key not in self._sets:
+            self._sets[key] = tracked = TrackedSet(seen)
+            tracked.begin(seen)
+            self._soon(self._create_all(tracked))
+        elif (tracked := self._sets[key]).js.suspended != seen.suspended:
+            status = msgspec.structs.replace(seen.status, restarts=tracked.js.status.restarts)
+            tracked.begin(msgspec.structs.replace(seen, status=status))
+            self._soon(self._suspend(tracked))
+
+    def _on_job(self, kind: ChangeKind, old: Job | None, new: Job | None) -> None:
+        job = new or old
+        tracked = self._owner(job)
+        if job is None or tracked is None:
+            return
+        name = job.metadata.name
+        if job.metadata.labels[keys.RESTART_ATTEMPT] != tracked.attempt:
+            if kind is ChangeKind.DELETED:
+                tracked.awaited.discard(name)
+                self._create_when_gone(tracked, name)
+        elif job.failure is not None:
+            self._restart_set(tracked)
+        elif _settled(job, tracked.js.suspended):
+            if name not in tracked.settled:
+                tracked.settled.add(name)
+                if len(tracked.settled) == len(tracked.bodies):
+                    self._soon(self._report(tracked))
+        else:
+            tracked.settled.discard(name)
+
+    def _on_pod(self, kind: ChangeKind, old: PodIdentity | None, new: PodIdentity | None) -> None:
+        pod = new or old
+        tracked = self._owner(pod)
+        if pod is None or tracked is None:
+            return
+        job = pod.metadata.labels["job-name"]
+        if kind is not ChangeKind.DELETED:
+            tracked.pods[job].add(pod.metadata.name)
+            return
+        tracked.pods[job].discard(pod.metadata.name)
+        if pod.metadata.labels[keys.RESTART_ATTEMPT] != tracked.attempt:
+            self._create_when_gone(tracked, job)
+
+    def _owner(self, child: Job | PodIdentity | None) -> TrackedSet | None:
+        if child is None:
+            return None
+        return self._sets.get((child.metadata.namespace, child.metadata.labels[keys.JOBSET_NAME]))
+
+    def _create_when_gone(self, tracked: TrackedSet, job: str) -> None:
+        """The old Job or a pod of it has gone: create the new one if that was the last of them."""
+        if job in tracked.bodies and job not in tracked.awaited and not tracked.pods[job]:
+            tracked.awaited.add(job)
+            self._soon(self._create(tracked, tracked.bodies[job]))
+
+    async def _create_all(self, tracked: TrackedSet) -> None:
+        service = self._client.create(SERVICES, build_service(tracked.js), namespace=tracked.namespace)
+        await _side_by_side([service, *(self._create(tracked, body) for body in tracked.bodies.values())])
+
+    async def _create(self, tracked: TrackedSet, body: bytes) -> None:
+        await self._client.create(JOBS, body, namespace=tracked.namespace, type=msgspec.Raw)
+
+    async def _suspend(self, tracked: TrackedSet) -> None:
+        patch = {"spec": {"suspend": tracked.js.suspended}}
+        await _side_by_side(
+            [self._client.patch(JOBS, name, patch, namespace=tracked.namespace) for name in tracked.bodies]
+        )
+
+    def _restart_set(self, tracked: TrackedSet) -> None:
+        """Begin the next attempt: everything of the one before is to go."""
+        self._soon(self._delete(tracked.namespace, tracked.selector(), list(tracked.bodies)))
+        status = msgspec.structs.replace(tracked.js.status, restarts=tracked.js.status.restarts + 1)
+        tracked.begin(msgspec.structs.replace(tracked.js, status=status))
+        tracked.awaited = set(tracked.bodies)
+
+    async def _delete(self, namespace: str, selector: str, jobs: list[str]) -> None:
+        """The Jobs of an attempt, and unless those see to it themselves, their pods."""
+        policy = "Foreground" if self._restart == "foreground" else "Background"
+        options = DeleteOptions(namespace=namespace, propagation_policy=policy)
+        if self._restart == "collection":
+            await self._client.delete_collection(JOBS, label_selector=selector, **options)
+        else:
+            await _side_by_side([self._client.delete(JOBS, name, **options) for name in jobs])
+        if self._restart != "foreground":
+            await self._client.delete_collection(PODS, label_selector=selector, namespace=namespace)
+
+    async def _report(self, tracked: TrackedSet) -> None:
+        """The one status write of a phase."""
+        rows = []
+        for jobs in layout_of(tracked.js).ranges:
+            count = jobs.replicated_job.replicas
+            reached = {"suspended": count} if tracked.js.suspended else {"ready": count, "active": count}
+            zero = dict.fromkeys(("ready", "succeeded", "failed", "active", "suspended"), 0)
+            rows.append({"name": jobs.replicated_job.name, **zero, **reached})
+        status = {"restarts": tracked.js.status.restarts, "replicatedJobsStatus": rows}
+        name = tracked.js.metadata.name
+        await self._client.patch(JOBSETS, name, {"status": status}, namespace=tracked.namespace, subresource="status")
+
+    def _soon(self, act: Coroutine[Any, Any, None]) -> None:
+        self._tasks.create_task(_log_errors(act))
+
+
+def _settled(job: Job, suspended: bool) -> bool:
+    if suspended:
+        return job.spec.suspend and not job.status.active
+    return not job.spec.suspend and (job.status.ready or 0) == (job.spec.parallelism or 1)
+
+
+async def _side_by_side(acts: list[Coroutine[Any, Any, Any]]) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        for act in acts:
+            tasks.create_task(_log_errors(act))
+
+
+async def _log_errors(act: Coroutine[Any, Any, Any]) -> None:
+    """Do it; what the API server refuses goes to the log, and the benchmark finds out by the result."""
+    try:
+        await act
+    except KubeError as error:
+        print(error, file=sys.stderr, flush=True)
+
+
+async def _probe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Every question is answered with yes: whoever listens is ready."""
+    with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+        await writer.drain()
+    writer.close()
+
+
+async def run(config: settings.Settings, kubeconfig: str, restart: str) -> None:
+    """Until SIGTERM."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 -- we run in one
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    transport = HttpTransport(await load(kubeconfig), user_agent="floor", qps=UNLIMITED, burst=UNLIMITED)
+    address = parse_bind_address(config.health.health_probe_bind_address)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            await Floor(Client(transport), restart, tasks).start()
+            if address is not None:
+                await asyncio.start_server(_probe, *address)
+            await asyncio.Event().wait()
+    finally:
+        await transport.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m dev.bench.floor", description=__doc__)
+    parser.add_argument("--config", required=True, help="of a manager; only the probes' address counts")
+    parser.add_argument("--kubeconfig", required=True, help="of the cluster")
+    parser.add_argument("--restart", choices=RESTARTS, default="foreground", help="(default %(default)s)")
+    options = parser.parse_args()
+    with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run(settings_file.load(options.config), options.kubeconfig, options.restart))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""The processes that are measured: how they are named on the command line, installed and started.
+
+Every manager gets what a Go manager can be given, too: certificates in a folder, webhook configurations that trust
+them, all rights, no election. Must not know what is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app import local
+from dev.cluster import pki
+from dev.cluster.cluster import Cluster
+from manifests import NAMESPACE, SERVICE_ACCOUNT
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A manager to be measured. `floor`: it does no admission, and others are compared with it."""
+
+    name: str
+    command: tuple[str, ...]
+    floor: bool = False
+
+
+def _floor(restart: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "dev.bench.floor", f"--restart={restart}")
+
+
+KNOWN = {
+    entry.name: entry
+    for entry in (
+        Entry("jobset", local.OURSELVES),
+        Entry("floor", _floor("foreground"), floor=True),
+        Entry("floor-background", _floor("parallel"), floor=True),
+        Entry("floor-collection", _floor("collection"), floor=True),
+    )
+}
+USUAL = ("jobset", "floor-background")
+ALONE = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
+"""Sections of the configuration of a manager that has no replicas and is given its certificate."""
+
+
+def entry(text: str) -> Entry:
+    """What `--manager` names: one of `KNOWN`, `NAME=COMMAND`, or a command, whose name is its program's."""
+    if text in KNOWN:
+        return KNOWN[text]
+    name, equals, command = text.partition("=")
+    if not equals or not name.replace("-", "").replace(".", "").replace("_", "").isalnum():
+        name, command = "", text
+    words = shlex.split(command)
+    if not words:
+        raise argparse.ArgumentTypeError(f"{text!r} names no command; known by name are {', '.join(KNOWN)}")
+    return Entry(name or Path(words[0]).name, tuple(words))
+
+
+@contextlib.contextmanager
+def started(
+    cluster: Cluster, folder: Path, chosen: Entry, sections: Mapping[str, Any] | None = None
+) -> Iterator[local.Manager]:
+    """Install what the manager needs, run it for the length of the block; `sections` go into its configuration.
+
+    The authority of its certificate is in `certs/ca.crt` of the folder.
+    """
+    port = local.free_port()
+    authority = pki.new_authority("jobset-ca")
+    certificates = folder / "certs"
+    certificates.mkdir(parents=True)
+    authority.write(certificates, "ca")
+    pki.issue_serving(authority, "localhost").write(certificates, "tls")
+    local.install(cluster, webhook_port=None if chosen.floor else port, ca_bundle=authority.certificate)
+    local.kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(_all_rights()))
+    manager = local.start(
+        cluster, folder, webhook_port=port, command=chosen.command, sections={**ALONE, **(sections or {})}
+    )
+    try:
+        yield manager
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            local.stop(manager)
+
+
+def _all_rights() -> dict[str, Any]:
+    """Rights differ between managers and are not what is compared."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": "bench-all-rights"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [{"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE}],
+    }

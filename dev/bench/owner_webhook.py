@@ -1,0 +1,127 @@
+"""A webhook that looks for the owner of every new Job, as Kueue's does, and refuses a Job whose JobSet is not stored.
+
+The question goes to the API server, as administrator. Must not know what is measured.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import ssl
+import tempfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from api import keys
+from dev.bench.scene import Scene, wait
+from dev.cluster import pki
+
+JSON = dict[str, Any]
+
+CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+NAME = "bench-owner.example.com"
+SECONDS = 5
+"""In which a review is answered."""
+CALLED_SECONDS = 30
+"""Until the API server calls a new webhook: it learns of it by a watch."""
+
+
+def not_found(name: str) -> str:
+    """What Kueue's webhook says of a Job whose JobSet is not stored."""
+    return f'{keys.KIND}.{keys.GROUP} "{name}" not found'
+
+
+@contextlib.contextmanager
+def looking_for_owners(scene: Scene) -> Iterator[None]:
+    """The webhook is called for new Jobs of the scene's namespace, through the length of the block.
+
+    Raises `BenchmarkError` if the API server does not call it.
+    """
+    authority = pki.new_authority("bench-webhook")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(scene))
+    server.daemon_threads = True
+    server.socket = _context(authority).wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, name="owner-webhook", daemon=True)
+    thread.start()
+    try:
+        scene.request("POST", CONFIGURATIONS, _configuration(scene.namespace, server.server_port, authority))
+        try:
+            wait(lambda: _is_called(scene), CALLED_SECONDS, f"the API server to call {NAME}")
+            yield
+        finally:
+            scene.request("DELETE", f"{CONFIGURATIONS}/{NAME}")
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _is_called(scene: Scene) -> bool:
+    """Whether a Job whose JobSet is not stored is refused by the webhook. Nothing is stored."""
+    owner = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "name": "missing", "uid": "missing"}
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    job = {"metadata": {"name": "missing", "ownerReferences": [owner]}, "spec": {"template": {"spec": pod}}}
+    with scene.cluster.connect() as connection:
+        status, answer = connection.request("POST", f"{scene.path('jobs', '/apis/batch/v1')}?dryRun=All", job)
+    return status >= 400 and NAME in str(answer)
+
+
+def _context(authority: pki.Pair) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    with tempfile.TemporaryDirectory(prefix="jobset-bench-webhook-") as scratch:
+        folder = Path(scratch)
+        pki.issue_serving(authority, "localhost").write(folder, "tls")
+        context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    return context
+
+
+def _configuration(namespace: str, port: int, authority: pki.Pair) -> JSON:
+    bundle = base64.b64encode(authority.certificate).decode()
+    hook = {
+        "name": NAME,
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "timeoutSeconds": SECONDS,
+        "clientConfig": {"url": f"https://127.0.0.1:{port}/", "caBundle": bundle},
+        "rules": [{"apiGroups": ["batch"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["jobs"]}],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+    }
+    return {"metadata": {"name": NAME}, "webhooks": [hook]}
+
+
+def _handler(scene: Scene) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            request = review["request"]
+            missing = _missing_owner(scene, request["object"]["metadata"])
+            answer: JSON = {"uid": request["uid"], "allowed": not missing}
+            if missing:
+                answer["status"] = {"code": 404, "reason": "NotFound", "message": not_found(missing)}
+            body = json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the library has it
+            """Say nothing of each request."""
+
+    return Handler
+
+
+def _missing_owner(scene: Scene, metadata: JSON) -> str:
+    """Name of the JobSet that owns a Job and is not stored; empty if it is, or if there is none."""
+    owners = [one["name"] for one in metadata.get("ownerReferences") or () if one["kind"] == keys.KIND]
+    if not owners:
+        return ""
+    with scene.cluster.connect() as connection:
+        status, _ = connection.request("GET", f"{scene.path(keys.PLURAL, f'/apis/{keys.API_VERSION}')}/{owners[0]}")
+    return owners[0] if status == 404 else ""

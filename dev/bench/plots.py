@@ -1,0 +1,189 @@
+"""The pictures of a run, as SVG and PNG: times, calls, memory, admission. Must not measure, nor show on a screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from dev.bench.report import Spread, managers, names, rounds
+
+JSON = dict[str, Any]
+
+FORMATS = ("svg", "png")
+WIDTH = 0.8
+"""Of all bars of a group."""
+
+CALLS = {"creates": "Jobs created", "deletes": "deletions", "status_writes": "status writes"}
+OTHER = "other requests"
+
+
+def draw(results: JSON, folder: Path) -> list[Path]:
+    """Write every picture there is something for; the paths."""
+    with _steady():
+        pictures = {
+            "times": _bars(results, "seconds", "seconds until all pods run (median, range)"),
+            "calls": _calls(results),
+            "memory": _bars(results, "peak_rss_mib", "peak RSS in MiB (median, range)"),
+            "admission": _admission(results["admission"]),
+        }
+        return [path for name, figure in pictures.items() if figure for path in _saved(figure, folder / name)]
+
+
+def draw_ratios(ratios: Mapping[str, Sequence[tuple[str, float]]], folder: Path) -> list[Path]:
+    """Write the picture of ratios over runs, a line for each phase: (run, ratio) in their order; the path."""
+    runs = list(dict.fromkeys(run for points in ratios.values() for run, _ in points))
+    with _steady():
+        figure, axes = _figure(len(runs) + 4)
+        for name, points in ratios.items():
+            places = [runs.index(run) for run, _ in points]
+            axes.plot(places, [ratio for _, ratio in points], marker="o", label=name)
+        axes.axhline(1, color="gray", linewidth=0.8)
+        axes.set_xticks(range(len(runs)), runs, rotation=30, ha="right")
+        axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+        axes.set_title("seconds over those of the floor, or of plain pods (medians)", loc="left")
+        return _saved(figure, folder / "ratios", ("svg",))
+
+
+def draw_recovery(steps: Sequence[tuple[str, int, int, str]], folder: Path) -> list[Path]:
+    """Write the time line of a recovery: name, begin and end of each step, and what it depends on; the path."""
+    whole = steps[-1][2]
+    with _steady():
+        figure = Figure(figsize=(10, 0.55 * len(steps) + 1.4))
+        axes = figure.subplots()
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        for left, right, text, color in (
+            (-0.15 * whole, 0, "runs", "C2"),
+            (0, whole, "lost", "C3"),
+            (whole, 1.15 * whole, "runs", "C2"),
+        ):
+            axes.barh(0, right - left, left=left, color=color, alpha=0.6)
+            axes.annotate(text, ((left + right) / 2, 0), ha="center", va="center")
+        for row, (_, begin, end, causes) in enumerate(steps, 1):
+            axes.barh(row, end - begin, left=begin, color="C0")
+            axes.annotate(f"+{end} s", (end + 0.01 * whole, row), va="center", fontsize=8)
+            axes.annotate(causes, (1.2 * whole, row), va="center", fontsize=8, annotation_clip=False)
+        axes.annotate("depends on", (1.2 * whole, 0), va="center", fontsize=8, annotation_clip=False)
+        for moment in (0, whole):
+            axes.axvline(moment, color="gray", linewidth=0.8, linestyle="--", zorder=0)
+        axes.set_xlim(-0.15 * whole, 1.15 * whole)
+        axes.set_xticks([0, *(end for _, _, end, _ in steps)], ["failure", *[""] * (len(steps) - 1), "ready"])
+        axes.set_yticks(range(len(steps) + 1), ["the set", *(name for name, *_ in steps)])
+        axes.tick_params(length=0)
+        axes.invert_yaxis()
+        return _saved(figure, folder / "recovery", ("svg",))
+
+
+def _steady() -> AbstractContextManager[None]:
+    """The same results give the same files: no random ids, no dates."""
+    return mpl.rc_context({"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9})
+
+
+def _saved(figure: Figure, stem: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
+    paths = []
+    for form in formats:
+        path = stem.with_suffix(f".{form}")
+        figure.savefig(path, metadata={"Date": None} if form == "svg" else None, dpi=120, bbox_inches="tight")
+        paths.append(path)
+    return paths
+
+
+def _figure(groups: int) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(max(6, 0.9 * groups + 2), 4))
+    axes = figure.subplots()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _grouped(
+    axes: Axes, groups: Sequence[str], members: Sequence[str], bar: Callable[[str, str, float, float], None]
+) -> None:
+    """Call `bar` with group, member, place and width for each."""
+    width = WIDTH / max(len(members), 1)
+    for index, group in enumerate(groups):
+        for place, member in enumerate(members):
+            bar(group, member, index + (place - (len(members) - 1) / 2) * width, width)
+    axes.set_xticks(range(len(groups)), groups, rotation=30, ha="right")
+
+
+def _bars(results: JSON, key: str, title: str) -> Figure | None:
+    """A bar for each manager in each phase; P6 large is left out, for it would dwarf the others."""
+    shown, who = [name for name in names(results) if name != "P6 large"], managers(results)
+    if not shown:
+        return None
+    figure, axes = _figure(len(shown))
+
+    def bar(name: str, manager: str, place: float, width: float) -> None:
+        spread = Spread.of(phase[key] for phase in rounds(results, manager, name).values())
+        if spread:
+            reach = [[spread.median - spread.low], [spread.high - spread.median]]
+            axes.bar(place, spread.median, width, yerr=reach, color=f"C{who.index(manager)}", capsize=2)
+
+    _grouped(axes, shown, who, bar)
+    _legend(axes, {manager: f"C{index}" for index, manager in enumerate(who)})
+    axes.set_title(title, loc="left")
+    return figure
+
+
+def _calls(results: JSON) -> Figure | None:
+    """What each manager asked for, stacked; median of the rounds."""
+    shown, who = [name for name in names(results) if not name.startswith("P6")], managers(results)
+    if not shown:
+        return None
+    figure, axes = _figure(len(shown))
+
+    def bar(name: str, manager: str, place: float, width: float) -> None:
+        phases = list(rounds(results, manager, name).values())
+        bottom = 0.0
+        for index, key in enumerate([*CALLS, OTHER]):
+            spread = Spread.of(_count(phase["manager"], key) for phase in phases)
+            if spread:
+                axes.bar(place, spread.median, width * 0.95, bottom=bottom, color=f"C{index}")
+                bottom += spread.median
+        if phases:
+            axes.annotate(manager, (place, bottom), rotation=90, fontsize=6, ha="center", va="bottom")
+
+    _grouped(axes, shown, who, bar)
+    _legend(axes, {text: f"C{index}" for index, text in enumerate([*CALLS.values(), OTHER])})
+    axes.set_title("requests of the manager to the API server, watches apart (median)", loc="left")
+    return figure
+
+
+def _count(manager: JSON, key: str) -> int:
+    return int(manager[key] if key in CALLS else manager["requests"] - sum(manager[call] for call in CALLS))
+
+
+def _admission(by_manager: JSON) -> Figure | None:
+    """Reviews a second by number of connections, a line for each manager, webhook, size and number of processes."""
+    lines: dict[str, list[tuple[int, float]]] = {}
+    for manager, rows in by_manager.items():
+        for row in rows:
+            processes = f"{row['workers']} process{'es' if row['workers'] > 1 else ''}"
+            label = f"{manager}, {row['webhook']}, {row['size']}, {processes}"
+            lines.setdefault(label, []).append((row["connections"], row["per_s"]))
+    if not lines:
+        return None
+    figure, axes = _figure(5)
+    for label, points in lines.items():
+        axes.plot(*zip(*sorted(points), strict=True), marker="o", label=label)
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted({count for points in lines.values() for count, _ in points}))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("connections")
+    axes.legend(frameon=False, fontsize=7)
+    axes.set_title("reviews a second at saturation", loc="left")
+    return figure
+
+
+def _legend(axes: Axes, colors: dict[str, str]) -> None:
+    handles = [Patch(color=color, label=label) for label, color in colors.items()]
+    axes.legend(handles=handles, frameon=False)

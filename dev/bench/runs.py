@@ -1,0 +1,96 @@
+"""One line for each run of the benchmark, `dev/bench/runs.jsonl`, so that versions can be compared.
+
+`python -m dev.bench.runs RESULTS` adds a run, and draws all lines for docs/performance.md: both belong into one commit.
+A benchmark alone changes no file of the tree. Must not measure. Times depend on the machine; ratios, which are taken
+within a round, hardly do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from dev.bench import plots, report
+from dev.bench.scene import say
+
+JSON = dict[str, Any]
+
+FILE = Path(__file__).with_name("runs.jsonl")
+PICTURES = Path(__file__).parents[2] / "docs" / "images" / "performance"
+OURS = "jobset"
+PLAIN = {"P3 create": "P3 plain create", "P3 restart": "P3 plain restart"}
+"""Phases that no floor runs, and those of the same manager with which they are compared."""
+
+
+def line(results: JSON, day: str) -> JSON:
+    """What is kept of a run: medians of each phase, and the ratio to the fastest floor, or to plain pods."""
+    phases = {name: _phase(results, name) for name in report.names(results) if report.rounds(results, OURS, name)}
+    return {
+        "day": day,
+        "revision": results["revision"],
+        "machine": results["machine"],
+        "rounds": max((turn["round"] for turn in results["turns"]), default=0),
+        "phases": phases,
+    }
+
+
+def _phase(results: JSON, name: str) -> JSON:
+    floor = report.reference(results, name)
+    base = (floor, name) if floor else (OURS, PLAIN.get(name, ""))
+    ratio = report.ratio(results, (OURS, name), base)
+    seconds = {who: report.seconds(results, who, name) for who in report.managers(results)}
+    calls = report.Spread.of(phase["manager"]["requests"] for phase in report.rounds(results, OURS, name).values())
+    return {
+        "seconds": {who: round(taken.median, 2) for who, taken in seconds.items() if taken},
+        "ratio": round(ratio.median, 2) if ratio else None,
+        "calls": calls.median if calls else None,
+    }
+
+
+def counts(results: JSON) -> bool:
+    """Whether a run is comparable with others: of full size, and of this tree."""
+    return results["scale"] == 1 and OURS in report.managers(results) and bool(results["turns"])
+
+
+def add(path: Path, run: JSON) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(run) + "\n")
+
+
+def read(path: Path) -> list[JSON]:
+    """In the order in which they were added."""
+    return [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()]
+
+
+def ratios(runs: Iterable[JSON]) -> dict[str, list[tuple[str, float]]]:
+    """Phase -> (day and revision, ratio), for each run that has one."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    for run in runs:
+        for name, phase in run["phases"].items():
+            if phase["ratio"] is not None:
+                found.setdefault(name, []).append((f"{run['day']} {run['revision']}", phase["ratio"]))
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m dev.bench.runs", description=__doc__)
+    parser.add_argument("results", nargs="?", type=Path, help="results.json of a run: add its line first")
+    wanted = parser.parse_args().results
+    if wanted is not None:
+        results = json.loads(wanted.read_text(encoding="utf-8"))
+        if not counts(results):
+            parser.error(f"{wanted} is of another scale than 1 or of other managers: it cannot be compared")
+        day = time.strftime("%Y-%m-%d", time.localtime(wanted.stat().st_mtime))
+        add(FILE, line(results, day))
+    for drawn in plots.draw_ratios(ratios(read(FILE)), PICTURES):
+        say(f"drawn: {drawn}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

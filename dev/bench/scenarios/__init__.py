@@ -1,0 +1,1 @@
+"""The scenarios of `python -m dev.bench`, a file each."""

@@ -1,0 +1,159 @@
+"""Where a benchmark happens: a cluster, a process, a namespace; requests and watches as administrator.
+
+Must not know what is measured, nor what a JobSet is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from dev.cluster import rest
+from dev.cluster.cluster import Cluster
+from dev.cluster.components import ADMIN
+from manifests import SERVICE_ACCOUNT
+
+JSON = dict[str, Any]
+
+STALL_SECONDS = 90
+"""So long a watch showed nothing: what is waited for does not come."""
+
+CLEAR_SECONDS = 300
+"""Until a namespace and all that is in it has gone."""
+
+AT_ONCE = 16
+"""Connections on which many objects are created."""
+
+METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+MERGE = "application/merge-patch+json"
+
+
+class BenchmarkError(Exception):
+    """The run cannot go on or its result is wrong; the text says what was seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a watch of metadata; `moment` is when it was read (monotonic seconds)."""
+
+    moment: float
+    type: str
+    metadata: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where a run happens. `user` is the last part of the measured process's user name in the audit log."""
+
+    cluster: Cluster
+    pid: int
+    namespace: str
+    user: str = SERVICE_ACCOUNT
+
+    def path(self, plural: str, group: str = "/api/v1") -> str:
+        """Path of a collection in the namespace."""
+        return f"{group}/namespaces/{self.namespace}/{plural}"
+
+    def request(self, method: str, path: str, body: JSON | None = None, content: str = "application/json") -> Any:
+        """What the API server answers. Raises `BenchmarkError` for a refusal."""
+        with self.cluster.connect() as connection:
+            return _answer(connection, method, path, body, content)
+
+    def create_namespace(self) -> None:
+        self.request("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+
+    def drop_namespace(self) -> None:
+        """Delete the namespace and wait until all that is in it has gone."""
+        path = f"/api/v1/namespaces/{self.namespace}"
+        self.request("DELETE", path)
+
+        def gone() -> bool:
+            with self.cluster.connect() as connection:
+                return connection.request("GET", path)[0] == 404
+
+        wait(gone, CLEAR_SECONDS, f"namespace {self.namespace} to go")
+
+    def create_all(self, path: str, bodies: list[JSON]) -> list[float]:
+        """Create objects over several connections at once; when each creation was sent (monotonic seconds)."""
+
+        def some(first: int) -> list[tuple[int, float]]:
+            sent = []
+            with self.cluster.connect() as connection:
+                for index in range(first, len(bodies), AT_ONCE):
+                    sent.append((index, time.monotonic()))
+                    _answer(connection, "POST", path, bodies[index], "application/json")
+            return sent
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            moments = dict(pair for sent in pool.map(some, range(AT_ONCE)) for pair in sent)
+        return [moments[index] for index in range(len(bodies))]
+
+    @contextlib.contextmanager
+    def watch(self, path: str, **query: str) -> Iterator[Iterator[Event]]:
+        """Events about the metadata of objects: the existing objects first, then each change.
+
+        Reading raises `BenchmarkError` when nothing happens for `STALL_SECONDS`.
+        """
+        tls = rest.client_tls(self.cluster.plan.layout.pki, "ca", ADMIN)
+        port = self.cluster.plan.ports["kube-apiserver"]
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=STALL_SECONDS, context=tls)
+
+        def opened(version: int) -> http.client.HTTPResponse:
+            since = {"resourceVersion": str(version)} if version else {}
+            url = f"{path}?{urlencode({'watch': 'true', **query, **since})}"
+            connection.request("GET", url, headers={"Accept": METADATA_ONLY})
+            return connection.getresponse()
+
+        with contextlib.closing(connection):
+            yield _events(opened(0), opened, path)
+
+
+def _answer(connection: rest.Connection, method: str, path: str, body: JSON | None, content: str) -> Any:
+    status, answer = connection.request(method, path, body, content)
+    if status >= 400:
+        said = answer.get("message") if isinstance(answer, dict) else answer
+        raise BenchmarkError(f"{method} {path} was answered with {status}: {said}")
+    return answer
+
+
+def _events(
+    answer: http.client.HTTPResponse, opened: Callable[[int], http.client.HTTPResponse], path: str
+) -> Iterator[Event]:
+    """The lines of a watch. A busy API server ends watches; the next one goes on where this one ended."""
+    version = 0
+    while True:
+        try:
+            line = answer.readline()
+        except TimeoutError:
+            raise BenchmarkError(f"for {STALL_SECONDS} s nothing has happened to {path}") from None
+        if not line:
+            answer = opened(version)
+            continue
+        event = json.loads(line)
+        if event["type"] == "ERROR":
+            raise BenchmarkError(f"the watch of {path} failed: {event['object'].get('message')}")
+        metadata = event["object"]["metadata"]
+        version = max(version, int(metadata["resourceVersion"]))
+        yield Event(time.monotonic(), event["type"], metadata)
+
+
+def wait(reached: Callable[[], bool], seconds: float, what: str) -> None:
+    """Ask until it is so. Raises `BenchmarkError` when it is not in time."""
+    deadline = time.monotonic() + seconds
+    while not reached():
+        if time.monotonic() > deadline:
+            raise BenchmarkError(f"waited {seconds:g} s in vain for {what}")
+        time.sleep(0.2)
+
+
+def say(text: str) -> None:
+    """Progress, beside the result."""
+    print(text, file=sys.stderr, flush=True)

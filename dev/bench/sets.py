@@ -1,0 +1,128 @@
+"""JobSets of the scenarios, and what has to be true of them when a phase is over.
+
+Manifests say what webhooks would set, since a floor has none. Must not measure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+from api import keys
+from dev.bench.scene import JSON, MERGE, BenchmarkError, Scene
+
+GROUP = f"/apis/{keys.API_VERSION}"
+BATCH = "/apis/batch/v1"
+TOPOLOGY, SUPERSLICE = "rack", "superslice"
+"""Labels of nodes: a superslice is made of whole racks."""
+
+EXIT_CODE = "kwok.jobset.dev/exit-code"
+"""Annotation of a fake pod: it ends with this code."""
+
+
+def jobset(jobs: int, pods: int = 1, *, name: str = "bench", cpu: str = "", exclusive: bool = False) -> JSON:
+    """A JobSet of equal Jobs that fails with its first pod and may restart. `cpu` is what a pod asks for."""
+    container: JSON = {"name": "main", "image": "train"}
+    if cpu:
+        container["resources"] = {"requests": {"cpu": cpu}}
+    job = {
+        "backoffLimit": 0,
+        "parallelism": pods,
+        "completions": pods,
+        "completionMode": "Indexed",
+        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+    }
+    return {
+        "apiVersion": keys.API_VERSION,
+        "kind": keys.KIND,
+        "metadata": {"name": name, "annotations": {keys.EXCLUSIVE_TOPOLOGY: TOPOLOGY} if exclusive else {}},
+        "spec": {
+            "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
+            "failurePolicy": {"maxRestarts": 10},
+            "replicatedJobs": [{"name": "workers", "replicas": jobs, "template": {"spec": job}}],
+        },
+    }
+
+
+def restarting_in_place(manifest: JSON) -> JSON:
+    """The JobSet, which restarts in place."""
+    manifest["spec"]["failurePolicy"]["restartStrategy"] = "InPlaceRestart"
+    job = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]
+    job |= {"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"}
+    job["template"]["spec"]["restartPolicy"] = "OnFailure"
+    return manifest
+
+
+def jobs_of(manifest: JSON) -> tuple[int, int]:
+    """How many Jobs a JobSet has, and how many pods."""
+    [group] = manifest["spec"]["replicatedJobs"]
+    return group["replicas"], group["replicas"] * group["template"]["spec"]["parallelism"]
+
+
+def attempt(number: int) -> str:
+    """Label selector of the pods of a restart attempt."""
+    return f"{keys.RESTART_ATTEMPT}={number}"
+
+
+def statuses(scene: Scene) -> list[JSON]:
+    """The status of every JobSet of the namespace."""
+    found = scene.request("GET", scene.path("jobsets", GROUP))["items"]
+    return [one.get("status") or {} for one in found]
+
+
+def says(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
+    """Whether all JobSets together count so many Jobs (`ready`, `suspended`, ...), and each so many restarts."""
+    found = statuses(scene)
+    rows = [row for status in found for row in status.get("replicatedJobsStatus") or ()]
+    return all(status.get("restarts", 0) == restarts for status in found) and all(
+        sum(row[name] for row in rows) == count for name, count in counters.items()
+    )
+
+
+def fail_one(scene: Scene, pods: list[JSON]) -> None:
+    """Let one pod fail; a follower, where there are any, since the leader of a Job is the special case."""
+    chosen = max(pods, key=lambda pod: pod["metadata"]["labels"].get(keys.COMPLETION_INDEX, "0") != "0")
+    end(scene, chosen["metadata"]["name"], code=1)
+
+
+def end(scene: Scene, pod: str, *, code: int) -> None:
+    """Let a running pod end with an exit code."""
+    path = f"{scene.path('pods')}/{pod}"
+    scene.request("PATCH", path, {"metadata": {"annotations": {EXIT_CODE: str(code)}}}, MERGE)
+
+
+def suspend(scene: Scene, *, value: bool, name: str = "bench") -> None:
+    scene.request("PATCH", f"{scene.path('jobsets', GROUP)}/{name}", {"spec": {"suspend": value}}, MERGE)
+
+
+def checked(scene: Scene, pods: int, *, restarts: int = 0) -> list[JSON]:
+    """The running pods. Raises `BenchmarkError` unless there are so many, all of one attempt, and no others."""
+    found = scene.request("GET", scene.path("pods"))["items"]
+    kinds = Counter((pod["metadata"]["labels"][keys.RESTART_ATTEMPT], _state(pod)) for pod in found)
+    if kinds != {(str(restarts), "Running"): pods}:
+        seen = ", ".join(f"{count} {state} of attempt {number}" for (number, state), count in sorted(kinds.items()))
+        raise BenchmarkError(
+            f"expected {pods} running pods of attempt {restarts} and no others, found: {seen or 'none'}"
+        )
+    return list(found)
+
+
+def _state(pod: JSON) -> str:
+    return "in deletion" if "deletionTimestamp" in pod["metadata"] else str(pod["status"].get("phase"))
+
+
+def check_exclusive(scene: Scene, pods: list[JSON]) -> None:
+    """Raises `BenchmarkError` unless each Job has one rack alone."""
+    nodes = scene.request("GET", "/api/v1/nodes")["items"]
+    racks = {node["metadata"]["name"]: node["metadata"]["labels"][TOPOLOGY] for node in nodes}
+    if wrong := misplaced([(pod["metadata"]["labels"]["job-name"], racks[pod["spec"]["nodeName"]]) for pod in pods]):
+        raise BenchmarkError(f"not exclusive: {'; '.join(wrong)}")
+
+
+def misplaced(placed: list[tuple[str, str]]) -> list[str]:
+    """What is wrong with pods, given as (Job, rack), of which each Job should have one rack alone."""
+    racks, jobs = defaultdict(set), defaultdict(set)
+    for job, rack in placed:
+        racks[job].add(rack)
+        jobs[rack].add(job)
+    spread = [f"Job {job} is on {', '.join(sorted(used))}" for job, used in sorted(racks.items()) if len(used) > 1]
+    return spread + [f"{rack} holds {', '.join(sorted(held))}" for rack, held in sorted(jobs.items()) if len(held) > 1]

@@ -1,0 +1,84 @@
+"""While no fault acts but hostile clients: replicas live and pass their probes, the lease stays, admission is quick."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dev.chaos.checks.admission import Window
+from dev.chaos.checks.leaders import terms
+from dev.chaos.checks.violation import Violation
+from dev.chaos.events import MANAGER, Event
+
+STOPPED, LOST, SLOW = "replica stopped", "lease lost", "admission slow"
+
+SETTLE = 15.0
+"""Seconds after a fault in which its consequences show: a lease is over after 6, then replicas start again."""
+
+EDGE = 1.0
+"""Seconds before a fault that count as its own: its begin is kept in tenths of a second, and clocks of a run differ."""
+
+MOST_SECONDS = 1.0
+"""For 99 of 100 admissions."""
+
+FEWEST = 100
+"""Admissions to be judged: of fewer, a single slow one would be more than one in 100."""
+
+REVIEWED = {"create", "update", "patch"}
+
+
+class Stop(NamedTuple):
+    """A replica that ended, or that a kubelet would have ended. `at` is in seconds since 1970."""
+
+    at: float
+    name: str
+    how: str
+
+
+def windows(begin: float, end: float, faults: Iterable[Window]) -> list[Window]:
+    """The times of a run in which no fault has acted for `SETTLE` seconds. Its begin counts as a fault."""
+    found = []
+    free = begin + SETTLE
+    for first, last in sorted(faults):
+        if first - EDGE > free:
+            found.append((free, first - EDGE))
+        free = max(free, last + SETTLE)
+    return [*found, (free, end)] if free < end else found
+
+
+def check_stops(stops: Iterable[Stop], calm: Sequence[Window]) -> list[Violation]:
+    """No replica ends or fails its probes without a reason."""
+    return [Violation(STOPPED, stop.name, stop.how, stop.at) for stop in stops if _within(calm, stop.at, stop.at)]
+
+
+def check_lease(events: Iterable[Event], calm: Sequence[Window]) -> list[Violation]:
+    """No other replica takes the lease without a reason."""
+    return [
+        Violation(LOST, term.holder, "it took the lease, and nothing had happened to the leader", term.taken.ended)
+        for term in terms(events)
+        if _within(calm, term.taken.started, term.taken.ended)
+    ]
+
+
+def check_times(events: Iterable[Event], calm: Sequence[Window]) -> tuple[int, float, list[Violation]]:
+    """How many requests of users to create or change a JobSet there were, and what 99 of 100 took at most, in seconds.
+
+    As the API server measured them: from the request to its answer, both webhooks and their dry runs included.
+    """
+    taken = sorted(
+        event.ended - event.started
+        for event in events
+        if event.resource == "jobsets"
+        and event.verb in REVIEWED
+        and event.user != MANAGER
+        and _within(calm, event.started, event.ended)
+    )
+    most = taken[math.ceil(0.99 * len(taken)) - 1] if taken else 0.0
+    text = f"one in 100 of {len(taken)} took {most:.2f} s or longer, {MOST_SECONDS:g} are allowed"
+    slow = len(taken) >= FEWEST and most >= MOST_SECONDS
+    return len(taken), round(most, 3), [Violation(SLOW, "JobSets", text)] if slow else []
+
+
+def _within(calm: Sequence[Window], started: float, ended: float) -> bool:
+    return any(begin <= started and ended <= end for begin, end in calm)

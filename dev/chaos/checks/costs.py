@@ -1,0 +1,65 @@
+"""What trouble costs: requests of a set that cannot go on, memory after a long run."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+
+from dev.chaos.checks.violation import Violation
+from dev.chaos.events import MANAGER, Event
+
+BUSY, GROWN = "too many requests", "memory grown"
+
+WINDOW = 30.0
+"""Long enough for the first tries of a new leader, which follow each other fast, to be no trouble."""
+
+MOST_PER_SECOND = 5.0
+GROWTH = 0.10
+SHORTEST = 600.0
+"""Seconds that a process has to live for its memory to be compared: before it still warms up."""
+
+Sample = tuple[float, float]
+"""Seconds since the process started, and MiB."""
+
+
+def check_requests(events: Iterable[Event], namespace: str) -> tuple[float, list[Violation]]:
+    """The most requests a second of the manager in the namespace of a stuck set, over `WINDOW`.
+
+    Dry runs of admission are not counted.
+    """
+    recent: deque[float] = deque()
+    most, when = 0, 0.0
+    about = (event for event in events if event.namespace == namespace and event.user == MANAGER and not event.dry_run)
+    for at in sorted(event.started for event in about):
+        recent.append(at)
+        while recent[0] < at - WINDOW:
+            recent.popleft()
+        if len(recent) > most:
+            most, when = len(recent), at
+    rate = most / WINDOW
+    text = f"{rate:g} requests a second within {WINDOW:g} s, at most {MOST_PER_SECOND:g} are allowed"
+    return rate, [Violation(BUSY, namespace, text, when)] if rate >= MOST_PER_SECOND else []
+
+
+def check_memory(samples: Mapping[str, Sequence[Sample]]) -> tuple[dict[str, list[float]], list[Violation]]:
+    """For each process that lived long enough: its memory after a quarter of its life, and at the end.
+
+    Each figure is the median of a tenth of the life.
+    """
+    figures, violations = {}, []
+    for process, taken in samples.items():
+        if not taken or taken[-1][0] < SHORTEST:
+            continue
+        life = taken[-1][0]
+        quarter, end = (_median(taken, life * share) for share in (0.25, 0.95))
+        figures[process] = [quarter, end]
+        if end > quarter * (1 + GROWTH):
+            text = f"{quarter:.0f} MiB after a quarter of {life:.0f} s, {end:.0f} MiB at the end"
+            violations.append(Violation(GROWN, process, text))
+    return figures, violations
+
+
+def _median(taken: Sequence[Sample], middle: float) -> float:
+    width = taken[-1][0] / 20
+    near = sorted(mib for at, mib in taken if abs(at - middle) <= width)
+    return near[len(near) // 2]

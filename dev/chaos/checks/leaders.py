@@ -1,0 +1,146 @@
+"""No two leaders write in one term of the lease.
+
+A term is one holder's, from the write that took the lease to the next write that names another holder or none. A write
+of the controllers that the API server stored outside the terms of the replica that sent it is late. It is harmless if
+one of these guards held: it named the version or the UID of the object that it was decided from, so nobody had changed
+that meanwhile; or it created an object whose name and attempt are those that the leader of the time would create; or
+it deleted Jobs of an attempt that was over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from api import keys
+from app.settings import LeaderElectionSettings
+from dev.chaos.checks.violation import Violation
+from dev.chaos.events import MANAGER, WRITES, Event
+
+LEASE = LeaderElectionSettings().resource_name
+RULE = "two leaders"
+CONTROLLED = {
+    "jobs",
+    "jobsets",
+    "jobsets/status",
+    "persistentvolumeclaims",
+    "pods",
+    "services",
+    "compositepodgroups",
+    "podgroups",
+    "workloads",
+}
+"""What only the replica with the lease writes."""
+
+LATEST = 1 << 63
+"""Above all versions: a deletion of a collection has none."""
+
+STALE = {404, 409, 422}
+"""Answers to a write that was decided from what is no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`holder` led from the lease write `taken` to before the write `lost`, None if it leads to the end."""
+
+    holder: str
+    taken: Event
+    lost: Event | None = None
+
+    def holds(self, event: Event) -> bool:
+        """Whether it may have sent the event while it led.
+
+        Without a version only times can tell; in doubt it has. A patch that changes nothing is answered with the
+        version that was there before.
+        """
+        if event.credential != self.taken.credential:
+            return False
+        if event.version:
+            begun = self.taken.version < event.version or self.taken.ended <= event.started
+            return begun and (self.lost is None or event.version < self.lost.version)
+        return self.taken.started <= event.ended and (self.lost is None or event.started <= self.lost.ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaders:
+    """`late` counts writes outside the sender's terms, by what happened to them."""
+
+    terms: int
+    late: dict[str, int]
+    violations: list[Violation]
+
+
+def terms(events: Iterable[Event]) -> list[Term]:
+    """Who led when, by the stored writes of the lease."""
+    writes = sorted(
+        (event for event in events if event.resource == "leases" and event.name == LEASE and event.stored),
+        key=lambda event: event.version,
+    )
+    found: list[Term] = []
+    for event in writes:
+        holder = (event.answer.get("spec") or {}).get("holderIdentity") or ""
+        before = found[-1] if found and found[-1].lost is None else None
+        if before and before.holder != holder:
+            found[-1] = replace(before, lost=event)
+        if holder and not (before and before.holder == holder):
+            found.append(Term(holder, event))
+    return found
+
+
+def check(events: Sequence[Event]) -> Leaders:
+    """Judge every write of the controllers."""
+    ruled = terms(events)
+    restarts = _restarts(events)
+    late: Counter[str] = Counter()
+    violations = []
+    for event in events:
+        if not _controlled(event) or any(term.holds(event) for term in ruled):
+            continue
+        what = f"{event.verb} {event.resource}"
+        if event.code >= 400:
+            late[f"{what} refused with {event.code}"] += event.code in STALE
+            continue
+        guard = _guard(event, restarts)
+        late[f"{what} stored, {guard or 'no guard'}"] += 1
+        if not guard:
+            text = f"{what} was stored while its sender {event.credential} had no lease, and nothing guarded it"
+            violations.append(Violation(RULE, f"{event.namespace}/{event.name}", text, event.ended))
+    return Leaders(len(ruled), {what: count for what, count in late.items() if count}, violations)
+
+
+def _controlled(event: Event) -> bool:
+    return event.user == MANAGER and event.resource in CONTROLLED and event.verb in WRITES and not event.dry_run
+
+
+def _guard(event: Event, restarts: dict[str, list[tuple[int, int]]]) -> str:
+    """What made a late write harmless; empty if nothing did."""
+    if (event.asked.get("metadata") or {}).get("resourceVersion"):
+        return "it named the version"
+    if (event.asked.get("preconditions") or {}).get("uid"):
+        return "it named the UID"
+    if event.verb == "deletecollection":
+        labels = dict(part.split("=", 1) for part in event.selector.split(",") if "=" in part)
+        return "its attempt was over" if _over(labels, event, restarts) else ""
+    if event.verb != "create":
+        return ""
+    if event.resource == "jobs" and _over(event.answer["metadata"].get("labels") or {}, event, restarts):
+        return ""
+    return "its name was free"
+
+
+def _over(labels: Mapping[str, str], event: Event, restarts: dict[str, list[tuple[int, int]]]) -> bool:
+    """Whether the attempt that these labels name was over when the event happened."""
+    counted = restarts.get(labels.get(keys.JOBSET_UID, ""), [])
+    current = max((count for version, count in counted if version < (event.version or LATEST)), default=0)
+    return int(labels.get(keys.RESTART_ATTEMPT, current)) < current
+
+
+def _restarts(events: Iterable[Event]) -> dict[str, list[tuple[int, int]]]:
+    """For each UID of a JobSet the versions with the restarts that were counted then."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for event in events:
+        if event.resource == "jobsets/status" and event.stored and event.answer:
+            uid = event.answer["metadata"]["uid"]
+            found.setdefault(uid, []).append((event.version, (event.answer.get("status") or {}).get("restarts", 0)))
+    return found

@@ -1,0 +1,48 @@
+"""Requests of the load as administrator, over an API server that may be away for a while."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+from typing import Any
+
+from api import keys
+from dev.cluster import rest
+from dev.cluster.cluster import Cluster
+
+JSON = dict[str, Any]
+
+JOBSETS = f"/apis/{keys.API_VERSION}/namespaces/{{}}/jobsets"
+MERGE = "application/merge-patch+json"
+LOST = (OSError, http.client.HTTPException)
+
+
+class Admin:
+    """One connection, made again when it breaks; not safe to share between threads."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._connection: rest.Connection | None = None
+
+    def ask(
+        self, method: str, path: str, body: JSON | None = None, content: str = "application/json"
+    ) -> tuple[int, Any]:
+        """Status and answer; status 0 if there was none, and the request may have been carried out all the same."""
+        if self._connection is None:
+            self._connection = self._cluster.connect()
+        try:
+            return self._connection.request(method, path, body, content)
+        except LOST:
+            self.close()
+            return 0, None
+
+    def listed(self, path: str) -> list[JSON] | None:
+        """The objects of a collection; None if the API server did not say."""
+        status, answer = self.ask("GET", path)
+        return list(answer["items"]) if status == 200 else None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(*LOST):
+                self._connection.__exit__()
+            self._connection = None

@@ -1,0 +1,206 @@
+"""Carries out one fault: each function blocks for as long as the fault lasts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable
+
+from dev.chaos.client import MERGE, Admin
+from dev.chaos.faults import Fault, Kind
+from dev.chaos.hostile import abuse
+from dev.chaos.stage import DROPPED, Stage
+from dev.cluster import rest
+from dev.cluster.components import ADMIN
+from manifests import NAMESPACE
+from manifests.naming import WEBHOOK_SECRET
+
+KILLED_IN_FLIGHT = 1.0
+"""Seconds after a kill in which reviews fail that were on their way to it."""
+
+SECRETS = f"/api/v1/namespaces/{NAMESPACE}/secrets"
+AGAIN_SECONDS = 60.0
+
+
+def inject(stage: Stage, fault: Fault) -> None:
+    """Let it happen, and end."""
+    _ACTS[fault.kind](stage, fault)
+
+
+def _kill(stage: Stage, fault: Fault) -> None:
+    with stage.excuse(KILLED_IN_FLIGHT):
+        stage.replica(fault.target).signal(signal.SIGKILL)
+
+
+def _pause(stage: Stage, fault: Fault) -> None:
+    replica = stage.replica(fault.target)
+    with stage.excuse(3.0):  # two probes need this long to find out
+        replica.signal(signal.SIGSTOP)
+    time.sleep(fault.seconds)
+    replica.signal(signal.SIGCONT)
+
+
+def _partition(stage: Stage, fault: Fault) -> None:
+    conditions = stage.replica(fault.target).relay.conditions
+    conditions.held = True
+    time.sleep(fault.seconds)
+    conditions.held = False
+
+
+def _slow(stage: Stage, fault: Fault) -> None:
+    for replica in stage.replicas:
+        replica.relay.conditions.delay = fault.strength
+    time.sleep(fault.seconds)
+    for replica in stage.replicas:
+        replica.relay.conditions.delay = 0.0
+
+
+def _errors(stage: Stage, fault: Fault) -> None:
+    for replica in stage.replicas:
+        replica.relay.conditions.refused = fault.strength
+    time.sleep(fault.seconds)
+    for replica in stage.replicas:
+        replica.relay.conditions.refused = 0.0
+
+
+def _cut(stage: Stage, _fault: Fault) -> None:
+    for replica in stage.replicas:
+        stage.loop.call(replica.relay.cut)
+
+
+def _expire(stage: Stage, fault: Fault) -> None:
+    for replica in stage.replicas:
+        replica.relay.conditions.expired = True
+    _cut(stage, fault)
+    time.sleep(fault.seconds)
+    for replica in stage.replicas:
+        replica.relay.conditions.expired = False
+
+
+def _api_server(stage: Stage, _fault: Fault) -> None:
+    with stage.excuse(1.0):
+        _end(stage, "kube-apiserver", signal.SIGTERM)
+        _await_api_server(stage)
+
+
+def _etcd(stage: Stage, _fault: Fault) -> None:
+    _end(stage, "etcd", signal.SIGKILL)
+    _await_api_server(stage)
+
+
+def _end(stage: Stage, component: str, number: signal.Signals) -> None:
+    """Until another process is there in place of this one; what does not end for long gets SIGKILL."""
+    pid = stage.pid(component)
+    for wanted in (number, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, wanted)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            if stage.pid(component) != pid:
+                return
+            time.sleep(0.1)
+
+
+def _await_api_server(stage: Stage) -> None:
+    plan = stage.cluster.plan
+    tls = rest.client_tls(plan.layout.pki, "ca", ADMIN)
+    _until(lambda: rest.answers(plan.ports["kube-apiserver"], "/readyz", tls))
+
+
+def _certificate(stage: Stage, _fault: Fault) -> None:
+    _ask(stage, "PATCH", f"{SECRETS}/{WEBHOOK_SECRET}", {"data": {"tls.crt": None, "tls.key": None}}, {200})
+
+
+def _authority(stage: Stage, _fault: Fault) -> None:
+    _ask(stage, "PATCH", f"{SECRETS}/{WEBHOOK_SECRET}", {"data": {"ca.key": None}}, {200})
+
+
+def _secret(stage: Stage, _fault: Fault) -> None:
+    _ask(stage, "DELETE", f"{SECRETS}/{WEBHOOK_SECRET}", None, {200, 404})
+    _ask(stage, "POST", SECRETS, {"metadata": {"name": WEBHOOK_SECRET}}, {201, 409})
+
+
+def _roll(stage: Stage, _fault: Fault) -> None:
+    for replica in stage.replicas:
+        replica.roll()
+
+
+def _all_down(stage: Stage, fault: Fault) -> None:
+    with stage.excuse(1.0):
+        for replica in stage.replicas:
+            replica.wanted = False
+            replica.signal(signal.SIGKILL)
+        time.sleep(fault.seconds)
+        for replica in stage.replicas:
+            replica.wanted = True
+        _until(lambda: any(replica.ready for replica in stage.replicas))
+
+
+def _namespace(stage: Stage, _fault: Fault) -> None:
+    path = "/api/v1/namespaces"
+    _ask(stage, "DELETE", f"{path}/{DROPPED}", None, {404})
+    _ask(stage, "POST", path, {"metadata": {"name": DROPPED}}, {201, 409})
+
+
+def _stale(stage: Stage, fault: Fault) -> None:
+    conditions = stage.replica("leader").relay.conditions
+    conditions.behind = fault.strength
+    time.sleep(fault.seconds)
+    conditions.behind = 0.0
+
+
+def _stale_kill(stage: Stage, fault: Fault) -> None:
+    for replica in stage.replicas:
+        replica.relay.conditions.behind = fault.strength
+    before = min(fault.strength, fault.seconds)
+    time.sleep(before)  # all that the others know is as old as it gets
+    with stage.excuse(KILLED_IN_FLIGHT):
+        stage.replica("leader").signal(signal.SIGKILL)
+    time.sleep(fault.seconds - before)
+    for replica in stage.replicas:
+        replica.relay.conditions.behind = 0.0
+
+
+def _hostile(stage: Stage, fault: Fault) -> None:
+    ports = [port for replica in stage.replicas for port in replica.ports]
+    asyncio.run(abuse(ports, fault.seconds, stage.seed, stage.hostile))
+
+
+def _ask(stage: Stage, method: str, path: str, body: dict[str, object] | None, wanted: set[int]) -> None:
+    """Ask again and again until the answer is one of these."""
+    admin = Admin(stage.cluster)
+    content = MERGE if method == "PATCH" else "application/json"
+    _until(lambda: admin.ask(method, path, body, content)[0] in wanted)
+    admin.close()
+
+
+def _until(reached: Callable[[], bool]) -> None:
+    """For a minute at most: what is worse shows in the checks."""
+    deadline = time.monotonic() + AGAIN_SECONDS
+    while not reached() and time.monotonic() < deadline:
+        time.sleep(0.3)
+
+
+_ACTS: dict[Kind, Callable[[Stage, Fault], None]] = {
+    Kind.KILL: _kill,
+    Kind.PAUSE: _pause,
+    Kind.PARTITION: _partition,
+    Kind.SLOW: _slow,
+    Kind.ERRORS: _errors,
+    Kind.CUT: _cut,
+    Kind.EXPIRE: _expire,
+    Kind.API_SERVER: _api_server,
+    Kind.ETCD: _etcd,
+    Kind.CERTIFICATE: _certificate,
+    Kind.AUTHORITY: _authority,
+    Kind.SECRET: _secret,
+    Kind.ROLL: _roll,
+    Kind.ALL_DOWN: _all_down,
+    Kind.NAMESPACE: _namespace,
+    Kind.STALE: _stale,
+    Kind.STALE_KILL: _stale_kill,
+    Kind.HOSTILE: _hostile,
+}

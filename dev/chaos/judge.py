@@ -1,0 +1,89 @@
+"""All checks over what a run left: the audit log, the JobSets that there are, looks at pods, memory. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dev.chaos.checks import admission, calm, costs, leaders, outcomes, placement
+from dev.chaos.checks.calm import Stop
+from dev.chaos.checks.violation import Violation
+from dev.chaos.events import MANAGER, Event
+
+JSON = dict[str, Any]
+
+NOT_READY = "not ready"
+
+
+@dataclass(slots=True)
+class Record:
+    """What the API server said during and after a run.
+
+    `left`: UIDs of the JobSets at the end. `not_ready`: replicas a minute after the last fault. `stuck`: namespace of
+    the set that cannot go on. `domains`: of each node. `memory`: samples of each life of a replica. `excused`: when no
+    replica could answer reviews. `calm`: when no fault acted but hostile clients. `stops`: of replicas. `names`: of
+    credentials.
+    """
+
+    events: Sequence[Event]
+    stuck: str
+    domains: Mapping[str, str]
+    left: set[str] = field(default_factory=set)
+    not_ready: list[str] = field(default_factory=list)
+    looks: list[placement.Look] = field(default_factory=list)
+    memory: dict[str, list[costs.Sample]] = field(default_factory=dict)
+    excused: list[admission.Window] = field(default_factory=list)
+    calm: list[admission.Window] = field(default_factory=list)
+    stops: list[Stop] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+
+
+def judge(record: Record) -> JSON:
+    """Figures, and all violations."""
+    events = record.events
+    led = leaders.check(events)
+    rate, busy = costs.check_requests(events, record.stuck)
+    memory, grown = costs.check_memory(record.memory)
+    failed = admission.failures(events)
+    admissions, slowest, slow = calm.check_times(events, record.calm)
+    violations = [
+        *led.violations,
+        *outcomes.check(events, record.left),
+        *admission.check(events, record.excused),
+        *placement.check(record.looks, record.domains),
+        *calm.check_stops(record.stops, record.calm),
+        *calm.check_lease(events, record.calm),
+        *slow,
+        *busy,
+        *grown,
+        *(Violation(NOT_READY, name, "it is not ready a minute after the last fault") for name in record.not_ready),
+    ]
+    sets = outcomes.lives(events).values()
+    return {
+        "sets": len(sets),
+        "sets_ended": sum(bool(life.status.get("terminalState")) for life in sets),
+        "restarts": sum(life.status.get("restarts", 0) for life in sets),
+        "jobs_created": sum(
+            event.resource == "jobs" and event.verb == "create" and event.stored and event.user == MANAGER
+            for event in events
+        ),
+        "requests_of_manager": sum(event.user == MANAGER for event in events),
+        "terms_of_lease": led.terms,
+        "late_writes": led.late,
+        "admissions_failed_while_excused": len(failed) - sum(one.rule == admission.RULE for one in violations),
+        "calm_seconds": round(sum(end - begin for begin, end in record.calm), 1),
+        "calm_admissions": admissions,
+        "calm_admission_p99_seconds": slowest,
+        "stuck_requests_per_second": rate,
+        "memory_mib": memory,
+        "looks_at_pods": len(record.looks),
+        "violations": [_named(asdict(violation), record.names) for violation in violations],
+    }
+
+
+def _named(violation: JSON, names: Mapping[str, str]) -> JSON:
+    """With the names of replicas in place of their credentials."""
+    for credential, name in names.items():
+        violation["text"] = violation["text"].replace(credential, name)
+    return violation

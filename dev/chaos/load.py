@@ -1,0 +1,164 @@
+"""JobSets of every kind, and what their users and pods do next. Pure: seed and what exists in, requests out."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from api import keys
+from dev.chaos.checks.outcomes import EXPECTED
+
+JSON = dict[str, Any]
+
+TOPOLOGY, POOL = "rack", "pool"
+"""Labels of nodes. Exclusive sets have the second pool to themselves: a domain with any pod of a set is taken."""
+
+EXIT_CODE = "kwok.jobset.dev/exit-code"
+"""Annotation of a fake pod: it ends with this code."""
+
+KINDS = ("plain", "failing", "in-order", "depends-on", "restarting", "suspended", "exclusive", "ttl")
+TTL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A set and its fate.
+
+    One pod fails in each of the first `failures` attempts. The set is resumed `resumes` times before its pods may end.
+    """
+
+    manifest: JSON
+    failures: int = 0
+    resumes: int = 0
+
+    @property
+    def name(self) -> str:
+        name: str = self.manifest["metadata"]["name"]
+        return name
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the set goes by itself when it has ended."""
+        return "ttlSecondsAfterFinished" in self.manifest["spec"]
+
+
+@dataclass(frozen=True, slots=True)
+class Suspend:
+    """Set spec.suspend."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Let a pod end."""
+
+    pod: str
+    code: int
+
+
+def scripts(seed: int) -> Iterator[Script]:
+    """Sets without end: each kind once before any comes twice."""
+    chance = random.Random(seed)
+    kinds = list(KINDS)
+    number = 0
+    while True:
+        chance.shuffle(kinds)
+        for kind in kinds:
+            yield script(chance, kind, f"{kind}-{number}")
+            number += 1
+
+
+def script(chance: random.Random, kind: str, name: str) -> Script:
+    """One set of a kind."""
+    jobs, pods = chance.randint(1, 3), chance.randint(1, 2)
+    groups = [_group("workers", jobs, pods)]
+    spec: JSON = {"replicatedJobs": groups, "failurePolicy": {"maxRestarts": 4}}
+    annotations: JSON = {}
+    failures = resumes = 0
+    terminal = "Completed"
+    match kind:
+        case "plain":
+            failures = chance.randint(0, 2)
+        case "restarting":
+            failures = chance.randint(2, 4)
+            spec["failurePolicy"]["restartStrategy"] = chance.choice(["Recreate", "BlockingRecreate"])
+            groups[0] = _group("workers", chance.randint(3, 12), 1)
+        case "failing":
+            spec["failurePolicy"]["maxRestarts"] = chance.randint(0, 2)
+            failures = spec["failurePolicy"]["maxRestarts"] + 1
+            terminal = "Failed"
+        case "in-order":
+            spec["startupPolicy"] = {"startupPolicyOrder": "InOrder"}
+            groups.append(_group("late", 2, 1))
+            failures = chance.randint(0, 1)
+        case "depends-on":
+            groups.append({**_group("late", 2, 1), "dependsOn": [{"name": "workers", "status": "Complete"}]})
+            failures = chance.randint(0, 1)
+        case "suspended":
+            spec["suspend"] = True
+            resumes = chance.randint(1, 3)
+        case "exclusive":
+            groups[0] = _group("workers", 2, 2, pool=1)
+            annotations[keys.EXCLUSIVE_TOPOLOGY] = TOPOLOGY
+            failures = chance.randint(0, 2)
+        case "ttl":
+            spec["ttlSecondsAfterFinished"] = TTL
+    restarts = failures - (terminal == "Failed")
+    expected = {"terminalState": terminal, "restarts": restarts, "executionAttempts": restarts + max(0, resumes - 1)}
+    annotations[EXPECTED] = json.dumps(expected)
+    return Script(_manifest(name, annotations, spec), failures, resumes)
+
+
+def stuck() -> JSON:
+    """A set whose Jobs a quota of its namespace refuses."""
+    return _manifest("stuck", {}, {"replicatedJobs": [_group("workers", 3, 1)]})
+
+
+def _manifest(name: str, annotations: JSON, spec: JSON) -> JSON:
+    metadata = {"name": name, "annotations": annotations}
+    return {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
+
+
+def _group(name: str, jobs: int, pods: int, *, pool: int = 0) -> JSON:
+    pod = {
+        "restartPolicy": "Never",
+        "nodeSelector": {POOL: f"{POOL}-{pool}"},
+        "containers": [{"name": "main", "image": "train"}],
+    }
+    job = {"backoffLimit": 0, "parallelism": pods, "completions": pods, "template": {"spec": pod}}
+    return {"name": name, "replicas": jobs, "template": {"spec": job}}
+
+
+def next_steps(script: Script, js: JSON, pods: Sequence[JSON]) -> list[Suspend | End]:
+    """What happens to a set now, from what the API server says of it and of its pods. Repeating a step does no harm."""
+    status = js.get("status") or {}
+    if status.get("terminalState"):
+        return []
+    running = [pod for pod in pods if pod["status"].get("phase") == "Running" and not _told(pod)]
+    resumed = status.get("executionAttempts", -1) + 1
+    if js["spec"].get("suspend"):
+        return [Suspend(False)] if _suspended(status) and not pods else []
+    if resumed < script.resumes:
+        return [Suspend(True)] if running and resumed > 0 else []
+    return [step for pod in running if (step := _ending(script, pod))]
+
+
+def _ending(script: Script, pod: JSON) -> End | None:
+    labels = pod["metadata"]["labels"]
+    if int(labels[keys.RESTART_ATTEMPT]) >= script.failures:
+        return End(pod["metadata"]["name"], 0)
+    place = (labels[keys.REPLICATED_JOB_NAME], labels[keys.JOB_INDEX], labels.get(keys.COMPLETION_INDEX, "0"))
+    return End(pod["metadata"]["name"], 1) if place == ("workers", "0", "0") else None
+
+
+def _told(pod: JSON) -> bool:
+    metadata = pod["metadata"]
+    return "deletionTimestamp" in metadata or EXIT_CODE in (metadata.get("annotations") or {})
+
+
+def _suspended(status: JSON) -> bool:
+    return any(one["type"] == keys.SUSPENDED and one["status"] == "True" for one in status.get("conditions") or ())

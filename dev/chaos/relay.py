@@ -1,0 +1,187 @@
+"""A relay between one replica and the API server, through which its connection is made worse.
+
+It ends TLS with a certificate of the cluster's own CA and asks the API server with the client certificate of the
+replica, so that faults can be those of HTTP: delays, refusals, watches that expire. The API server knows each life of a
+replica by a certificate of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import ssl
+import time
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, StreamReader, TCPConnector, web
+from multidict import CIMultiDict
+from yarl import URL
+
+from dev.cluster import rest
+
+HOP_HEADERS = ("Host", "Connection", "Content-Length", "Transfer-Encoding", "Keep-Alive")
+AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+"""What the replica did not send is not added."""
+
+REFUSALS = (429, 500, 504)
+LARGEST = 64 * 2**20
+"""Bytes of a request."""
+
+
+@dataclass(slots=True)
+class Conditions:
+    """How bad the connection is. `delay` and `behind` are in seconds, `refused` is a share of requests.
+
+    `behind`: watches, and the lists that they begin with, show everything so much later. Other reads are answered at
+    once: an API server whose cache is behind answers them from etcd. `held`: nothing passes in either direction.
+    """
+
+    delay: float = 0.0
+    behind: float = 0.0
+    refused: float = 0.0
+    expired: bool = False
+    held: bool = False
+
+
+class Relay:
+    """Listens on `port` for one replica. Its methods belong to its event loop; anyone may set `conditions`."""
+
+    def __init__(self, port: int, upstream: int, pki: Path, lease: str, chance: random.Random) -> None:
+        self.port = port
+        self.conditions = Conditions()
+        self.renewed = 0.0
+        """When the replica's last write of the lease succeeded (monotonic seconds)."""
+        self._upstream = f"https://127.0.0.1:{upstream}"
+        self._pki = pki
+        self._lease = lease
+        self._chance = chance
+        self._sessions: list[ClientSession] = []
+        self._runner: web.AppRunner | None = None
+        self._open: set[asyncio.Task[object]] = set()
+
+    async def start(self, serving: ssl.SSLContext) -> None:
+        app = web.Application(client_max_size=LARGEST)
+        app.router.add_route("*", "/{path:.*}", self._relay)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=serving, reuse_address=True).start()
+
+    async def become(self, client: str) -> None:
+        """Ask with the client certificate `client` from now on. Requests that are held keep the one they came with."""
+        connector = TCPConnector(ssl=rest.client_tls(self._pki, "ca", client), limit=0)
+        session = ClientSession(connector=connector, timeout=ClientTimeout(total=None), auto_decompress=False)
+        self._sessions.append(session)
+
+    def cut(self) -> None:
+        """Break all connections with requests on them."""
+        for task in list(self._open):
+            task.cancel()
+
+    async def stop(self) -> None:
+        self.cut()
+        if self._runner is not None:
+            await self._runner.cleanup()
+        for session in self._sessions:
+            await session.close()
+
+    async def _relay(self, request: web.Request) -> web.StreamResponse:
+        task = asyncio.current_task()
+        if task is None or not self._sessions:
+            raise web.HTTPServiceUnavailable
+        self._open.add(task)
+        try:
+            return await self._answer(request, self._sessions[-1])
+        except (ClientError, ConnectionError):  # of either side: the other one loses its connection, too
+            _abort(request)
+            return web.Response(status=502)
+        except asyncio.CancelledError:
+            _abort(request)
+            raise
+        finally:
+            self._open.discard(task)
+
+    async def _answer(self, request: web.Request, session: ClientSession) -> web.StreamResponse:
+        body = await request.read()
+        now = self.conditions
+        await self._pass()
+        await asyncio.sleep(now.delay)
+        watch = request.query.get("watch") in {"1", "true"}
+        if watch and now.expired:
+            return _status(410, "Expired")
+        code = self._chance.choice(REFUSALS) if self._chance.random() < now.refused else 0
+        if code and (code != 504 or watch or self._chance.random() < 0.5):
+            return _status(code, "refused by the relay")
+        url = URL(self._upstream + request.raw_path, encoded=True)
+        asked = session.request(
+            request.method, url, data=body, headers=_headers(request.headers), skip_auto_headers=AUTO_HEADERS
+        )
+        async with asked as answer:
+            if request.method in {"PATCH", "POST"} and self._lease in request.path and answer.status < 300:
+                self.renewed = time.monotonic()
+            response = web.StreamResponse(status=answer.status, headers=_headers(answer.headers))
+            if watch:
+                await response.prepare(request)
+                async with contextlib.aclosing(self._late(answer.content)) as chunks:
+                    async for chunk in chunks:
+                        await self._pass()
+                        await response.write(chunk)
+                await response.write_eof()
+                return response
+            content = await answer.read()
+        await self._pass()
+        if code:
+            return _status(code, "carried out, and the answer lost by the relay")
+        await response.prepare(request)
+        await response.write(content)
+        await response.write_eof()
+        return response
+
+    async def _late(self, content: StreamReader) -> AsyncGenerator[bytes]:
+        """What comes, in its order, each part as much later as this replica is behind."""
+        clock = asyncio.get_running_loop().time
+        arrived: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def read() -> None:
+            try:
+                async for chunk in content.iter_any():
+                    arrived.put_nowait((clock(), chunk))
+            finally:
+                arrived.put_nowait((clock(), b""))
+
+        reading = asyncio.create_task(read())
+        try:
+            while True:
+                at, chunk = await arrived.get()
+                while clock() < at + self.conditions.behind:  # noqa: ASYNC110 (set by another thread)
+                    await asyncio.sleep(0.05)
+                if not chunk:
+                    break
+                yield chunk
+            await reading
+        finally:
+            reading.cancel()
+
+    async def _pass(self) -> None:
+        while self.conditions.held:  # noqa: ASYNC110 (set by another thread)
+            await asyncio.sleep(0.05)
+
+
+def _abort(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.abort()
+
+
+def _headers(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    kept = CIMultiDict(headers)
+    for name in HOP_HEADERS:
+        kept.popall(name, None)
+    return kept
+
+
+def _status(code: int, message: str) -> web.Response:
+    headers = {"Retry-After": "1"} if code == 429 else {}
+    body = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}
+    return web.json_response(body, status=code, headers=headers)

@@ -1,0 +1,210 @@
+"""One replica: its processes, and what a kubelet does for them. It starts again whenever it ends, if it is wanted."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+
+from app import local
+from dev.chaos.checks.calm import Stop
+from dev.chaos.events import MANAGER
+from dev.chaos.failover import Failover
+from dev.chaos.hostile import Port
+from dev.chaos.loop import Loop
+from dev.chaos.relay import Relay
+from dev.cluster import pki
+from dev.cluster.cluster import Cluster
+from manifests import NAMESPACE
+from webhooks.jobset.handlers import VALIDATE_PATH
+
+GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
+PROBE_EVERY = 0.2
+PROBE_TIMEOUT = 1.0
+BACK_OFF = 1.0
+"""Seconds between an end and the next start."""
+
+HANGS = 2
+"""Probes without an answer one after the other before its connections are broken: a busy machine may delay one."""
+
+MISSES = 3
+"""Probes that fail one after the other before a kubelet starts a container again."""
+
+GRACE = 20.0
+"""Seconds that a replica has to end after SIGTERM."""
+
+
+@dataclass(slots=True)
+class Replica:
+    """Number `number`, with a folder of its own. `shift`: seconds by which its clock is wrong."""
+
+    number: int
+    folder: Path
+    cluster: Cluster
+    relay: Relay
+    failover: Failover
+    loop: Loop
+    lease: Mapping[str, str]
+    """Times of the lease that are not the usual ones."""
+
+    shift: float = 0.0
+    port: int = field(default_factory=local.free_port)
+    health_port: int = field(default_factory=local.free_port)
+    metrics_port: int = field(default_factory=local.free_port)
+    wanted: bool = True
+    ready: bool = False
+    lives: dict[str, str] = field(default_factory=dict)
+    """Credential of each life, as the audit log names it, and the name of that life."""
+
+    began: float = 0.0
+    """When this life began (monotonic seconds)."""
+
+    stops: list[Stop] = field(default_factory=list)
+    """When a life ended, or failed its probes once it had been ready."""
+
+    _served: bool = False
+    """Whether this life has been ready, and has not ended."""
+
+    _misses: int = 0
+    """Probes of this life that failed since the last that did not."""
+
+    _hangs: int = 0
+    """Probes of this life that had no answer in time since the last that had one."""
+
+    _process: subprocess.Popen[bytes] | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    @property
+    def name(self) -> str:
+        """Of this life."""
+        return f"replica-{self.number}-{len(self.lives)}"
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process that the others are children of, while it lives."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    @property
+    def ports(self) -> list[Port]:
+        """All that it serves."""
+        return [
+            Port("webhooks", self.port, VALIDATE_PATH, tls=True),
+            Port("probes", self.health_port, "/readyz"),
+            Port("metrics", self.metrics_port, "/metrics", tls=True),
+        ]
+
+    def start(self) -> None:
+        self.folder.mkdir(parents=True)
+        self._thread = threading.Thread(target=self._keep, name=f"replica-{self.number}", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it for good."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def signal(self, number: signal.Signals) -> None:
+        """To all its processes; nothing if they have ended."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def roll(self) -> None:
+        """Have it end in order, and wait until its next life is ready."""
+        before = len(self.lives)
+        self.signal(signal.SIGTERM)
+        deadline = time.monotonic() + GRACE
+        while len(self.lives) == before and time.monotonic() < deadline:
+            time.sleep(PROBE_EVERY)
+        if len(self.lives) == before:
+            self.signal(signal.SIGKILL)
+        while not self.ready and time.monotonic() < deadline + GRACE:
+            time.sleep(PROBE_EVERY)
+
+    def _keep(self) -> None:
+        start_at = 0.0
+        while not self._stop.wait(PROBE_EVERY):
+            if self.pid is None:
+                self.ready = False
+                if self._served and self._process is not None:
+                    self._served = False
+                    self._stopped(f"it ended with exit code {self._process.returncode}")
+                if self.wanted and time.monotonic() >= start_at:
+                    self._spawn()
+                    start_at = time.monotonic() + BACK_OFF
+            else:
+                self._probe()
+
+    def _spawn(self) -> None:
+        if self._process is not None:
+            self.signal(signal.SIGKILL)  # what its end left behind
+        self._write_config()
+        pair = pki.issue_client(pki.Pair.read(self.cluster.plan.layout.pki, "ca"), MANAGER, GROUPS)
+        self.lives[_credential(pair)] = f"replica-{self.number}-{len(self.lives) + 1}"
+        pair.write(self.cluster.plan.layout.pki, self.name)
+        self.loop.run(self.relay.become(self.name))
+        authority = (self.cluster.plan.layout.pki / "ca.crt").read_bytes()
+        kubeconfig = self.folder / "kubeconfig"
+        server = f"https://127.0.0.1:{self.relay.port}"
+        pki.write_private(kubeconfig, pki.kubeconfig("chaos", server, authority, pair).encode())
+        program = (
+            [sys.executable, "-m", "dev.chaos.shifted", str(self.shift), "manager"] if self.shift else local.OURSELVES
+        )
+        with (self.folder / f"{self.name}.log").open("wb") as log:
+            self._process = subprocess.Popen(  # noqa: S603 (ourselves)
+                [*program, f"--config={self.folder / 'config.yaml'}", f"--kubeconfig={kubeconfig}"],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        self.began = time.monotonic()
+        self._served, self._misses, self._hangs = False, 0, 0
+
+    def _write_config(self) -> None:
+        metrics = {"bindAddress": f"127.0.0.1:{self.metrics_port}"}
+        config = local.configuration(self.port, self.health_port, leaderElection=dict(self.lease), metrics=metrics)
+        (self.folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+
+    def _probe(self) -> None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/readyz", timeout=PROBE_TIMEOUT):
+                self.ready = self._served = True
+            self._hangs = 0
+        except TimeoutError:
+            self.ready = False
+            self._hangs += 1
+            if self._hangs >= HANGS:
+                self.loop.call(lambda: self.failover.drop(self.port))
+        except (OSError, http.client.HTTPException):
+            self.ready = False
+        self._misses = 0 if self.ready else self._misses + 1
+        if self._served and self._misses == MISSES:
+            self._stopped(f"{MISSES} probes in a row failed")
+
+    def _stopped(self, how: str) -> None:
+        self.stops.append(Stop(time.time(), self.name, how))
+
+
+def _credential(pair: pki.Pair) -> str:
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    return f"X509SHA256={certificate.fingerprint(hashes.SHA256()).hex()}"

@@ -1,0 +1,20 @@
+"""`python -m dev.chaos.shifted SECONDS ARGUMENTS`: our program with a clock that is wrong by so much."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime, timedelta
+
+import kube.clock
+
+
+def main() -> None:
+    shift = timedelta(seconds=float(sys.argv.pop(1)))
+    kube.clock.now = lambda: datetime.now(UTC) + shift
+    from app.cli import main as program  # noqa: PLC0415 (what it imports takes the clock from the module as it is then)
+
+    sys.exit(program())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The stage of a run: a control plane, three replicas behind relays, and one address of admission before them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from app import local
+from dev.chaos.checks.admission import Window
+from dev.chaos.checks.leaders import CONTROLLED, LEASE
+from dev.chaos.client import Admin
+from dev.chaos.failover import Failover
+from dev.chaos.load import POOL, TOPOLOGY
+from dev.chaos.loop import Loop, running_loop
+from dev.chaos.relay import Relay
+from dev.chaos.replica import Replica
+from dev.cluster import pki
+from dev.cluster.cluster import Cluster, running, statuses
+from dev.cluster.spec import ClusterSpec, FakeNodes
+
+REPLICAS = 3
+SHIFT = 300.0
+"""Seconds by which the clock of the last replica is wrong."""
+
+AUDIT_MIB = 64 * 1024
+"""The judge needs the audit log from its first line on; that of twenty minutes has about 2 GiB."""
+
+NODES = FakeNodes(count=16, label_every={TOPOLOGY: 2, POOL: 8})
+KEPT, DROPPED, STUCK = "chaos-kept", "chaos-dropped", "chaos-stuck"
+NAMESPACES = (KEPT, DROPPED, STUCK)
+QUOTA = {"metadata": {"name": "none"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
+
+_GROUPS = {
+    "jobs": "batch",
+    "leases": "coordination.k8s.io",
+    **dict.fromkeys(("jobsets", "jobsets/status"), "jobset.x-k8s.io"),
+    **dict.fromkeys(("compositepodgroups", "podgroups", "workloads"), "scheduling.k8s.io"),
+}
+
+
+@dataclass(slots=True)
+class Stage:
+    """What faults act on. `excused`: when admission could not answer, whatever the manager does.
+
+    `hostile` counts the connections of hostile clients by what serves the port.
+    """
+
+    name: str
+    seed: int
+    folder: Path
+    cluster: Cluster
+    replicas: list[Replica]
+    failover: Failover
+    loop: Loop
+    excused: list[Window] = field(default_factory=list)
+    hostile: Counter[str] = field(default_factory=Counter)
+
+    def pid(self, component: str) -> int:
+        """Of a process of the control plane as it is now."""
+        [status] = [one for one in statuses(state_root=self.folder / "cluster") if one["name"] == self.name]
+        pid: int = status["components"][component]
+        return pid
+
+    def replica(self, target: str) -> Replica:
+        """The one with the lease, as far as the relays have seen; for "follower" the first of the others."""
+        order = sorted(self.replicas, key=lambda replica: replica.relay.renewed, reverse=True)
+        return order[0] if target == "leader" else order[1]
+
+    @contextlib.contextmanager
+    def excuse(self, after: float) -> Iterator[None]:
+        """Admission may fail within the block, and so many seconds after it."""
+        begin = time.time() - 0.2
+        yield
+        self.excused.append((begin, time.time() + after))
+
+    def route(self, stop: threading.Event) -> None:
+        """Tell the address of admission who is ready, and note when nobody is. Runs until `stop`."""
+        while not stop.wait(0.1):
+            ready = [replica.port for replica in self.replicas if replica.ready]
+            self.loop.call(partial(self.failover.set_ready, ready))
+            if not ready:
+                now = time.time()
+                self.excused.append((now - 1, now + 1))
+
+
+@contextlib.contextmanager
+def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
+    """Everything up and ready, for the length of the block. State and logs go to `folder`.
+
+    `lease` has the times of the lease where they are not the usual ones.
+    """
+    os.environ.setdefault("GOGC", "400")
+    bodies = tuple(f"{name}.{_GROUPS.get(name, '')}" for name in sorted({*CONTROLLED, "leases"}))
+    spec = ClusterSpec(name=f"chaos-{os.getpid()}", nodes=NODES, audit_bodies=bodies, audit_mib=AUDIT_MIB, keep=True)
+    with running(spec, state_root=folder / "cluster") as cluster, running_loop() as loop:
+        failover = Failover(local.free_port())
+        local.install(cluster, webhook_port=failover.port)
+        loop.run(failover.start())
+        relays = [_relay(cluster, seed + number) for number in range(REPLICAS)]
+        serving = _serving(cluster)
+        for relay in relays:
+            loop.run(relay.start(serving))
+        replicas = [
+            Replica(number, folder / f"replica-{number}", cluster, relay, failover, loop, lease)
+            for number, relay in enumerate(relays)
+        ]
+        replicas[-1].shift = SHIFT
+        made = Stage(spec.name, seed, folder, cluster, replicas, failover, loop)
+        stop = threading.Event()
+        router = threading.Thread(target=made.route, args=(stop,), name="router", daemon=True)
+        try:
+            for replica in replicas:
+                replica.start()
+            router.start()
+            if missing := not_ready(made):
+                raise local.LocalError(f"not ready after {local.START_SECONDS} s: {', '.join(missing)}; see {folder}")
+            _create_namespaces(made)
+            yield made
+        finally:
+            for replica in replicas:
+                replica.stop()
+            stop.set()
+            loop.run(failover.stop())
+            for relay in relays:
+                loop.run(relay.stop())
+
+
+def not_ready(stage: Stage, seconds: float = local.START_SECONDS) -> list[str]:
+    """Waits until every replica is ready, at most so long; gives the names of those that are not."""
+    deadline = time.monotonic() + seconds
+    while missing := [replica.name for replica in stage.replicas if not replica.ready]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.1)
+    return missing
+
+
+def _relay(cluster: Cluster, seed: int) -> Relay:
+    plan = cluster.plan
+    return Relay(local.free_port(), plan.ports["kube-apiserver"], plan.layout.pki, LEASE, random.Random(seed))
+
+
+def _serving(cluster: Cluster) -> ssl.SSLContext:
+    folder = cluster.plan.layout.pki
+    pki.issue_serving(pki.Pair.read(folder, "ca"), "relay").write(folder, "relay")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "relay.crt", folder / "relay.key")
+    return context
+
+
+def _create_namespaces(stage: Stage) -> None:
+    admin = Admin(stage.cluster)
+    for name in NAMESPACES:
+        admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    status, answer = admin.ask("POST", f"/api/v1/namespaces/{STUCK}/resourcequotas", QUOTA)
+    if status != 201:
+        raise local.LocalError(f"the quota was refused: {json.dumps(answer)}")
+    admin.close()

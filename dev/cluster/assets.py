@@ -1,0 +1,130 @@
+"""Where the control plane's binaries come from; the first source that has them wins.
+
+Order: a folder given (`--assets`, KUBEBUILDER_ASSETS), the project's cache, the official releases, a build from the
+pinned Go modules. Only complete, verified sets enter the cache, in one rename. It must not start the binaries.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dev.cluster.build import build
+from dev.cluster.download import Releases, fetch
+from dev.cluster.errors import DevclusterError, disk_errors, require_space
+from dev.cluster.progress import step
+
+BINARIES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
+MODULE = Path(__file__).parent
+KUBERNETES = "1.37.1"
+ETCD = "3.7.3"
+SPACE_MIB = 600
+_VERSION_VARIABLES = {"gitVersion": f"v{KUBERNETES}", "gitMajor": "1", "gitMinor": "37", "gitTreeState": "clean"}
+LDFLAGS = " ".join(["-s", "-w", *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in _VERSION_VARIABLES.items())])
+BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", LDFLAGS)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where to look. `assets`: a folder that already has the binaries; nothing else is tried then."""
+
+    assets: Path | None = None
+    cache_root: Path | None = None
+    releases: Releases = field(default_factory=lambda: Releases(kubernetes=KUBERNETES, etcd=ETCD))
+
+
+def locate(sources: Sources) -> Path:
+    """The folder that holds all of `BINARIES`; DevclusterError when no source has them."""
+    folder, given = _folder(sources)
+    missing = _missing(folder)
+    if given and missing:
+        raise DevclusterError(
+            f"{folder} (from --assets or KUBEBUILDER_ASSETS) lacks {', '.join(missing)}.\n"
+            f"Add them, or leave the option and the variable out to have them fetched or built."
+        )
+    if missing:
+        root = folder.parent
+        with disk_errors(root, "600 MiB"):
+            root.mkdir(parents=True, exist_ok=True)
+            with alone(root / f"{folder.name}.lock"):
+                if _missing(folder):
+                    _install(sources.releases, folder)
+    return folder
+
+
+def present(sources: Sources) -> bool:
+    """Whether `locate` would find the binaries here, without fetching or building anything."""
+    return not _missing(_folder(sources)[0])
+
+
+def _folder(sources: Sources) -> tuple[Path, bool]:
+    """The folder for the binaries, and whether the user gave it: into such a folder nothing is installed."""
+    given = sources.assets or os.environ.get("KUBEBUILDER_ASSETS")
+    if given:
+        return Path(given), True
+    return (sources.cache_root or default_cache_root()) / cache_key(), False
+
+
+def cache_key() -> str:
+    """Names one exact set of binaries: the pinned modules, the platform and the build flags."""
+    digest = hashlib.sha256()
+    for part in (
+        (MODULE / "go.mod").read_bytes(),
+        (MODULE / "go.sum").read_bytes(),
+        "-".join(platform_name()).encode(),
+        "\0".join(BUILD_FLAGS).encode(),
+    ):
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:16]
+
+
+def default_cache_root() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "jobset-devcluster"
+
+
+def platform_name() -> tuple[str, str]:
+    """(operating system, architecture) in Go's words, such as ("linux", "amd64")."""
+    machine = platform.machine().lower()
+    arch = {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
+    return platform.system().lower(), arch
+
+
+def _missing(folder: Path) -> list[str]:
+    return [name for name in BINARIES if not os.access(folder / name, os.X_OK)]
+
+
+def _install(releases: Releases, folder: Path) -> None:
+    """Fill `folder` in one step: it is complete or it is not there."""
+    require_space(folder, SPACE_MIB)
+    scratch = folder.with_suffix(".tmp")
+    # Both are leftovers: of a run that was killed, and of a set that somebody took something out of.
+    shutil.rmtree(scratch, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    scratch.mkdir()
+    try:
+        found = fetch(releases, platform_name(), scratch)
+        if rest := set(BINARIES) - found:
+            build(rest, BUILD_FLAGS, scratch, folder.parent)
+        scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def alone(path: Path) -> Iterator[None]:
+    """One process at a time fetches or builds; the others wait and then find the result."""
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with step("waiting for another process that prepares the binaries"):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

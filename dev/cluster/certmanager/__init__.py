@@ -1,0 +1,14 @@
+"""Controllers of cert-manager, which `main.go` starts, and its CRDs, all from the Go module that go.mod pins.
+
+For the tests of the certificates: nothing else needs cert-manager.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dev.cluster.programs import Program
+
+CERT_MANAGER = Program(
+    "certmanager", Path(__file__).parent, "certmanager", data=("github.com/cert-manager/cert-manager", "deploy/crds")
+)

@@ -1,0 +1,399 @@
+"""Bring a local cluster up, look at it, take it down: the Python side of `jobset cluster`.
+
+`up` leaves a cluster running in the background; `running` is for tests and demos and takes it down when the block or
+the process ends, kill -9 included. It must not run the processes itself: the supervisor does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dev.cluster import pki, rest
+from dev.cluster.assets import Sources, locate
+from dev.cluster.components import ADMIN, CLIENTS, Plan, port_names, write_configs
+from dev.cluster.contents import create_contents
+from dev.cluster.errors import DevclusterError, disk_errors, ended_with_all, not_up, processes_gone, require_space
+from dev.cluster.kept import kept_words
+from dev.cluster.readiness import unready_words
+from dev.cluster.spec import ClusterSpec, Layout, default_state_root
+from dev.cluster.supervisor import START_SECONDS, tail
+
+SPACE_MIB = 500
+STOP_SECONDS = 45
+PROXY_VARIABLES = {"http_proxy", "https_proxy", "all_proxy"}
+# Below the range from which Linux and macOS serve outgoing connections, so that nobody gets them by chance.
+PORTS = range(20000, 32000)
+
+# Supervisors that this process started and has yet to reap.
+_started: dict[Path, subprocess.Popen[bytes]] = {}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster that is up. `existed`: it was up before the call that returned this."""
+
+    plan: Plan
+    existed: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.plan.spec.name
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return self.plan.server
+
+    @property
+    def kubeconfig(self) -> Path:
+        """An administrator's kubeconfig (group system:masters)."""
+        return self.plan.layout.kubeconfig
+
+    @property
+    def audit_log(self) -> Path:
+        return self.plan.layout.audit_log
+
+    @property
+    def kubectl(self) -> Path:
+        return self.plan.binaries / "kubectl"
+
+    def connect(self) -> rest.Connection:
+        """A connection as administrator; close it, or use it in a `with` block."""
+        return rest.Connection(self.plan.ports["kube-apiserver"], rest.client_tls(self.plan.layout.pki, "ca", ADMIN))
+
+    def keep(self, name: str, argv: Sequence[str]) -> None:
+        """Run a process beside the control plane while it is up, and start it again whenever it ends.
+
+        Its output is the cluster's log `name`. The command line must name a file in the cluster's state folder.
+        """
+        self.plan.layout.kept.mkdir(mode=0o700, exist_ok=True)
+        scratch = self.plan.layout.kept / f"{name}.tmp"
+        scratch.write_text(json.dumps(list(argv)))
+        scratch.replace(scratch.with_suffix(".json"))
+
+    def kept(self, name: str) -> dict[str, Any]:
+        """What `KeptProcesses.report` says of it; {} before its first start."""
+        found: dict[str, Any] = _read_status(self.plan.layout).get("kept", {}).get(name, {})
+        return found
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """A kubeconfig file of `user` in `groups`, by a client certificate of the cluster's authority.
+
+        For a service account: user "system:serviceaccount:NS:NAME", groups "system:serviceaccounts",
+        "system:serviceaccounts:NS" and "system:authenticated" (the last is added by the API server anyway).
+        """
+        layout = self.plan.layout
+        path = layout.config / f"{user.replace(':', '_').replace('/', '_')}.kubeconfig"
+        pair = pki.issue_client(pki.Pair.read(layout.pki, "ca"), user, groups)
+        pki.write_private(path, _kubeconfig(self.plan, pair).encode())
+        return path
+
+
+def up(
+    spec: ClusterSpec,
+    *,
+    sources: Sources | None = None,
+    state_root: Path | None = None,
+    owned: bool = False,
+) -> Cluster:
+    """Start the cluster and return once its API server answers, its controllers run and its nodes are ready.
+
+    A cluster of that name that is already up is returned as it is. `owned` ties its life to this process.
+    Raises DevclusterError with the cause and the fix; nothing keeps running then.
+    """
+    layout = Layout.of(spec.name, state_root)
+    root = layout.root.parent
+    with disk_errors(root, f"{SPACE_MIB} MiB"):
+        root.mkdir(parents=True, exist_ok=True)
+        with _exclusive(root / f"{spec.name}.lock"):
+            if _alive(layout):
+                return Cluster(_wait_until_ready(layout), existed=True)
+            binaries = locate(sources or Sources())
+            require_space(root, SPACE_MIB)
+            _clear(layout)
+            plan = Plan(spec, layout, binaries, _pick_ports(spec))
+            _write(plan)
+            try:
+                _start_supervisor(layout, owned=owned)
+                _wait_until_ready(layout)
+                create_contents(spec, plan.ports["kube-apiserver"], rest.client_tls(layout.pki, "ca", ADMIN))
+            except BaseException:
+                _stop(layout)
+                raise
+            return Cluster(plan)
+
+
+def down(name: str, *, state_root: Path | None = None) -> bool:
+    """Stop the cluster and remove its state folder; False when there was none."""
+    layout = Layout.of(name, state_root)
+    if not layout.root.exists():
+        return False
+    with _exclusive(layout.root.with_name(f"{name}.lock")):
+        _stop(layout)
+        _clear(layout)
+    return True
+
+
+@contextlib.contextmanager
+def running(spec: ClusterSpec, *, sources: Sources | None = None, state_root: Path | None = None) -> Iterator[Cluster]:
+    """A cluster for the length of a block, and never longer than this process."""
+    cluster = up(spec, sources=sources, state_root=state_root, owned=True)
+    try:
+        yield cluster
+    finally:
+        down(spec.name, state_root=state_root)
+
+
+def get(name: str, *, state_root: Path | None = None) -> Cluster:
+    """The cluster of that name; DevclusterError when it is not up."""
+    layout = Layout.of(name, state_root)
+    if not _alive(layout):
+        raise not_up(
+            name, [of["name"] for of in statuses(state_root=state_root) if of["phase"] in {"ready", "degraded"}]
+        )
+    return Cluster(Plan.read(layout), existed=True)
+
+
+def statuses(*, state_root: Path | None = None) -> list[dict[str, Any]]:
+    """One entry per known cluster; its phase is starting, ready, degraded, stopping, failed, gone or stale.
+
+    `degraded`: the control plane is ready, but a process beside it that is kept does not run.
+    """
+    root = state_root or default_state_root()
+    folders = sorted(root.iterdir()) if root.is_dir() else []
+    return [_describe(Layout(folder)) for folder in folders if Layout(folder).record.is_file()]
+
+
+def _describe(layout: Layout) -> dict[str, Any]:
+    status = _read_status(layout)
+    try:
+        plan = Plan.read(layout)
+    except DevclusterError as error:
+        unknown = dict.fromkeys(("profile", "nodes", "server", "kubeconfig", "auditLog"), "")
+        status["message"] = str(error)
+        return {"name": layout.root.name, "phase": "stale", **unknown, "folder": str(layout.root), **_rest(status)}
+    phase = status.get("phase", "starting")
+    kept = status.get("kept", {})
+    if not _alive(layout) and phase != "failed":
+        phase = "gone"
+        status["message"] = processes_gone(plan.spec.name)
+    elif phase == "failed":
+        status["message"] = f"{status.get('message', '')}\n{ended_with_all(plan.spec.name)}"
+    elif phase == "ready":
+        phase = "degraded" if any(not each["process"] for each in kept.values()) else phase
+        status["message"] = "\n".join(filter(None, [kept_words(kept, layout), unready_words(kept, layout)]))
+    return {
+        "name": plan.spec.name,
+        "phase": phase,
+        "profile": plan.spec.profile,
+        "nodes": plan.spec.nodes.count,
+        "server": plan.server,
+        "kubeconfig": str(layout.kubeconfig),
+        "auditLog": str(layout.audit_log) if plan.spec.audit else "",
+        "folder": str(layout.root),
+        **_rest(status),
+    }
+
+
+def _rest(status: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "message": status.get("message", ""),
+        "supervisor": status.get("supervisor"),
+        "components": status.get("components", {}),
+        "kept": status.get("kept", {}),
+    }
+
+
+def _write(plan: Plan) -> None:
+    layout = plan.layout
+    layout.root.mkdir(mode=0o700)
+    # First of all: it marks the folder as ours, so that a later run may clear it.
+    layout.record.write_text(plan.as_json())
+    for folder in (layout.pki, layout.config, layout.logs, layout.etcd):
+        folder.mkdir(mode=0o700)
+    authority, etcd_authority = pki.new_authority("kubernetes"), pki.new_authority("etcd")
+    pairs = {
+        "ca": authority,
+        "etcd-ca": etcd_authority,
+        "serving": pki.issue_serving(authority, "kube-apiserver"),
+        "etcd": pki.issue_serving(etcd_authority, "etcd"),
+        "etcd-client": pki.issue_client(etcd_authority, "kube-apiserver"),
+        **{name: pki.issue_client(authority, user, groups) for name, (user, groups) in CLIENTS.items()},
+    }
+    for name, pair in pairs.items():
+        pair.write(layout.pki, name)
+    pki.write_private(layout.pki / "service-accounts.key", pki.new_signing_key())
+    for name in CLIENTS:
+        pki.write_private(plan.kubeconfig(name), _kubeconfig(plan, pairs[name]).encode())
+    write_configs(plan)
+
+
+def _kubeconfig(plan: Plan, client: pki.Pair) -> str:
+    authority = (plan.layout.pki / "ca.crt").read_bytes()
+    return pki.kubeconfig(f"jobset-{plan.spec.name}", plan.server, authority, client)
+
+
+def _start_supervisor(layout: Layout, *, owned: bool) -> None:
+    package_parent = str(Path(__file__).parents[2])
+    paths = [package_parent, *filter(None, [os.environ.get("PYTHONPATH")])]
+    # All of it stays on this machine: a proxy would only swallow calls to webhooks at the machine's own address.
+    direct = {key: value for key, value in os.environ.items() if key.lower() not in PROXY_VARIABLES}
+    argv = [sys.executable, "-m", "dev.cluster.supervisor", str(layout.root)]
+    with (layout.logs / "supervisor.log").open("ab") as log:
+        _started[layout.root] = subprocess.Popen(  # noqa: S603 - our own module
+            [*argv, str(os.getpid())] if owned else argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=layout.root,
+            env={**direct, "PYTHONPATH": os.pathsep.join(paths)},
+            start_new_session=True,  # Ctrl-C in the terminal is for the owner, who stops it in order
+        )
+
+
+def _wait_until_ready(layout: Layout) -> Plan:
+    deadline = time.monotonic() + 3 * START_SECONDS
+    ours = _started.get(layout.root)
+    while time.monotonic() < deadline:
+        ended = ours.poll() is not None if ours else not _alive(layout)
+        status = _read_status(layout)
+        if status.get("phase") == "ready" and not ended:
+            return Plan.read(layout)
+        if ended:
+            message = status.get("message") or "\n".join(tail(layout.logs / "supervisor.log", 20))
+            name = layout.root.name
+            raise DevclusterError(f"cluster {name!r} did not come up: {message}\nAll logs: {layout.logs}")
+        time.sleep(0.05)
+    raise DevclusterError(f"cluster {layout.root.name!r} was not ready in time. All logs: {layout.logs}")
+
+
+def _stop(layout: Layout) -> None:
+    pid = _read_status(layout).get("supervisor")
+    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 5)):
+        if pid is not None and _alive(layout):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if not _alive(layout):
+                _reap(layout)
+                return
+            time.sleep(0.05)
+    raise DevclusterError(
+        f"the supervisor of cluster {layout.root.name!r} (process {pid}) does not end: "
+        f"end it by hand and run `down` again."
+    )
+
+
+def _reap(layout: Layout) -> None:
+    supervisor = _started.pop(layout.root, None)
+    if supervisor:
+        supervisor.wait()
+
+
+def _clear(layout: Layout) -> None:
+    """Remove a state folder nobody runs from any more, and processes that outlived their supervisor."""
+    _reap(layout)
+    if not layout.root.exists():
+        return
+    if not layout.record.exists() and any(layout.root.iterdir()):
+        raise DevclusterError(
+            f"{layout.root} is not empty and was not made by this tool (no {layout.record.name} in it).\n"
+            f"Remove it, or choose another --name or --state-dir."
+        )
+    status = _read_status(layout)
+    kept = (each["process"] for each in status.get("kept", {}).values() if each["process"])
+    for pid in (*status.get("components", {}).values(), *kept):
+        if str(layout.root) in _command_line(pid):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(layout.root)
+
+
+def _command_line(pid: int) -> str:
+    answer = subprocess.run(  # noqa: S603 - fixed command, a number as its argument
+        ["ps", "-ww", "-o", "command=", "-p", str(pid)],  # noqa: S607 - its place differs between systems
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return answer.stdout
+
+
+def _read_status(layout: Layout) -> dict[str, Any]:
+    with contextlib.suppress(OSError, ValueError):
+        status: dict[str, Any] = json.loads(layout.status.read_text())
+        return status
+    return {}
+
+
+def _alive(layout: Layout) -> bool:
+    """Whether a supervisor holds its lock. Asking takes a shared lock, so that askers do not see each other."""
+    try:
+        with layout.lock.open() as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """One `up` or `down` per cluster at a time. The lock file goes away with the last of them."""
+    while True:
+        with path.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            # Whoever held it before has removed the file: then the lock we hold guards nothing.
+            if os.fstat(lock.fileno()).st_nlink == 0:
+                continue
+            try:
+                yield
+            finally:
+                path.unlink(missing_ok=True)
+            return
+
+
+def _pick_ports(spec: ClusterSpec) -> dict[str, int]:
+    if spec.port and not _free(spec.port):
+        raise DevclusterError(
+            f"port {spec.port} on 127.0.0.1 is taken by another process: choose another --port, or none to have "
+            f"a free one picked (`jobset cluster status` lists the ports of other clusters)."
+        )
+    names = port_names(spec)
+    candidates = random.sample(PORTS, 20 * len(names))
+    free = (port for port in candidates if _free(port))
+    ports = dict(zip(names, free, strict=False))
+    if len(ports) < len(names):
+        raise DevclusterError(f"no free ports between {PORTS.start} and {PORTS.stop} on 127.0.0.1.")
+    if spec.port:
+        ports["kube-apiserver"] = spec.port
+    return ports
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
+            raise
+    return True

@@ -1,0 +1,297 @@
+"""The processes of a control plane: command lines, configuration files, readiness checks, order.
+
+It must not start anything: the supervisor does. Flags are those of Kubernetes 1.37, etcd 3.7 and kwok 0.8.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dev.cluster import rest
+from dev.cluster.errors import DevclusterError
+from dev.cluster.spec import GANG_RUNTIME_CONFIG, ClusterSpec, Layout
+
+ADMIN = "admin"
+STAGES = Path(__file__).with_name("stages.yaml")
+NODE_ANNOTATION = "kwok.x-k8s.io/node"
+
+# Clients of the API server and the groups that give them their rights. kwok has no role of its own upstream.
+CLIENTS = {
+    "kube-controller-manager": ("system:kube-controller-manager", ()),
+    "kube-scheduler": ("system:kube-scheduler", ()),
+    "kwok": ("kwok", ("system:masters",)),
+    ADMIN: ("kubernetes-admin", ("system:masters",)),
+}
+
+
+@dataclass(frozen=True)
+class Component:
+    """One process: `rank` orders start (low first) and stop (high first), equal ranks go together."""
+
+    name: str
+    argv: tuple[str, ...]
+    rank: int
+    ready: Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that the command lines depend on. `binaries` is the folder of the executables."""
+
+    spec: ClusterSpec
+    layout: Layout
+    binaries: Path
+    ports: dict[str, int]
+
+    def as_json(self) -> str:
+        return json.dumps({"spec": self.spec.as_json(), "binaries": str(self.binaries), "ports": self.ports}, indent=1)
+
+    @classmethod
+    def read(cls, layout: Layout) -> Plan:
+        """What was written when the cluster was made; DevclusterError when another version wrote it, or half of it."""
+        try:
+            data = json.loads(layout.record.read_text())
+            return cls(ClusterSpec.from_json(data["spec"]), layout, Path(data["binaries"]), data["ports"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DevclusterError(
+                f"stale state folder: {layout.record} cannot be used ({type(error).__name__}: {error}).\n"
+                f"Remove what is left of it with `jobset cluster down --name {layout.root.name}`."
+            ) from error
+
+    @property
+    def server(self) -> str:
+        return f"https://127.0.0.1:{self.ports['kube-apiserver']}"
+
+    def kubeconfig(self, client: str) -> Path:
+        return self.layout.kubeconfig if client == ADMIN else self.layout.config / f"{client}.kubeconfig"
+
+
+def port_names(spec: ClusterSpec) -> list[str]:
+    """The listeners that need a port."""
+    names = ["etcd", "etcd-peer", "kube-apiserver"]
+    return names if spec.profile == "api" else [*names, "kube-controller-manager", "kube-scheduler", "kwok"]
+
+
+def components(plan: Plan) -> list[Component]:
+    """The processes of the cluster's profile in start order."""
+    admin = rest.client_tls(plan.layout.pki, "ca", ADMIN)
+    etcd_client = rest.client_tls(plan.layout.pki, "etcd-ca", "etcd-client")
+    api_port = plan.ports["kube-apiserver"]
+
+    def api_ready() -> bool:
+        # The system namespaces come from a post-start hook that /readyz does not wait for.
+        return rest.answers(api_port, "/readyz", admin) and rest.answers(api_port, "/api/v1/namespaces/default", admin)
+
+    found = [
+        Component("etcd", _etcd(plan), 0, _probe(plan.ports["etcd"], "/health", etcd_client)),
+        # It keeps dialling until etcd answers: starting both at once saves a second.
+        Component("kube-apiserver", _api_server(plan), 1, api_ready),
+    ]
+    if plan.spec.profile == "full":
+        found += [
+            Component(name, argv(plan), 2, _probe(plan.ports[name], "/healthz", tls))
+            for name, argv, tls in (
+                ("kube-controller-manager", _controller_manager, admin),
+                ("kube-scheduler", _scheduler, admin),
+                ("kwok", _kwok, None),
+            )
+        ]
+    return found
+
+
+def write_configs(plan: Plan) -> None:
+    """Write the configuration files that the command lines refer to."""
+    documents = {"audit-policy.json": _audit_policy(plan.spec)}
+    if plan.spec.profile == "full":
+        documents |= {"scheduler.json": _scheduler_config(plan), "kwok.json": _kwok_config(plan)}
+    for name, document in documents.items():
+        (plan.layout.config / name).write_text(json.dumps(document, indent=1))
+
+
+def _probe(port: int, path: str, tls: ssl.SSLContext | None) -> Callable[[], bool]:
+    return lambda: rest.answers(port, path, tls)
+
+
+def _flags(binary: Path, flags: dict[str, object]) -> tuple[str, ...]:
+    return (str(binary), *(f"--{name}={value}" for name, value in flags.items()))
+
+
+def _gates(plan: Plan) -> dict[str, object]:
+    gates = ",".join(f"{name}={str(on).lower()}" for name, on in plan.spec.gates.items())
+    return {"feature-gates": gates} if gates else {}
+
+
+def _etcd(plan: Plan) -> tuple[str, ...]:
+    pki = plan.layout.pki
+    client = f"https://127.0.0.1:{plan.ports['etcd']}"
+    peer = f"https://127.0.0.1:{plan.ports['etcd-peer']}"
+    tls: dict[str, object] = {}
+    for prefix in ("", "peer-"):
+        tls[f"{prefix}cert-file"] = pki / "etcd.crt"
+        tls[f"{prefix}key-file"] = pki / "etcd.key"
+        tls[f"{prefix}trusted-ca-file"] = pki / "etcd-ca.crt"
+        tls[f"{prefix}client-cert-auth"] = "true"
+    return _flags(
+        plan.binaries / "etcd",
+        {
+            "name": "local",
+            "data-dir": plan.layout.etcd,
+            "listen-client-urls": client,
+            "advertise-client-urls": client,
+            "listen-peer-urls": peer,
+            "initial-advertise-peer-urls": peer,
+            "initial-cluster": f"local={peer}",
+            # The data dies with the cluster: no reason to wait for the disk.
+            "unsafe-no-fsync": "true",
+            "quota-backend-bytes": 8 * 1024**3,
+            "log-level": "warn",
+            **tls,
+        },
+    )
+
+
+def _api_server(plan: Plan) -> tuple[str, ...]:
+    pki, spec = plan.layout.pki, plan.spec
+    flags: dict[str, object] = {
+        "bind-address": "127.0.0.1",
+        "secure-port": plan.ports["kube-apiserver"],
+        "etcd-servers": f"https://127.0.0.1:{plan.ports['etcd']}",
+        "etcd-cafile": pki / "etcd-ca.crt",
+        "etcd-certfile": pki / "etcd-client.crt",
+        "etcd-keyfile": pki / "etcd-client.key",
+        "tls-cert-file": pki / "serving.crt",
+        "tls-private-key-file": pki / "serving.key",
+        "client-ca-file": pki / "ca.crt",
+        "authorization-mode": "RBAC",
+        "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
+        "service-account-key-file": pki / "service-accounts.key",
+        "service-account-signing-key-file": pki / "service-accounts.key",
+        "service-cluster-ip-range": "10.96.0.0/12",
+        # Pods run nowhere: waiting for a token to be mounted into them would only slow tests down.
+        "disable-admission-plugins": "ServiceAccount",
+        # The address is a loopback one, which cannot be published as an endpoint.
+        "endpoint-reconciler-type": "none",
+        # No kube-proxy here: a webhook's Service is dialled by its EndpointSlice.
+        "enable-aggregator-routing": "true",
+        "allow-privileged": "true",
+        **_gates(plan),
+    }
+    if spec.gang:
+        flags["runtime-config"] = ",".join(GANG_RUNTIME_CONFIG)
+    if spec.admission_config:
+        flags["admission-control-config-file"] = spec.admission_config
+    if spec.audit:
+        flags |= {
+            "audit-policy-file": plan.layout.config / "audit-policy.json",
+            "audit-log-path": plan.layout.audit_log,
+            "audit-log-maxsize": spec.audit_mib,
+            "audit-log-maxbackup": 1,
+        }
+    return _flags(plan.binaries / "kube-apiserver", flags)
+
+
+def _controller_manager(plan: Plan) -> tuple[str, ...]:
+    pki, spec = plan.layout.pki, plan.spec
+    return _flags(
+        plan.binaries / "kube-controller-manager",
+        {
+            "kubeconfig": plan.kubeconfig("kube-controller-manager"),
+            "bind-address": "127.0.0.1",
+            "secure-port": plan.ports["kube-controller-manager"],
+            "tls-cert-file": pki / "serving.crt",
+            "tls-private-key-file": pki / "serving.key",
+            "leader-elect": "false",
+            "use-service-account-credentials": "true",
+            "service-account-private-key-file": pki / "service-accounts.key",
+            "root-ca-file": pki / "ca.crt",
+            "kube-api-qps": spec.qps,
+            "kube-api-burst": 2 * spec.qps,
+            "concurrent-job-syncs": 20,
+            # Nodes renew a Lease only every 50 s (see kwok's configuration).
+            "node-monitor-grace-period": "300s",
+            "node-monitor-period": "1s",
+            **_gates(plan),
+        },
+    )
+
+
+def _scheduler(plan: Plan) -> tuple[str, ...]:
+    return _flags(
+        plan.binaries / "kube-scheduler",
+        {
+            "config": plan.layout.config / "scheduler.json",
+            "bind-address": "127.0.0.1",
+            "secure-port": plan.ports["kube-scheduler"],
+            "tls-cert-file": plan.layout.pki / "serving.crt",
+            "tls-private-key-file": plan.layout.pki / "serving.key",
+            **_gates(plan),
+        },
+    )
+
+
+def _kwok(plan: Plan) -> tuple[str, ...]:
+    return (
+        str(plan.binaries / "kwok"),
+        f"--config={STAGES}",
+        f"--config={plan.layout.config / 'kwok.json'}",
+        f"--kubeconfig={plan.kubeconfig('kwok')}",
+        f"--server-address=127.0.0.1:{plan.ports['kwok']}",
+    )
+
+
+def _audit_policy(spec: ClusterSpec) -> dict[str, object]:
+    rules: list[dict[str, object]] = [{"level": "Metadata"}]
+    if spec.audit_bodies:
+        named = [name.partition(".") for name in spec.audit_bodies]
+        rules.insert(
+            0,
+            {
+                "level": "RequestResponse",
+                "verbs": ["create", "update", "patch", "delete", "deletecollection"],
+                "resources": [{"group": group, "resources": [resource]} for resource, _, group in named],
+            },
+        )
+    return {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": rules,
+    }
+
+
+def _scheduler_config(plan: Plan) -> dict[str, object]:
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {
+            "kubeconfig": str(plan.kubeconfig("kube-scheduler")),
+            "qps": plan.spec.qps,
+            "burst": 2 * plan.spec.qps,
+        },
+        "leaderElection": {"leaderElect": False},
+        # A pod that did not fit is tried again soon: tests wait for it.
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 2,
+    }
+
+
+def _kwok_config(plan: Plan) -> dict[str, object]:
+    return {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokConfiguration",
+        "metadata": {"name": plan.spec.name},
+        "options": {
+            "manageAllNodes": False,
+            "manageNodesWithAnnotationSelector": f"{NODE_ANNOTATION}=fake",
+            "cidr": "10.128.0.0/9",
+            "nodeLeaseDurationSeconds": 200,
+            "nodeLeaseParallelism": 4,
+            "podsOnNodeSyncParallelism": 4,
+            "podPlayStageParallelism": 8,
+            "nodePlayStageParallelism": 8,
+        },
+    }

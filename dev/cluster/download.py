@@ -1,0 +1,204 @@
+"""Fetches official release binaries and checks them against the checksums published beside them.
+
+What happens to a bad answer: unreachable or missing (404): the caller's next source; cut short: tried once more, then
+the next source; wrong checksum: a hard error, never passed over in silence. It must not install anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import re
+import shutil
+import tarfile
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from dev.cluster.errors import MIB, DevclusterError
+from dev.cluster.progress import Report, say, step
+
+TIMEOUT_SECONDS = 5
+CHUNK = 256 * 1024
+CHECKSUM_LIMIT = MIB
+
+# kwok publishes no checksums with its releases, so it is always built from the module that go.sum vouches for.
+KUBERNETES_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+DEFAULT_BASES = {
+    "kubernetes": "https://dl.k8s.io/release",
+    "etcd": "https://github.com/etcd-io/etcd/releases/download",
+}
+
+
+class UnavailableError(Exception):
+    """A file cannot be had here now; another source may have it."""
+
+
+class UnreachableError(UnavailableError):
+    """The whole server cannot be talked to: no use in asking it for more."""
+
+
+@dataclass(frozen=True)
+class Releases:
+    """Which releases, and where they lie. An empty base turns that project's downloads off.
+
+    The bases come from JOBSET_DEVCLUSTER_KUBERNETES_URL and JOBSET_DEVCLUSTER_ETCD_URL where set; a mirror has the
+    same paths below its base as the original.
+    """
+
+    kubernetes: str
+    etcd: str
+    bases: Mapping[str, str] = field(
+        default_factory=lambda: {
+            project: os.environ.get(f"JOBSET_DEVCLUSTER_{project.upper()}_URL", url).rstrip("/")
+            for project, url in DEFAULT_BASES.items()
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Asset:
+    """One binary of a release: its file, the document with its SHA-256, and its place if the file is an archive."""
+
+    binary: str
+    base: str
+    path: str
+    sums_path: str
+    member: str = ""
+
+    @property
+    def url(self) -> str:
+        return f"{self.base}/{self.path}"
+
+    @property
+    def file(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+
+def release_assets(releases: Releases, platform: tuple[str, str]) -> list[Asset]:
+    """What the releases may have for `platform` (Go's words)."""
+    system, arch = platform
+    assets = []
+    if base := releases.bases.get("kubernetes"):
+        folder = f"v{releases.kubernetes}/bin/{system}/{arch}"
+        assets += [Asset(name, base, f"{folder}/{name}", f"{folder}/{name}.sha256") for name in KUBERNETES_BINARIES]
+    if base := releases.bases.get("etcd"):
+        version, stem = f"v{releases.etcd}", f"etcd-v{releases.etcd}-{system}-{arch}"
+        archive = f"{version}/{stem}.{'tar.gz' if system == 'linux' else 'zip'}"
+        assets.append(Asset("etcd", base, archive, f"{version}/SHA256SUMS", f"{stem}/etcd"))
+    return assets
+
+
+def fetch(releases: Releases, platform: tuple[str, str], folder: Path) -> set[str]:
+    """Download into `folder` what the releases have; returns the names of the binaries that are there now.
+
+    Raises DevclusterError for a file that is not what its checksum says.
+    """
+    found: set[str] = set()
+    unreachable: set[str] = set()
+    for asset in release_assets(releases, platform):
+        if asset.base in unreachable:
+            continue
+        try:
+            _fetch(asset, folder)
+            found.add(asset.binary)
+        except UnavailableError as reason:
+            say(f"not downloaded: {reason}")
+            if isinstance(reason, UnreachableError):
+                unreachable.add(asset.base)
+    return found
+
+
+def _fetch(asset: Asset, folder: Path) -> None:
+    sums_url = f"{asset.base}/{asset.sums_path}"
+    with _open(sums_url) as answer:
+        expected = _published(answer.read(CHECKSUM_LIMIT).decode(errors="replace"), asset.file, sums_url)
+    file = folder / (asset.file if asset.member else asset.binary)
+    with step(f"downloading {asset.file}") as report:
+        try:
+            got = _receive(asset.url, file, report)
+        except ShortAnswerError as cut:
+            say(f"{cut}; trying once more")
+            try:
+                got = _receive(asset.url, file, report)
+            except ShortAnswerError as again:
+                raise UnavailableError(str(again)) from again
+    if got != expected:
+        file.unlink()
+        raise DevclusterError(
+            f"wrong checksum: {asset.url}\n  expected sha256 {expected} (from {sums_url})\n  got      sha256 {got}\n"
+            f"The file was changed on its way or at its source, and is not used. Find out which; to go on without "
+            f"downloads set JOBSET_DEVCLUSTER_KUBERNETES_URL= and JOBSET_DEVCLUSTER_ETCD_URL= (both empty)."
+        )
+    if asset.member:
+        _extract(file, asset.member, folder / asset.binary)
+        file.unlink()
+    (folder / asset.binary).chmod(0o755)
+
+
+class ShortAnswerError(Exception):
+    """Fewer bytes came than the server announced."""
+
+
+def _receive(url: str, path: Path, report: Report) -> str:
+    """Write the answer to `path` and return its SHA-256 in hex."""
+    digest, received = hashlib.sha256(), 0
+    with _open(url) as answer, path.open("wb") as file:
+        announced = int(answer.headers.get("Content-Length", -1))
+        try:
+            while chunk := answer.read(CHUNK):
+                digest.update(chunk)
+                file.write(chunk)
+                received += len(chunk)
+                report(f"{received // MIB} of {max(announced, received) // MIB} MiB")
+        except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            raise ShortAnswerError(f"{url} broke off after {received} bytes ({error})") from error
+    if announced >= 0 and received != announced:
+        raise ShortAnswerError(f"{url} ended after {received} of {announced} bytes")
+    return digest.hexdigest()
+
+
+def _open(url: str) -> http.client.HTTPResponse:
+    try:
+        answer: http.client.HTTPResponse = urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS)  # noqa: S310 - the user may name a mirror by any scheme
+    except urllib.error.HTTPError as error:
+        with error:
+            raise UnavailableError(f"{url} answered {error.code} {error.reason}") from error
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        raise UnreachableError(f"{url} is not reachable ({getattr(error, 'reason', error)})") from error
+    return answer
+
+
+def _published(document: str, file: str, url: str) -> str:
+    """The SHA-256 of `file` in a checksum document: a lone digest, or lines of digest and file name."""
+    for line in document.splitlines():
+        digest, *names = line.split() or [""]
+        if re.fullmatch("[0-9a-f]{64}", digest) and (not names or names[0].lstrip("*") == file):
+            return digest
+    raise UnavailableError(f"{url} has no SHA-256 of {file}")
+
+
+def _extract(archive: Path, member: str, target: Path) -> None:
+    """Take one file out of a .tar.gz or .zip whose checksum was right."""
+    try:
+        with target.open("wb") as out:
+            if archive.suffix == ".zip":
+                with zipfile.ZipFile(archive) as packed, packed.open(member) as source:
+                    shutil.copyfileobj(source, out)
+            else:
+                with tarfile.open(archive) as unpacked, _regular_file(unpacked, member) as source:
+                    shutil.copyfileobj(source, out)
+    except (KeyError, tarfile.TarError, zipfile.BadZipFile) as error:
+        raise DevclusterError(f"{archive.name} has the right checksum but no {member} in it: {error}") from error
+
+
+def _regular_file(archive: tarfile.TarFile, member: str) -> IO[bytes]:
+    file = archive.extractfile(member)
+    if file is None:
+        raise KeyError(f"{member} is not a regular file")
+    return file

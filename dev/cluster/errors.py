@@ -1,0 +1,80 @@
+"""The one exception a user of `dev.cluster` sees: what went wrong, where, why, and how to fix it.
+
+It must not know about processes or files; the places that fail fill it in.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+MIB = 1024 * 1024
+
+
+class DevclusterError(Exception):
+    """A failure to say out loud and stop at. `str()` of it is meant for the user, several lines allowed."""
+
+
+class UsageError(DevclusterError):
+    """What was asked for makes no sense, whatever the state of the machine."""
+
+
+def not_up(name: str, others: Sequence[str]) -> DevclusterError:
+    """The error for a cluster that does not run; `others` are the names of those that do."""
+    start = f"start it with `jobset cluster up --name {name}`"
+    others_up = f"up are {', '.join(others)}: use --name {others[0]}, or " if others else ""
+    elsewhere = "One that was started with --state-dir is found with the same flag only."
+    return DevclusterError(f"cluster {name!r} is not up: {others_up}{start}. {elsewhere}")
+
+
+def processes_gone(name: str) -> str:
+    """What is said of a cluster whose supervisor is gone, too."""
+    return (
+        "its processes have ended without a command to end them (has the machine been restarted?):"
+        f" `jobset cluster down --name {name}` removes what is left."
+    )
+
+
+def ended_with_all(name: str) -> str:
+    """What is said of a cluster that has ended because one of its components did."""
+    return (
+        f"The cluster has ended with all that was in it. `jobset cluster down --name {name}` removes what is left; then"
+        " start it as before: `jobset cluster up`, or `make demo KEEP=1`."
+    )
+
+
+def disk_full(path: Path, needed: str) -> DevclusterError:
+    """The error for a full file system below `path`; `needed` is free text such as "200 MiB"."""
+    probe = next(parent for parent in [path, *path.parents] if parent.exists())
+    free = shutil.disk_usage(probe).free // MIB
+    return DevclusterError(
+        f"disk full: {path} needs {needed}, its file system has {free} MiB free.\n"
+        f"Free some space there, or point XDG_CACHE_HOME / XDG_STATE_HOME at a larger disk."
+    )
+
+
+def require_space(path: Path, mib: int) -> None:
+    """Refuse early when fewer than `mib` MiB are free below `path`, which need not exist yet."""
+    probe = next(parent for parent in [path, *path.parents] if parent.exists())
+    if shutil.disk_usage(probe).free < mib * MIB:
+        raise disk_full(path, f"{mib} MiB")
+
+
+@contextmanager
+def disk_errors(path: Path, needed: str) -> Iterator[None]:
+    """Turn "no space left" and "no permission" raised while writing below `path` into a clear error."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_full(path, needed) from error
+        if isinstance(error, PermissionError):
+            raise DevclusterError(
+                f"cannot write {error.filename or path}: {error.strerror}.\n"
+                f"Make {path} writable for this user, or choose another place with XDG_CACHE_HOME / "
+                f"XDG_STATE_HOME."
+            ) from error
+        raise

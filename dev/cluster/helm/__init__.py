@@ -1,0 +1,16 @@
+"""Helm 3 and 4, from the Go modules that `v3/` and `v4/` pin.
+
+For the tests of the chart: nothing else needs Helm.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dev.cluster.programs import Program
+
+VERSIONS = (3, 4)
+HELM = {
+    version: Program("helm", Path(__file__).parent / f"v{version}", f"helm.sh/helm/v{version}/cmd/helm")
+    for version in VERSIONS
+}

@@ -1,0 +1,112 @@
+"""Processes beside the control plane that are started again when they end, as a kubelet does with containers.
+
+`Cluster.keep` stores what to run in the folder `kept` of the cluster, and the supervisor runs it. The pause before a
+start is doubled up to a limit, and begins again after a run that was long enough. Each end is a line in the log of the
+process. Like the supervisor it must stay single-threaded and import nothing slow.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dev.cluster.components import Component
+from dev.cluster.spec import Layout
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+LONG_RUN = 60.0
+"""Seconds after which a process that ends is started again after the first pause."""
+
+RANK = 9
+"""They are clients of all components, so they stop first."""
+
+
+@dataclass
+class _State:
+    component: Component
+    process: subprocess.Popen[bytes] | None = None
+    started: float = 0.0
+    due: float = 0.0
+    pause: float = FIRST_PAUSE
+    starts: int = 0
+    ended: str = ""
+
+
+class KeptProcesses:
+    """Those of one cluster. `spawn` starts one; it raises OSError if that is not possible."""
+
+    def __init__(
+        self,
+        layout: Layout,
+        spawn: Callable[[Component, Layout], subprocess.Popen[bytes]],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._layout = layout
+        self._spawn = spawn
+        self._clock = clock
+        self._states: dict[str, _State] = {}
+
+    def tend(self) -> bool:
+        """Start what was added and what is due again; whether anything has changed."""
+        changed = False
+        for path in sorted(self._layout.kept.glob("*.json")):
+            if path.stem not in self._states:
+                argv = tuple(json.loads(path.read_text()))
+                self._states[path.stem] = _State(Component(path.stem, argv, RANK, lambda: True))
+        for state in self._states.values():
+            if state.process is not None and (code := state.process.poll()) is not None:
+                state.process = None
+                if self._clock() - state.started > LONG_RUN:
+                    state.pause = FIRST_PAUSE
+                self._put_off(state, f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}")
+                changed = True
+            if state.process is None and self._clock() >= state.due:
+                self._start(state)
+                changed = True
+        return changed
+
+    def running(self) -> list[tuple[Component, subprocess.Popen[bytes]]]:
+        """Those that have been started, for the stop of the cluster."""
+        return [(state.component, state.process) for state in self._states.values() if state.process is not None]
+
+    def report(self) -> dict[str, dict[str, object]]:
+        """The part of the status file: by name the process, how often it was started, and how it ended last."""
+        return {
+            name: {
+                "process": state.process.pid if state.process else None,
+                "starts": state.starts,
+                "ended": state.ended,
+            }
+            for name, state in self._states.items()
+        }
+
+    def _start(self, state: _State) -> None:
+        try:
+            state.process = self._spawn(state.component, self._layout)
+        except OSError as error:
+            self._put_off(state, f"cannot be started: {state.component.argv[0]}: {error.strerror}")
+            return
+        state.started = self._clock()
+        state.starts += 1
+
+    def _put_off(self, state: _State, why: str) -> None:
+        state.due = self._clock() + state.pause
+        state.ended = why
+        name, at = state.component.name, time.strftime("%Y-%m-%dT%H:%M:%S%z")
+        with self._layout.log(name).open("a") as log:
+            log.write(f"{at} local cluster: {name} {why}; it is started again after {state.pause:g} s\n")
+        state.pause = min(2 * state.pause, LONGEST_PAUSE)
+
+
+def kept_words(report: Mapping[str, Mapping[str, object]], layout: Layout) -> str:
+    """A line for each process that has ended: whether it runs now, how it ended, where its log is."""
+    return "\n".join(
+        f"{name} {'runs again' if each['process'] else f'is not running, and starts within {LONGEST_PAUSE:g} s'}"
+        f" (starts: {each['starts']}): it {each['ended']}. Its log: {layout.log(name)}"
+        for name, each in report.items()
+        if each["ended"]
+    )

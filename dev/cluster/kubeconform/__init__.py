@@ -1,0 +1,9 @@
+"""kubeconform, from the Go module that go.mod pins. For the test of what the manifests and the chart render."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dev.cluster.programs import Program
+
+KUBECONFORM = Program("kubeconform", Path(__file__).parent, "github.com/yannh/kubeconform/cmd/kubeconform")

@@ -1,0 +1,157 @@
+"""Faults of fake nodes: the kubelet falls silent and comes back, and taints. It only talks to the API server.
+
+A silent node does what a node does whose kubelet is cut off: nothing. Its pods neither start nor end, and those that
+are deleted stay Terminating. The time that detection takes is left out: `fall_silent` writes what
+kube-controller-manager writes after --node-monitor-grace-period. The taints are kube-controller-manager's own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from dev.cluster.errors import DevclusterError, UsageError
+from dev.cluster.rest import Connection, reason_of
+
+# The stages of kwok leave nodes and pods with this annotation alone.
+SILENT = "kwok.jobset.dev/silent"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+TAINT_SECONDS = 30
+Taints: TypeAlias = list[dict[str, Any]]
+MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
+
+
+@dataclass(frozen=True)
+class Taint:
+    """A taint of a node, as `kubectl taint` writes it: KEY[=VALUE]:EFFECT."""
+
+    key: str
+    value: str
+    effect: str
+
+    @classmethod
+    def parse(cls, text: str) -> Taint:
+        """Raises UsageError if the text has another form."""
+        pair, _, effect = text.rpartition(":")
+        key, _, value = pair.partition("=")
+        if not key or effect not in EFFECTS:
+            raise UsageError(f"{text!r} is not of the form KEY[=VALUE]:EFFECT with an effect of {', '.join(EFFECTS)}")
+        return cls(key, value, effect)
+
+
+def fall_silent(connection: Connection, name: str) -> None:
+    """Let the kubelet fall silent; returns once the node has the taint unreachable and all its pods are silent."""
+    _get(connection, name)
+    _patch(connection, _node(name), _silence(silent=True))
+    reason = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+    _patch(connection, f"{_node(name)}/status", _ready("Unknown", **reason), STRATEGIC)
+    _silence_pods(connection, name)
+    _wait(connection, name, tainted=True)
+    # kube-scheduler may have bound pods to the node until it saw the taint.
+    _silence_pods(connection, name)
+
+
+def come_back(connection: Connection, name: str) -> None:
+    """Let the kubelet work again; returns once the node is without the taint. Pods that were deleted meanwhile end."""
+    _get(connection, name)
+    _patch(connection, _node(name), _silence(silent=False))
+    for pod in _pods(connection, name, silent=True):
+        _patch(connection, pod, _silence(silent=False))
+    _wait(connection, name, tainted=False)
+
+
+def add_taint(connection: Connection, name: str, taint: Taint) -> None:
+    """Add the taint. One of the same key and effect is replaced."""
+    added = {"key": taint.key, "value": taint.value, "effect": taint.effect}
+
+    def changed(taints: Taints) -> Taints:
+        return [*(one for one in taints if (one["key"], one["effect"]) != (taint.key, taint.effect)), added]
+
+    _change_taints(connection, name, changed)
+
+
+def remove_taint(connection: Connection, name: str, key: str) -> None:
+    """Remove the taints of that key, whatever their effect."""
+    _change_taints(connection, name, lambda taints: [one for one in taints if one["key"] != key])
+
+
+def _change_taints(connection: Connection, name: str, changed: Callable[[Taints], Taints]) -> None:
+    """Write the changed taints; kube-controller-manager writes the same list, so a conflict is tried again."""
+    deadline = time.monotonic() + TAINT_SECONDS
+    while True:
+        found = _get(connection, name)
+        body = {
+            "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+            "spec": {"taints": changed(found["spec"].get("taints") or [])},
+        }
+        if _patch(connection, _node(name), body) != 409:
+            return
+        if time.monotonic() > deadline:
+            raise DevclusterError(f"the taints of node {name!r} change all the time: try again.")
+
+
+def _silence_pods(connection: Connection, name: str) -> None:
+    for pod in _pods(connection, name, silent=False):
+        _patch(connection, pod, _silence(silent=True))
+        _patch(connection, f"{pod}/status", _ready("False"), STRATEGIC)
+
+
+def _pods(connection: Connection, name: str, *, silent: bool) -> Iterator[str]:
+    """The paths of the node's pods that are silent, or not yet."""
+    status, answer = connection.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}")
+    if status != 200:
+        raise DevclusterError(f"the pods of node {name!r} cannot be listed, status {status}: {answer}")
+    for pod in answer["items"]:
+        metadata = pod["metadata"]
+        if (SILENT in metadata.get("annotations", {})) == silent:
+            yield f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+
+
+def _wait(connection: Connection, name: str, *, tainted: bool) -> None:
+    deadline = time.monotonic() + TAINT_SECONDS
+    while True:
+        taints = _get(connection, name)["spec"].get("taints") or []
+        if any(taint["key"] == UNREACHABLE for taint in taints) == tainted:
+            return
+        if time.monotonic() > deadline:
+            done = "did not get" if tainted else "did not lose"
+            raise DevclusterError(
+                f"node {name!r} {done} the taint {UNREACHABLE}: see `jobset cluster logs kube-controller-manager`."
+            )
+        time.sleep(0.05)
+
+
+def _get(connection: Connection, name: str) -> dict[str, Any]:
+    """The node; raises DevclusterError if the cluster has none of that name."""
+    status, answer = connection.request("GET", _node(name))
+    if status == 404:
+        raise DevclusterError(f"the cluster has no node {name!r}: list them with `kubectl get nodes`.")
+    if status != 200:
+        raise DevclusterError(f"node {name!r} cannot be read, status {status}: {answer}")
+    found: dict[str, Any] = answer
+    return found
+
+
+def _patch(connection: Connection, path: str, body: Mapping[str, Any], content: str = MERGE) -> int:
+    """Send the patch; returns the status. A pod that is gone meanwhile (404) and a conflict (409) are no errors."""
+    status, answer = connection.request("PATCH", path, body, content)
+    if status not in (200, 409) and not (status == 404 and "/pods/" in path):
+        raise DevclusterError(f"the change of {path} was refused with status {status}: {reason_of(answer)}")
+    return status
+
+
+def _node(name: str) -> str:
+    return f"/api/v1/nodes/{name}"
+
+
+def _silence(*, silent: bool) -> dict[str, Any]:
+    return {"metadata": {"annotations": {SILENT: "true" if silent else None}}}
+
+
+def _ready(status: str, **more: str) -> dict[str, Any]:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"status": {"conditions": [{"type": "Ready", "status": status, "lastTransitionTime": now, **more}]}}

@@ -1,0 +1,39 @@
+"""Asks processes that are kept beside the control plane whether they are ready, where they have told how."""
+
+from __future__ import annotations
+
+import http.client
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+
+from dev.cluster.spec import Layout
+
+SECONDS = 2.0
+"""For an answer: the command that asks shows other clusters, too."""
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def unready_words(report: Mapping[str, Mapping[str, object]], layout: Layout) -> str:
+    """A line for each process that runs and is not ready, with what it lacks. `report`: as of `KeptProcesses`."""
+    return "\n".join(
+        f"{name} runs and is not ready: {why}. Its log: {layout.log(name)}"
+        for name, each in report.items()
+        if each["process"] and (why := _fault(layout, name))
+    )
+
+
+def _fault(layout: Layout, name: str) -> str:
+    """What a process lacks; empty if it is ready, or has not told how it is asked."""
+    path = layout.probe(name)
+    if not path.is_file():
+        return ""
+    try:
+        with _DIRECT.open(path.read_text(), timeout=SECONDS):
+            return ""
+    except urllib.error.HTTPError as answer:
+        lines = answer.read().decode(errors="replace").splitlines()
+        faults = [line.removeprefix("[-]") for line in lines if line.startswith("[-]")]
+        return "; ".join(faults) or f"it answers {answer.code}"
+    except (OSError, http.client.HTTPException) as error:
+        return f"it does not answer: {error}"

@@ -1,0 +1,161 @@
+"""What a local cluster is asked to be, and where its files lie. Plain data: it must not start or write anything."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from dev.cluster.errors import UsageError
+
+Profile = Literal["api", "full"]
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
+
+# Workload, PodGroup and CompositePodGroup; API server, controller manager and scheduler need the same gates.
+GANG_GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
+GANG_RUNTIME_CONFIG = ("scheduling.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha3=true")
+DEFAULT_CAPACITY = {"cpu": "32", "memory": "256Gi", "pods": "110"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FakeNodes:
+    """Nodes that kwok pretends to be.
+
+    `label_every` maps a label key to a group size: node i carries `key=<last path segment of key>-<i // size>`.
+    `labels` are those that all have. `capacity` maps a resource name to a quantity and is merged over
+    `DEFAULT_CAPACITY`. `features` are what their kubelets declare to be able to (`status.declaredFeatures`).
+    """
+
+    count: int = 0
+    label_every: Mapping[str, int] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    capacity: Mapping[str, str] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec:
+    """One local cluster.
+
+    `profile` "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok.
+    `volumes` is a number of fake ones, of a StorageClass that is the default: a claim is bound at once, and a volume
+    that its claim has left is free again. `port` is the API server's, 0 picks a free one. `gang` turns on the
+    scheduling gates and API versions of `GANG_GATES` and `GANG_RUNTIME_CONFIG`. `qps` limits each client of the
+    controller manager and the scheduler (requests per second, burst is twice that). `audit` writes every request at
+    Metadata level to `audit.log`, and writes of the resources `audit_bodies` ("jobs.batch",
+    "leases.coordination.k8s.io", "pods.") with what was asked and answered; the file is moved aside at `audit_mib`,
+    and the one before it deleted. `admission_config` is a file for kube-apiserver's flag
+    `--admission-control-config-file`. With `keep` a component that ends is started again, as the kubelet of a control
+    plane's node does.
+    """
+
+    name: str = "default"
+    profile: Profile = "full"
+    nodes: FakeNodes = field(default_factory=FakeNodes)
+    volumes: int = 0
+    port: int = 0
+    gang: bool = True
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    qps: int = 1000
+    audit: bool = True
+    audit_bodies: tuple[str, ...] = ()
+    audit_mib: int = 1024
+    admission_config: str = ""
+    keep: bool = False
+
+    def __post_init__(self) -> None:
+        if self.profile == "api" and self.nodes.count:
+            raise UsageError("fake nodes need the full profile: kwok does not run in the api profile.")
+        if self.profile == "api" and self.volumes:
+            raise UsageError("fake volumes need the full profile: nothing binds them in the api profile.")
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ClusterSpec:
+        return cls(**{**data, "nodes": FakeNodes(**data["nodes"])})
+
+    @property
+    def gates(self) -> dict[str, bool]:
+        """The feature gates of all three Kubernetes components."""
+        gang = dict.fromkeys(GANG_GATES, True) if self.gang else {}
+        return {**gang, **self.feature_gates}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The files of one cluster; `root` is its state folder and holds all of them."""
+
+    root: Path
+
+    @classmethod
+    def of(cls, name: str, state_root: Path | None) -> Layout:
+        """The layout of the cluster called `name` below `state_root`, or below the user's state directory."""
+        if not NAME.fullmatch(name):
+            raise UsageError(
+                f"cluster name {name!r} is not usable: use 1 to 40 lower-case letters, digits and dashes, "
+                f"with a letter or digit at both ends."
+            )
+        return cls((state_root or default_state_root()).absolute() / name)
+
+    @property
+    def record(self) -> Path:
+        """What was asked for, the ports and the binaries: written once, before anything starts."""
+        return self.root / "cluster.json"
+
+    @property
+    def status(self) -> Path:
+        """Where the supervisor says how far it is."""
+        return self.root / "status.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the supervisor for as long as it lives; the kernel lets go of it however it dies."""
+        return self.root / "supervisor.lock"
+
+    @property
+    def pki(self) -> Path:
+        return self.root / "pki"
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def etcd(self) -> Path:
+        return self.root / "etcd"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        return self.root / "kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.root / "audit.log"
+
+    @property
+    def kept(self) -> Path:
+        """What runs beside the control plane: for each process a file of its name with its command line."""
+        return self.root / "kept"
+
+    def probe(self, name: str) -> Path:
+        """Holds the URL at which a process that is kept says whether it is ready; not there for one without."""
+        return self.kept / f"{name}.url"
+
+    def log(self, component: str) -> Path:
+        return self.logs / f"{component}.log"
+
+
+def default_state_root() -> Path:
+    """The folder that holds one state folder per cluster."""
+    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(base) / "jobset-devcluster"

@@ -1,0 +1,226 @@
+"""The process that owns a cluster's processes: starts them in order, watches them, stops them in reverse order.
+
+It is started by `cluster.up` as `python -m dev.cluster.supervisor STATE_DIR [OWNER_PID]`. With an owner it ends when
+that process is gone; without one it runs until it gets SIGTERM. It must stay single-threaded (the death signal of
+the children is tied to the thread that started them) and must not import anything slow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import FrameType
+
+from dev.cluster.components import Component, Plan, components
+from dev.cluster.kept import KeptProcesses
+from dev.cluster.spec import Layout
+
+START_SECONDS = 60
+STOP_SECONDS = 10
+CRIPPLED_STOP_SECONDS = 1
+POLL_SECONDS = 0.1
+LOG_LINES = 12
+PR_SET_PDEATHSIG = 1
+
+HINTS = {
+    "address already in use": "a port was taken between choosing and using it: run `up` again (or another --port).",
+    "no space left on device": "the disk is full: free some space, or use another --state-dir.",
+    "permission denied": "a file of the cluster is not accessible: check who owns the state folder.",
+}
+
+
+class Stopped(Exception):  # noqa: N818 - not an error: someone asked for the end
+    """The supervisor was told to stop, or its owner is gone."""
+
+
+class ComponentDied(Exception):  # noqa: N818 - reads as what happened
+    """A component ended, or did not become ready in time; the message is for the user."""
+
+
+class Supervisor:
+    """The lifetime of one cluster's processes."""
+
+    def __init__(self, layout: Layout, owner: int | None) -> None:
+        self._layout = layout
+        self._owner = owner
+        self._running: list[tuple[Component, subprocess.Popen[bytes]]] = []
+        self._kept = KeptProcesses(layout, spawn)
+        self._told_to_stop = False
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._stop)
+
+    def run(self) -> int:
+        """Start, watch, stop; returns 0 after a stop that was asked for, 1 after a failure."""
+        try:
+            plan = Plan.read(self._layout)
+            self._start(components(plan))
+            self._report("ready")
+            while True:
+                if plan.spec.keep:
+                    self._restart_ended()
+                self._check()
+                if self._kept.tend():
+                    self._report("ready")
+                time.sleep(POLL_SECONDS)
+        except Stopped:
+            outcome, message = "stopped", ""
+        except ComponentDied as died:
+            outcome, message = "failed", str(died)
+        self._report("stopping", message)
+        stop_in_order([*self._running, *self._kept.running()])
+        self._report(outcome, message)
+        if self._orphaned():
+            shutil.rmtree(self._layout.root, ignore_errors=True)  # nobody is left to do it
+        return 0 if outcome == "stopped" else 1
+
+    def _orphaned(self) -> bool:
+        return self._owner is not None and os.getppid() != self._owner
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self._told_to_stop = True
+
+    def _start(self, wanted: list[Component]) -> None:
+        for rank in sorted({component.rank for component in wanted}):
+            group = [component for component in wanted if component.rank == rank]
+            for component in group:
+                self._running.append((component, self._spawn(component)))
+            self._report("starting", f"waiting for {', '.join(component.name for component in group)}")
+            # etcd is not waited for: the API server retries, and its readiness implies etcd's.
+            if rank > 0:
+                for component in group:
+                    self._wait_ready(component)
+
+    def _restart_ended(self) -> None:
+        for index, (component, process) in enumerate(self._running):
+            if process.poll() is not None:
+                self._running[index] = (component, self._spawn(component))
+                self._report("ready")
+
+    def _spawn(self, component: Component) -> subprocess.Popen[bytes]:
+        try:
+            return spawn(component, self._layout)
+        except OSError as error:
+            raise ComponentDied(
+                f"{component.name} cannot be started: {component.argv[0]}: {error.strerror}."
+            ) from error
+
+    def _wait_ready(self, component: Component) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not component.ready():
+            self._check()
+            if time.monotonic() > deadline:
+                raise ComponentDied(f"{component.name} was not ready after {START_SECONDS} s.\n{self._tail(component)}")
+            time.sleep(POLL_SECONDS)
+
+    def _check(self) -> None:
+        if self._told_to_stop or self._orphaned():
+            raise Stopped
+        for component, process in self._running:
+            code = process.poll()
+            if code is not None:
+                how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+                raise ComponentDied(f"{component.name} {how}.\n{self._tail(component)}")
+
+    def _tail(self, component: Component) -> str:
+        path = self._layout.log(component.name)
+        lines = tail(path, LOG_LINES)
+        text = "\n".join(lines).lower()
+        hints = [f"Likely cause: {hint}" for mark, hint in HINTS.items() if mark in text]
+        return "\n".join([f"Last lines of {path}:", *(f"  {line[:1500]}" for line in lines), *hints])
+
+    def _report(self, phase: str, message: str = "") -> None:
+        write_status(
+            self._layout,
+            {
+                "phase": phase,
+                "message": message,
+                "supervisor": os.getpid(),
+                "owner": self._owner,
+                "components": {component.name: process.pid for component, process in self._running},
+                "kept": self._kept.report(),
+            },
+        )
+
+
+def spawn(component: Component, layout: Layout) -> subprocess.Popen[bytes]:
+    """Start one component with its output in its log file; on Linux it dies with this process."""
+    with layout.log(component.name).open("ab") as log:
+        return subprocess.Popen(  # noqa: S603 - the command lines are our own
+            component.argv,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=layout.root,
+            preexec_fn=death_signal(),  # noqa: PLW1509 - single-threaded, and the only way to set it before exec
+        )
+
+
+def death_signal() -> Callable[[], None] | None:
+    """Makes a child get SIGKILL when this process dies, however that happens; None where the system cannot."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    parent = os.getpid()
+
+    def arm() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the line above
+            os._exit(1)
+
+    return arm
+
+
+def stop_in_order(running: Iterable[tuple[Component, subprocess.Popen[bytes]]]) -> None:
+    """Clients first, then the API server, etcd last: an API server without etcd takes long to stop."""
+    pairs = list(running)
+    # One that has lost its server or store only waits for it in vain.
+    seconds = STOP_SECONDS if all(process.poll() is None for _, process in pairs) else CRIPPLED_STOP_SECONDS
+    for rank in sorted({component.rank for component, _ in pairs}, reverse=True):
+        group = [process for component, process in pairs if component.rank == rank]
+        for process in group:
+            process.terminate()
+        deadline = time.monotonic() + seconds
+        for process in group:
+            try:
+                process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def tail(path: Path, count: int) -> list[str]:
+    """The last `count` lines of a text file; none when it cannot be read."""
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - 512 * count))
+        return file.read().decode(errors="replace").splitlines()[-count:]
+    return []
+
+
+def write_status(layout: Layout, status: dict[str, object]) -> None:
+    """Replace the status file in one step. A full disk must not keep the supervisor from stopping its children."""
+    scratch = layout.status.with_suffix(".tmp")
+    with contextlib.suppress(OSError):
+        scratch.write_text(json.dumps(status))
+        scratch.replace(layout.status)
+
+
+def main() -> int:
+    layout = Layout(Path(sys.argv[1]))
+    owner = int(sys.argv[2]) if len(sys.argv) > 2 else None
+    with layout.lock.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return Supervisor(layout, owner).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,136 @@
+"""`make run`: says what a manager on this machine cannot do beside one that is installed, and how to take its place.
+
+    python -m dev.hack.beside KUBECTL...
+
+It says nothing if no other manager is in the way, or if the cluster does not answer: the manager itself says that.
+"""
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from app.local import KEPT
+from app.settings import LeaderElectionSettings
+from dev.cluster import cluster
+from dev.cluster.errors import DevclusterError
+from dev.cluster.spec import default_state_root
+from kube.clock import now
+from manifests.naming import DEPLOYMENT, NAMESPACE
+
+MANAGER = f"deployment/{DEPLOYMENT}"
+LEASE = f"lease/{LeaderElectionSettings().resource_name}"
+
+Found = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The manager that a local cluster runs, as that of `make demo`. `flags` lead `jobset cluster` to the cluster."""
+
+    name: str
+    process: int
+    flags: str
+
+
+def said(deployment: Found, lease: Found, at: datetime, kubectl: str, kubeconfig: str, kept: Kept | None = None) -> str:
+    """What to know before another manager starts; "" if nothing. {} stands for an object that does not exist."""
+    replicas = int((deployment.get("spec") or {}).get("replicas", 0))
+    ready = int((deployment.get("status") or {}).get("readyReplicas") or 0)
+    holder = _holder(lease, at)
+    if not replicas:
+        return holder and f"{holder} {_local(kept) if kept else _elsewhere(lease)}"
+    leads = f"{holder} The one that starts now only waits." if holder else _FREE
+    calls = _CALLED if ready else _NOT_ANSWERED
+    flag = f" --kubeconfig={kubeconfig}" if kubeconfig else ""
+    run = f" KUBECONFIG={kubeconfig}" if kubeconfig else ""
+    return (
+        f"A manager is installed in this cluster: {ready} of {replicas} replicas are ready. {leads} {calls}\n"
+        "To run this one in its place, without admission (JobSets made meanwhile get no defaults: their pods"
+        " have no DNS names; docs/break-glass.md says how to repair them):\n"
+        f"  {kubectl} -n {NAMESPACE} scale {MANAGER} --replicas=0 && .venv/bin/jobset webhooks off{flag}\n"
+        f"  make run{run} ARGS=--webhooks=false\n"
+        "And back:\n"
+        f"  {kubectl} -n {NAMESPACE} scale {MANAGER} --replicas={replicas} && .venv/bin/jobset webhooks on{flag}\n"
+    )
+
+
+_FREE = "None holds the lease: the one that starts now takes it, and the installed ones wait."
+_CALLED = "The API server calls the webhooks of the installed one."
+_NOT_ANSWERED = (
+    "The API server calls the webhooks of the installed one, which do not answer:"
+    " JobSets can be neither created nor changed."
+)
+
+
+def _local(kept: Kept) -> str:
+    return (
+        f"It is the manager of the local cluster {kept.name}, which starts it again whenever it ends. The one that"
+        " starts now only waits, and its webhooks are not called.\n"
+        "To have that one run the code of this folder as it is now:\n"
+        f"  kill {kept.process}\n"
+        "To end it with its cluster, and all that is in that:\n"
+        f"  .venv/bin/jobset cluster down {kept.flags}\n"
+    )
+
+
+def _elsewhere(lease: Found) -> str:
+    host = str(lease["spec"]["holderIdentity"]).partition("_")[0]
+    where = "on this machine" if host == socket.gethostname() else f"on the machine, or in the pod, {host}"
+    return (
+        "End that one first: the one that starts now only waits, and its webhooks are not called. It runs"
+        f" {where}. There, the first command gives the NUMBER for the second:\n"
+        "  pgrep -fa 'jobset manager|app manager'\n"
+        "  kill NUMBER\n"
+    )
+
+
+def _kept(kubeconfig: str) -> Kept | None:
+    """The manager that runs with the local cluster of this kubeconfig; None if it is none of such a cluster."""
+    root = Path(kubeconfig).absolute().parent
+    try:
+        found = cluster.get(root.name, state_root=root.parent)
+    except DevclusterError:
+        return None
+    process = found.kept(KEPT).get("process")
+    if not process:
+        return None
+    elsewhere = "" if root.parent == default_state_root() else f" --state-dir {shlex.quote(str(root.parent))}"
+    return Kept(root.name, process, f"--name {root.name}{elsewhere}")
+
+
+def _holder(lease: Found, at: datetime) -> str:
+    """Who holds the lease; "" if nobody does, or nobody has renewed it in time."""
+    spec = lease.get("spec") or {}
+    holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
+    if not (holder and renewed):
+        return ""
+    age = (at - datetime.fromisoformat(renewed)).total_seconds()
+    if age > spec.get("leaseDurationSeconds", 0):
+        return ""
+    return f"{holder} holds the lease ({NAMESPACE}/{LEASE.partition('/')[2]}), renewed {max(age, 0):.0f} s ago."
+
+
+def _get(kubectl: Sequence[str], what: str) -> Found:
+    command = [*kubectl, "-n", NAMESPACE, "get", what, "--ignore-not-found", "--request-timeout=10s", "-o", "json"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (kubectl)
+    found: Found = json.loads(answer.stdout) if answer.returncode == 0 and answer.stdout else {}
+    return found
+
+
+def main(kubectl: Sequence[str]) -> None:
+    """Ask the cluster and say it."""
+    kubeconfig = os.environ.get("KUBECONFIG", "")
+    found = _get(kubectl, MANAGER), _get(kubectl, LEASE)
+    sys.stderr.write(said(*found, now(), shlex.join(kubectl), kubeconfig, _kept(kubeconfig) if kubeconfig else None))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

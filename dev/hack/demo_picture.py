@@ -1,0 +1,158 @@
+"""The moving picture of README.md, docs/images/demo.svg, made of the record of a run of `make demo`, demo.cast there.
+
+The record is an asciinema cast (version 2): `asciinema play docs/images/demo.cast` shows it in a terminal. The picture
+is an SVG that moves by CSS alone: no script, nothing that is loaded. `--record` plays the demo and writes both.
+"""
+
+import argparse
+import html
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CAST = ROOT / "docs/images/demo.cast"
+PICTURE = ROOT / "docs/images/demo.svg"
+COLUMNS, ROWS = 128, 24
+LONGEST_PAUSE = 1.5
+"""Seconds that a pause takes in the picture at most."""
+LAST = 8.0
+"""Seconds for which the end is shown before the picture begins again."""
+
+_CELL, _LINE, _EDGE = 7.23, 18, 14
+_HEAD = """\
+<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="make demo in a terminal">
+<style>
+text {{ font: 12px ui-monospace, Menlo, Consolas, monospace; fill: #d0d7de; white-space: pre }}
+.time {{ fill: #39c5cf }} .fault {{ fill: #d29922 }} .call {{ fill: #7ee787 }}
+.lines, .lines text {{ animation: {length:.1f}s step-end infinite }}
+.lines {{ animation-name: scroll }}
+{rules}@media (prefers-reduced-motion) {{
+ .lines, .lines text {{ animation: none !important }}
+ .lines {{ transform: {end} }}
+}}
+</style>
+<rect width="100%" height="100%" rx="8" fill="#0d1117"/>
+<svg x="{edge}" y="{edge}" width="{inner_width}" height="{inner_height}">
+<g class="lines">
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the record. `at`: seconds from the beginning of the picture."""
+
+    text: str
+    at: float
+
+
+def lines(cast: str) -> list[Line]:
+    """The lines of a cast, with long pauses cut. A line that is too long is cut, too."""
+    found, before, at = [Line("$ make demo", 0.0)], 0.0, 0.0
+    for row in cast.splitlines()[1:]:
+        moment, _, text = json.loads(row)
+        at += min(moment - before, LONGEST_PAUSE)
+        before = moment
+        found += [Line(_cut(part), at) for part in text.splitlines()]
+    return found
+
+
+def _cut(text: str) -> str:
+    """A text without its middle if it is too long: a finding begins with its place and ends with its fix."""
+    half = COLUMNS // 2 - 2
+    return text if len(text) <= COLUMNS else f"{text[:half]} … {text[-half:]}"
+
+
+def svg(shown: list[Line]) -> str:
+    """The picture."""
+    length = shown[-1].at + LAST
+    moments = sorted({line.at for line in shown if line.at})
+    rules = [
+        f"@keyframes a{number} {{ 0% {{ opacity: 0 }} {_share(at, length)} {{ opacity: 1 }} }}"
+        for number, at in enumerate(moments)
+    ]
+    steps = dict.fromkeys(moments, 0)
+    for number, line in enumerate(shown):
+        if line.at:
+            steps[line.at] = max(0, number + 1 - ROWS)
+    scrolled = "".join(f" {_share(at, length)} {{ transform: {_up(rows)} }}" for at, rows in steps.items() if rows)
+    rules.append(f"@keyframes scroll {{ 0% {{ transform: {_up(0)} }}{scrolled} }}")
+    width, height = round(COLUMNS * _CELL), ROWS * _LINE
+    head = _HEAD.format(
+        width=width + 2 * _EDGE,
+        height=height + 2 * _EDGE,
+        inner_width=width,
+        inner_height=height,
+        edge=_EDGE,
+        length=length,
+        rules="".join(f"{rule}\n" for rule in rules),
+        end=_up(max(0, len(shown) - ROWS)),
+    )
+    body = "".join(
+        f'<text{_appears(moments, line)} y="{number * _LINE + 13}">{_coloured(line.text)}</text>\n'
+        for number, line in enumerate(shown)
+    )
+    return f"{head}{body}</g>\n</svg>\n</svg>\n"
+
+
+def _appears(moments: list[float], line: Line) -> str:
+    return f' style="animation-name: a{moments.index(line.at)}"' if line.at else ""
+
+
+def _share(at: float, length: float) -> str:
+    return f"{100 * at / length:.2f}%"
+
+
+def _up(rows: int) -> str:
+    return f"translateY({-rows * _LINE}px)"
+
+
+def _coloured(text: str) -> str:
+    """The text with its time, a command or a fault in another colour."""
+    escaped = html.escape(text, quote=False)
+    if text.startswith("$ "):
+        return f'<tspan class="call">{escaped}</tspan>'
+    if text.startswith(("* ", "The JobSet ")):
+        return f'<tspan class="fault">{escaped}</tspan>'
+    moment, mark, rest = escaped.partition(" s  ")
+    return f'<tspan class="time">{moment}{mark}</tspan>{rest}' if mark and _is_number(moment) else escaped
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().replace(".", "", 1).isdigit()
+
+
+def _played() -> Iterator[tuple[float, str]]:
+    """The lines of a demo, each with the seconds since its start."""
+    command = [sys.executable, "-u", "-m", "app", "demo"]
+    began = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:  # noqa: S603 (ourselves)
+        for line in process.stdout or ():
+            yield time.monotonic() - began, line
+    if process.returncode:
+        raise SystemExit("the demo failed")
+
+
+def cast_of(played: Iterable[tuple[float, str]]) -> str:
+    """A cast of these lines."""
+    head = {"version": 2, "width": COLUMNS, "height": ROWS, "title": "make demo"}
+    rows = [json.dumps(head), *(json.dumps([round(at, 2), "o", f"{line.rstrip()}\r\n"]) for at, line in played)]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def main() -> int:
+    """Entry point; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m dev.hack.demo_picture", description=f"Make {PICTURE.name}.")
+    parser.add_argument("--record", action="store_true", help="play the demo, and write what it prints into the record")
+    if parser.parse_args().record:
+        CAST.write_text(cast_of(_played()), encoding="utf-8")
+    PICTURE.write_text(svg(lines(CAST.read_text(encoding="utf-8"))), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+"""`python -m dev.hack.docs_site`: the documentation as a site with search, in build/site.
+
+The pages are where the code is, and link to each other and to examples, so they are copied in the same layout. Zensical
+makes the site, and refuses links that lead nowhere. A folder of examples gets a page that shows its files.
+"""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CONFIG = Path(__file__).with_name("site.yml")
+SHOWN = ("docs", "examples")
+"""Folders of which every file is copied; of all others the pages are."""
+LINKED = ("charts/jobset/dashboards/jobset.json", "manifests/kube-state-metrics/config.yaml")
+"""Files that pages link to."""
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+NOT_SHOWN = {".venv", "build", "node_modules"}
+
+
+class SiteError(Exception):
+    """The site cannot be made; the text says why."""
+
+
+def pages(root: Path = ROOT) -> list[str]:
+    """All pages of the repository, as paths from its root."""
+    found = (path.relative_to(root) for path in root.rglob("*.md"))
+    return sorted(str(path) for path in found if not any(part in NOT_SHOWN or part[0] == "." for part in path.parts))
+
+
+def named(nav: Any) -> Iterator[str]:
+    """The pages that a part of `nav` names."""
+    match nav:
+        case str():
+            yield nav
+        case dict():
+            for part in nav.values():
+                yield from named(part)
+        case list():
+            for part in nav:
+                yield from named(part)
+
+
+def copy(target: Path, root: Path = ROOT) -> list[str]:
+    """Copy what the site shows; gives the pages."""
+    shutil.rmtree(target, ignore_errors=True)
+    for name in SHOWN:
+        shutil.copytree(root / name, target / name)
+    shown = pages(root)
+    for page in (*shown, *LINKED):
+        (target / page).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(root / page, target / page)
+    folders = [target / "examples", *(path for path in (target / "examples").rglob("*") if path.is_dir())]
+    for folder in folders:
+        if not (folder / "README.md").exists():
+            (folder / "index.md").write_text(_listing(folder, target), encoding="utf-8")
+            shown.append(str((folder / "index.md").relative_to(target)))
+    return shown
+
+
+def _listing(folder: Path, root: Path) -> str:
+    """A page with the files of a folder, and links to the folders in it."""
+    lines = [f"# {folder.relative_to(root)}", ""]
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            page = "README.md" if (path / "README.md").exists() else "index.md"
+            lines += [f"- [{path.name}]({path.name}/{page})"]
+    for path in sorted(folder.glob("*.yaml")):
+        lines += ["", f"## {path.name}", "", "```yaml", path.read_text(encoding="utf-8").rstrip("\n"), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def configured(shown: list[str]) -> dict[str, Any]:
+    """The configuration, with a place for each page of a rule. Raises `SiteError` for pages without a place."""
+    config: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
+    placed = set(named(config["nav"]))
+    # A rule of a policy is a page that is generated with the rule.
+    rules = [name for name in shown if name.startswith("docs/policy/") and name not in placed]
+    policies = next(part["Set policies"] for part in config["nav"] if "Set policies" in part)
+    policies += [{"Each rule": rules}]
+    placed |= {*rules, *(name for name in shown if name.startswith("examples/"))}
+    if missing := sorted(set(shown) - placed):
+        raise SiteError(f"pages without a place: add them to nav in dev/hack/site.yml: {', '.join(missing)}")
+    if gone := sorted(placed - set(shown)):
+        raise SiteError(f"nav in dev/hack/site.yml names pages that are not there: {', '.join(gone)}")
+    return config
+
+
+def build(folder: Path = ROOT / "build") -> Path:
+    """Make the site in a folder; gives its first page. Raises `SiteError`, for a dead link too."""
+    config = configured(copy(folder / "site-source")) | {"docs_dir": "site-source", "site_dir": "site"}
+    file = folder / "site.yml"
+    file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
+    program = str(Path(sys.executable).with_name("zensical"))
+    command = [program, "build", "--strict", "--clean", "-f", str(file)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 (a dependency of ours)
+    if done.returncode:
+        said = _COLOUR.sub("", f"{done.stdout}{done.stderr}")
+        raise SiteError(said.partition("Traceback")[0].strip() or said)
+    return folder / "site" / "index.html"
+
+
+def main() -> int:
+    """The command; gives the exit code."""
+    argparse.ArgumentParser(prog="python -m dev.hack.docs_site", description=__doc__).parse_args()
+    try:
+        first = build()
+    except SiteError as error:
+        sys.stderr.write(f"docs-site: {error}\n")
+        return 1
+    sys.stdout.write(f"open {first.relative_to(ROOT)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,214 @@
+"""`python -m dev.hack.sbom ROOT FOLDER`: write FOLDER/jobset.spdx.json and FOLDER/jobset.cdx.json.
+
+ROOT is the file system of the image. Python packages are those of requirements.lock, and it is an error if ROOT has
+others, or other versions. Python and the packages of Debian are read from ROOT. The formats are SPDX 2.3 and
+CycloneDX 1.6.
+"""
+
+import argparse
+import email
+import os
+import sys
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import distribution
+from pathlib import Path
+
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model.bom import Bom, BomMetaData
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from spdx_tools.common.spdx_licensing import spdx_licensing
+from spdx_tools.spdx.model.actor import Actor, ActorType
+from spdx_tools.spdx.model.document import CreationInfo, Document
+from spdx_tools.spdx.model.package import ExternalPackageRef, ExternalPackageRefCategory, Package, PackagePurpose
+from spdx_tools.spdx.model.relationship import Relationship, RelationshipType
+from spdx_tools.spdx.model.spdx_no_assertion import SpdxNoAssertion
+from spdx_tools.spdx.writer.json.json_writer import write_document_to_file
+
+from dev.hack.licences import PROJECT, ROOT, licence, run_time
+
+OURS = PROJECT["project"]["name"]
+VERSION = PROJECT["project"]["version"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something in the image. `licence` is in the words of its metadata; empty if only a file in the image has it."""
+
+    purl: PackageURL
+    licence: str = ""
+    requires: frozenset[str] = frozenset()
+    """Names of other Python packages."""
+
+    @property
+    def reference(self) -> str:
+        """Names it in both documents: letters, digits, dots and dashes."""
+        return f"{self.purl.type}-{self.purl.name}".replace("+", "-plus").replace("_", "-")
+
+
+def locked() -> dict[str, str]:
+    """Versions in requirements.lock for this Python and system, by name."""
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    wanted = [Requirement(line.removesuffix("\\")) for line in lines if line[:1].isalnum()]
+    here = (one for one in wanted if one.marker is None or one.marker.evaluate())
+    return {canonicalize_name(one.name): str(one.specifier).removeprefix("==") for one in here}
+
+
+def installed(root: Path) -> dict[str, str]:
+    """Versions of the Python packages in the image, by name."""
+    found = (email.message_from_bytes(path.read_bytes()) for path in root.glob("opt/jobset/*.dist-info/METADATA"))
+    return {canonicalize_name(one["Name"]): one["Version"] for one in found}
+
+
+def python_packages(root: Path) -> list[Part]:
+    """Those of the lock file, and ours. SystemExit if the image has others."""
+    names, versions = run_time(), locked()
+    wanted = {name: versions[name] for name in names} | {OURS: VERSION}
+    there = installed(root)
+    if there != wanted:
+        differ = ", ".join(
+            f"{name} {there.get(name, 'missing')}, locked {wanted.get(name, 'not at all')}"
+            for name in sorted(there.keys() | wanted.keys())
+            if there.get(name) != wanted.get(name)
+        )
+        raise SystemExit(f"{root} does not hold what requirements.lock names: {differ}")
+    extras = (text for extra in PROJECT["project"]["optional-dependencies"].values() for text in extra)
+    direct = {name: _named(distribution(name).requires or ()) for name in names}
+    direct[OURS] = _named([*PROJECT["project"]["dependencies"], *extras])
+    licences = {name: licence(name) for name in names} | {OURS: PROJECT["project"]["license"]}
+    return [
+        Part(PackageURL("pypi", None, name, version), licences[name], frozenset(direct[name] & wanted.keys()))
+        for name, version in sorted(wanted.items())
+    ]
+
+
+def _named(requirements: Iterable[str]) -> set[str]:
+    wanted = (Requirement(text) for text in requirements)
+    return {canonicalize_name(one.name) for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})}
+
+
+def base_packages(root: Path) -> list[Part]:
+    """Python, and the packages of Debian whose libraries are there; none if ROOT has no Python of its own."""
+    version = root / "usr/share/doc/python/version"
+    release = dict(line.split("=", 1) for line in _lines(root / "etc/os-release"))
+    distro = {"distro": f"debian-{release['VERSION_ID'].strip(chr(34))}"} if release else {}
+    found = [Part(PackageURL("generic", None, "python", text), "Python-2.0.1") for text in _lines(version)]
+    for path in sorted(root.glob("var/lib/dpkg/status.d/*")):
+        status = email.message_from_bytes(path.read_bytes())
+        qualifiers = distro | {"arch": status["Architecture"]}
+        found.append(Part(PackageURL("deb", "debian", status["Package"], status["Version"], qualifiers)))
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def cyclonedx(parts: list[Part], created: datetime) -> Bom:
+    """The document of CycloneDX."""
+    licences = LicenseFactory()
+    components = {
+        part: Component(
+            name=part.purl.name,
+            version=part.purl.version,
+            type=ComponentType.APPLICATION if part.purl.name == OURS else ComponentType.LIBRARY,
+            purl=part.purl,
+            bom_ref=part.reference,
+            licenses=[licences.make_from_string(part.licence)] if part.licence else [],
+        )
+        for part in parts
+    }
+    image = Component(name="jobset", version=f"v{VERSION}", type=ComponentType.CONTAINER, bom_ref="image")
+    bom = Bom(components=components.values(), metadata=BomMetaData(component=image, timestamp=created))
+    bom.serial_number = _identity(parts)
+    bom.register_dependency(image, [components[part] for part in parts if not _brought(part)])
+    for part, component in components.items():
+        bom.register_dependency(component, [components[one] for one in parts if _requires(part, one)])
+    return bom
+
+
+def spdx(parts: list[Part], created: datetime) -> Document:
+    """The document of SPDX."""
+    image = Package(
+        "SPDXRef-image",
+        "jobset",
+        SpdxNoAssertion(),
+        version=f"v{VERSION}",
+        files_analyzed=False,
+        license_declared=spdx_licensing.parse(PROJECT["project"]["license"]),
+        primary_package_purpose=PackagePurpose.CONTAINER,
+    )
+    about = CreationInfo(
+        "SPDX-2.3",
+        "SPDXRef-DOCUMENT",
+        "jobset",
+        f"urn:uuid:{_identity(parts)}",
+        [Actor(ActorType.TOOL, "dev.hack.sbom")],
+        created,
+    )
+    links = [("SPDXRef-DOCUMENT", RelationshipType.DESCRIBES, image.spdx_id)]
+    links += [(image.spdx_id, RelationshipType.CONTAINS, f"SPDXRef-{part.reference}") for part in parts]
+    links += [
+        (f"SPDXRef-{part.reference}", RelationshipType.DEPENDS_ON, f"SPDXRef-{one.reference}")
+        for part in parts
+        for one in parts
+        if _requires(part, one)
+    ]
+    return Document(about, [image, *map(_package, parts)], relationships=[Relationship(*link) for link in links])
+
+
+def _package(part: Part) -> Package:
+    known = bool(part.licence) and not spdx_licensing.validate(part.licence).errors
+    return Package(
+        f"SPDXRef-{part.reference}",
+        part.purl.name,
+        SpdxNoAssertion(),
+        version=part.purl.version,
+        files_analyzed=False,
+        license_declared=spdx_licensing.parse(part.licence) if known else SpdxNoAssertion(),
+        license_comment=None if known or not part.licence else f"the package says: {part.licence}",
+        external_references=[
+            ExternalPackageRef(ExternalPackageRefCategory.PACKAGE_MANAGER, "purl", part.purl.to_string())
+        ],
+    )
+
+
+def _requires(part: Part, other: Part) -> bool:
+    return other.purl.type == "pypi" and other.purl.name in part.requires
+
+
+def _brought(part: Part) -> bool:
+    """Whether it is there because a Python package requires it."""
+    return part.purl.type == "pypi" and part.purl.name != OURS
+
+
+def _identity(parts: list[Part]) -> uuid.UUID:
+    """The same for the same parts."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, "\n".join(part.purl.to_string() for part in parts))
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Entry point; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m dev.hack.sbom", description="Write what the image holds.")
+    parser.add_argument("root", type=Path, help="the file system of the image")
+    parser.add_argument("folder", type=Path, help="where to write")
+    options = parser.parse_args(argv)
+    created = datetime.fromtimestamp(int(os.environ.get("SOURCE_DATE_EPOCH", "0")), UTC)
+    parts = python_packages(options.root) + base_packages(options.root)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    JsonV1Dot6(cyclonedx(parts, created)).output_to_file(
+        str(options.folder / "jobset.cdx.json"), allow_overwrite=True, indent=2
+    )
+    write_document_to_file(spdx(parts, created.replace(tzinfo=None)), str(options.folder / "jobset.spdx.json"))
+    sys.stdout.write(f"{options.folder}: {len(parts)} packages\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,317 @@
+"""The API over HTTP, without the connection: a request comes in, a whole answer or a watch goes out."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import msgspec
+
+from dev.simulator.api_server import ApiServer, RefusedError, status
+from dev.simulator.patches import JSON, merge, strategic
+from dev.simulator.selectors import SelectorError, parse
+from dev.simulator.storage import Collection, Event, Item, Key, Scope, TooOldError, Watcher
+from kube.resources import Resource
+
+PATH = re.compile(
+    r"^/(?:api|apis/(?P<group>[^/]+))/(?P<version>v[0-9a-z]+)"
+    r"(?:/namespaces/(?P<ns>[^/]+)(?=/))?/(?P<plural>[^/]+)(?:/(?P<name>[^/]+)(?:/(?P<sub>[^/]+))?)?$"
+)
+INITIAL_END = {"k8s.io/initial-events-end": "true"}
+PATCHES: dict[str | None, Callable[[Any, Any], Any]] = {
+    "application/merge-patch+json": merge,
+    "application/strategic-merge-patch+json": strategic,
+}
+LISTS = 16
+"""Lists whose next pages can be asked for; of older ones they have expired."""
+
+encode = msgspec.json.Encoder().encode
+
+TOO_OLD = encode({"type": "ERROR", "object": status(410, "Expired", "too old resource version")}) + b"\n"
+"""The last line of a watch that cannot be continued."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request; header names are in lower case."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def metadata_only(self) -> bool:
+        """Whether the client asks for the metadata alone."""
+        return ";as=PartialObjectMetadata" in self.headers.get("accept", "")
+
+    @property
+    def watches(self) -> bool:
+        return self.method == "GET" and self.query.get("watch") in {"1", "true"}
+
+    def json(self) -> JSON:
+        """The body, {} for none. Raises `RefusedError` for what is no JSON object, such as client-go's protobuf."""
+        content = self.headers.get("content-type", "application/json")
+        if self.body and "json" not in content:
+            message = f"{self.method} {self.path}: this server reads JSON only, not {content}"
+            raise RefusedError(415, "UnsupportedMediaType", message)
+        try:
+            return msgspec.json.decode(self.body, type=JSON) if self.body else {}
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            message = f"{self.method} {self.path}: the body is no JSON object: {error}"
+            raise RefusedError(400, "BadRequest", message) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer, in JSON."""
+
+    status: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An answer without end: `begin` is given what to write with, and gives what to call when the client is gone."""
+
+    begin: Callable[[Callable[[bytes], None]], Callable[[], None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a path is about. `namespace` "": all of them, or none; `name` "": the collection."""
+
+    kind: Resource
+    namespace: str
+    name: str
+    sub: str
+
+    @property
+    def key(self) -> Key:
+        return self.namespace, self.name
+
+    def __str__(self) -> str:
+        return f"{self.kind.plural}/{self.sub}" if self.sub else self.kind.plural
+
+
+@dataclass(slots=True)
+class Watch:
+    """What a client watches. Lines are as they are sent."""
+
+    collection: Collection
+    kind: Resource
+    scope: Scope
+    metadata_only: bool
+
+    def line(self, event: Event) -> bytes:
+        body = encoded(event.item, self.kind, self.metadata_only)
+        return b'{"type":"%b","object":%b}\n' % (event.kind.encode(), body)
+
+    def bookmark(self, version: int, annotations: JSON | None = None) -> bytes:
+        """All events up to that version have been sent."""
+        meta = {"resourceVersion": str(version), "annotations": annotations or {}}
+        shape = {"kind": self.kind.kind, "apiVersion": self.kind.api_version}
+        return encode({"type": "BOOKMARK", "object": {**shape, "metadata": meta}}) + b"\n"
+
+    def since(self, version: int) -> list[bytes]:
+        """What has happened since a version. Raises `TooOldError`."""
+        return [self.line(event) for event in self.collection.since(version, self.scope)]
+
+    def everything(self) -> list[bytes]:
+        """What there is."""
+        return [self.line(Event("ADDED", item)) for item in self.collection.find(self.scope)]
+
+
+@lru_cache(maxsize=256)
+def encoded(item: Item, kind: Resource, metadata_only: bool) -> bytes:
+    """An object as it is sent; several watches may send the same one."""
+    body = item.body()
+    if metadata_only:
+        return encode({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": body["metadata"]})
+    return encode({"kind": kind.kind, "apiVersion": kind.api_version, **body})
+
+
+def refused(error: RefusedError) -> Answer:
+    """The answer to a request that is refused."""
+    return Answer(error.code, encode(status(error.code, error.reason, str(error))))
+
+
+class Rest:
+    """Answers requests on an `ApiServer`. `find` gives what is served by an apiVersion and plural name, if anything."""
+
+    def __init__(self, server: ApiServer, find: Callable[[str, str], Resource | None]) -> None:
+        self.server = server
+        self._find = find
+        self._lists: dict[str, tuple[int, list[Item]]] = {}
+        self._bookmarks: set[Callable[[], None]] = set()
+        self._expiries: set[Callable[[], None]] = set()
+
+    def handle(self, request: Request) -> Answer | Stream:
+        """Answer one request."""
+        return self.answer(request)[2]
+
+    def answer(self, request: Request) -> tuple[str, str, Answer | Stream]:
+        """The same with the verb and what it was about, for those who count."""
+        verb, what = request.method.lower(), request.path
+        try:
+            target = self.target(request.path)
+            what = str(target)
+            verb, act = self._act(request, target)
+            return verb, what, act()
+        except RefusedError as error:
+            return verb, what, refused(error)
+        except SelectorError as error:
+            return verb, what, refused(RefusedError(400, "BadRequest", str(error)))
+
+    def bookmark(self) -> None:
+        """Send a bookmark on every watch."""
+        for send in self._bookmarks:
+            send()
+
+    def expire(self) -> None:
+        """Forget what has happened, and end every watch for that reason (410): who watches has to list again."""
+        self.server.storage.compact()
+        for end in tuple(self._expiries):
+            end()
+
+    def target(self, path: str) -> Target:
+        """What a path is about. Raises `RefusedError` for what is not served."""
+        found = PATH.match(path)
+        if found is None:
+            raise _unknown(path)
+        version = f"{found['group']}/{found['version']}" if found["group"] else found["version"]
+        kind = self._find(version, found["plural"])
+        if kind is None:
+            raise _unknown(path)
+        return Target(kind, found["ns"] or "", found["name"] or "", found["sub"] or "")
+
+    def watch(self, request: Request, target: Target) -> Watch:
+        """The watch that a request asks for."""
+        collection = self.server.storage[target.kind.plural]
+        return Watch(collection, target.kind, _scope(request, target), request.metadata_only)
+
+    def _act(self, request: Request, target: Target) -> tuple[str, Callable[[], Answer | Stream]]:
+        """The verb of a request, and what carries it out."""
+        if request.watches:
+            return "watch", partial(self._stream, request, target)
+        whole = {"GET": ("list", self._list), "POST": ("create", self._create)}
+        whole["DELETE"] = "deletecollection", self._delete_all
+        one = {"GET": ("get", self._get), "PUT": ("update", self._update), "PATCH": ("patch", self._patch)}
+        one["DELETE"] = "delete", self._delete
+        verb, act = (one if target.name else whole).get(request.method, ("", None))
+        if act is None:
+            raise RefusedError(405, "MethodNotAllowed", f"{request.method} {request.path}")
+        return verb, partial(act, request, target)
+
+    def _get(self, request: Request, target: Target) -> Answer:
+        return self._one(request, target, self.server.get(target.kind.plural, target.key))
+
+    def _create(self, request: Request, target: Target) -> Answer:
+        if target.kind.namespaced != bool(target.namespace):
+            raise RefusedError(400, "BadRequest", f"{request.path}: namespaced is {target.kind.namespaced}")
+        dry_run = "dryRun" in request.query
+        item = self.server.create(target.kind.plural, target.namespace, request.json(), dry_run=dry_run)
+        return self._one(request, target, item, code=201)
+
+    def _update(self, request: Request, target: Target) -> Answer:
+        item = self.server.update(target.kind.plural, target.key, request.json(), target.sub)
+        return self._one(request, target, item)
+
+    def _patch(self, request: Request, target: Target) -> Answer:
+        how = PATCHES.get(request.headers.get("content-type"))
+        if how is None:
+            raise RefusedError(415, "UnsupportedMediaType", f"a patch of {request.headers.get('content-type')}")
+        item = self.server.patch(target.kind.plural, target.key, request.json(), target.sub, how=how)
+        return self._one(request, target, item)
+
+    def _delete(self, request: Request, target: Target) -> Answer:
+        preconditions = request.json().get("preconditions")
+        left = self.server.delete(target.kind.plural, target.key, preconditions, foreground=_foreground(request))
+        if left is not None:
+            return self._one(request, target, left)
+        return Answer(200, encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}))
+
+    def _delete_all(self, request: Request, target: Target) -> Answer:
+        scope = _scope(request, target)
+        items = self.server.delete_all(target.kind.plural, scope, foreground=_foreground(request))
+        return self._page(request, target, items, {"resourceVersion": str(self.server.storage.version)})
+
+    def _list(self, request: Request, target: Target) -> Answer:
+        """A page of the objects that existed when the first page was asked for."""
+        number, _, start = request.query.get("continue", "").partition(":")
+        storage = self.server.storage
+        if not number:
+            version, items = storage.version, storage[target.kind.plural].select(_scope(request, target))
+        else:
+            version, items = self._lists.get(number, (-1, []))
+            if version < storage.compacted:
+                raise RefusedError(410, "Expired", "the provided continue parameter is too old")
+        first, limit = int(start or 0), int(request.query.get("limit", 0)) or len(items)
+        meta = {"resourceVersion": str(version)}
+        if len(items) > first + limit:
+            meta["continue"] = f"{number or self._keep(version, items)}:{first + limit}"
+        return self._page(request, target, items[first : first + limit], meta)
+
+    def _keep(self, version: int, items: list[Item]) -> str:
+        """Remember a list for its next pages; gives its number."""
+        if len(self._lists) == LISTS:
+            del self._lists[next(iter(self._lists))]
+        number = str(1 + int(next(reversed(self._lists), "0")))
+        self._lists[number] = version, items
+        return number
+
+    def _stream(self, request: Request, target: Target) -> Stream:
+        watch, version = self.watch(request, target), int(request.query.get("resourceVersion") or 0)
+        initial = request.query.get("sendInitialEvents") == "true"
+        try:
+            before = watch.since(version) if version and not initial else watch.everything()
+        except TooOldError as error:
+            raise RefusedError(410, "Expired", str(error)) from error
+
+        def begin(write: Callable[[bytes], None]) -> Callable[[], None]:
+            def mark() -> None:
+                write(watch.bookmark(self.server.storage.version))
+
+            def end() -> None:
+                unwatch()
+                self._bookmarks.discard(mark)
+                self._expiries.discard(expire)
+
+            def expire() -> None:
+                write(TOO_OLD)
+                end()
+
+            for line in before:
+                write(line)
+            if initial:
+                write(watch.bookmark(self.server.storage.version, INITIAL_END))
+            unwatch = watch.collection.watch(Watcher(watch.scope, lambda event: write(watch.line(event))))
+            self._bookmarks.add(mark)
+            self._expiries.add(expire)
+            return end
+
+        return Stream(begin)
+
+    def _one(self, request: Request, target: Target, item: Item, *, code: int = 200) -> Answer:
+        return Answer(code, encoded(item, target.kind, request.metadata_only))
+
+    def _page(self, request: Request, target: Target, items: Iterable[Item], meta: JSON) -> Answer:
+        bodies = [msgspec.Raw(encoded(item, target.kind, request.metadata_only)) for item in items]
+        shape = {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version}
+        return Answer(200, encode({**shape, "metadata": meta, "items": bodies}))
+
+
+def _scope(request: Request, target: Target) -> Scope:
+    labels, fields = (parse(request.query.get(f"{kind}Selector", "")) for kind in ("label", "field"))
+    return Scope(target.namespace, labels, fields)
+
+
+def _foreground(request: Request) -> bool:
+    policy = request.query.get("propagationPolicy") or request.json().get("propagationPolicy")
+    return policy == "Foreground"
+
+
+def _unknown(path: str) -> RefusedError:
+    return RefusedError(404, "NotFound", f"the server could not find the requested resource {path}")

@@ -1,0 +1,294 @@
+"""Objects by resource with one counter of versions, and watches that replay what has happened since a version.
+
+Every version of an object is immutable, so that a watch may encode it later. Must not know what any resource means.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any, Protocol, Self
+
+from dev.simulator.patches import JSON
+from dev.simulator.selectors import EVERYTHING, Selector
+
+Key = tuple[str, str]
+"""(namespace, name); namespace is "" for cluster-scoped objects."""
+
+HISTORY_LENGTH = 50_000
+"""Changes of one resource that are kept for watches; a watch from an earlier version has to list again."""
+
+
+class Item(Hashable, Protocol):
+    """One version of an object; equal to itself only."""
+
+    @property
+    def key(self) -> Key: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def owners(self) -> Iterable[str]:
+        """UIDs of its owners."""
+
+    def label(self, key: str) -> str | None: ...
+    def body(self) -> JSON:
+        """The whole object, to be read only."""
+
+    def at(self, version: int) -> Self:
+        """The same as of that version."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plain:
+    """An object that is kept as JSON."""
+
+    content: JSON
+
+    @property
+    def meta(self) -> JSON:
+        meta: JSON = self.content["metadata"]
+        return meta
+
+    @property
+    def key(self) -> Key:
+        meta = self.content["metadata"]
+        return meta.get("namespace", ""), meta["name"]
+
+    @property
+    def uid(self) -> str:
+        return str(self.meta["uid"])
+
+    @property
+    def version(self) -> int:
+        return int(self.meta["resourceVersion"])
+
+    @property
+    def owners(self) -> Iterable[str]:
+        return [ref["uid"] for ref in self.meta.get("ownerReferences") or ()]
+
+    def label(self, key: str) -> str | None:
+        found: str | None = (self.meta.get("labels") or {}).get(key)
+        return found
+
+    def body(self) -> JSON:
+        return self.content
+
+    def at(self, version: int) -> "Plain":
+        return Plain({**self.content, "metadata": {**self.meta, "resourceVersion": str(version)}})
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What a list, watch or collective deletion is about. `namespace` "" means all of them."""
+
+    namespace: str = ""
+    labels: Selector = EVERYTHING
+    fields: Selector = EVERYTHING
+
+    def holds(self, item: Item) -> bool:
+        return (
+            (not self.namespace or self.namespace == item.key[0])
+            and (not self.labels.requirements or self.labels.met(item.label))
+            and (not self.fields.requirements or self.fields.met(lambda path: _field(item.body(), path)))
+        )
+
+
+def _field(body: JSON, path: str) -> str | None:
+    value: Any = body
+    for part in path.split("."):
+        value = value.get(part, "") if isinstance(value, dict) else ""
+    return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What a watch says: ADDED, MODIFIED or DELETED."""
+
+    kind: str
+    item: Item
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    old: Item | None
+    new: Item | None
+    version: int
+
+    def seen_in(self, scope: Scope) -> Event | None:
+        """What it is for those who watch that scope: an object that leaves it is deleted for them."""
+        before = self.old is not None and scope.holds(self.old)
+        after = self.new is not None and scope.holds(self.new)
+        if after and self.new is not None:
+            return Event("MODIFIED" if before else "ADDED", self.new)
+        if before and self.old is not None:
+            return Event("DELETED", self.old.at(self.version))
+        return None
+
+
+class TooOldError(Exception):
+    """A watch from a version whose successors are forgotten."""
+
+
+@dataclass(eq=False, slots=True)
+class Watcher:
+    """A handler of the events in a scope."""
+
+    scope: Scope
+    handle: Callable[[Event], None]
+
+
+@dataclass(slots=True)
+class Collection:
+    """The objects of one resource; `indexed` labels find them without a scan."""
+
+    indexed: tuple[str, ...] = ()
+    objects: dict[Key, Item] = field(default_factory=dict)
+    watchers: dict[tuple[str, str], set[Watcher]] = field(default_factory=dict)
+    """By the indexed label and value that they are for; under ("", "") those who are for none."""
+    history: deque[_Change] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
+    by_label: dict[tuple[str, str], dict[Key, Item]] = field(default_factory=dict)
+    forgotten: int = 0
+    """The version up to which changes are not remembered."""
+
+    @property
+    def version(self) -> int:
+        """That of the last change."""
+        return self.history[-1].version if self.history else self.forgotten
+
+    def find(self, scope: Scope) -> Iterator[Item]:
+        """The objects of a scope, in no order that means anything."""
+        return filter(scope.holds, self._candidates(scope))
+
+    def select(self, scope: Scope) -> list[Item]:
+        """The objects of a scope, by namespace and name."""
+        return sorted(self.find(scope), key=lambda item: item.key)
+
+    def _candidates(self, scope: Scope) -> list[Item]:
+        for label in self.indexed:
+            if (values := scope.labels.only(label)) is not None:
+                return [item for value in values for item in self.by_label.get((label, value), {}).values()]
+        return list(self.objects.values())
+
+    def since(self, version: int, scope: Scope) -> list[Event]:
+        """What has happened in a scope after a version. Raises `TooOldError`."""
+        if version < self.forgotten:
+            raise TooOldError(f"too old resource version: {version} ({self.forgotten})")
+        new = takewhile(lambda change: change.version > version, reversed(self.history))
+        found = [event for change in new if (event := change.seen_in(scope)) is not None]
+        return found[::-1]
+
+    def change(self, old: Item | None, new: Item | None, version: int) -> None:
+        """Put `new` in the place of `old`, and call the watchers."""
+        key = (new or old).key  # type: ignore[union-attr]  # one of them is there
+        for label in self.indexed:
+            if old is not None and (value := old.label(label)) is not None:
+                labelled = self.by_label[label, value]
+                del labelled[key]
+                if not labelled:
+                    del self.by_label[label, value]
+            if new is not None and (value := new.label(label)) is not None:
+                self.by_label.setdefault((label, value), {})[key] = new
+        if new is None:
+            del self.objects[key]
+        else:
+            self.objects[key] = new
+        change = _Change(old, new, version)
+        if len(self.history) == self.history.maxlen:
+            self.forgotten = self.history[0].version
+        self.history.append(change)
+        for watcher in self._watching(change):
+            if (event := change.seen_in(watcher.scope)) is not None:
+                watcher.handle(event)
+
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Call a watcher for what happens from now on. Gives what ends that."""
+        key = self._index_key(watcher.scope)
+        self.watchers.setdefault(key, set()).add(watcher)
+
+        def end() -> None:
+            watching = self.watchers.get(key, set())
+            watching.discard(watcher)
+            if not watching:
+                self.watchers.pop(key, None)
+
+        return end
+
+    def _index_key(self, scope: Scope) -> tuple[str, str]:
+        """Where in `watchers` those of a scope are."""
+        for label in self.indexed:
+            values = scope.labels.only(label)
+            if values is not None and len(values) == 1:
+                return label, next(iter(values))
+        return "", ""
+
+    def _watching(self, change: _Change) -> Iterator[Watcher]:
+        """Those whom a change may concern: there may be a watch for each JobSet, and each has many pods."""
+        index_keys = {("", "")}
+        for item in (change.old, change.new):
+            index_keys |= {(label, value) for label in self.indexed if item and (value := item.label(label))}
+        for key in index_keys:
+            yield from self.watchers.get(key, ())
+
+
+class Storage:
+    """All collections, by plural name, and who owns whom."""
+
+    def __init__(self, indexed: dict[str, tuple[str, ...]] | None = None) -> None:
+        self.version = 0
+        self.compacted = 0
+        """The version up to which no history is kept."""
+        self._indexed = indexed or {}
+        self._collections: dict[str, Collection] = {}
+        self._owned: dict[str, dict[tuple[str, Key], None]] = {}
+
+    def __getitem__(self, plural: str) -> Collection:
+        if plural not in self._collections:
+            self._collections[plural] = Collection(self._indexed.get(plural, ()), forgotten=self.compacted)
+        return self._collections[plural]
+
+    def get(self, plural: str, key: Key) -> Item | None:
+        return self[plural].objects.get(key)
+
+    def put(self, plural: str, item: Item) -> Item:
+        """Store an object, as a new one or over an older version. Gives it as it is stored."""
+        self.version += 1
+        new = item.at(self.version)
+        old = self.get(plural, new.key)
+        self._own(plural, old, new)
+        self[plural].change(old, new, self.version)
+        return new
+
+    def drop(self, plural: str, key: Key) -> Item:
+        """Remove an object; not what it owns."""
+        self.version += 1
+        old = self[plural].objects[key]
+        self._own(plural, old, None)
+        self[plural].change(old, None, self.version)
+        return old
+
+    def _own(self, plural: str, old: Item | None, new: Item | None) -> None:
+        """Keep up who owns whom."""
+        before, after = (() if item is None else tuple(item.owners) for item in (old, new))
+        item = old or new
+        if before == after or item is None:
+            return
+        for owner in before:
+            owned = self._owned[owner]
+            del owned[plural, item.key]
+            if not owned:
+                del self._owned[owner]
+        for owner in after:
+            self._owned.setdefault(owner, {})[plural, item.key] = None
+
+    def compact(self) -> None:
+        """Forget what has happened: whoever goes on from an earlier version has to list again."""
+        self.compacted = self.version
+        for collection in self._collections.values():
+            collection.history.clear()
+            collection.forgotten = self.version
+
+    def owned(self, uid: str) -> list[tuple[str, Key]]:
+        """The objects that an object owns, as (plural, key)."""
+        return list(self._owned.get(uid, ()))

@@ -1,0 +1,252 @@
+"""`python -m dev.bench`: its command line, the promise it holds restarts to, and one whole run, as small as can be."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dev.bench import __main__ as command_line
+from dev.bench import agents, managers, proc, run
+from dev.bench.history import too_early
+from dev.bench.phases import reaching
+from dev.bench.scenarios.group import Size
+from dev.bench.scenarios.hang import DEADLINE_SECONDS, Said
+from dev.bench.scenarios.in_place import watched_mib
+from dev.bench.scenarios.node_lost import AFTER_SECONDS, PODS, Lifted, figures
+from dev.bench.scene import Event
+from kube.store import ChangeKind
+
+ROOT = Path(__file__).parents[3]
+
+
+def bench(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603 - a module of ours
+        [sys.executable, "-m", "dev.bench", *args],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--scenarios", "P1,P99"], "P99: not among P1"),
+        (["--rounds", "0"], "0 is less than 1"),
+        (["--nodes", "0"], "0 is less than 1"),
+        (["--scale", "1.5"], "1.5 is not between 0 and 1"),
+        (["--manager", "mine="], "names no command"),
+        (["--manager", "jobset", "--manager", "jobset"], "jobset is given twice"),
+        (["--from", "nowhere.json"], "nowhere.json is no file of results"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_before_anything_starts(arguments, said, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["bench", *arguments])
+    monkeypatch.setattr(run, "turns", lambda _: pytest.fail("it was measured"))
+    with pytest.raises(SystemExit, match="2"):
+        command_line.main()
+    assert said in capsys.readouterr().err
+
+
+def test_a_manager_is_named_known_or_called_after_its_program():
+    assert managers.entry("floor-background").floor
+    assert managers.entry("mine=/opt/manager --zap-log-level=2") == managers.Entry(
+        "mine", ("/opt/manager", "--zap-log-level=2")
+    )
+    assert managers.entry("/opt/manager --flag=a=b").name == "manager"
+    assert managers.entry("/opt/manager --flag=a=b").command == ("/opt/manager", "--flag=a=b")
+    with pytest.raises(argparse.ArgumentTypeError):
+        managers.entry("")
+
+
+def test_a_job_that_comes_before_its_last_old_pod_has_gone_breaks_the_promise():
+    gone = {"a": 10, "b": 20, "c": 30}
+    assert too_early({"a": 11, "b": 21, "c": 31, "new": 1}, gone) == []
+    assert too_early({"a": 9, "b": 21, "c": 29}, gone) == ["a", "c"]
+
+
+def test_each_pod_counts_once_and_only_for_the_event_that_is_waited_for():
+    kinds = [("ADDED", "a"), ("MODIFIED", "a"), ("ADDED", "a"), ("DELETED", "a"), ("ADDED", "b"), ("ADDED", "c")]
+    events = [Event(float(n), kind, {"uid": uid}) for n, (kind, uid) in enumerate(kinds)]
+    assert [moment for moment, _ in reaching(iter(events), "ADDED", 2)] == [0.0, 4.0]
+    assert [moment for moment, _ in reaching(iter(events), "DELETED", 1)] == [3.0]
+
+
+def test_a_scaled_scenario_keeps_two_of_everything():
+    assert (Size().of(300), Size(0.05).of(300), Size(0.01).of(40)) == (300, 15, 2)
+
+
+CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
+BUSY = (
+    "import time; x = bytearray(50_000_000); end = time.process_time() + {}\nwhile time.process_time() < end: pass\n{}"
+)
+
+
+def python(*args: str) -> subprocess.Popen[bytes]:
+    """A program that ends when its input does."""
+    return subprocess.Popen(  # noqa: S603 - ourselves
+        [sys.executable, "-c", *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+
+
+def test_children_count_as_the_process_that_started_them():
+    with python(CHILD, BUSY.format(0.3, "input()")) as process:
+        deadline = time.monotonic() + 30
+        while proc.cpu_seconds(process.pid) < 0.3:
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert len(proc.family(process.pid)) == 2
+        assert proc.memory_mib(process.pid) > 48
+        assert proc.memory_mib(process.pid, "VmHWM") >= proc.memory_mib(process.pid)
+        process.stdin.close()
+        process.wait(30)
+    assert proc.memory_mib(process.pid) == 0, "a process that is gone holds nothing"
+
+
+def test_what_a_child_used_counts_after_its_end():
+    with python(CHILD + "\nprint(flush=True)\ninput()", BUSY.format(0.2, "")) as process:
+        process.stdout.readline()
+        assert len(proc.family(process.pid)) == 1
+        assert proc.cpu_seconds(process.pid) >= 0.2
+        process.stdin.close()
+
+
+def test_the_memory_peak_is_reset():
+    with python("x = bytearray(50_000_000); del x\nprint(flush=True)\ninput()") as process:
+        process.stdout.readline()
+        assert proc.memory_mib(process.pid, "VmHWM") > 48
+        proc.reset_peak(process.pid)
+        assert proc.memory_mib(process.pid, "VmHWM") < 48
+        process.stdin.close()
+
+
+@pytest.mark.slow
+@pytest.mark.e2e
+@pytest.mark.timeout(240)
+def test_a_whole_run(binaries, tmp_path):
+    """A restart of three Jobs by the manager and by a floor: kept, shown, drawn, and shown again."""
+    arguments = ["--scenarios", "P2", "--rounds", "1", "--nodes", "2", "--scale", "0.01", "--out", str(tmp_path)]
+    done = bench(*arguments, "-o", "json", timeout=220)
+    assert done.returncode == 0, done.stderr
+    results = json.loads(done.stdout)
+    assert results == json.loads((tmp_path / "results.json").read_text())
+    assert [turn["manager"] for turn in results["turns"]] == ["jobset", "floor-background"]
+    for turn in results["turns"]:
+        assert turn["idle_rss_mib"] > 20
+        for name in ("P1", "P2"):
+            phase = turn["phases"][name]
+            assert phase["reported_seconds"] >= phase["seconds"] >= phase["half_seconds"] > 0
+            assert phase["peak_rss_mib"] >= phase["rss_mib"] > 20
+            assert (phase["pods"], phase["pods_created"]) == (3, 3)
+            assert (phase["manager"]["creates"], phase["manager"]["duplicates"]) == (3, 0)
+            assert {"verb": "create", "resource": "jobs", "code": 201, "count": 3} in phase["calls"]
+    ours, floor = (turn["phases"]["P2"]["manager"] for turn in results["turns"])
+    assert 1 <= ours["deletes"] <= 3
+    assert floor["deletes"] == 4, "each Job, and once the pods"
+    assert floor["status_writes"] == 1
+    assert {path.name for path in tmp_path.iterdir()} >= {"times.svg", "times.png", "calls.svg", "memory.svg"}
+
+    again = bench("--from", str(tmp_path), "--calls")
+    assert again.returncode == 0, again.stderr
+    assert "P2: time over floor-background" in again.stdout
+    assert "Scaled to 0.01" in again.stdout
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_lost_node_costs_the_time_that_the_set_leaves_it(binaries, tmp_path):
+    """P14, as small as can be: what counts is that all sets run again, and whose calls those were."""
+    arguments = ["--scenarios", "P14", "--rounds", "1", "--nodes", "4", "--scale", "0.02", "--out", str(tmp_path)]
+    done = bench(*arguments, "--manager", "jobset", "-o", "json", timeout=280)
+    [turn] = json.loads(done.stdout)["turns"]
+    assert turn["errors"] == [], done.stderr
+    names = ("P14 recreate", "P14 recreate 10", "P14 recreate lost", "P14 in place", "P14 worker only")
+    phases = [turn["phases"][name] for name in names]
+    assert [phase["pods"] for phase in phases] == [6, 20, phases[2]["pods_created"], 6, 6]
+    for phase in phases:
+        assert phase["reported_seconds"] >= phase["seconds"] >= AFTER_SECONDS - 1  # a taint's time has whole seconds
+    again, of_ten, lost, *in_place = phases
+    assert again["pods_created"] == again["manager"]["creates"] == 6
+    assert (of_ten["pods_created"], of_ten["manager"]["creates"]) == (20, 2)
+    assert lost["pods_created"] == PODS * lost["manager"]["creates"]
+    for phase in in_place:
+        assert phase["pods_created"] == phase["pods_replaced"] < 6
+        assert phase["manager"]["creates"] == 0
+        assert phase["manager"]["status_writes"] <= 4
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_restarts_in_place_after_a_failure_and_after_a_hang(binaries, tmp_path):
+    """P15 and P16, as small as can be."""
+    arguments = ["--scenarios", "P15,P16", "--rounds", "1", "--nodes", "4", "--scale", "0.02", "--out", str(tmp_path)]
+    done = bench(*arguments, "--manager", "jobset", "-o", "json", timeout=280)
+    turns = json.loads(done.stdout)["turns"]
+    assert [turn["errors"] for turn in turns] == [[], []], done.stderr
+    failed, alone = (turns[0]["phases"][name] for name in ("P15", "P15 worker only"))
+    hung = turns[1]["phases"]["P16"]
+    for phase in (failed, alone, hung):
+        assert phase["reported_seconds"] >= phase["half_seconds"] > 0
+        assert (phase["pods"], phase["pods_created"]) == (4, 0)
+        assert phase["manager"]["status_writes"] <= 4
+    for phase in (failed, alone):
+        assert (phase["writes_per_agent"], phase["manager"]["creates"]) == (1, 0)
+        assert phase["watched_mib"] > 0
+    assert hung["seconds"] >= DEADLINE_SECONDS
+
+
+async def test_the_container_whose_worker_fails_starts_again_and_no_other(monkeypatch):
+    started = []
+
+    class Agent:
+        def __init__(self, _client, _second, pod, *_):
+            started.append(pod.metadata.name)
+
+        async def run(self):
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(agents, "SimulatedAgent", Agent)
+    async with asyncio.TaskGroup() as tasks:
+        containers = agents.Containers(None, None, "ns", "js", tasks)
+        for name in "ab":
+            meta = agents.SeenMeta(name=name, namespace="ns", uid=name)
+            pod = agents.SeenPod(metadata=meta, status=agents.SeenStatus(phase="Running"))
+            containers.seen(ChangeKind.ADDED, None, pod)
+        await asyncio.sleep(0)
+        containers.fail_one()
+        await asyncio.sleep(0)
+        assert started == ["a", "b", "a"]
+        for container in "ab":
+            containers._running[container][1].cancel()
+
+
+def test_what_programs_say_gives_the_last_heartbeat_and_each_beginning():
+    said = Said()
+    lines = [("a", "begun", 1.0), ("b", "begun", 2.0), ("a", "hangs", 3.0), ("a", "begun", 9.0), ("b", "begun", 8.0)]
+    for pod, what, moment in lines:
+        said.read(json.dumps({"pod": pod, "said": what, "moment": moment}))
+    assert (said.begun(1), said.hangs, said.begun(2), said.begun(3)) == ([1.0, 2.0], 3.0, [9.0, 8.0], [])
+
+
+def test_what_watches_are_sent_is_each_change_to_each_agent():
+    assert watched_mib(2**20, 3, 5) == 15
+
+
+def test_times_of_a_lost_node_begin_with_its_taint():
+    found = figures([12.0, 17.0, 13.0], 10.0)
+    assert (found["pods"], found["half_seconds"], found["seconds"]) == (3, 3.0, 7.0)
+    lifted = Lifted()
+    for pod, attempt, moment in (("a", 0, 1.0), ("a", 1, 2.0), ("b", 1, 3.0), ("a", 1, 9.0)):
+        lifted.read(json.dumps({"pod": pod, "attempt": attempt, "moment": moment}))
+    assert sorted(lifted.moments(1)) == [2.0, 3.0]

@@ -1,0 +1,72 @@
+"""The benchmark of many JobSets on a real control plane: delays from the audit log, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dev.bench import many
+from dev.cluster.audit import Call
+
+ROOT = Path(__file__).parents[3]
+CONTROLLER, MANAGER = "system:serviceaccount:kube-system:job-controller", "system:serviceaccount:x:manager"
+
+
+def call(user: str, verb: str, resource: str, name: str, second: float, code: int = 200) -> Call:
+    received = f"2026-01-01T00:00:{second:09.6f}Z"
+    return Call(verb, resource, "many", name, user, "", code, dry_run=False, received=received)
+
+
+def restarted(name: str, second: float, delay: float) -> Iterator[Call]:
+    """The calls about a JobSet whose first Job fails at this second."""
+    job = f"{name}-workers-0"
+    yield call(MANAGER, "patch", "jobsets/status", name, second - 0.1)
+    yield call(CONTROLLER, "update", "jobs/status", job, second - 0.2)
+    yield call(CONTROLLER, "update", "jobs/status", job, second)
+    yield call(MANAGER, "patch", "jobsets/status", name, second + delay)
+    yield call(MANAGER, "delete", "jobs", job, second + delay + 0.1)
+    yield call(MANAGER, "create", "jobs", job, second + delay + 0.2, code=409)
+    yield call(MANAGER, "create", "jobs", job, second + delay + 0.3, code=201)
+    yield call(CONTROLLER, "update", "jobs/status", job, second + delay + 0.5)
+    yield call(MANAGER, "patch", "jobsets/status", name, second + delay + 0.6)
+
+
+def test_a_delay_runs_from_the_old_jobs_last_write_to_the_jobsets_next():
+    found = [*restarted("set-0", 1, 0.25), *restarted("set-1", 2, 0.05)]
+    assert many.delays_ms(found, ["set-0", "set-1"]) == pytest.approx([50, 250])
+    assert many.delays_ms(found, ["set-1"]) == pytest.approx([50])
+
+
+@pytest.mark.parametrize("kept", range(1, 6))
+def test_a_jobset_whose_job_is_not_created_again_yet_has_no_delay(kept):
+    assert many.delays_ms(list(restarted("set-0", 1, 0.25))[:kept], ["set-0"]) == []
+
+
+def test_a_floor_is_refused_since_it_neither_restarts_nor_takes_over(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["many", "--manager", "floor"])
+    with pytest.raises(SystemExit) as ended:
+        many.main()
+    assert ended.value.code == 2
+    assert "floor neither restarts JobSets" in capsys.readouterr().err
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_whole_run_as_small_as_can_be(binaries):
+    command = [sys.executable, "-m", "dev.bench.many", "--sets=3", "--failures=2", "--rest-seconds=1", "-o=json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - a module of ours
+    assert done.returncode == 0, done.stderr
+    phases = json.loads(done.stdout)["phases"]
+    assert list(phases) == ["create", "rest", "failures", "start", "takeover", "deletion"]
+    assert phases["create"]["manager"]["creates"] == 15
+    assert len(phases["failures"]["delays_ms"]) == 2
+    started = phases["start"]["manager"]
+    changes = [started[what] for what in ("creates", "deletes", "status_writes")]
+    assert changes == [0, 0, 0], "a manager that starts changes no JobSet at rest"
+    assert len(phases["takeover"]["delays_ms"]) == 1

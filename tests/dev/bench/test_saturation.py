@@ -1,0 +1,71 @@
+"""The closed loop: what it sends is answered, what it counts is what happened."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from dev.bench import saturation
+from dev.bench.admission import samples
+from dev.bench.admission.load import Running, cores, server
+from dev.bench.closed_loop import Load, run
+from dev.cluster.errors import DevclusterError
+from webhooks.jobset.handlers import VALIDATE_PATH
+from webhooks.review import MAX_BODY
+
+SHORT = Load(connections=4, seconds=0.5, warm_up=0.1)
+
+
+@pytest.fixture(scope="module")
+def process():
+    with server(cores()[0]) as (running, _):
+        yield running
+
+
+def test_a_row_for_each_webhook_size_and_number_of_connections(process: Running):
+    rows = saturation.measure(
+        process.port, process.authorities, 1.0, connections=(1, 3), sizes=("2 KB",), pid=process.process.pid
+    )
+    assert [(row["webhook"], row["size"], row["connections"]) for row in rows] == [
+        ("mutate", "2 KB", 1), ("mutate", "2 KB", 3), ("validate", "2 KB", 1), ("validate", "2 KB", 3),
+    ]  # fmt: skip
+    for row in rows:
+        assert row["requests"] > 0
+        assert (row["refused"], row["lost"]) == (0, 0)
+        assert row["per_s"] == row["requests"]
+        assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["max_ms"]
+        assert row["cpu_us"] > 0
+        assert 20 < row["rss_mib"] < 500
+    assert all(len(texts) == len(saturation.HEAD) for texts in saturation.rows(rows))
+
+
+def test_the_sizes_are_what_they_are_called(process: Running):
+    rows = saturation.measure(process.port, process.authorities, 0.1, connections=(1,))
+    assert [round(row["bytes"] / 1000) for row in rows] == [2, 20, 3, 21]
+
+
+def test_refusals_are_counted_and_mixed_sizes_of_answers_read(process: Running):
+    bodies = [samples.review(samples.stored(samples.jobset(1))), samples.review(samples.five_faults())]
+    load = dataclasses.replace(SHORT, connections=1, seconds=1)
+    report = run(process.port, process.authorities, VALIDATE_PATH, bodies, load)
+    assert report["requests"] > 2
+    assert abs(report["refused"] - report["requests"] / 2) <= 1
+    assert report["answered"] > report["requests"]
+    assert report["lost"] == 0
+
+
+def test_an_answer_that_is_no_review_is_no_success(process: Running):
+    report = run(process.port, process.authorities, "/nothing-here", [b"{}"], SHORT)
+    assert report["refused"] == report["requests"] > 0
+
+
+def test_a_connection_that_the_server_closes_is_lost(process: Running):
+    load = Load(connections=2, seconds=60, warm_up=0)  # it is over when no connection is left
+    report = run(process.port, process.authorities, VALIDATE_PATH, [bytes(MAX_BODY + 1)], load)
+    assert (report["lost"], report["answered"]) == (2, 2)
+
+
+def test_without_a_server_it_says_so(process: Running):
+    with pytest.raises(DevclusterError, match=r"the load generator failed, port 1, (.|\n)*Connection refused"):
+        run(1, process.authorities, VALIDATE_PATH, [b"{}"], SHORT)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from api.jobset_policy.requests import Amount, Amounts, amounts
 from api.quantity import with_unit
+from api.requests import Amount, Amounts, amounts
 from api.suggest import nearest
 
 _EVERY_NODE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})

@@ -19,7 +19,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from api.jobset_policy.types import GATE as POLICIES_GATE
 from app import local
 from app.local import LocalError, kubectl
 from app.ui.cli import ADDRESS
@@ -28,6 +27,7 @@ from dev.cluster.cluster import Cluster, down, up
 from dev.cluster.cluster import running as cluster_running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec, FakeNodes
+from policy.types import GATE as POLICIES_GATE
 
 STEP_SECONDS = 60
 EXIT_CODE = "kwok.jobset.dev/exit-code"

@@ -6,7 +6,7 @@ from api.features import FeatureGates
 from api.meta import JSON
 from manifests.definition import crd, exception_crd, policy_crd
 from webhooks.jobset.engine import Engine
-from webhooks.jobset.schema import Schema
+from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits
 from webhooks.policy.handlers import Schemas
 

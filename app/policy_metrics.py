@@ -4,7 +4,7 @@ from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter
 
-from api.jobset_policy.types import PolicyId
+from policy.types import PolicyId
 
 MOST_POLICIES = 200
 """Policies that have series of their own."""

@@ -17,13 +17,13 @@ from app.catalogue import rules
 from app.policy import reference as policy_reference
 from kube.client import PAGE
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
-from webhooks.jobset.cluster_dry_run import OWNERLESS_SECONDS
-from webhooks.jobset.cluster_gangs import FRESH
-from webhooks.jobset.cluster_memory import SECONDS as ANSWERED_SECONDS
-from webhooks.jobset.cluster_needs import FOUND_FOR, MISSING_FOR
-from webhooks.jobset.cluster_nodes import KEPT_FOR as NODES_KEPT_FOR
-from webhooks.jobset.cluster_nodes import MOST_PAGES
-from webhooks.jobset.cluster_questions import PER_REVIEW, REVIEWS, TURN_TIMEOUT
+from webhooks.jobset.cluster.dry_run import OWNERLESS_SECONDS
+from webhooks.jobset.cluster.gangs import FRESH
+from webhooks.jobset.cluster.memory import SECONDS as ANSWERED_SECONDS
+from webhooks.jobset.cluster.needs import FOUND_FOR, MISSING_FOR
+from webhooks.jobset.cluster.nodes import KEPT_FOR as NODES_KEPT_FOR
+from webhooks.jobset.cluster.nodes import MOST_PAGES
+from webhooks.jobset.cluster.questions import PER_REVIEW, REVIEWS, TURN_TIMEOUT
 
 DOCS = Path(__file__).parent.parent / "docs"
 

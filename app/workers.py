@@ -22,8 +22,8 @@ from typing import Protocol
 
 import msgspec
 
-from api.jobset_policy.types import PolicyId
 from app.manager.supervisor import DEFAULT
+from policy.types import PolicyId
 from webhooks.jobset.policies import PolicyMetrics
 from webhooks.router import WebhookMetrics
 

@@ -1,9 +1,9 @@
 """The API resources of JobSets and policies. They are not in kube/resources.py: `kube/` must not know what they are."""
 
 from api import keys
-from api.jobset_policy import types as policy
-from api.jobset_policy.exception_types import EXCEPTION_KIND, EXCEPTION_PLURAL
 from kube.resources import Resource
+from policy import types as policy
+from policy.exception_types import EXCEPTION_KIND, EXCEPTION_PLURAL
 
 JOBSETS = Resource(keys.GROUP, keys.VERSION, keys.KIND, keys.PLURAL)
 JOBSET_POLICIES = Resource(policy.GROUP, policy.VERSION, policy.KIND, policy.PLURAL, namespaced=False)

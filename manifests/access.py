@@ -5,9 +5,6 @@ installed apart to look up Secrets. What the test suite
 asks of API servers is compared with these rules: a right that nothing uses fails `make rights`.
 """
 
-from api.jobset_policy import types as policy
-from api.jobset_policy.exception_types import EXCEPTION_PLURAL
-from api.jobset_policy.reports import REPORT_PLURAL, REPORTS_GROUP
 from api.keys import GROUP, PLURAL
 from manifests.naming import (
     MUTATING_CONFIGURATION,
@@ -20,6 +17,9 @@ from manifests.naming import (
     Object,
     obj,
 )
+from policy import types as policy
+from policy.exception_types import EXCEPTION_PLURAL
+from policy.reports import REPORT_PLURAL, REPORTS_GROUP
 
 _RBAC = "rbac.authorization.k8s.io"
 _API = f"{_RBAC}/v1"

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from api.exclusive import EXCLUDED_NAMESPACES
-from api.jobset_policy import types as policy
-from api.jobset_policy.exception_types import EXCEPTION_PLURAL
 from api.keys import (
     COMPLETION_INDEX,
     EXCLUSIVE_TOPOLOGY,
@@ -33,6 +31,8 @@ from manifests.naming import (
     Object,
     obj,
 )
+from policy import types as policy
+from policy.exception_types import EXCEPTION_PLURAL
 
 MUTATE_PATH = "/mutate-jobset-x-k8s-io-v1alpha2-jobset"
 VALIDATE_PATH = "/validate-jobset-x-k8s-io-v1alpha2-jobset"

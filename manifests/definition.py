@@ -1,4 +1,4 @@
-"""The CustomResourceDefinitions, derived from the records in api/jobset.py and api/jobset_policy.
+"""The CustomResourceDefinitions, derived from the records in api/jobset.py and policy/.
 
 See docs/reference/api.md and docs/policy/README.md.
 
@@ -14,12 +14,12 @@ import msgspec
 from msgspec import inspect as mi
 
 from api.jobset import JobSet
-from api.jobset_policy import exception_types as exception
-from api.jobset_policy import types as policy
 from api.keys import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from api.meta import Condition, ObjectMeta
 from manifests.embedded import Schema, embedded
 from manifests.naming import Object, obj
+from policy import exception_types as exception
+from policy import types as policy
 
 _COLUMNS = [
     {"name": "TerminalState", "type": "string", "jsonPath": ".status.terminalState"},

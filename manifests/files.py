@@ -9,8 +9,6 @@ from typing import Any
 
 import yaml
 
-from api.jobset_policy import types as policy
-from api.jobset_policy.exception_types import EXCEPTION_PLURAL
 from api.keys import GROUP, PLURAL
 from manifests.access import (
     config_map_rbac_objects,
@@ -28,6 +26,8 @@ from manifests.naming import IMAGE_NAME, IMAGE_TAG, Object
 from manifests.policies import pod_policies
 from manifests.state_metrics import state_metrics
 from manifests.workload import install_objects, manager_objects, namespace, webhook_service
+from policy import types as policy
+from policy.exception_types import EXCEPTION_PLURAL
 
 ROOT = Path(__file__).parent
 CHART = Path("charts/jobset")

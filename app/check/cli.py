@@ -8,10 +8,10 @@ from datetime import datetime
 from typing import TextIO
 
 from api.features import FeatureGates, parse_feature_gates
-from api.jobset_policy.exceptions import time_of
 from api.validation import dns1123_label
 from app.commands import Commands, as_command
 from kube.clock import now
+from policy.exceptions import time_of
 
 VALIDATE_EXAMPLES = """examples:
   %(prog)s jobset.yaml                          one file, all its documents; the same as -f jobset.yaml

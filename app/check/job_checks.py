@@ -14,9 +14,9 @@ from api.field import ErrorType, FieldError, Layer, Rule, Severity
 from api.job_rules.job import job_errors
 from api.jobset import JobSet
 from kube.errors import Cause
-from webhooks.jobset.cluster_children import ChildJob, child_jobs, created_by_us, identified
-from webhooks.jobset.cluster_faults import job_faults
-from webhooks.jobset.cluster_new_findings import new_findings
+from webhooks.jobset.cluster.children import ChildJob, child_jobs, created_by_us, identified
+from webhooks.jobset.cluster.faults import job_faults
+from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.engine import MAX_FINDINGS, Findings
 from webhooks.jobset.subject import Unreadable, subject
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from api.field import FieldError
 from webhooks.jobset.engine import Findings
-from webhooks.jobset.schema_words import REQUIRED
+from webhooks.jobset.schema.words import REQUIRED
 
 _FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from api.field import ErrorType, Rule
 from api.field import Path as FieldPath
-from api.jobset_policy.judged import Namespace
 from api.jsontree import dig
 from api.meta import JSON
 from app.check.documents import Document, documents
 from app.check.object_checks import is_jobset
 from app.check.places import Source
 from app.check.trees import Fault
+from policy.judged import Namespace
 
 MAX_FILE = 16 * 2**20
 """Bytes of one file; the API server takes objects of at most 3 MiB."""

@@ -8,17 +8,6 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from api.features import FeatureGates
 from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
-from api.jobset_policy.conflicts import conflicts
-from api.jobset_policy.defaults import defaults_for
-from api.jobset_policy.evaluate import Violation, in_force, numbers, violations
-from api.jobset_policy.exception_faults import exception_warnings, own_faults
-from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
-from api.jobset_policy.exceptions import Excused, excused
-from api.jobset_policy.faults import cautions
-from api.jobset_policy.judged import Judged, Namespace, Number
-from api.jobset_policy.mismatch import Mismatch, of_namespace, of_policy
-from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
 from api.jsontree import dig, without_nulls
 from api.keys import NAMESPACE_NAME
 from api.meta import JSON
@@ -29,6 +18,17 @@ from app.check.findings import Report, line_of, located
 from app.check.manifest_files import Inputs
 from app.check.policy_kinds import is_exception, is_policy, kind_faults
 from app.engine import exception_schema, policy_schema
+from policy.conflicts import conflicts
+from policy.defaults import defaults_for
+from policy.evaluate import Violation, in_force, numbers, violations
+from policy.exception_faults import exception_warnings, own_faults
+from policy.exception_types import JobSetPolicyException, read_exception
+from policy.exceptions import Excused, excused
+from policy.faults import cautions
+from policy.judged import Judged, Namespace, Number
+from policy.mismatch import Mismatch, of_namespace, of_policy
+from policy.rules.words import source
+from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
 from webhooks.jobset.policy_defaults import recorded, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft

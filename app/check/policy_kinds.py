@@ -5,11 +5,11 @@ from typing import Final
 
 from api import keys
 from api.field import ErrorType, FieldError, Path, Rule
-from api.jobset_policy.exception_types import EXCEPTION_KIND
-from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import GROUP, KIND
 from api.meta import JSON
 from api.suggest import nearest
+from policy.exception_types import EXCEPTION_KIND
+from policy.rules.words import source
+from policy.types import GROUP, KIND
 
 SUITE_KIND: Final = "JobSetPolicySuite"
 KINDS: Final = (KIND, EXCEPTION_KIND, SUITE_KIND)

@@ -14,8 +14,6 @@ from http import HTTPStatus
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Layer, Path, Rule, with_placeholders
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.namespaces import NamespaceMetadata
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent
@@ -28,15 +26,17 @@ from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, 
 from kube.options import WriteOptions
 from kube.resources import NAMESPACES
 from kube.transport import HttpTransport
+from policy.judged import Namespace
+from policy.namespaces import NamespaceMetadata
 from webhooks.jobset.answers import MORE_WARNINGS, warning_texts
-from webhooks.jobset.cluster import ClusterChecks
-from webhooks.jobset.cluster_claims import MISMATCH
-from webhooks.jobset.cluster_dry_run import JOB_EXISTS, SERVICE_FOREIGN, SERVICE_SHARED
-from webhooks.jobset.cluster_faults import REFUSED, parts_of, refused
-from webhooks.jobset.cluster_needs import RESOURCES
-from webhooks.jobset.cluster_nodes import TOO_LARGE
-from webhooks.jobset.cluster_quota import QUOTA
-from webhooks.jobset.cluster_verdict import warning
+from webhooks.jobset.cluster.checks import ClusterChecks
+from webhooks.jobset.cluster.claims import MISMATCH
+from webhooks.jobset.cluster.dry_run import JOB_EXISTS, SERVICE_FOREIGN, SERVICE_SHARED
+from webhooks.jobset.cluster.faults import REFUSED, parts_of, refused
+from webhooks.jobset.cluster.needs import RESOURCES
+from webhooks.jobset.cluster.nodes import TOO_LARGE
+from webhooks.jobset.cluster.quota import QUOTA
+from webhooks.jobset.cluster.verdict import warning
 from webhooks.jobset.engine import Findings
 
 TIMEOUT = 10.0

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 from api.features import FeatureGates
-from api.jobset_policy.judged import Namespace
 from api.jsontree import dig
 from api.meta import JSON
 from app.check.checks import CheckError, Checks, Sent, placed
@@ -40,6 +39,7 @@ from app.check.sarif import sarif
 from app.check.shared_names import NAME, Names, Services
 from app.check.stored_defaults import without_defaults
 from app.output import FORMS, dumped
+from policy.judged import Namespace
 from webhooks.jobset.engine import Findings
 
 if TYPE_CHECKING:

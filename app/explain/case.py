@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from api.gangs import Forest, forest
-from api.jobset_policy.judged import Judged
-from api.jobset_policy.requests import Amounts
 from api.keys import SERVICE_CREATION_FAILED
+from api.requests import Amounts
 from app.explain.facts import Facts, SeenEvent, SeenLease, SeenPod
 from app.explain.finding import Finding, Found, seconds_since
 from app.explain.survey import Survey, survey
 from controllers.planning.child_jobs import Child
+from policy.judged import Judged
 
 STALE = 5.0
 """Seconds, on top of its duration, after which a lease that was not renewed means that no manager runs: the clocks of

@@ -8,10 +8,10 @@ from typing import Any
 from api.batch import Job, JobSpec, JobStatus
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
-from api.jobset_policy.requests import Amounts
 from api.meta import Base, Condition, Owner
 from api.pending import first_trouble
 from api.pod import DetailedPod, PodCondition, Terminated
+from api.requests import Amounts
 from app.break_glass.switch import State
 from app.explain.needs import SeenSpec
 from app.explain.nodes import Nodes, SeenNode

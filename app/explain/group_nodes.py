@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from api.gangs import Group
-from api.jobset_policy.requests import Amount
 from api.node_offers import in_words
+from api.requests import Amount
 from app.explain.domains import noun
 from app.explain.finding import Finding, Level, counted
 from app.explain.needs import SeenSpec

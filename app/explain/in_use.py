@@ -4,8 +4,8 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 
-from api.jobset_policy.requests import Amount
 from api.node_offers import in_words
+from api.requests import Amount
 from app.explain.case import Case
 from app.explain.facts import SeenPod
 from app.explain.finding import Finding, listed

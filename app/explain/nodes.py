@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from api.jobset_policy.requests import Amount, Amounts
 from api.meta import Base
 from api.node_offers import device_meant, devices, in_words, offers_of
+from api.requests import Amount, Amounts
 from api.suggest import nearest
 from app.explain.finding import NAMED, Finding, Level, counted, listed
 from app.explain.needs import SeenSpec

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 
 from api.jobset import JobSet
-from api.jobset_policy.defaults import set_by
 from api.pod import DEFAULT_SCHEDULER
 from app.explain.facts import SeenPod
+from policy.defaults import set_by
 
 SCHEDULER_SAYS = (
     "the scheduler's reason counts the nodes by what is wrong with them (kubectl describe node NODE shows one of them):"

@@ -13,7 +13,6 @@ import msgspec
 from fastapi import FastAPI
 
 from api.exclusive import TermForm
-from api.jobset_policy.types import GATE
 from app.engine import engine, policy_schemas
 from app.health import Check, Health, webhook_check
 from app.heap import freeze
@@ -27,7 +26,8 @@ from httpserver.address import bind
 from httpserver.server import Server
 from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manifests.naming import POLICY_MUTATING_CONFIGURATION, POLICY_VALIDATING_CONFIGURATION
-from webhooks.jobset.cluster import ClusterChecks
+from policy.types import GATE
+from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import PolicyChecks
 from webhooks.jobset.subject import SetLimits

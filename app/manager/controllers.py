@@ -7,7 +7,6 @@ from collections.abc import Hashable
 from functools import partial
 from typing import TypeVar
 
-from api.jobset_policy.types import GATE
 from app.manager.options import Deps
 from controllers.jobset.controller import NAME, JobSetReconciler, Options
 from controllers.jobset.endings import Endings
@@ -24,6 +23,7 @@ from kube.client import Client
 from kube.controller import Controller, Reconcile, Request
 from kube.events import EventRecorder
 from kube.workqueue import WorkQueue
+from policy.types import GATE
 from webhooks.policy.watches import PolicyWatches
 
 log = logging.getLogger(__name__)

@@ -2,11 +2,11 @@
 
 import random
 
-from api.jobset_policy.types import GATE
 from app.manager.options import Deps
 from controllers.policy.counts import PolicyCounts
 from controllers.policy.regular import Regularly
 from controllers.policy.uses import ExceptionUses
+from policy.types import GATE
 
 
 class _Record:

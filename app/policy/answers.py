@@ -13,12 +13,12 @@ from itertools import islice
 from typing import Any
 
 from api.field import MAX_SHOWN_ERRORS, ErrorType, FieldError, Path, Rule, shortened
-from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import DENY, WARN, JobSetPolicy
 from api.jsontree import dig
 from api.meta import JSON
 from app.policy.judge import AUDIT, MOST_QUOTED, Found, Verdict, action_of
 from app.policy.suite import VALIDATING
+from policy.rules.words import source
+from policy.types import DENY, WARN, JobSetPolicy
 from webhooks.jobset.policies import AUDIT_KEY, MOST_AUDITED_TEXT
 from webhooks.jobset.policy_defaults import recorded
 

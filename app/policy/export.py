@@ -13,17 +13,17 @@ import msgspec
 import yaml
 
 from api.features import FeatureGates
-from api.jobset_policy.compiled.defaults import mutating
-from api.jobset_policy.compiled.exceptions import MOST_EXCEPTIONS, in_time
-from api.jobset_policy.compiled.policy import Circumstances, validating
-from api.jobset_policy.compiled.registry import COMPILED, Fit
-from api.jobset_policy.evaluate import in_force
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.exceptions import duration_of, shown, time_of
-from api.jobset_policy.types import JobSetPolicy
 from api.meta import JSON
 from app.check.findings import Report, printable, write_text
 from app.check.policies import DEFAULT, exceptions_in, load, warn_of_conflicts, warn_of_exceptions
+from policy.compiled.defaults import mutating
+from policy.compiled.exceptions import MOST_EXCEPTIONS, in_time
+from policy.compiled.policy import Circumstances, validating
+from policy.compiled.registry import COMPILED, Fit
+from policy.evaluate import in_force
+from policy.exception_types import JobSetPolicyException
+from policy.exceptions import duration_of, shown, time_of
+from policy.types import JobSetPolicy
 
 
 @dataclass(frozen=True, slots=True)

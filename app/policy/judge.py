@@ -11,19 +11,19 @@ import msgspec
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
-from api.jobset_policy.defaults import Record
-from api.jobset_policy.evaluate import Violation, in_force, violations
-from api.jobset_policy.exceptions import Excused, excused, time_of
-from api.jobset_policy.judged import Judged
-from api.jobset_policy.mismatch import Mismatch, of_policy
-from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import DENY, WARN, JobSetPolicy
 from api.jsontree import dig
 from api.keys import NAMESPACE_NAME
 from api.meta import JSON
 from app.check.checks import Checks
 from app.check.policies import EARLIEST, in_namespace, judged_of, namespace_of, with_policy_defaults
 from app.policy.suite import VALIDATING, Expectation, Loaded, SuiteTest, missing
+from policy.defaults import Record
+from policy.evaluate import Violation, in_force, violations
+from policy.exceptions import Excused, excused, time_of
+from policy.judged import Judged
+from policy.mismatch import Mismatch, of_policy
+from policy.rules.words import source
+from policy.types import DENY, WARN, JobSetPolicy
 from webhooks.jobset.policy_defaults import recorded
 
 PASS = "Pass"  # noqa: S105 - a verdict

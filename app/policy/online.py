@@ -13,7 +13,6 @@ from pathlib import Path
 
 from api.features import GATES, FeatureGates
 from api.field import Path as FieldPath
-from api.jobset_policy.types import GATE
 from api.meta import JSON
 from app import extras, local
 from app.check.checks import CheckError
@@ -37,6 +36,7 @@ from kube.errors import KubeError
 from kube.resources import LEASES
 from kube.transport import HttpTransport
 from manifests import NAMESPACE
+from policy.types import GATE
 
 SPEC = ClusterSpec(name="policy-test", profile="api")
 Suites = Sequence[tuple[Loaded, list[Result]]]

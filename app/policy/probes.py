@@ -7,12 +7,12 @@ knows all changes of policies before it, and the same holds for namespaces, exce
 from datetime import timedelta
 from typing import Final
 
-from api.jobset_policy.exception_types import EXCEPTION_KIND
-from api.jobset_policy.types import API_VERSION, KIND
 from api.keys import GROUP, NAMESPACE_NAME
 from api.meta import JSON
 from app.policy.suite import MUTATING, VALIDATING
 from manifests.naming import obj
+from policy.exception_types import EXCEPTION_KIND
+from policy.types import API_VERSION, KIND
 
 NAME: Final = "jobset-policy-test"
 """The namespace of all looks, and how the names of their objects begin."""

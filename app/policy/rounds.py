@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.exceptions import duration_of, standing, time_of
-from api.jobset_policy.judged import Namespace
 from app.check.policies import DEFAULT, EARLIEST, in_namespace, namespace_of
 from app.policy.suite import Loaded, SuiteNamespace, SuiteTest
+from policy.exception_types import JobSetPolicyException
+from policy.exceptions import duration_of, standing, time_of
+from policy.judged import Namespace
 
 LEAST_LEFT = timedelta(minutes=5)
 """For how long an exception that counts in a test is stored at least: the test must not outlast it."""

@@ -12,11 +12,6 @@ from typing import Any, TextIO
 
 from api.features import FeatureGates
 from api.field import SPEC
-from api.jobset_policy.audit import broken_rules
-from api.jobset_policy.evaluate import Violation, in_force
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.judged import Judged, Namespace
-from api.jobset_policy.types import JobSetPolicy
 from api.jsontree import dig
 from app import session
 from app.check.findings import Report, printable, write_text
@@ -31,6 +26,11 @@ from app.policy.stored import (
     write_table,
 )
 from kube.clock import now
+from policy.audit import broken_rules
+from policy.evaluate import Violation, in_force
+from policy.exception_types import JobSetPolicyException
+from policy.judged import Judged, Namespace
+from policy.types import JobSetPolicy
 
 MOST_SHOWN = 1000
 """Violations that are shown; the others are counted."""

@@ -4,10 +4,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.namespaces import NamespaceMetadata, annotation_keys, keeping
-from api.jobset_policy.types import JobSetPolicy, JobSetPolicyObject
 from api.meta import JSON
 from app.check.findings import printable
 from app.session import TIMEOUT, NoRightError
@@ -15,6 +11,10 @@ from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
 from kube.resources import NAMESPACES, Resource
+from policy.exception_types import JobSetPolicyException
+from policy.judged import Namespace
+from policy.namespaces import NamespaceMetadata, annotation_keys, keeping
+from policy.types import JobSetPolicy, JobSetPolicyObject
 from webhooks.policy.watches import JOBSET_POLICIES, POLICY_EXCEPTIONS
 
 

@@ -15,9 +15,6 @@ from msgspec import inspect as mi
 
 from api.features import FeatureGates
 from api.field import ErrorType, FieldError, Path, Rule
-from api.jobset_policy.exception_types import RULE_NAMES, TIME_EXAMPLE, TIME_PATTERN, JobSetPolicyException
-from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import API_VERSION, JobSetPolicy
 from api.jsontree import dig, without_nulls
 from api.meta import JSON, Base, doc
 from app.check.documents import Document
@@ -27,7 +24,10 @@ from app.check.object_checks import is_jobset
 from app.check.policies import exceptions_in, policies_in, warn_of_conflicts
 from app.check.policy_kinds import is_exception, is_policy, is_suite, kind_faults
 from manifests.definition import schema_of
-from webhooks.jobset.schema import Schema
+from policy.exception_types import RULE_NAMES, TIME_EXAMPLE, TIME_PATTERN, JobSetPolicyException
+from policy.rules.words import source
+from policy.types import API_VERSION, JobSetPolicy
+from webhooks.jobset.schema.schema import Schema
 
 VALIDATING: Final = "ValidatingAdmissionPolicy"
 MUTATING: Final = "MutatingAdmissionPolicy"

@@ -10,20 +10,20 @@ from functools import partial
 from typing import Any, TextIO
 
 from api.features import FeatureGates
-from api.jobset_policy.conditions import IN_API_SERVER
-from api.jobset_policy.conflicts import conflicts
-from api.jobset_policy.defaults import each_default
-from api.jobset_policy.evaluate import in_force
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.exceptions import shown, standing
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 from api.meta import find
 from app import session
 from app.check.findings import printable
 from app.output import FORMS, dumped
 from app.policy.stored import Namespaces, NoNamespaceError, stored_exceptions, stored_policies, write_table
 from kube.clock import now
+from policy.conditions import IN_API_SERVER
+from policy.conflicts import conflicts
+from policy.defaults import each_default
+from policy.evaluate import in_force
+from policy.exception_types import JobSetPolicyException
+from policy.exceptions import shown, standing
+from policy.judged import Namespace
+from policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 
 NOT_SAID = "the manager has said nothing about it"
 _HELD = {True: "holds it", False: "does not", None: "not known"}

@@ -12,9 +12,6 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from api.jobset import JobSet
-from api.jobset_policy.audit import Audit, as_written
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.judged import Judged, Namespace
 from api.meta import ObjectMeta
 from api.packed import unpacked
 from controllers.policy.controller import PolicySource
@@ -23,6 +20,9 @@ from kube import clock
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound, raised_at
 from kube.store import Key, Store
+from policy.audit import Audit, as_written
+from policy.exception_types import JobSetPolicyException
+from policy.judged import Judged, Namespace
 
 log = logging.getLogger(__name__)
 

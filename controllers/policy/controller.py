@@ -1,6 +1,6 @@
 """Keeps the conditions of policies and of exceptions up to date, in the replica with the lease.
 
-Whether an exception counts is decided by `api.jobset_policy.exceptions`, at each review. What stands in its status
+Whether an exception counts is decided by `policy.exceptions`, at each review. What stands in its status
 is for people: nobody reads it to decide.
 """
 
@@ -11,13 +11,6 @@ from typing import Final, Protocol
 import msgspec
 
 from api.features import FeatureGates
-from api.jobset_policy.conditions import FIRST_USED, USED, Held, exception_status, happened, policy_status
-from api.jobset_policy.exception_types import EXCEPTION_KIND, JobSetPolicyException
-from api.jobset_policy.exceptions import EXPIRED, standing
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.namespaces import KnownNamespace
-from api.jobset_policy.status_types import JobSetPolicyStatus
-from api.jobset_policy.types import API_VERSION, JobSetPolicy
 from api.meta import Base, Identity
 from controllers.resources import JOBSET_POLICIES, POLICY_EXCEPTIONS
 from kube import clock
@@ -28,6 +21,13 @@ from kube.events import Recorder, Reference
 from kube.informer import Informer
 from kube.store import ChangeKind
 from kube.workqueue import WorkQueue
+from policy.conditions import FIRST_USED, USED, Held, exception_status, happened, policy_status
+from policy.exception_types import EXCEPTION_KIND, JobSetPolicyException
+from policy.exceptions import EXPIRED, standing
+from policy.judged import Namespace
+from policy.namespaces import KnownNamespace
+from policy.status_types import JobSetPolicyStatus
+from policy.types import API_VERSION, JobSetPolicy
 
 NAME: Final = "jobset-policy"
 WORKERS = 2

@@ -10,14 +10,14 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from api.jobset_policy.counts import Tally, added
-from api.jobset_policy.status_types import JobSetPolicyStatus
-from api.jobset_policy.types import PolicyId
 from api.meta import Base, Identity
 from controllers.resources import JOBSET_POLICIES
 from kube import clock
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound, ServerError, TransportError, UnreadableAnswerError
+from policy.counts import Tally, added
+from policy.status_types import JobSetPolicyStatus
+from policy.types import PolicyId
 
 log = logging.getLogger(__name__)
 

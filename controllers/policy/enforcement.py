@@ -14,11 +14,6 @@ import msgspec
 
 from api.features import FeatureGates
 from api.field import shortened
-from api.jobset_policy.compiled.enforced import ENFORCED, enforced
-from api.jobset_policy.compiled.policy import Circumstances, compiled_name
-from api.jobset_policy.conditions import MOST_TEXT, Held
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.types import JobSetPolicy
 from api.meta import JSON, Base, Identity
 from kube import clock
 from kube.client import Client, PatchType
@@ -31,6 +26,11 @@ from kube.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
     Resource,
 )
+from policy.compiled.enforced import ENFORCED, enforced
+from policy.compiled.policy import Circumstances, compiled_name
+from policy.conditions import MOST_TEXT, Held
+from policy.exception_types import JobSetPolicyException
+from policy.types import JobSetPolicy
 
 log = logging.getLogger(__name__)
 

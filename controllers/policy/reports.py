@@ -6,21 +6,13 @@ A cluster need not have the CRD of reports: then nothing is written. A report of
 import logging
 from typing import Final
 
-from api.jobset_policy.audit import Audit
-from api.jobset_policy.reports import (
-    DIGEST,
-    OURS,
-    REPORT_KIND,
-    REPORT_PLURAL,
-    REPORTS_GROUP,
-    REPORTS_VERSION,
-    report,
-)
 from api.meta import JSON, Base, ObjectMeta
 from kube.client import Client
 from kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
 from kube.options import METADATA_LIST
 from kube.resources import Resource
+from policy.audit import Audit
+from policy.reports import DIGEST, OURS, REPORT_KIND, REPORT_PLURAL, REPORTS_GROUP, REPORTS_VERSION, report
 
 log = logging.getLogger(__name__)
 

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from api.jobset_policy.status_types import JobSetPolicyExceptionStatus
 from api.meta import Base, Identity
 from controllers.resources import POLICY_EXCEPTIONS
 from kube import clock
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound
+from policy.status_types import JobSetPolicyExceptionStatus
 
 log = logging.getLogger(__name__)
 

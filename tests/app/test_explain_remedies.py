@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from api.jobset import JobSet
-from api.jobset_policy.defaults import ANNOTATION
 from app.explain.remedies import for_refusal
+from policy.defaults import ANNOTATION
 from tests.support.explained import NOW, at, explanation_of, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.stuck import about_pod

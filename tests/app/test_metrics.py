@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from api.jobset_policy.types import PolicyId
 from app.metrics import CONTENT_TYPE, Metrics
 from app.policy_metrics import MOST_POLICIES
 from controllers.jobset.endings import Outcomes
@@ -17,6 +16,7 @@ from kube.controller import Controller, ControllerMetrics, Request, Result
 from kube.errors import TerminalError
 from kube.transport import RequestMetrics
 from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
+from policy.types import PolicyId
 from webhooks.router import WebhookMetrics
 
 KEY = Request("team-a", "train")

@@ -10,9 +10,6 @@ import pytest
 
 from api.features import FeatureGates
 from api.field import Path
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.types import JobSetPolicy, PolicyId, read_policy
 from app.check.checks import Checks
 from app.check.documents import Document
 from app.check.places import Place, Source, Span
@@ -21,6 +18,9 @@ from app.policy.answers import OURS, THEIRS, Answer, Heard, answered, difference
 from app.policy.judge import Found, Result, Verdict, judge
 from app.policy.server import _recording
 from app.policy.suite import Loaded, Suite, SuiteNamespace, SuiteTest
+from policy.exception_types import JobSetPolicyException
+from policy.judged import Namespace
+from policy.types import JobSetPolicy, PolicyId, read_policy
 from tests.support import policy_table
 from tests.support.asgi import post
 from tests.support.jobsets import JSON, jobset, rjob

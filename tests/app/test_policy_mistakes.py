@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from api.jobset_policy.registry import RULES
 from app.check.policies import policy_faults
 from app.engine import exception_schema
+from policy.registry import RULES
 from tests.app.test_policy_commands import LARGE, SMALL, run, suite, write
 from tests.support.policies import exception, manifest, setting
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from api.jobset_policy.registry import RULES
-from api.jobset_policy.rules.words import kebab
 from app import cli
 from app.policy.reference import pages
+from policy.registry import RULES
+from policy.rules.words import kebab
 from tests.support.pages import ROOT
 
 EXAMPLES = ROOT / "examples" / "policies"

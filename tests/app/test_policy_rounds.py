@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from api.jobset_policy.exception_types import read_exception
-from api.jobset_policy.types import read_policy
 from app.check.documents import Document
 from app.check.places import Place, Source, Span
 from app.policy import probes
 from app.policy.rounds import LEAST_LEFT, rounds, standing_exceptions
 from app.policy.server import Sent, _elsewhere, _placed, _recording, _resource
 from app.policy.suite import Loaded, Suite, SuiteNamespace, SuiteTest
+from policy.exception_types import read_exception
+from policy.types import read_policy
 from tests.support.policies import exception, manifest
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)

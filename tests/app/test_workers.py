@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from api.features import FeatureGates
-from api.jobset_policy.types import PolicyId
 from app.debug.pages import COMMANDS
 from app.manager.options import Options
 from app.manager.process import obey, serve_as_worker
@@ -19,6 +18,7 @@ from app.metrics import Metrics
 from app.settings import Settings
 from app.workers import MAX_ANSWERS, MAX_DECISIONS, MAX_REPORT, MAX_USED, STOP, Records, Worker, WorkerError, forked
 from httpserver.address import bind
+from policy.types import PolicyId
 from tests.support.serving import LOCAL
 from tests.support.tls import until
 

@@ -20,7 +20,7 @@ from manifests import crd
 from tests.app.test_words_of_messages import RICH, WRONG, check, places
 from tests.support.jobsets import jobset, rjob
 from tests.support.played_operations import event, listed, pieces, play, said
-from webhooks.jobset.schema_unknown import UnknownFields
+from webhooks.jobset.schema.unknown import UnknownFields
 
 JSON = dict[str, Any]
 PYDANTIC = re.compile(r"Input should|valid (?:string|list|dictionary)|unicode string|interpret|parse|<\w+ \w+>")

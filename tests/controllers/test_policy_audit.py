@@ -13,16 +13,16 @@ import pytest
 from msgspec.structs import replace
 
 from api.jobset import JobSet
-from api.jobset_policy.audit import Audit
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.judged import Judged, Namespace
-from api.jobset_policy.types import JobSetPolicy
 from api.packed import PackedTree, packed
 from controllers.policy import audit as module
 from controllers.policy.audit import AT_ONCE, PolicyAudits
 from kube.client import Client
 from kube.errors import NotFound, TransportError
 from kube.store import Store
+from policy.audit import Audit
+from policy.exception_types import JobSetPolicyException
+from policy.judged import Judged, Namespace
+from policy.types import JobSetPolicy
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.memory_api import MemoryApi
 from tests.support.policies import policy

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from api.features import FeatureGates
-from api.jobset_policy.conditions import Held
 from api.meta import JSON
 from controllers.policy.controller import PolicyReconciler
 from controllers.policy.uses import ExceptionUses
@@ -18,6 +17,7 @@ from kube.client import Client
 from kube.controller import Controller, Request
 from kube.events import Reference
 from kube.workqueue import WorkQueue
+from policy.conditions import Held
 from tests.support.policies import exception, manifest, setting
 from tests.support.tls import until
 from tests.webhooks.test_policy_watches import SHORT, Cluster

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from api.jobset_policy.types import PolicyId
 from controllers.policy.counts import TRIES, PolicyCounts
 from controllers.policy.regular import Regularly
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
+from policy.types import PolicyId
 from tests.support.faults import status_body
 from tests.support.memory_api import MemoryApi
 from tests.support.tls import until

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from api.jobset_policy.compiled import enforced
-from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
-from api.jobset_policy.types import JobSetPolicy, read_policy
 from controllers.policy.enforcement import AGAIN, APPLIED, NOTHING, Enforcement
 from kube.client import Client
 from kube.transport import Request, Response
+from policy.compiled import enforced
+from policy.exception_types import JobSetPolicyException, read_exception
+from policy.types import JobSetPolicy, read_policy
 from tests.support.faults import status_body
 from tests.support.memory_api import MemoryApi
 from tests.support.policies import exception, manifest

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from api.jobset_policy.audit import Audit
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.types import JobSetPolicy
 from controllers.policy.reports import PolicyReports
 from kube.client import Client
 from kube.transport import Request, Response
+from policy.audit import Audit
+from policy.judged import Namespace
+from policy.types import JobSetPolicy
 from tests.support.faults import status_body
 from tests.support.jobsets import rjob
 from tests.support.memory_api import MemoryApi

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from api.jobset_policy.registry import RULES
+from policy.registry import RULES
 from tests.support.client_calls import COUNTERS, idle, path, post
 from tests.support.cluster import MERGE, request, wait_for
 from tests.support.jobs import group, manifest

@@ -21,7 +21,7 @@ from tests.support.jobsets import JSON, stored
 from tests.support.kube_client import connected
 from tests.support.manager import USER
 from webhooks.jobset.answers import warning_texts
-from webhooks.jobset.cluster import ClusterChecks
+from webhooks.jobset.cluster.checks import ClusterChecks
 
 GATES = FeatureGates({"AllAlpha": True})
 GANGS = [case for case in cases("good") if case.id.startswith("scheduling-")]

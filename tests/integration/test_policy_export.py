@@ -15,13 +15,6 @@ import pytest
 import yaml
 
 from api.features import FeatureGates
-from api.jobset_policy.compiled.policy import Circumstances, compiled_name, validating
-from api.jobset_policy.compiled.registry import COMPILED
-from api.jobset_policy.evaluate import violations
-from api.jobset_policy.exception_types import read_exception
-from api.jobset_policy.judged import Judged
-from api.jobset_policy.rules.words import kebab
-from api.jobset_policy.types import read_policy
 from api.keys import NAMESPACE_NAME
 from api.meta import JSON
 from app.check.checks import Checks
@@ -30,6 +23,13 @@ from app.check.policies import judged_of, namespace_of
 from app.policy.reference import EXAMPLES
 from app.policy.suite import suites
 from dev.cluster.cluster import Cluster
+from policy.compiled.policy import Circumstances, compiled_name, validating
+from policy.compiled.registry import COMPILED
+from policy.evaluate import violations
+from policy.exception_types import read_exception
+from policy.judged import Judged
+from policy.rules.words import kebab
+from policy.types import read_policy
 from tests.integration.test_validate_server import validate
 from tests.support import cluster as clusters
 from tests.support import policy_table

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from api.jobset_policy.compiled.defaults import mutating
-from api.jobset_policy.compiled.policy import compiled_name
-from api.jobset_policy.defaults import ANNOTATION, defaults_for
-from api.jobset_policy.types import read_policy
 from api.meta import JSON
 from app.check.policies import namespace_of
 from dev.cluster.cluster import Cluster
+from policy.compiled.defaults import mutating
+from policy.compiled.policy import compiled_name
+from policy.defaults import ANNOTATION, defaults_for
+from policy.types import read_policy
 from tests.support.cluster import apply, drop_namespace, request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import urllib3
 
-from api.jobset_policy.audit import First, Result
-from api.jobset_policy.reports import report
 from app import local
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from manifests import policy_api_server_rbac_objects, policy_objects, policy_report_rbac_objects
+from policy.audit import First, Result
+from policy.reports import report
 from tests.support.cluster import drop_namespace, listed, new_namespace, request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob, stored

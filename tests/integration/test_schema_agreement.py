@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.support.jobs import JOBSETS
 from tests.support.mutations import SCHEMA, dig, mutated, training
-from webhooks.jobset.schema import Schema
+from webhooks.jobset.schema.schema import Schema
 
 PATH = JOBSETS.format("default")
 JUDGE = Schema(SCHEMA)

@@ -27,7 +27,7 @@ from manifests import NAMESPACE, SERVICE_ACCOUNT
 from tests.support.cluster import request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset
-from webhooks.jobset.cluster import ClusterChecks
+from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.handlers import jobset_handlers
 from webhooks.router import create_app
 

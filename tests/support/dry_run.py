@@ -17,7 +17,7 @@ from tests.support.jobsets import JSON, jobset, stored
 from tests.support.kube_client import connected
 from tests.support.manager import USER
 from webhooks.jobset.answers import warning_texts
-from webhooks.jobset.cluster import ClusterChecks
+from webhooks.jobset.cluster.checks import ClusterChecks
 
 GATES = FeatureGates()
 BUDGET = 8.0  # seconds: a busy machine is no failure

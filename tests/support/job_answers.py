@@ -18,9 +18,9 @@ from dev.cluster.spec import ClusterSpec
 from tests.support.cluster import request
 from tests.support.job_mistakes import CASES
 from tests.support.jobsets import JSON, jobset, stored
-from webhooks.jobset.cluster_children import child_jobs, identified
-from webhooks.jobset.cluster_decode import Parts
-from webhooks.jobset.cluster_faults import parts_of
+from webhooks.jobset.cluster.children import child_jobs, identified
+from webhooks.jobset.cluster.decode import Parts
+from webhooks.jobset.cluster.faults import parts_of
 from webhooks.jobset.subject import subject
 
 RECORDED = Path(__file__).with_name("job_answers.json")

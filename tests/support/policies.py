@@ -3,9 +3,9 @@
 from typing import Any
 
 from api.features import FeatureGates
-from api.jobset_policy.evaluate import violations
-from api.jobset_policy.judged import Judged, Namespace
-from api.jobset_policy.types import JobSetPolicy, read_policy
+from policy.evaluate import violations
+from policy.judged import Judged, Namespace
+from policy.types import JobSetPolicy, read_policy
 from tests.support.jobsets import jobset, rjob, stored
 from webhooks.jobset.subject import subject
 

@@ -17,7 +17,7 @@ from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.jobsets import JSON, stored
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
-from webhooks.jobset.cluster import ClusterChecks
+from webhooks.jobset.cluster.checks import ClusterChecks
 
 GATES = FeatureGates()
 UID = "5d3f6f0e-1111-4222-8333-944444444444"

@@ -7,7 +7,7 @@ import pytest
 from tests.support.jobsets import jobset, rjob
 from tests.support.mutations import SCHEMA
 from webhooks.jobset.command_lines import LONGEST
-from webhooks.jobset.schema import Schema
+from webhooks.jobset.schema.schema import Schema
 
 JUDGE = Schema(SCHEMA)
 

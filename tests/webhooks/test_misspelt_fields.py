@@ -7,7 +7,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from tests.support.jobsets import jobset, rjob
 from tests.support.mutations import mutated
-from webhooks.jobset.schema_unknown import MAX_UNKNOWN
+from webhooks.jobset.schema.unknown import MAX_UNKNOWN
 
 JUDGE = engine(FeatureGates()).schema
 

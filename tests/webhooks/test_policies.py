@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from api.features import FeatureGates
-from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.registry import RULES
-from api.jobset_policy.types import Exceptions, JobSetPolicy, PolicyId, Selector
 from app.engine import engine
 from kube.errors import TransportError
+from policy.exception_types import JobSetPolicyException, read_exception
+from policy.judged import Namespace
+from policy.registry import RULES
+from policy.types import Exceptions, JobSetPolicy, PolicyId, Selector
 from tests.support.asgi import post
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.policies import exception, policy

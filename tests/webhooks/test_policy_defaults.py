@@ -9,9 +9,9 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from api.jobset_policy.defaults import ANNOTATION
-from api.jobset_policy.types import JobSetPolicy, read_policy
 from kube.errors import TransportError
+from policy.defaults import ANNOTATION
+from policy.types import JobSetPolicy, read_policy
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.policies import policy, setting
 from tests.webhooks.test_policies import Played

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.types import read_policy
 from app.check.policies import policy_faults
 from app.engine import policy_schemas
 from kube.errors import TransportError
 from manifests.admission import MUTATING_POLICIES, VALIDATING_POLICIES
+from policy.judged import Namespace
+from policy.types import read_policy
 from tests.support.asgi import post
 from tests.support.policies import exception, manifest, setting
 from tests.support.reviews import answer, encode, review

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from api.jobset_policy.judged import Namespace
 from kube.client import Client
 from kube.errors import KubeError, NotFound
 from kube.informer import SyncTimeoutError
 from kube.transport import Request, Response
+from policy.judged import Namespace
 from tests.support.faults import status_body
 from tests.support.memory_api import MemoryApi
 from tests.support.policies import exception, manifest

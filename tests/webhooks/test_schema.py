@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from api.field import ErrorType, Layer
 from tests.support.jobsets import jobset, rjob
 from tests.support.mutations import SCHEMA, dig, mutated, places, training
-from webhooks.jobset.schema import Schema
-from webhooks.jobset.schema_walk import MAX_FAULTS, Walk
-from webhooks.jobset.schema_words import type_name
+from webhooks.jobset.schema.schema import Schema
+from webhooks.jobset.schema.walk import MAX_FAULTS, Walk
+from webhooks.jobset.schema.words import type_name
 
 JUDGE = Schema(SCHEMA)
 JOB = "spec.replicatedJobs[0].template.spec"
@@ -342,7 +342,7 @@ def test_a_flood_is_answered_within_bounds(case):
 def test_a_walk_ends_when_enough_is_known(monkeypatch):
     looked_at = []
     monkeypatch.setattr(
-        "webhooks.jobset.schema_words.type_name", lambda value: looked_at.append(value) or type_name(value)
+        "webhooks.jobset.schema.words.type_name", lambda value: looked_at.append(value) or type_name(value)
     )
     JUDGE.repaired(FLOODS["faults"], JUDGE.faults(FLOODS["faults"]))
     assert len(looked_at) < 5 * MAX_FAULTS
@@ -396,5 +396,5 @@ GOOD = [training(), jobset(*(rjob(f"w{i}") for i in range(8))), limits(None),
 
 @pytest.mark.parametrize("obj", GOOD)
 def test_a_good_one_is_not_walked(obj, monkeypatch):
-    monkeypatch.setattr("webhooks.jobset.schema.Walk", None)
+    monkeypatch.setattr("webhooks.jobset.schema.schema.Walk", None)
     assert JUDGE.faults(obj) == []

@@ -4,7 +4,7 @@ import pytest
 
 from app.engine import crd_schema
 from tests.support.jobsets import jobset, rjob
-from webhooks.jobset.schema import Schema
+from webhooks.jobset.schema.schema import Schema
 
 SCHEMA = Schema(crd_schema())
 

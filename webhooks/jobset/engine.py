@@ -19,7 +19,7 @@ from webhooks.jobset.default import by_name, with_defaults
 from webhooks.jobset.places import at_existing_places
 from webhooks.jobset.rules import depends_on
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
-from webhooks.jobset.schema import Schema
+from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject
 from webhooks.jobset.validate_create import create_findings
 from webhooks.jobset.validate_update import POLICIES, update_findings

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from api.field import FieldError
 from api.meta import JSON
 from webhooks.jobset.answers import answer, warning_texts
-from webhooks.jobset.cluster import ClusterChecks
+from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
 from webhooks.jobset.policies import Judgement, PolicyChecks

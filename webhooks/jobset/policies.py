@@ -1,6 +1,6 @@
 """Holds JobSets to the JobSetPolicies of the cluster: what is said to the author, recorded and counted.
 
-The rules are those of `api.jobset_policy`, which the command line uses, too. A rule that fails by a bug does not keep
+The rules are those of `policy`, which the command line uses, too. A rule that fails by a bug does not keep
 the others from being checked, and never lets a JobSet pass in silence (`failurePolicy` in docs/policy/admission.md).
 """
 
@@ -14,18 +14,18 @@ import msgspec
 
 from api.features import FeatureGates
 from api.field import SPEC, ErrorType, FieldError, Rule, Severity, shortened
-from api.jobset_policy.counts import MATCHED, SET
-from api.jobset_policy.defaults import defaults_for
-from api.jobset_policy.evaluate import Violation, matches, violations
-from api.jobset_policy.exception_types import JobSetPolicyException
-from api.jobset_policy.exceptions import excused
-from api.jobset_policy.judged import Judged, Namespace
-from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import FAIL, JobSetPolicy, PolicyId
 from api.jsontree import dig
 from api.meta import JSON
 from kube.clock import now
 from kube.errors import KubeError, raised_at
+from policy.counts import MATCHED, SET
+from policy.defaults import defaults_for
+from policy.evaluate import Violation, matches, violations
+from policy.exception_types import JobSetPolicyException
+from policy.exceptions import excused
+from policy.judged import Judged, Namespace
+from policy.rules.words import source
+from policy.types import FAIL, JobSetPolicy, PolicyId
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.engine import Findings
 from webhooks.jobset.policy_defaults import set_defaults

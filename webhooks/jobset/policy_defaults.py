@@ -11,11 +11,11 @@ from typing import Any
 import msgspec
 
 from api.field import ErrorType, FieldError, Path, Rule, Severity
-from api.jobset_policy.defaults import ANNOTATION, POD, Default, Record, record_of
-from api.jobset_policy.rules.words import source
-from api.jobset_policy.types import JobSetPolicy
 from api.jsontree import dig, items
 from api.meta import JSON
+from policy.defaults import ANNOTATION, POD, Default, Record, record_of
+from policy.rules.words import source
+from policy.types import JobSetPolicy
 from webhooks.json_patch import PatchDraft
 
 MOST_KEPT = 200

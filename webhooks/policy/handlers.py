@@ -13,18 +13,18 @@ from functools import partial
 
 from api.features import FeatureGates
 from api.field import FieldError, by_path, invalid_status
-from api.jobset_policy.conflicts import conflicts
-from api.jobset_policy.exception_faults import exception_faults
-from api.jobset_policy.exception_types import EXCEPTION_KIND, read_exception
-from api.jobset_policy.faults import cautions, faults
-from api.jobset_policy.types import GROUP, KIND, JobSetPolicy, read_policy
 from api.jsontree import dig, without_nulls
 from api.meta import JSON
 from kube.clock import now
 from kube.errors import KubeError
+from policy.conflicts import conflicts
+from policy.exception_faults import exception_faults
+from policy.exception_types import EXCEPTION_KIND, read_exception
+from policy.faults import cautions, faults
+from policy.types import GROUP, KIND, JobSetPolicy, read_policy
 from webhooks.jobset.answers import rules_of, warning_texts
 from webhooks.jobset.policies import PolicySource
-from webhooks.jobset.schema import Schema
+from webhooks.jobset.schema.schema import Schema
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
 
 POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"

@@ -10,14 +10,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from api.jobset_policy.exception_types import EXCEPTION_KIND, EXCEPTION_PLURAL, JobSetPolicyException
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.namespaces import KnownNamespace, NamespaceMetadata, annotation_keys, keeping
-from api.jobset_policy.types import API_VERSION, GROUP, KIND, PLURAL, VERSION, JobSetPolicy
 from kube.client import Client
 from kube.errors import KubeError
 from kube.informer import Informer, SyncTimeoutError
 from kube.resources import NAMESPACES, Resource
+from policy.exception_types import EXCEPTION_KIND, EXCEPTION_PLURAL, JobSetPolicyException
+from policy.judged import Namespace
+from policy.namespaces import KnownNamespace, NamespaceMetadata, annotation_keys, keeping
+from policy.types import API_VERSION, GROUP, KIND, PLURAL, VERSION, JobSetPolicy
 
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from kube.client import Client
 from kube.config import load
 from kube.transport import HttpTransport
 from manifests import NAMESPACE, SERVICE_ACCOUNT
-from webhooks.jobset.cluster import ClusterChecks
+from webhooks.jobset.cluster.checks import ClusterChecks
 
 SIZES = (1, 2, 8)
 CALLS = 200

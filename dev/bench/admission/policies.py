@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from api.jobset_policy.exception_types import JobSetPolicyException, read_exception
-from api.jobset_policy.judged import Namespace
-from api.jobset_policy.types import PolicyId, read_policy
 from dev.bench.admission import samples
+from policy.exception_types import JobSetPolicyException, read_exception
+from policy.judged import Namespace
+from policy.types import PolicyId, read_policy
 
 RULES_OF_EACH = len(samples.policy("")["spec"]["rules"])
 

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from api.features import FeatureGates
-from api.jobset_policy.types import PolicyId
 from app.manager.options import Deps, Options
 from app.manager.policies import record_decisions
 from app.manager.supervisor import Supervisor, Timeouts, supervise
 from app.metrics import Metrics
 from app.settings import Settings
 from kube.client import Client
+from policy.types import PolicyId
 from tests.support.memory_api import MemoryApi
 from tests.support.tls import until
 

@@ -1,0 +1,138 @@
+"""What stored JobSets break, whatever the actions of the policies: gathered set by set, with bounded memory. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from api.field import shortened
+from policy.evaluate import Failed, Violation, matches, violations
+from policy.exception_types import JobSetPolicyException
+from policy.exceptions import excused
+from policy.judged import Judged, Namespace
+from policy.status_types import MOST_SHOWN, AuditedViolation, PolicyAudit
+from policy.types import JobSetPolicy
+
+MOST_OF_REPORT: Final = 100
+"""Results of one report."""
+MOST_REPORTS: Final = 5_000
+"""Namespaces and policies that have a report of their own."""
+MOST_MESSAGE: Final = 256
+"""Characters of the text of one violation."""
+
+
+def broken_rules(
+    policies: Sequence[JobSetPolicy],
+    judged: Judged,
+    namespace: Namespace,
+    exceptions: Iterable[JobSetPolicyException],
+    at: datetime,
+    failed: Failed | None = None,
+) -> list[Violation]:
+    """What a stored JobSet breaks at that time, without what exceptions in its namespace allow."""
+    without = excused(exceptions, policies, judged, namespace, at)
+    return violations(
+        policies,
+        judged,
+        namespace,
+        excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
+        failed=failed,
+    )
+
+
+class Result(NamedTuple):
+    """One rule that a JobSet breaks, in the order in which results are shown."""
+
+    namespace: str
+    jobset: str
+    rule: str
+    message: str
+
+
+@dataclass(slots=True)
+class First:
+    """The first results in their order, whatever the order in which they come; and how many there are."""
+
+    most: int
+    count: int = 0
+    _kept: list[Result] = field(default_factory=list)
+
+    def add(self, result: Result) -> None:
+        """Take one."""
+        self.count += 1
+        self._kept.append(result)
+        if len(self._kept) >= 2 * self.most:
+            self._kept = self.results
+
+    @property
+    def results(self) -> list[Result]:
+        """The first ones."""
+        return sorted(self._kept)[: self.most]
+
+
+@dataclass(slots=True)
+class _OfPolicy:
+    jobsets: int = 0
+    unchecked: int = 0
+    first: First = field(default_factory=lambda: First(MOST_SHOWN))
+
+
+class Audit:
+    """What JobSets break of these policies. `reports`: keep results by namespace, too."""
+
+    def __init__(self, policies: Sequence[JobSetPolicy], *, reports: bool = False) -> None:
+        self.policies = policies
+        self._found = {policy.metadata.name: _OfPolicy() for policy in policies}
+        self._reports: dict[tuple[str, str], First] | None = {} if reports else None
+
+    def add(
+        self, judged: Judged, namespace: Namespace, exceptions: Iterable[JobSetPolicyException], at: datetime
+    ) -> None:
+        """Judge one JobSet."""
+        meta = judged.js.metadata
+        for policy in self.policies:
+            self._found[policy.metadata.name].jobsets += matches(policy, meta.labels, namespace)
+
+        def failed(policy: JobSetPolicy, _: str, __: Exception) -> None:
+            self._found[policy.metadata.name].unchecked += 1
+
+        said: dict[tuple[str, str], str] = {}
+        for each in broken_rules(self.policies, judged, namespace, exceptions, at, failed):
+            text = f"{each.error.path}: {each.error.complaint}"
+            said.setdefault((each.policy.metadata.name, each.rule), shortened(text, MOST_MESSAGE))
+        for (name, rule), message in said.items():
+            result = Result(meta.namespace, meta.name, rule, message)
+            self._found[name].first.add(result)
+            self._report(name, result)
+
+    def _report(self, policy: str, result: Result) -> None:
+        key = result.namespace, policy
+        if self._reports is not None and (key in self._reports or len(self._reports) < MOST_REPORTS):
+            self._reports.setdefault(key, First(MOST_OF_REPORT)).add(result)
+
+    def of(self, policy: str, at: str) -> PolicyAudit:
+        """What goes into the status of a policy."""
+        found = self._found[policy]
+        return PolicyAudit(
+            time=at,
+            jobsets=found.jobsets,
+            violations=found.first.count,
+            unchecked=found.unchecked,
+            first=tuple(
+                AuditedViolation(namespace=each.namespace, name=each.jobset, rule=each.rule, message=each.message)
+                for each in found.first.results
+            ),
+        )
+
+    @property
+    def reports(self) -> Mapping[tuple[str, str], First]:
+        """Results by namespace and policy."""
+        return self._reports or {}
+
+
+def as_written(audit: PolicyAudit) -> dict[str, object]:
+    """Every field, so that a merge patch leaves nothing of an earlier audit."""
+    fields = {name: getattr(audit, name) for name in PolicyAudit.__struct_fields__}
+    return {**fields, "first": [msgspec.to_builtins(each) for each in audit.first]}

@@ -1,0 +1,169 @@
+"""Defaults of a JobSetPolicy as MutatingAdmissionPolicy and its binding. Pure.
+
+They are set where `webhooks/jobset/policy_defaults.py` sets them, and named in the same annotation.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from api.features import FeatureGates
+from api.meta import JSON
+from policy.compiled.cel import Cel, text
+from policy.compiled.policy import compiled_name, head, match_conditions, match_constraints
+from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selected
+from policy.defaults import ANNOTATION, DEADLINE, DEADLINE_GATE, POD, Default, each_default, refusals
+from policy.judged import Namespace
+from policy.types import FAIL, IGNORE, JobSetPolicy
+
+_POD = f"/{'/'.join(POD)}"
+_TERMS = "requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms"
+
+
+def _literal(value: Any) -> str:
+    """JSON as a CEL literal."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{text(key)}: {text(each)}" for key, each in value.items()) + "}"
+    return str(text(value)) if isinstance(value, str) else str(value)
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _add(path: str, value: str) -> str:
+    """An operation; `path` is an expression."""
+    return f"JSONPatch{{op: 'add', path: {path}, value: {value}}}"
+
+
+def _unset(default: Default) -> str:
+    """Whether a template has a pod, `p`, and nothing of its own where the default belongs."""
+    return f"has(p.containers) && {_without(default)}"
+
+
+def _without(default: Default) -> str:
+    field = default.parts[0]
+    if field == "tolerations":
+        key = text(default.value["key"])
+        return f"!p.?tolerations.orValue([]).exists(t, t.?key.orValue('') in ['', {key}])"
+    if field == "nodeSelector":
+        key = text(default.parts[1])
+        terms = f"p.?affinity.?nodeAffinity.?{_TERMS}.orValue([])"
+        by_affinity = f"{terms}.exists(t, t.?matchExpressions.orValue([]).exists(e, e.key == {key}))"
+        return f"!p.?nodeSelector[?{key}].hasValue() && p.?nodeName.orValue('') == '' && !{by_affinity}"
+    return f"p.?{field}.orValue('') == ''"
+
+
+def _absent(default: Default) -> str:
+    """Whether a JobSet lacks a default."""
+    if default.of_pods:
+        return f"variables.pods.exists(p, {_unset(default)})"
+    *parents, key = default.parts
+    return f"!object{''.join(f'.?{part}' for part in parents)}[?{text(key)}].hasValue()"
+
+
+def _settled_by_others(policy: JobSetPolicy, others: Sequence[JobSetPolicy]) -> dict[str, list[JobSetPolicy]]:
+    """By the name of a default, the other policies that keep it from being set where they match, too.
+
+    These refuse it, or have another value and a name that comes first. A limit of a namespace is not known here.
+    """
+    found: dict[str, list[JobSetPolicy]] = {}
+    own = {default.name: default.value for default in each_default(policy.spec.defaults)}
+    for other in others:
+        if other.metadata.name != policy.metadata.name:
+            names = {refusal.default.name for refusal in refusals(policy, other, Namespace())}
+            if other.metadata.name < policy.metadata.name:
+                theirs = {default.name: default.value for default in each_default(other.spec.defaults)}
+                names |= {name for name, value in own.items() if theirs.get(name, value) != value}
+            for name in names:
+                found.setdefault(name, []).append(other)
+    return found
+
+
+def _matches(policy: JobSetPolicy) -> str:
+    match = policy.spec.match
+    conditions = [
+        *selected(match.namespace_selector, NAMESPACE_LABELS),
+        *selected(match.object_selector, OBJECT_LABELS),
+    ]
+    return " && ".join(conditions) or "true"
+
+
+def _of_set(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
+    """Operations on fields of the JobSet itself, as lists."""
+    labels = [default for default in defaults if default.parts[:2] == ("metadata", "labels")]
+    if labels:
+        yield f"has(object.metadata.labels) ? [] : [{_add(text('/metadata/labels').text, '{}')}]"
+    for default in defaults:
+        if not default.of_pods:
+            path = text("/" + "/".join(map(_escaped, default.parts))).text
+            yield f"variables.set{numbers[default.name]} ? [{_add(path, _literal(default.value))}] : []"
+
+
+def _of_pods(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
+    """Operations on the pods of each template, as lists."""
+
+    def wanted(default: Default) -> str:
+        return f"(variables.set{numbers[default.name]} && {_unset(default)})"
+
+    for field, empty in (("priorityClassName", ""), ("nodeSelector", "{}"), ("tolerations", "[]")):
+        own = [default for default in defaults if default.of_pods and default.parts[0] == field]
+        if not own:
+            continue
+        path = f"'/spec/replicatedJobs/' + string(i) + '{_POD}/{field}"
+        any_unset = " || ".join(map(wanted, own))
+        operations = [f"(!has(p.{field}) ? [{_add(path + chr(39), empty)}] : [])"] if empty else []
+        for default in own:
+            item = "/-" if field == "tolerations" else "".join(f"/{_escaped(part)}" for part in default.parts[1:])
+            operations.append(f"({wanted(default)} ? [{_add(path + item + chr(39), _literal(default.value))}] : [])")
+        yield f"variables.pods.transformList(i, p, {any_unset}, {' + '.join(operations)}).flatten()"
+
+
+def _annotation(policy: str, defaults: Sequence[Default]) -> Iterator[str]:
+    """Operations that name what was set."""
+    listed = " + ".join(
+        f"(variables.set{i} ? [{text(chr(34) + d.name + chr(34))}] : [])" for i, d in enumerate(defaults)
+    )
+    own = f"'\"{policy}\":[' + ({listed}).join(',') + ']}}'"
+    key = text(ANNOTATION)
+    before = f"object.metadata.?annotations[?{key}].orValue('')"
+    others = f"{before}.startsWith('{{\"') && {before}.endsWith(']}}')"
+    value = f"({others} ? {before}.substring(0, {before}.size() - 1) + ',' : '{{') + {own}"
+    any_set = " || ".join(f"variables.set{i}" for i in range(len(defaults)))
+    path = text(f"/metadata/annotations/{_escaped(ANNOTATION)}").text
+    parent = _add(text("/metadata/annotations").text, "{}")
+    yield f"has(object.metadata.annotations) || !({any_set}) ? [] : [{parent}]"
+    yield f"({any_set}) ? [{_add(path, value)}] : []"
+
+
+def mutating(policy: JobSetPolicy, others: Sequence[JobSetPolicy], gates: FeatureGates) -> list[JSON]:
+    """The MutatingAdmissionPolicy that sets the defaults of a policy, and its binding; nothing if it has none.
+
+    `others`: all policies that are in force with it.
+    """
+    defaults = [
+        default for default in each_default(policy.spec.defaults) if default.name != DEADLINE or gates[DEADLINE_GATE]
+    ]
+    if not defaults:
+        return []
+    name, numbers = policy.metadata.name, {default.name: i for i, default in enumerate(defaults)}
+    settled = _settled_by_others(policy, others)
+    pods = Cel("object.?spec.?replicatedJobs.orValue([]).map(j, j.?template.?spec.?template.?spec.orValue({}))")
+    variables = [{"name": "pods", "expression": pods.text}]
+    for i, default in enumerate(defaults):
+        unless = "".join(f" && !({_matches(other)})" for other in settled.get(default.name, ()))
+        variables.append({"name": f"set{i}", "expression": _absent(default) + unless})
+    operations = [*_of_set(defaults, numbers), *_of_pods(defaults, numbers), *_annotation(name, defaults)]
+    patch = {"expression": " + ".join(f"({each})" for each in operations)}
+    strict = policy.spec.denies and policy.spec.failure_policy == FAIL
+    conditions = list(match_conditions(policy))
+    spec = {
+        "failurePolicy": FAIL if strict else IGNORE,
+        "reinvocationPolicy": "Never",
+        "matchConstraints": match_constraints(policy, ["CREATE"]),
+        **({"matchConditions": conditions} if conditions else {}),
+        "variables": variables,
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": patch}],
+    }
+    kind = "MutatingAdmissionPolicy"
+    binding = {"policyName": compiled_name(name)}
+    return [{**head(kind, name), "spec": spec}, {**head(f"{kind}Binding", name), "spec": binding}]

@@ -1,0 +1,33 @@
+"""What the manager keeps in the API server of a policy that asks for it. Pure."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from api.features import FeatureGates
+from api.meta import JSON
+from policy.compiled.defaults import mutating
+from policy.compiled.policy import Circumstances, validating
+from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
+
+ENFORCED: Final = f"{GROUP}/enforced"
+"""Label of what the manager keeps applied."""
+
+
+def enforced(
+    policy: JobSetPolicy, policies: Sequence[JobSetPolicy], beside: Circumstances, gates: FeatureGates
+) -> list[JSON]:
+    """The objects, owned by the policy. `policies`: all that are in force.
+
+    Rules that only warn or record are left to the webhooks: a warning of both would be two.
+    """
+    if not policy.spec.in_api_server:
+        return []
+    rules = validating(policy, beside) if policy.spec.denies else []
+    return [_owned(body, policy) for body in [*rules, *mutating(policy, policies, gates)]]
+
+
+def _owned(body: JSON, policy: JobSetPolicy) -> JSON:
+    meta = policy.metadata
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": meta.name, "uid": meta.uid, "controller": True}
+    labels = {**body["metadata"]["labels"], ENFORCED: "true"}
+    return {**body, "metadata": {**body["metadata"], "labels": labels, "ownerReferences": [owner]}}

@@ -1,0 +1,193 @@
+"""A JobSetPolicy as ValidatingAdmissionPolicy and its binding. Pure."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from api.keys import GROUP as JOBSET_GROUP
+from api.keys import PLURAL, VERSION
+from api.meta import JSON
+from policy.compiled.cel import NEW, OLD, Cel, Say, added, joined, names_in, texts
+from policy.compiled.exceptions import excused, in_time
+from policy.compiled.registry import COMPILED, Fit
+from policy.compiled.selectors import OBJECT_LABELS, as_json, selected
+from policy.compiled.shared import SHARED
+from policy.compiled.words import NOTHING, Compiled, over_limits
+from policy.evaluate import in_force
+from policy.exception_types import JobSetPolicyException
+from policy.types import GROUP, JobSetPolicy
+
+API_VERSION: Final = "admissionregistration.k8s.io/v1"
+LABEL: Final = f"{GROUP}/compiled"
+"""Label of compiled objects."""
+
+MOST_SHOWN = 8
+MOST_TEXT = 600
+"""Findings in one message, and characters of each: the API server takes messages of 5 KiB."""
+_LONGEST_NAME = 253
+
+
+def compiled_name(policy: str) -> str:
+    """The name of what is compiled from a policy."""
+    name = f"jobset-policy-{policy}"
+    digest = hashlib.sha256(policy.encode()).hexdigest()[:8]
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 9]}-{digest}"
+
+
+@dataclass(slots=True)
+class _Draft:
+    """Variables of a policy, in order, each after those that it reads."""
+
+    variables: dict[str, Cel] = field(default_factory=dict)
+
+    def add(self, name: str, expression: Cel) -> Cel:
+        self.variables[name] = expression
+        return Cel(f"variables.{name}")
+
+    def both(self, name: str, new: Cel, old: Cel) -> tuple[Cel, Cel]:
+        """A variable about the JobSet, and one about that before an update: an empty list on creation."""
+        before = self.add(f"{name}{OLD.suffix}", Cel(f"oldObject == null ? [] : {old}"))
+        return self.add(name, new), before
+
+    def read_by(self, expression: Cel) -> list[JSON]:
+        """The variables that an expression needs."""
+        needed = names_in(expression)
+        kept: dict[str, Cel] = {}
+        for name, own in reversed(self.variables.items()):
+            if name in needed:
+                kept[name] = own
+                needed |= names_in(own)
+        return [{"name": name, "expression": kept[name].text} for name in reversed(kept)]
+
+
+def _rule(draft: _Draft, name: str, compiled: Compiled, say: Say, unless: str) -> Cel:
+    """The variable with what a JobSet breaks of one rule, without what it broke before an update.
+
+    `unless`: the condition under which the rule does not count, or nothing.
+    """
+    for own, shared in compiled.variables:
+        draft.both(own, shared(NEW), shared(OLD))
+    lists = []
+    found = compiled.found(NEW)
+    if found != NOTHING:
+        lists.append(_new(*draft.both(f"{name}Found", found, compiled.found(OLD))))
+    for i, numbers in enumerate(compiled.numbers):
+        now, before = draft.both(f"{name}Numbers{i or ''}", numbers.listed(NEW), numbers.listed(OLD))
+        lists.append(over_limits(numbers, now, before, say))
+    found = added(*lists)
+    return draft.add(name, Cel(f"{unless} ? [] : {found}") if unless else found)
+
+
+def _new(now: Cel, before: Cel) -> Cel:
+    """The findings that an update has added: those of which there are more than before, whatever their index."""
+    rest, gone = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
+    same = "g[0] == f[0] && g[2] == f[2]"
+    surplus = f"m.slice(0, i + 1).filter(g, {same}).size() > b.filter(g, {same}).size()"
+    return Cel(
+        f"({before}.size() == 0 ? {now} : {now} == {before} ? [] :"
+        f" [{rest}].map(m, [{gone}].map(b, m.transformList(i, f, {surplus}, f))[0])[0])"
+    )
+
+
+def match_constraints(policy: JobSetPolicy, operations: Sequence[str]) -> JSON:
+    """Requests that a compiled policy looks at."""
+    rule = {
+        "apiGroups": [JOBSET_GROUP],
+        "apiVersions": [VERSION],
+        "operations": list(operations),
+        "resources": [PLURAL],
+        "scope": "Namespaced",
+    }
+    return {
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": as_json(policy.spec.match.namespace_selector),
+        "objectSelector": {},
+        "resourceRules": [rule],
+    }
+
+
+def match_conditions(policy: JobSetPolicy) -> Iterator[JSON]:
+    """The JobSets that a policy is about, by the labels that they have now."""
+    chosen = selected(policy.spec.match.object_selector, OBJECT_LABELS)
+    if chosen:
+        yield {"name": "object-selector", "expression": " && ".join(chosen)}
+
+
+def head(kind: str, policy: str) -> JSON:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"name": compiled_name(policy), "labels": {LABEL: "true"}},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What decides beside a policy: users whose updates are not judged, exceptions, and the time."""
+
+    trusted: Sequence[str]
+    exceptions: Sequence[JobSetPolicyException]
+    now: datetime
+
+
+def validating(policy: JobSetPolicy, beside: Circumstances) -> list[JSON]:
+    """The ValidatingAdmissionPolicy of a policy and its binding; nothing for one without rules."""
+    exceptions = in_time(beside.exceptions, policy, beside.now)
+    name, draft, say = policy.metadata.name, _Draft(), Say(policy.metadata.name)
+    for variable, shared in SHARED.items():
+        draft.both(variable, shared(NEW), shared(OLD))
+    rules = [
+        (
+            rule.name,
+            _rule(
+                draft,
+                rule.name,
+                COMPILED[rule.name].write(demanded, say),
+                say,
+                excused(rule.name, exceptions, policy),
+            ),
+        )
+        for rule, demanded in in_force(policy)
+        if COMPILED[rule.name].fit is not Fit.CANNOT
+    ]
+    if not rules:
+        return []
+    found = draft.add("found", added(*(variable for _, variable in rules)))
+    conditions = [
+        {"name": "not-in-deletion", "expression": "!has(object.metadata.deletionTimestamp)"},
+        *match_conditions(policy),
+    ]
+    if beside.trusted:
+        by_trusted = f"request.userInfo.username in {texts(beside.trusted)}"
+        conditions.append({"name": "not-by-queues", "expression": f"oldObject == null || !({by_trusted})"})
+    names = ", ".join(rule for rule, _ in rules)
+    spec: dict[str, Any] = {
+        "failurePolicy": policy.spec.failure_policy,
+        "matchConstraints": match_constraints(policy, ["CREATE", "UPDATE"]),
+        "matchConditions": conditions,
+        "variables": draft.read_by(found),
+        "validations": [
+            {
+                "expression": f"{found}.size() == 0",
+                "message": f"policy {name}: a rule is broken: {names}",
+                "messageExpression": _message(found).text,
+                "reason": "Invalid",
+            }
+        ],
+    }
+    binding = {"policyName": compiled_name(name), "validationActions": list(policy.spec.validation_actions)}
+    kind = "ValidatingAdmissionPolicy"
+    return [{**head(kind, name), "spec": spec}, {**head(f"{kind}Binding", name), "spec": binding}]
+
+
+def _message(found: Cel) -> Cel:
+    """The findings as one text, written as in the answers of admission."""
+    size = f"{found}.size()"
+    first = f"({size} > {MOST_SHOWN} ? {found}.slice(0, {MOST_SHOWN}) : {found})"
+    cut = f"t.size() > {MOST_TEXT} ? t.substring(0, {MOST_TEXT - 3}) + '...' : t"
+    listed = f"{first}.map(f, f[1] + ': ' + f[2]).map(t, {cut}).join(', ')"
+    more = joined(", and ", Cel(f"string({size} - {MOST_SHOWN})"), " more")
+    several = f"'[' + {listed} + ({size} > {MOST_SHOWN} ? {more} : '') + ']'"
+    return Cel(f"{size} == 1 ? {listed} : {several}")

@@ -1,0 +1,34 @@
+"""Label selectors, in CEL and as Kubernetes writes them. Pure."""
+
+from api.meta import JSON
+from policy.compiled.cel import text, texts
+from policy.types import Requirement, Selector
+
+OBJECT_LABELS = "object.metadata.?labels.orValue({})"
+NAMESPACE_LABELS = "namespaceObject.metadata.?labels.orValue({})"
+
+
+def selected(selector: Selector, labels: str) -> list[str]:
+    """Conditions that all hold for labels, an expression, that a selector selects."""
+    same = [f"{labels}[?{text(key)}] == optional.of({text(value)})" for key, value in selector.match_labels.items()]
+    return same + [_requirement(requirement, labels) for requirement in selector.match_expressions]
+
+
+def _requirement(requirement: Requirement, labels: str) -> str:
+    key, values = text(requirement.key), texts(requirement.values)
+    there = f"{key} in {labels}"
+    among = f"({there} && {labels}[{key}] in {values})"
+    return {"Exists": there, "DoesNotExist": f"!({there})", "In": among, "NotIn": f"!{among}"}[requirement.operator]
+
+
+def as_json(selector: Selector) -> JSON:
+    """A selector, as Kubernetes writes it."""
+    found: JSON = {}
+    if selector.match_labels:
+        found["matchLabels"] = dict(selector.match_labels)
+    if selector.match_expressions:
+        found["matchExpressions"] = [
+            {"key": each.key, "operator": each.operator, **({"values": list(each.values)} if each.values else {})}
+            for each in selector.match_expressions
+        ]
+    return found

@@ -1,0 +1,60 @@
+"""What several rules look at, as variables of a compiled policy. Pure."""
+
+from collections.abc import Mapping
+
+from policy.compiled.cel import NEW, OLD, Cel, Root, Shared
+
+
+def _jobs(root: Root) -> Cel:
+    return Cel(f"{root.name}.?spec.?replicatedJobs.orValue([])")
+
+
+def _pods(root: Root) -> Cel:
+    return Cel(f"{root.variable('jobs')}.map(j, j.?template.?spec.?template.?spec.orValue({{}}))")
+
+
+def _changed_pods(root: Root) -> Cel:
+    """The same, but an empty one where an update leaves the ReplicatedJob as it is: nothing new is found there."""
+    other = OLD if root == NEW else NEW
+    jobs, others = root.variable("jobs"), other.variable("jobs")
+    same = f"oldObject != null && i < {others}.size() && j == {others}[i]"
+    return Cel(f"{jobs}.transformList(i, j, {same} ? dyn({{}}) : {root.variable('pods')}[i])")
+
+
+def _containers(root: Root) -> Cel:
+    """Each container `c` as a map.
+
+    `j` is the number of its ReplicatedJob, `f` its list, `k` its number there, `p` the pod.
+    """
+    return Cel(
+        f"{root.variable('changedPods')}.transformList(i, p, ['containers', 'initContainers'].map(f, p[?f].orValue([])"
+        ".transformList(k, c, {'j': dyn(i), 'f': dyn(f), 'k': dyn(k), 'c': dyn(c), 'p': dyn(p)}))).flatten(2)"
+    )
+
+
+def _volumes(root: Root) -> Cel:
+    """Each volume as a map: `j`, its number `k`, and `v`."""
+    return Cel(
+        f"{root.variable('changedPods')}.transformList(i, p, p.?volumes.orValue([])"
+        ".transformList(k, v, {'j': dyn(i), 'k': dyn(k), 'v': dyn(v)})).flatten()"
+    )
+
+
+def _labels(root: Root) -> Cel:
+    return Cel(f"{root.name}.metadata.?labels.orValue({{}})")
+
+
+def _annotations(root: Root) -> Cel:
+    return Cel(f"{root.name}.metadata.?annotations.orValue({{}})")
+
+
+SHARED: Mapping[str, Shared] = {
+    "jobs": _jobs,
+    "pods": _pods,
+    "changedPods": _changed_pods,
+    "containers": _containers,
+    "volumes": _volumes,
+    "labels": _labels,
+    "annotations": _annotations,
+}
+"""By name; each may read those before it."""

@@ -1,0 +1,198 @@
+"""Rules about the size of the whole set, in CEL. Pure.
+
+Totals are computed as `api.requests` does, in whole numbers: of cpu in thousandths, of everything else in
+whole units. Where a container states less than that, of cpu the nearest number counts, of the rest the next larger one.
+"""
+
+from dataclasses import dataclass
+
+from api.requests import is_of_pods
+from policy.compiled.cel import Cel, Place, Root, Say, Shared, place, text
+from policy.compiled.metadata import below
+from policy.compiled.words import Compiled, Numbers, one
+from policy.rule_types import Limit, MaxTotals, ResourceLimit
+from policy.rules import totals as rules
+
+_PARALLELISM = "int(j.?template.?spec.?parallelism.orValue(1))"
+_COMPLETIONS = f"int(j.?template.?spec.?completions.orValue({_PARALLELISM}))"
+_PODS_OF_JOB = f"[0, [{_PARALLELISM}, {_COMPLETIONS}].min()].max()"
+_JOBS = "int(j.?replicas.orValue(1))"
+
+
+def _jobs(root: Root) -> Cel:
+    """Jobs of each ReplicatedJob."""
+    return Cel(f"{root.variable('jobs')}.map(j, {_JOBS})")
+
+
+def _pods(root: Root) -> Cel:
+    """Pods of each ReplicatedJob."""
+    return Cel(f"{root.variable('jobs')}.map(j, {_JOBS} * {_PODS_OF_JOB})")
+
+
+def _listed(template: str) -> Cel:
+    """Words about each ReplicatedJob `j`, its number `i`, as far as a sentence lists them."""
+    most, every = rules.MOST_PARTS, f"variables.jobs.transformList(i, j, {template})"
+    some = f"t.size() > {most} ? t.slice(0, {most}) + ['and others'] : t"
+    return Cel(f"[{every}].map(t, {some}).map(t, t.join('; '))[0]")
+
+
+def _largest(numbers: Cel) -> str:
+    """The number of the ReplicatedJob with the largest of these."""
+    return f"{numbers}.indexOf({numbers}.max())"
+
+
+def _replicas(numbers: Cel) -> Place:
+    """The place of the largest of these numbers."""
+    path = f"'spec.replicatedJobs[' + string({_largest(numbers)}) + '].replicas'"
+    found = Cel(f"({numbers}.size() == 0 ? 'spec.replicatedJobs' : {path})")
+    return found, found
+
+
+def max_replicated_jobs(rule: Limit, say: Say) -> Compiled:
+    del say
+
+    def listed(root: Root) -> Cel:
+        return one(f"{root.variable('jobs')}.size()", "ReplicatedJobs")
+
+    return Compiled(numbers=(Numbers(rule, rules.REPLICATED_JOBS, listed, place("spec.replicatedJobs")),))
+
+
+def max_jobs(rule: Limit, say: Say) -> Compiled:
+    del say
+    counts = ("jobCounts", _jobs)
+    parts = _listed(f"string(j.name) + ' has ' + string({_JOBS})")
+    number = Numbers(
+        rule,
+        rules.JOBS,
+        lambda root: one(f"{root.variable('jobCounts')}.sum()", "Jobs"),
+        _replicas(Cel("variables.jobCounts")),
+        parts=parts,
+    )
+    return Compiled(numbers=(number,), variables=(counts,))
+
+
+def max_totals(rule: MaxTotals, say: Say) -> Compiled:
+    del say
+    variables: list[tuple[str, Shared]] = [("podCounts", _pods)]
+    numbers: list[Numbers] = []
+    if rule.pods is not None:
+        numbers.append(_pod_number(rule.pods))
+    for i, limit in enumerate(rule.resources):
+        resource = _Resource(limit, f"requests{i}", f"amounts{i}")
+        variables += [(resource.requests, resource.of_pods), (resource.amounts, resource.of_templates)]
+        numbers.append(resource.number())
+    return Compiled(numbers=tuple(numbers), variables=tuple(variables))
+
+
+def _pod_number(limit: Limit) -> Numbers:
+    words = f"string({_JOBS}) + ' x ' + string({_PODS_OF_JOB}) + ' = ' + string(variables.podCounts[i])"
+    return Numbers(
+        limit,
+        rules.TOTALS,
+        lambda root: one(f"{root.variable('podCounts')}.sum()", "pods"),
+        _replicas(Cel("variables.podCounts")),
+        parts=_listed(f"string(j.name) + ' has ' + {words}"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Resource:
+    """A resource of a total. `requests`, `amounts`: variables with what one pod, and all pods, of a template take."""
+
+    limit: ResourceLimit
+    requests: str
+    amounts: str
+
+    @property
+    def key(self) -> Cel:
+        return text(self.limit.name)
+
+    @property
+    def in_thousandths(self) -> bool:
+        return self.limit.name == "cpu"
+
+    def _stated(self, holder: str) -> str:
+        """What a container, or a pod as a whole, requests: an optional quantity."""
+        return f"{holder}.?resources.?requests[?{self.key}].or({holder}.?resources.?limits[?{self.key}])"
+
+    def _whole(self, quantities: str) -> str:
+        """Quantities of a list, as whole numbers."""
+        if self.in_thousandths:
+            return f"{quantities}.map(q, int(q.asApproximateFloat() * 1000.0 + 0.5))"
+        return f"{quantities}.map(q, q.isInteger() ? q.asInteger() : int(q.asApproximateFloat()) + 1)"
+
+    def _sum(self, holders: str, stated: str) -> str:
+        """What all these request; a negative number does not lower it."""
+        quantities = f"{holders}.map(c, quantity(string({stated}.orValue(dyn(0)))))"
+        positive = f"{quantities}.filter(q, q.isGreaterThan(quantity('0')))"
+        return f"{self._whole(positive)}.sum()"
+
+    def _of_containers(self) -> str:
+        """Containers and sidecars together, or an init container beside earlier sidecars if that is more."""
+        init, sidecar = "p.?initContainers.orValue([])", "c.?restartPolicy.orValue('') == 'Always'"
+        stated = self._stated("c")
+        running = (
+            f"{self._sum('p.?containers.orValue([])', stated)} + {self._sum(f'{init}.filter(c, {sidecar})', stated)}"
+        )
+        earlier = self._sum(f"p.initContainers.slice(0, k).filter(c, {sidecar})", stated)
+        starting = f"{init}.transformList(k, c, !({sidecar}), {self._sum('[c]', stated)} + {earlier})"
+        return f"([{running}] + {starting}).max()"
+
+    def of_pods(self, root: Root) -> Cel:
+        """What a pod of each template requests."""
+        amount = self._of_containers()
+        if is_of_pods(self.limit.name):
+            amount = self._of_pod(amount)
+        overhead = self._sum("[p]", f"c.?overhead[?{self.key}]")
+        return Cel(f"{root.variable('pods')}.map(p, {amount} + {overhead})")
+
+    def _of_pod(self, of_containers: str) -> str:
+        """What is stated of the pod as a whole takes the place of that, a limit only where no container states any."""
+        limits = f"p.?resources.?limits[?{self.key}].hasValue()"
+        if not self.limit.name.startswith("hugepages-"):
+            every = "(p.?containers.orValue([]) + p.?initContainers.orValue([]))"
+            limits += f" && !{every}.exists(c, {self._stated('c')}.hasValue())"
+        whole = f"(p.?resources.?requests[?{self.key}].hasValue() || ({limits}))"
+        return f"({whole} ? {self._sum('[p]', self._stated('c'))} : {of_containers})"
+
+    def of_templates(self, root: Root) -> Cel:
+        return Cel(f"{root.variable('podCounts')}.transformList(i, n, n * {root.variable(self.requests)}[i])")
+
+    def number(self) -> Numbers:
+        requests, amounts = f"variables.{self.requests}[i]", f"variables.{self.amounts}[i]"
+        words = f"string(variables.podCounts[i]) + ' x ' + {self._shown(requests)} + ' = ' + {self._shown(amounts)}"
+        listed = _listed(f"string(j.name) + ' has ' + {words}")
+        return Numbers(
+            self.limit,
+            rules.TOTALS,
+            lambda root: one(f"{root.variable(self.amounts)}.sum()", self.limit.name),
+            self._place(),
+            unit="m" if self.in_thousandths else "",
+            shown=Cel(self._shown("n.amount")),
+            parts=Cel(listed.text.replace("transformList(i, j, ", f"transformList(i, j, {requests} > 0, ", 1)),
+        )
+
+    def _shown(self, amount: str) -> str:
+        if self.in_thousandths:
+            return f"({amount} % 1000 == 0 ? string({amount} / 1000) : string({amount}) + 'm')"
+        return f"string({amount})"
+
+    def _place(self) -> Place:
+        """Where most of it is requested."""
+        number = _largest(Cel(f"variables.{self.amounts}"))
+        states = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
+        resource = below("", self.key.text)
+        lists, amounts = [], []
+        for field in ("containers", "initContainers"):
+            holder = f"'.{field}[' + string(k) + '].resources.' + {states.replace('{}', 'c')} + {resource}"
+            lists.append(f"p.?{field}.orValue([]).transformList(k, c, {holder})")
+            amounts.append(f"p.?{field}.orValue([])")
+        paths = " + ".join([*lists, f"['.resources.' + {states.replace('{}', 'p')} + {resource}]"])
+        holders = " + ".join([*amounts, "[p]"])
+        stated = self._whole(f"({holders}).map(c, quantity(string({self._stated('c')}.orValue(dyn(-1)))))")
+        inside = f"[{stated}].map(a, a.max() < 0 ? '' : ({paths})[a.indexOf(a.max())])[0]"
+        of_pod = f"'spec.replicatedJobs[' + string({number}) + '].template.spec.template.spec' + {inside}"
+        found = Cel(
+            f"(variables.pods.size() == 0 ? 'spec.replicatedJobs' : [variables.pods[{number}]].map(p, {of_pod})[0])"
+        )
+        return found, found

@@ -1,0 +1,81 @@
+"""What the author of a policy is told about its defaults and other policies: warnings, which refuse nothing. Pure."""
+
+from collections.abc import Iterator, Sequence
+
+from api.features import FeatureGates
+from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, by_path
+from policy.defaults import DEADLINE, DEADLINE_GATE, Default, each_default, refusals
+from policy.judged import Namespace
+from policy.rules.words import source
+from policy.types import JobSetPolicy, Selector
+
+_SOURCE = source("defaults")
+
+
+def _warning(name: str, message: str, fix: str) -> Rule:
+    return Rule(f"policy-default-{name}", ErrorType.INVALID, message, fix, _SOURCE, severity=Severity.WARNING)
+
+
+REFUSED = _warning(
+    "refused", "rule {rule} of policy {policy} refuses it", "it is not set where both match; change one of them"
+)
+REFUSES = _warning(
+    "refusing",
+    "refuses the default {default} of policy {policy}",
+    "that is not set where both match; change one of them",
+)
+OTHER_VALUE = _warning(
+    "other-value", "policy {policy} has another value", "where both match, that of {first} is set: its name comes first"
+)
+NO_GATE = _warning(
+    "gate",
+    "not set without the feature gate {gate}",
+    "turn it on with --feature-gates={gate}=true, or remove the default",
+)
+_NOWHERE = Namespace()
+
+
+def conflicts(policy: JobSetPolicy, others: Sequence[JobSetPolicy], gates: FeatureGates) -> list[FieldError]:
+    """What contradicts between a policy and the others, by path.
+
+    Limits that namespaces have are not known here. Two policies whose selectors exclude each other never conflict.
+    """
+    found = [] if gates[DEADLINE_GATE] else list(_without_gate(policy))
+    for other in sorted(others, key=lambda each: each.metadata.name):
+        if other.metadata.name != policy.metadata.name and _may_both_match(policy, other):
+            found += _between(policy, other)
+    return by_path(found)
+
+
+def _without_gate(policy: JobSetPolicy) -> Iterator[FieldError]:
+    for default in each_default(policy.spec.defaults):
+        if default.name == DEADLINE:
+            yield NO_GATE.at(_place(default), gate=DEADLINE_GATE)
+
+
+def _between(policy: JobSetPolicy, other: JobSetPolicy) -> Iterator[FieldError]:
+    name = other.metadata.name
+    for refusal in refusals(policy, other, _NOWHERE):
+        yield REFUSED.at(_place(refusal.default), rule=refusal.rule, policy=name)
+    for refusal in refusals(other, policy, _NOWHERE):
+        yield REFUSES.at(SPEC.at("rules", refusal.rule), default=refusal.default.name, policy=name)
+    theirs = {default.name: default.value for default in each_default(other.spec.defaults)}
+    for default in each_default(policy.spec.defaults):
+        if theirs.get(default.name, default.value) != default.value:
+            yield OTHER_VALUE.at(_place(default), policy=name, first=min(name, policy.metadata.name))
+
+
+def _place(default: Default) -> Path:
+    return SPEC.at("defaults", *default.place)
+
+
+def _may_both_match(one: JobSetPolicy, other: JobSetPolicy) -> bool:
+    """False where both demand one label with different values."""
+    ours, theirs = one.spec.match, other.spec.match
+    return _agree(ours.namespace_selector, theirs.namespace_selector) and _agree(
+        ours.object_selector, theirs.object_selector
+    )
+
+
+def _agree(one: Selector, other: Selector) -> bool:
+    return all(other.match_labels.get(key, value) == value for key, value in one.match_labels.items())

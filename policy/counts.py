@@ -1,0 +1,71 @@
+"""What admission decides is added to the counts in the status of policies. Pure: the time is passed in."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from api.meta import JSON
+from policy.status_types import MOST_RULES, JobSetPolicyStatus, RuleCounts
+
+MATCHED: Final = "Matched"
+"""The action of a policy that is about a JobSet."""
+SET: Final = "Set"
+"""The action of defaults that were set."""
+
+FIELDS: Final[Mapping[str, str]] = {
+    "Deny": "denied",
+    "Warn": "warned",
+    "Audit": "audited",
+    "Excepted": "excepted",
+    "Error": "failed",
+}
+"""Actions about a rule, and the field in which each is counted."""
+_WHOLE: Final[Mapping[str, str]] = {MATCHED: "matched", SET: "defaulted"}
+"""The same for actions that are counted for the policy alone."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has been decided by one policy and is not in its status yet: times by rule and action."""
+
+    times: Counter[tuple[str, str]] = field(default_factory=Counter)
+    seen: dict[str, str] = field(default_factory=dict)
+    """When a rule was violated last, in the form of the API."""
+
+    def add(self, rule: str, action: str, count: int, at: str) -> None:
+        """Count one decision so many times."""
+        self.times[rule, action] += count
+        if action in FIELDS:
+            self.seen[rule] = max(at, self.seen.get(rule, ""))
+
+    def join(self, other: "Tally") -> None:
+        """Take what another one has counted."""
+        self.times += other.times
+        for rule, at in other.seen.items():
+            self.seen[rule] = max(at, self.seen.get(rule, ""))
+
+
+def added(status: JobSetPolicyStatus, tally: Tally) -> JSON:
+    """The fields of the status that a tally changes, as a merge patch writes them."""
+    rules = {rule.name: rule for rule in status.rules}
+    changed: JSON = {}
+    for (name, action), count in tally.times.items():
+        if action in _WHOLE:
+            whole = _WHOLE[action]
+            changed[whole] = changed.get(whole, getattr(status, whole)) + count
+        elif action in FIELDS and (name in rules or len(rules) < MOST_RULES):
+            counted = FIELDS[action]
+            rule = rules.get(name) or RuleCounts(name=name)
+            rules[name] = msgspec.structs.replace(
+                rule,
+                **{counted: getattr(rule, counted) + count},
+                last_seen=max(rule.last_seen or "", tally.seen.get(name, "")) or None,
+            )
+            changed[counted] = changed.get(counted, getattr(status, counted)) + count
+    if any(action in FIELDS for _, action in tally.times):
+        changed["lastSeen"] = max((status.last_seen or "", *tally.seen.values())) or None
+        changed["rules"] = [msgspec.to_builtins(rules[name]) for name in sorted(rules)]
+    return changed

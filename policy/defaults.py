@@ -1,0 +1,206 @@
+"""Defaults of policies: which ones a new JobSet gets, and which contradict a rule of a policy. Pure.
+
+A default that a rule of a policy refuses is not set where both policies match, so that no author is refused for what
+somebody else has written. It is said at the policy: see conflicts.py.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from api.features import FeatureGates
+from api.field import FieldError, Path
+from api.jobset import JobSet, JobSetSpec, ReplicatedJob
+from api.jsontree import dig
+from api.meta import JSON, ObjectMeta
+from api.validation import dns1123_subdomain
+from policy.default_types import Defaults
+from policy.evaluate import in_force, matches
+from policy.judged import Judged, Namespace
+from policy.rules.words import PolicyRule
+from policy.types import GROUP, JobSetPolicy
+
+ANNOTATION: Final = f"{GROUP}/defaults"
+"""Annotation of a JobSet: which defaults it got from which policy, as JSON: `{"tenants": ["labels[team]"]}`."""
+
+DEADLINE: Final = "activeDeadlineSeconds"
+DEADLINE_GATE: Final = "JobSetActiveDeadlineSeconds"
+POD: Final = ("template", "spec", "template", "spec")
+"""Leads from a ReplicatedJob to the spec of its pods."""
+
+_ABOUT_DEFAULTS = {
+    "activeDeadline",
+    "nodeSelectors",
+    "priorityClasses",
+    "requiredLabels",
+    "requiredQueue",
+    "tolerations",
+    "ttl",
+}
+"""Rules that may refuse a default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """One default of a policy.
+
+    `place`: in `spec.defaults`. `parts`: in the JobSet, or with `of_pods` in the spec of each pod. A toleration is an
+    item of the list there.
+    """
+
+    place: tuple[str | int, ...]
+    name: str
+    parts: tuple[str, ...]
+    value: Any
+    of_pods: bool = False
+
+
+Record = Mapping[str, list[str]]
+"""Names of defaults by the name of their policy, as in the annotation."""
+_record = msgspec.json.Decoder(dict[str, list[str]])
+
+
+def record_of(text: Any) -> Record:
+    """The defaults that the annotation names; nothing if it cannot be read, for its author may write it."""
+    try:
+        return _record.decode(text) if isinstance(text, str) else {}
+    except (msgspec.MsgspecError, ValueError):
+        return {}
+
+
+def set_by(annotations: Mapping[str, str], default: str) -> str:
+    """The policy that has given a JobSet the default of this name, as its annotation says; empty if none has.
+
+    The author of the JobSet may have written the annotation: what no policy can be called is left out.
+    """
+    record = record_of(annotations.get(ANNOTATION))
+    return next((name for name, of in record.items() if default in of and not dns1123_subdomain(name)), "")
+
+
+def each_default(defaults: Defaults | None) -> Iterator[Default]:
+    """All of them."""
+    if defaults is None:
+        return
+    for key, value in defaults.labels.items():
+        yield Default(("labels", key), f"labels[{key}]", ("metadata", "labels", key), value)
+    for name, seconds in (
+        ("ttlSecondsAfterFinished", defaults.ttl_seconds_after_finished),
+        (DEADLINE, defaults.active_deadline_seconds),
+    ):
+        if seconds is not None:
+            yield Default((name,), name, ("spec", name), seconds)
+    if defaults.priority_class_name:
+        name = "priorityClassName"
+        yield Default((name,), name, (name,), defaults.priority_class_name, of_pods=True)
+    for key, value in defaults.node_selector.items():
+        yield Default(("nodeSelector", key), f"nodeSelector[{key}]", ("nodeSelector", key), value, of_pods=True)
+    for i, item in enumerate(defaults.tolerations):
+        toleration = {"operator": item.operator, **msgspec.to_builtins(item)}
+        yield Default(("tolerations", i), f"tolerations[{item.key}]", ("tolerations",), toleration, of_pods=True)
+
+
+Failed = Callable[[JobSetPolicy, Exception], None]
+"""Hears of the policy whose defaults could not be found, and of the exception."""
+
+
+def defaults_for(
+    policies: Sequence[JobSetPolicy],
+    obj: JSON,
+    namespace: Namespace,
+    gates: FeatureGates,
+    *,
+    failed: Failed | None = None,
+) -> list[tuple[JobSetPolicy, Default]]:
+    """The defaults that a new JobSet is to get where it has nothing; of two with one name that of the first policy.
+
+    Selectors look at the labels that the author has written. `failed`: hears of each policy for which an exception is
+    raised, and the others are looked at all the same; without it the exception is raised.
+    """
+    labels = _labels(obj)
+    matching = sorted(
+        (policy for policy in policies if matches(policy, labels, namespace)), key=lambda policy: policy.metadata.name
+    )
+    rules = [demand for policy in matching for demand in _about_defaults(policy)]
+    chosen: dict[str, tuple[JobSetPolicy, Default]] = {}
+    for policy in matching:
+        try:
+            own = list(each_default(policy.spec.defaults))
+            if all(default.name in chosen for default in own):
+                continue
+            refused = {refusal.default.name for refusal in _refused(own, rules, namespace)}
+            for default in own:
+                if default.name not in refused and (default.name != DEADLINE or gates[DEADLINE_GATE]):
+                    chosen.setdefault(default.name, (policy, default))
+        except Exception as error:
+            if failed is None:
+                raise
+            failed(policy, error)
+    return list(chosen.values())
+
+
+def _labels(obj: JSON) -> dict[str, str]:
+    labels = dig(obj, "metadata", "labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A default that a rule refuses, and what it says."""
+
+    default: Default
+    rule: str
+    error: FieldError
+
+
+def refusals(policy: JobSetPolicy, other: JobSetPolicy, namespace: Namespace) -> Iterator[Refusal]:
+    """The defaults of a policy that rules of another one, or its own, refuse."""
+    rules = _about_defaults(other)
+    if rules and (own := list(each_default(policy.spec.defaults))):
+        yield from _refused(own, rules, namespace)
+
+
+Demand = tuple[PolicyRule, object]
+"""A rule, and what it demands."""
+
+
+def _about_defaults(policy: JobSetPolicy) -> list[Demand]:
+    """The rules of a policy that may refuse a default."""
+    return [(rule, demanded) for rule, demanded in in_force(policy) if rule.name in _ABOUT_DEFAULTS]
+
+
+def _refused(own: Sequence[Default], rules: Iterable[Demand], namespace: Namespace) -> Iterator[Refusal]:
+    known = {_place_in_sample(default): default for default in own}
+    sample = _sample(own)
+    for rule, demanded in rules:
+        for error in rule.find(demanded, sample, namespace):
+            if default := known.get(error.path.parts):
+                yield Refusal(default, rule.name, error)
+
+
+_SAMPLE_POD = Path(("spec", "replicatedJobs", 0, *POD)).parts
+
+
+def _place_in_sample(default: Default) -> tuple[str | int, ...]:
+    if not default.of_pods:
+        return default.parts
+    index = default.place[1:] if default.parts == ("tolerations",) else ()
+    return (*_SAMPLE_POD, *default.parts, *index)
+
+
+def _sample(defaults: Sequence[Default]) -> Judged:
+    """A JobSet that has these defaults and nothing else."""
+    of = {default.name: default.value for default in defaults}
+    pod: JSON = {
+        "priorityClassName": of.get("priorityClassName"),
+        "nodeSelector": {default.parts[1]: default.value for default in defaults if default.parts[0] == "nodeSelector"},
+        "tolerations": [default.value for default in defaults if default.parts == ("tolerations",)],
+    }
+    spec = JobSetSpec(
+        replicated_jobs=(ReplicatedJob(name="", template={"spec": {"template": {"spec": pod}}}),),
+        ttl_seconds_after_finished=of.get("ttlSecondsAfterFinished"),
+        active_deadline_seconds=of.get(DEADLINE),
+    )
+    labels = {default.parts[2]: default.value for default in defaults if default.parts[:2] == ("metadata", "labels")}
+    return Judged(JobSet(metadata=ObjectMeta(labels=labels), spec=spec))

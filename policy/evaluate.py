@@ -1,0 +1,154 @@
+"""Policies and a JobSet: what it breaks, in order of path. The one function for admission and the command line. Pure.
+
+Work is bounded by the size of the JobSet and the number of policies: a rule looks once at each template, lists of
+policies have at most 64 items, and of one rule at most `MOST_OF_A_RULE` findings are kept.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
+
+from api.field import FieldError, Rule, Severity
+from api.requests import Amount
+from policy.judged import Judged, Namespace, Number
+from policy.registry import RULES
+from policy.rules.words import LimitError, PolicyRule
+from policy.types import JobSetPolicy
+
+MOST_OF_A_RULE = 50
+"""Findings of one rule of one policy that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One finding: the policy and its rule, and what is said about which place."""
+
+    policy: JobSetPolicy
+    rule: str
+    error: FieldError
+
+
+def matches(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) -> bool:
+    """Whether the policy is about a JobSet with these labels in this namespace."""
+    match = policy.spec.match
+    return match.namespace_selector.matches(namespace.labels) and match.object_selector.matches(labels)
+
+
+def in_force(policy: JobSetPolicy) -> Iterator[tuple[PolicyRule, object]]:
+    """The rules that a policy has, with what it demands."""
+    rules = policy.spec.rules
+    for field, rule in RULES.items():
+        demanded = getattr(rules, field)
+        if demanded not in (None, "", False):
+            yield rule, demanded
+
+
+Failed = Callable[[JobSetPolicy, str, Exception], None]
+"""Hears of the policy and rule that could not be checked, and of the exception."""
+Excepted = Callable[[JobSetPolicy, str], bool]
+"""Whether there is an exception from a rule of a policy: asked about each rule that is broken."""
+
+
+def violations(
+    policies: Sequence[JobSetPolicy],
+    judged: Judged,
+    namespace: Namespace,
+    old: Judged | None = None,
+    *,
+    excepted: Excepted | None = None,
+    failed: Failed | None = None,
+) -> list[Violation]:
+    """What a JobSet breaks, by path, and at one path in the order of the policies.
+
+    `old`: the JobSet before an update. What it breaks already is no reason to refuse the update, unless the update
+    makes it worse: a policy that came later stops nobody from changing something else. `excepted`: whether
+    a broken rule does not count. `failed`: hears of each rule that raises an exception, and the other rules are checked
+    all the same; without it the exception is raised.
+    """
+    found: list[Violation] = []
+    for policy in policies:
+        if matches(policy, judged.js.metadata.labels, namespace):
+            for rule, demanded in in_force(policy):
+                try:
+                    broken = list(_of_rule(policy, rule, demanded, judged, namespace, old))
+                except Exception as error:
+                    if failed is None:
+                        raise
+                    failed(policy, rule.name, error)
+                    continue
+                if broken and not (excepted is not None and excepted(policy, rule.name)):
+                    found += broken
+    return sorted(found, key=lambda violation: violation.error.path.order)
+
+
+def _of_rule(
+    policy: JobSetPolicy,
+    rule: PolicyRule,
+    demanded: object,
+    judged: Judged,
+    namespace: Namespace,
+    old: Judged | None,
+) -> Iterator[Violation]:
+    found = rule.find(demanded, judged, namespace)
+    if old is not None:
+        found = _new_or_worse(found, rule.find(demanded, old, namespace))
+    for error in islice(found, MOST_OF_A_RULE):
+        yield Violation(policy, rule.name, _said_by(policy, error))
+
+
+def _new_or_worse(found: Iterator[FieldError], before: Iterator[FieldError]) -> Iterator[FieldError]:
+    """Findings of a rule about a new object, without those that the old one had as well.
+
+    A number over its limit is worse if it is larger than it was. Anything else is compared without its index in a list
+    of its template: what is removed from a list moves what stands behind it.
+    """
+    amounts: dict[tuple[str, str], Amount] = {}
+    known: Counter[tuple[object, ...]] = Counter()
+    for error in before:
+        if isinstance(error, LimitError) and error.number is not None:
+            amounts[error.number.what, error.number.of] = error.number.amount
+        else:
+            known[_what(error)] += 1
+    for error in found:
+        if isinstance(error, LimitError) and error.number is not None:
+            most = amounts.get((error.number.what, error.number.of))
+            if most is None or error.number.amount > most:
+                yield error
+        elif known[what := _what(error)]:
+            known[what] -= 1
+        else:
+            yield error
+
+
+_OF_TEMPLATE = 3
+"""Parts of a path that lead to a ReplicatedJob: `spec.replicatedJobs[0]`."""
+
+
+def _what(error: FieldError) -> tuple[object, ...]:
+    parts = error.path.parts
+    inside = tuple(part for part in parts[_OF_TEMPLATE:] if isinstance(part, str))
+    return error.rule, parts[:_OF_TEMPLATE], inside, error.detail, repr(error.value)
+
+
+def numbers(policy: JobSetPolicy, judged: Judged, namespace: Namespace) -> dict[str, list[Number]]:
+    """The numbers that a policy compares with limits, by rule: what an explanation shows."""
+    return {
+        rule.name: list(rule.numbers(demanded, judged, namespace))
+        for rule, demanded in in_force(policy)
+        if rule.numbers is not None
+    }
+
+
+def _said_by(policy: JobSetPolicy, error: FieldError) -> FieldError:
+    """The finding in the policy's name: a warning, if the policy does not refuse the JobSet."""
+    detail = f"policy {policy.metadata.name}" + (f": {error.detail}" if error.detail else "")
+    rule = error.rule if policy.spec.denies or error.rule is None else as_warning(error.rule)
+    return replace(error, detail=detail, rule=rule)
+
+
+@lru_cache(maxsize=128)
+def as_warning(rule: Rule) -> Rule:
+    """The rule of a finding that refuses nothing."""
+    return replace(rule, severity=Severity.WARNING)

@@ -1,0 +1,130 @@
+"""What is wrong with an exception, beyond what the schema of its CRD says. Pure: the time is passed in."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+
+from api.field import SPEC, ErrorType, FieldError, Rule, Severity, by_path
+from api.suggest import did_you_mean
+from api.validation import dns1123_subdomain
+from policy.evaluate import as_warning, in_force
+from policy.exception_types import JobSetPolicyException
+from policy.exceptions import shown, standing, time_of
+from policy.judged import Namespace
+from policy.rules.words import source
+from policy.types import JobSetPolicy
+
+_SOURCE = source("exceptions")
+
+
+def _rule(name: str, kind: ErrorType, message: str, fix: str, severity: Severity = Severity.ERROR) -> Rule:
+    return Rule(f"policy-exception-{name}", kind, message, fix, _SOURCE, severity=severity)
+
+
+NO_RULES = _rule("rules", ErrorType.REQUIRED, "", "name the rules that are not to count")
+NO_NAMES = _rule("names", ErrorType.REQUIRED, "an empty list", "name JobSets, or remove the field")
+WILDCARD = _rule(
+    "wildcard",
+    ErrorType.INVALID,
+    "names are exact, without wildcards",
+    "select JobSets by their labels, with match.objectSelector",
+)
+NAME = _rule("name", ErrorType.INVALID, "no JobSet can have this name: {complaint}", "correct it")
+NO_TIME = _rule("time", ErrorType.INVALID, "no such time", "write a time such as 2030-01-31T12:00:00Z")
+EXPIRED = _rule("expired", ErrorType.INVALID, "the time is over", "write a later time")
+TOO_LONG = _rule(
+    "too-long", ErrorType.INVALID, "policy {policy} allows at most {most}", "write {latest} or an earlier time"
+)
+OVER = _rule(
+    "over", ErrorType.INVALID, "it ended at {end}: policy {policy} allows at most {most}", "create another exception"
+)
+NOT_ALLOWED = _rule(
+    "not-allowed",
+    ErrorType.FORBIDDEN,
+    "{why}",
+    "ask the owner of the policy to allow it in its spec, such as by {example}",
+)
+NO_POLICY = _rule(
+    "policy", ErrorType.NOT_FOUND, "there is no such policy, so nothing is excepted", "{known}", Severity.WARNING
+)
+UNUSED = _rule(
+    "unused",
+    ErrorType.NOT_FOUND,
+    "policy {policy} has no rule {rule}, so nothing is excepted from it",
+    "{known}",
+    Severity.WARNING,
+)
+
+
+def exception_faults(
+    exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace, now: datetime
+) -> list[FieldError]:
+    """All of them, by path, for an exception that the schema has accepted. `policies`: those in force, by name."""
+    return by_path([*own_faults(exception), *_of_policy(exception, policies, namespace, now)])
+
+
+def exception_warnings(
+    exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace | None, now: datetime
+) -> list[FieldError]:
+    """Why an exception without faults of its own does not count, or not as long as it says; for a command that goes on.
+
+    `namespace` None: its labels are not known.
+    """
+    meta = exception.metadata
+    name = f"exception {meta.namespace}/{meta.name}" if meta.namespace else f"exception {meta.name}"
+    found = _of_policy(exception, policies, namespace, now)
+    return by_path(
+        replace(error, detail=f"{name}: {error.detail}", rule=error.rule and as_warning(error.rule)) for error in found
+    )
+
+
+def own_faults(exception: JobSetPolicyException) -> list[FieldError]:
+    """Those that an exception has whatever the policies and the time."""
+    spec, found = exception.spec, []
+    if not spec.rules:
+        found.append(NO_RULES.at(SPEC.at("rules")))
+    if spec.match.names == ():
+        found.append(NO_NAMES.at(SPEC.at("match", "names")))
+    for i, name in enumerate(spec.match.names or ()):
+        place = SPEC.at("match", "names", i)
+        if "*" in name or "?" in name:
+            found.append(WILDCARD.at(place, name))
+        else:
+            found += [NAME.at(place, name, complaint=complaint) for complaint in dns1123_subdomain(name)]
+    if time_of(spec.expires_at) is None:
+        found.append(NO_TIME.at(SPEC.at("expiresAt"), spec.expires_at))
+    return found
+
+
+def _of_policy(
+    exception: JobSetPolicyException, policies: Mapping[str, JobSetPolicy], namespace: Namespace | None, now: datetime
+) -> Iterator[FieldError]:
+    name, expires = exception.spec.policy, time_of(exception.spec.expires_at)
+    if expires is not None and expires <= now:
+        yield EXPIRED.at(SPEC.at("expiresAt"), exception.spec.expires_at)
+    policy = policies.get(name)
+    if policy is None:
+        yield NO_POLICY.at(SPEC.at("policy"), name, known=lambda: did_you_mean(name, policies, what="policies are"))
+        return
+    demanded = {rule.name for rule, _ in in_force(policy)}
+    for i, rule in enumerate(exception.spec.rules):
+        if rule not in demanded:
+            known = did_you_mean(rule, sorted(demanded), what="its rules are")
+            yield UNUSED.at(SPEC.at("rules", i), rule, policy=name, rule=rule, known=known)
+    stands = standing(exception, policy, namespace, now)
+    if stands.until is None and expires is not None:
+        yield NOT_ALLOWED.at(SPEC.at("policy"), why=stands.why_not, example=_example(namespace))
+    allowed = policy.spec.exceptions
+    if allowed is not None and stands.until is not None and expires is not None and stands.until < expires:
+        place, until, most = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
+        end = shown(stands.until.replace(microsecond=0))
+        if now < stands.until:
+            yield TOO_LONG.at(place, until, policy=name, most=most, latest=end)
+        elif now < expires:
+            yield OVER.at(place, until, policy=name, most=most, end=end)
+
+
+def _example(namespace: Namespace | None) -> str:
+    """What a policy says that allows exceptions there."""
+    label = f"matchLabels: {{kubernetes.io/metadata.name: {namespace.name}}}" if namespace and namespace.name else ""
+    return f"exceptions: {{allowedNamespaces: {{{label}}}, maxDuration: 7d}}"

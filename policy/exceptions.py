@@ -1,0 +1,126 @@
+"""Whether an exception counts: the one function for admission and the command line. Pure: the time is passed in."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from policy.evaluate import in_force
+from policy.exception_types import JobSetPolicyException
+from policy.judged import Judged, Namespace
+from policy.mismatch import of_namespace
+from policy.types import Exceptions, JobSetPolicy
+
+IN_FORCE: Final = "InForce"
+EXPIRED: Final = "Expired"
+"""Reason of an exception that has ended; the action in metrics as well."""
+NOT_ALLOWED: Final = "NotAllowed"
+NO_POLICY: Final = "NoPolicy"
+NO_RULE: Final = "NoRule"
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+Excused = Mapping[tuple[str, str], str]
+"""Names of exceptions, by the names of the policy and of the rule that does not count."""
+
+
+def duration_of(text: str) -> timedelta:
+    """What a duration such as `12h` stands for; nothing if it is none."""
+    number, unit = text[:-1], text[-1:]
+    return timedelta(**{_UNITS[unit]: int(number)}) if unit in _UNITS and number.isdecimal() else timedelta()
+
+
+def time_of(text: str) -> datetime | None:
+    """A time with a time zone; None if it is none."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return None if time.tzinfo is None else time
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Whether an exception counts at some time. `why_not` says it in words, and is empty if it counts.
+
+    `until`: when it ends, as far as that is known. `reason`: of the condition InForce. `absent`: rules that it
+    names and its policy does not have.
+    """
+
+    why_not: str = ""
+    until: datetime | None = None
+    reason: str = IN_FORCE
+    absent: tuple[str, ...] = ()
+
+
+def standing(
+    exception: JobSetPolicyException, policy: JobSetPolicy | None, namespace: Namespace | None, now: datetime
+) -> Standing:
+    """Whether an exception in this namespace counts now. `policy`: the one that it names, None if there is none.
+
+    `namespace` None: its labels are not known, and taken for allowed. An exception that is not stored yet counts as
+    created now.
+    """
+    name = exception.spec.policy
+    if policy is None:
+        return Standing(f"there is no policy {name}", reason=NO_POLICY)
+    allowed = policy.spec.exceptions
+    if allowed is None:
+        return Standing(f"policy {name} allows no exceptions", reason=NOT_ALLOWED)
+    if namespace is not None and not allowed.allowed_namespaces.matches(namespace.labels):
+        why = of_namespace(allowed.allowed_namespaces, "exceptions.allowedNamespaces", namespace)
+        return Standing(f"policy {name} allows no exceptions in this namespace: {why}", reason=NOT_ALLOWED)
+    until = ends_at(exception, allowed, now)
+    if until is None:
+        return Standing("expiresAt is no time with a time zone", reason=NOT_ALLOWED)
+    return _until(exception, policy, until, now)
+
+
+def _until(exception: JobSetPolicyException, policy: JobSetPolicy, until: datetime, now: datetime) -> Standing:
+    """Whether an exception counts now that its policy allows until then."""
+    if now >= until:
+        return Standing(f"it ended at {shown(until)}", until, EXPIRED)
+    demanded = {rule.name for rule, _ in in_force(policy)}
+    absent = tuple(rule for rule in exception.spec.rules if rule not in demanded)
+    if len(absent) == len(exception.spec.rules):
+        return Standing(f"policy {policy.metadata.name} has no rule {' or '.join(absent)}", until, NO_RULE, absent)
+    return Standing("", until, absent=absent)
+
+
+def ends_at(exception: JobSetPolicyException, allowed: Exceptions, now: datetime) -> datetime | None:
+    """When an exception ends that its policy allows; None if its own end is no time."""
+    expires = time_of(exception.spec.expires_at)
+    created = time_of(exception.metadata.creation_timestamp or "") or now
+    return None if expires is None else min(expires, created + duration_of(allowed.max_duration))
+
+
+def shown(time: datetime) -> str:
+    """A time as Kubernetes writes it."""
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def excused(
+    exceptions: Iterable[JobSetPolicyException],
+    policies: Sequence[JobSetPolicy],
+    judged: Judged,
+    namespace: Namespace,
+    now: datetime,
+) -> Excused:
+    """The rules that do not count for a JobSet now; of several exceptions from one rule the first by name.
+
+    `exceptions`: those in the namespace of the JobSet.
+    """
+    named = {policy.metadata.name: policy for policy in policies}
+    found: dict[tuple[str, str], str] = {}
+    for exception in sorted(exceptions, key=lambda each: each.metadata.name):
+        if _is_about(exception, judged):
+            policy = exception.spec.policy
+            if not standing(exception, named.get(policy), namespace, now).why_not:
+                for rule in exception.spec.rules:
+                    found.setdefault((policy, rule), exception.metadata.name)
+    return found
+
+
+def _is_about(exception: JobSetPolicyException, judged: Judged) -> bool:
+    match, meta = exception.spec.match, judged.js.metadata
+    return (match.names is None or meta.name in match.names) and match.object_selector.matches(meta.labels)

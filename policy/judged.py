@@ -1,0 +1,219 @@
+"""The JobSet as rules look at it, and what they look at beside it: its templates, its size, its namespace. Pure.
+
+The Jobs of a ReplicatedJob have the same template, so rules look at each template once, however many Jobs are made
+from it. What the controller itself adds to a child Job (labels, the subdomain, its own node selector and toleration)
+is not the author's, and no rule looks at it.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+from api.batch import pods_at_once
+from api.field import Path
+from api.jobset import JobSet, ReplicatedJob
+from api.meta import JSON
+from api.quantity import WHOLE_PATTERN, with_unit
+from api.requests import Amount, Amounts, amount_of, holders, pod_requests
+from policy.rule_types import Limit, ResourceLimit
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Template:
+    """One ReplicatedJob: how many Jobs and pods it stands for, and what each pod is."""
+
+    path: Path
+    rjob: ReplicatedJob
+
+    @property
+    def jobs(self) -> int:
+        return max(self.rjob.replicas, 0)
+
+    @cached_property
+    def pods_of_job(self) -> int:
+        """Pods that one of its Jobs has at once."""
+        return max(pods_at_once(self.rjob), 0)
+
+    @property
+    def pods(self) -> int:
+        """Pods that all its Jobs have at once."""
+        return self.jobs * self.pods_of_job
+
+    @property
+    def job_path(self) -> Path:
+        return self.path.at("template", "spec")
+
+    @cached_property
+    def pod_path(self) -> Path:
+        """The place of the pod's spec."""
+        return self.path.at("template", "spec", "template", "spec")
+
+    @cached_property
+    def pod(self) -> JSON:
+        """The pod's spec."""
+        return self.rjob.pod_spec
+
+    @cached_property
+    def requests(self) -> Amounts:
+        """What one pod requests."""
+        return pod_requests(self.pod)
+
+    @cached_property
+    def containers(self) -> tuple[tuple[str, int, JSON], ...]:
+        """Containers and init containers, with the list that each stands in and its index there."""
+        pod = self.pod
+        return tuple(
+            (field, i, container)
+            for field in ("containers", "initContainers")
+            for i, container in enumerate(pod.get(field) or ())
+        )
+
+    def request_place(self, resource: str) -> Path:
+        """Where the largest request of that resource stands."""
+        best, place = Fraction(-1), self.pod_path
+        for parts, holder in holders(self.pod):
+            resources: JSON = holder.get("resources") or {}
+            kind = "requests" if resource in (resources.get("requests") or {}) else "limits"
+            amount = amount_of((resources.get(kind) or {}).get(resource))
+            if amount is not None and amount > best:
+                best, place = Fraction(amount), self.pod_path.at(*parts, "resources", kind, resource)
+        return place
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A JobSet with its defaults."""
+
+    js: JobSet
+    _known: dict[Callable[[Template], Any], Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
+
+    def each(self, look: Callable[[Template], T]) -> Sequence[T]:
+        """What a look at each template gives: done once for all policies, so it must be small."""
+        if look not in self._known:
+            self._known[look] = tuple(map(look, self.templates))
+        return self._known[look]
+
+    @cached_property
+    def templates(self) -> tuple[Template, ...]:
+        path = Path(("spec", "replicatedJobs"))
+        return tuple(Template(path.at(i), rjob) for i, rjob in enumerate(self.js.spec.replicated_jobs))
+
+    @cached_property
+    def jobs(self) -> int:
+        return sum(template.jobs for template in self.templates)
+
+    @cached_property
+    def pods(self) -> int:
+        """Pods at once while all Jobs run."""
+        return sum(template.pods for template in self.templates)
+
+    @cached_property
+    def requests(self) -> Amounts:
+        """What all these pods request together."""
+        total: Amounts = {}
+        for template in self.templates:
+            pods = template.pods
+            for name, amount in template.requests.items():
+                total[name] = total.get(name, 0) + pods * amount
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """The namespace of a JobSet, as far as policies read it."""
+
+    name: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+class Bound(NamedTuple):
+    """A limit that is in force. `amount` None: there is none.
+
+    `text` is what it is written as and `source` where it stands, if not in the policy. `unreadable`: the text at the
+    namespace is no `form`, and `amount` is None.
+    """
+
+    amount: Amount | None
+    text: str = ""
+    source: str = ""
+    unreadable: bool = False
+    form: str = ""
+
+
+NO_BOUND = Bound(None)
+_LARGE = 10**6
+"""Amounts from which on the kind of a unit may differ from that of the limit: bytes, hardly anything else."""
+
+_WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
+
+METADATA = Path(("metadata",))
+
+
+def form_of(limit: Limit) -> str:
+    """What its text has to be: resources have amounts, and everything else is counted."""
+    return "amount" if isinstance(limit, ResourceLimit) else "whole number"
+
+
+def read_limit(limit: Limit, text: int | str) -> Amount | None:
+    """What a limit that is written so allows; None if that is no limit, or a negative one."""
+    if not isinstance(limit, ResourceLimit) and isinstance(text, str) and not _WHOLE.fullmatch(text):
+        return None
+    amount = amount_of(text)
+    return None if amount is None or amount < 0 else amount
+
+
+def bound(limit: Limit, namespace: Namespace) -> Bound:
+    """The limit for this namespace: from its label, else from its annotation, else `max`."""
+    places: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+        ("label", limit.from_namespace_label, namespace.labels),
+        ("annotation", limit.from_namespace_annotation, namespace.annotations),
+    )
+    for kind, key, values in places:
+        if key and (text := values.get(key)) is not None:
+            amount = read_limit(limit, text)
+            source = f"{kind} {key} of the namespace"
+            return Bound(amount, text, source, amount is None, form_of(limit))
+    return NO_BOUND if limit.max is None else Bound(amount_of(limit.max), str(limit.max))
+
+
+class Number(NamedTuple):
+    """A number of a JobSet beside its limit.
+
+    `where`: the place that a finding points at, found only when there is one. `parts`: what the number is made of, a
+    line for each template. `of`: the name of the ReplicatedJob, for a number that is not of the whole set.
+    """
+
+    what: str
+    amount: Amount
+    limit: Bound
+    where: Callable[[], Path]
+    parts: Callable[[], list[str]] = list
+    of: str = ""
+
+    @property
+    def exceeds(self) -> bool:
+        return self.limit.amount is not None and self.amount > self.limit.amount
+
+    @property
+    def shown(self) -> str:
+        """The amount beside its limit."""
+        return as_text(self.amount, self.limit.text)
+
+
+def as_text(amount: Amount, limit: str) -> str:
+    """An amount as a person writes it: a plain number beside a plain limit, else with a unit.
+
+    The unit is of the kind of the limit, or of the other kind where a large amount is shorter in that: 130Gi, and not
+    139586437120, beside 100G.
+    """
+    if limit.isdecimal() and isinstance(amount, int):
+        return str(amount)
+    like = with_unit(amount, limit)
+    other = with_unit(amount, "" if limit.endswith("i") else "Mi") if amount >= _LARGE else like
+    return min(like, other, key=len)

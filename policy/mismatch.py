@@ -1,0 +1,42 @@
+"""Why a selector of a policy does not match, in words. Pure."""
+
+from dataclasses import dataclass
+
+from api.field import shortened
+from policy.judged import Namespace
+from policy.types import JobSetPolicy, Requirement, Selector
+
+MOST_TEXT = 160
+"""Characters of a requirement, and of what is there instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """The first requirement of a selector that the labels of an object do not meet. `of`: what to call the object."""
+
+    selector: str
+    requirement: Requirement
+    of: str
+    labels: dict[str, str]
+
+    def __str__(self) -> str:
+        key = self.requirement.key
+        has = f"{key}={self.labels[key]}" if key in self.labels else "no such label"
+        wanted = shortened(str(self.requirement), MOST_TEXT)
+        return f"{self.selector} wants {wanted}, and {self.of} has {shortened(has, MOST_TEXT)}"
+
+
+def of_namespace(selector: Selector, field: str, namespace: Namespace) -> Mismatch | None:
+    """Why a selector of namespaces, in that field, does not match this one; None if it does."""
+    unmet = selector.unmet(namespace.labels)
+    name = f"namespace {namespace.name}" if namespace.name else "the namespace"
+    return None if unmet is None else Mismatch(field, unmet, name, namespace.labels)
+
+
+def of_policy(policy: JobSetPolicy, labels: dict[str, str], namespace: Namespace) -> Mismatch | None:
+    """Why a policy is not about a JobSet with these labels in this namespace; None if it is."""
+    match = policy.spec.match
+    if found := of_namespace(match.namespace_selector, "namespaceSelector", namespace):
+        return found
+    unmet = match.object_selector.unmet(labels)
+    return None if unmet is None else Mismatch("objectSelector", unmet, "the JobSet", labels)

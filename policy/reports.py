@@ -1,0 +1,72 @@
+"""Reports of an audit in the form of OpenReports (openreports.io/v1alpha1): one for each namespace and policy. Pure.
+
+https://github.com/openreports/reports-api describes the form.
+"""
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from api import keys
+from api.meta import JSON
+from policy.audit import MOST_OF_REPORT, First
+from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
+
+REPORTS_GROUP: Final = "openreports.io"
+REPORTS_VERSION: Final = "v1alpha1"
+REPORT_KIND: Final = "Report"
+REPORT_PLURAL: Final = "reports"
+
+OURS: Final = f"{GROUP}/report"
+"""Label of our reports."""
+DIGEST: Final = f"{GROUP}/digest"
+"""Annotation with a digest of what a report says."""
+_MOST_NAME = 253
+
+
+def report_name(policy: str) -> str:
+    """Name of the report about a policy, in each namespace."""
+    name = f"jobset-{policy}"
+    if len(name) <= _MOST_NAME:
+        return name
+    digest = hashlib.sha256(policy.encode()).hexdigest()[:16]
+    return f"{name[: _MOST_NAME - 17].rstrip('.-')}-{digest}"
+
+
+def report(policy: JobSetPolicy, namespace: str, found: First) -> JSON:
+    """The report about a policy in a namespace. It goes with the policy."""
+    name, result = policy.metadata.name, "fail" if policy.spec.denies else "warn"
+    said: JSON = {
+        "source": "jobset",
+        "scope": {"apiVersion": "v1", "kind": "Namespace", "name": namespace},
+        "configuration": {"limits": {"maxResults": MOST_OF_REPORT}},
+        "summary": {**dict.fromkeys(("pass", "fail", "warn", "error", "skip"), 0), result: found.count},
+        "results": [
+            {
+                "policy": name,
+                "rule": each.rule,
+                "result": result,
+                "scored": policy.spec.denies,
+                "message": each.message,
+                "resources": [
+                    {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "namespace": namespace, "name": each.jobset}
+                ],
+            }
+            for each in found.results
+        ],
+    }
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "name": name, "uid": policy.metadata.uid}
+    metadata = {
+        "name": report_name(name),
+        "namespace": namespace,
+        "labels": {OURS: "true"},
+        "ownerReferences": [owner],
+    }
+    digest = hashlib.sha256(msgspec.json.encode([said, owner])).hexdigest()[:32]
+    return {
+        "apiVersion": f"{REPORTS_GROUP}/{REPORTS_VERSION}",
+        "kind": REPORT_KIND,
+        "metadata": {**metadata, "annotations": {DIGEST: digest}},
+        **said,
+    }

@@ -1,0 +1,111 @@
+"""Rules of policies about failures: how often and how a set restarts, how often its Jobs start pods again. Pure."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from api.failure_actions import Scope, action_of
+from api.field import SPEC, ErrorType, FieldError
+from api.policies import FailurePolicy
+from policy.judged import Judged, Namespace, Number, Template, bound
+from policy.rule_types import BackoffLimit, MaxRestarts, RestartStrategies
+from policy.rules.words import PolicyRule, declared, held, limited, one_of
+
+_POLICY = SPEC.at("failurePolicy")
+DEFAULT_BACKOFF = 6
+"""What the API server sets for a Job without a backoffLimit."""
+
+RESTARTS = limited("maxRestarts", "write a smaller number")
+UNLIMITED = declared(
+    "maxRestarts",
+    ErrorType.FORBIDDEN,
+    "{action} restarts without a limit",
+    "use {counted}, which is counted, or give the rule a maxRestarts",
+    "unlimited",
+)
+BACKOFF = limited("backoffLimit", "set backoffLimit to at most {limit}: without one a Job has 6")
+NOT_ZERO = declared(
+    "backoffLimit",
+    ErrorType.FORBIDDEN,
+    "is {value}, and must be 0 in a set with maxRestarts: the set restarts, not the pods",
+    "set it to 0",
+    "with-restarts",
+)
+STRATEGY = declared("restartStrategies", ErrorType.NOT_SUPPORTED, "this strategy is not allowed", "{allowed}")
+
+
+def _failure_policy(judged: Judged) -> FailurePolicy:
+    return judged.js.spec.failure_policy or FailurePolicy()
+
+
+def restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Iterator[Number]:
+    """The `maxRestarts` of the failure policy; 0 for a set without one."""
+    limit, path = bound(rule, namespace), _POLICY.at("maxRestarts")
+    yield Number("restarts", _failure_policy(judged).max_restarts, limit, lambda: path)
+
+
+def max_restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+    """A set may be restarted only so often after failures: `spec.failurePolicy.maxRestarts`.
+
+    Some actions of failure policies restart without being counted, so that a set which always fails never ends.
+    `forbidUnlimitedActions` refuses them in rules that have no `maxRestarts` of their own.
+    """
+    for number in restarts(rule, judged, namespace):
+        yield from held(number, RESTARTS, number.amount)
+    if rule.forbid_unlimited_actions:
+        for i, own in enumerate(_failure_policy(judged).rules):
+            action = action_of(own.action)
+            if action.scope is not Scope.NOTHING and not action.counted and own.max_restarts is None:
+                counted = action.name.removesuffix("AndIgnoreMaxRestarts")
+                path = _POLICY.at("rules", i, "action")
+                yield UNLIMITED.at(path, action.name, action=action.name, counted=counted)
+
+
+def _backoff(template: Template) -> tuple[str, int]:
+    """The field that says how often pods of a Job are started again, and its value."""
+    spec = template.rjob.job_spec
+    per_index = spec.get("backoffLimitPerIndex")
+    if per_index is not None and spec.get("backoffLimit") is None:
+        return "backoffLimitPerIndex", per_index
+    own = spec.get("backoffLimit")
+    return "backoffLimit", DEFAULT_BACKOFF if own is None else own
+
+
+def backoffs(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterator[Number]:
+    """The backoffLimit of each Job template."""
+    limit = bound(rule, namespace)
+    for template, (field, value) in zip(judged.templates, judged.each(_backoff), strict=True):
+        yield Number(field, value, limit, partial(template.job_path.at, field), of=template.rjob.name)
+
+
+def backoff_limit(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+    """The Jobs of a set may start pods again only so often: `backoffLimit`, which is 6 for a Job without one.
+
+    A Job with `backoffLimitPerIndex` and without `backoffLimit` is judged by the former. In a set that restarts as a
+    whole, a Job that retries single pods delays the restart. `zeroWithRestarts` demands 0 where `maxRestarts` of the
+    failure policy is larger than 0.
+    """
+    highest, limit = max((value for _, value in judged.each(_backoff)), default=0), bound(rule, namespace)
+    if limit.amount is None or highest > limit.amount:
+        for number in backoffs(rule, judged, namespace):
+            yield from held(number, BACKOFF, number.amount)
+    if rule.zero_with_restarts and _failure_policy(judged).max_restarts > 0:
+        for template, (field, value) in zip(judged.templates, judged.each(_backoff), strict=True):
+            if value:
+                yield NOT_ZERO.at(template.job_path.at(field), value, value=value)
+
+
+def restart_strategies(rule: RestartStrategies, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+    """Only certain restart strategies may be used: `spec.failurePolicy.restartStrategy`.
+
+    A set without a failure policy is never restarted, and passes.
+    """
+    policy = judged.js.spec.failure_policy
+    if policy is not None:
+        yield from one_of(STRATEGY, _POLICY.at("restartStrategy"), policy.restart_strategy, rule.allowed)
+
+
+RULES = (
+    PolicyRule("maxRestarts", (RESTARTS, UNLIMITED), max_restarts, restarts),
+    PolicyRule("backoffLimit", (BACKOFF, NOT_ZERO), backoff_limit, backoffs),
+    PolicyRule("restartStrategies", (STRATEGY,), restart_strategies),
+)

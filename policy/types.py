@@ -1,0 +1,214 @@
+"""The JobSetPolicy API, `policy.jobset.x-k8s.io/v1alpha1`: cluster-scoped, in a CRD of its own.
+
+As in api/jobset.py the records are the one source of the fields: the decoder reads policies into them, and
+`make manifests` turns their descriptions and keywords into the CRD. What a schema cannot say stands in faults.py.
+"""
+
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+
+from api.keys import GROUP as JOBSET_GROUP
+from api.meta import Base, ObjectMeta, doc
+from api.policies import ATOMIC, SET
+from policy.default_types import Defaults
+from policy.rule_types import Rules
+from policy.status_types import JobSetPolicyStatus
+
+GROUP: Final = f"policy.{JOBSET_GROUP}"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "JobSetPolicy"
+PLURAL: Final = "jobsetpolicies"
+
+GATE: Final = "JobSetPolicies"
+"""The feature gate with which admission applies policies."""
+
+DENY: Final = "Deny"
+WARN: Final = "Warn"
+AUDIT: Final = "Audit"
+ENFORCE: Final = "Enforce"
+FAIL: Final = "Fail"
+IGNORE: Final = "Ignore"
+
+
+class Requirement(Base, frozen=True, kw_only=True):
+    """One requirement of a label selector."""
+
+    key: Annotated[str, doc("Key of the label.", maxLength=317)]
+    operator: Annotated[
+        str, doc("How the label is compared with the values.", enum=["In", "NotIn", "Exists", "DoesNotExist"])
+    ]
+    values: Annotated[
+        tuple[Annotated[str, doc("A value.", maxLength=63)], ...],
+        doc("Values for In and NotIn; none for Exists and DoesNotExist.", maxItems=64, **ATOMIC),
+    ] = ()
+
+    def matches(self, labels: dict[str, str]) -> bool:
+        """Whether these labels meet the requirement, as the API server decides it."""
+        if self.operator == "Exists":
+            return self.key in labels
+        if self.operator == "DoesNotExist":
+            return self.key not in labels
+        return (labels.get(self.key) in self.values) == (self.operator == "In")
+
+    def __str__(self) -> str:
+        """As `kubectl get -l` reads it."""
+        if self.operator == "In" and len(self.values) == 1:
+            return f"{self.key}={self.values[0]}"
+        if self.operator in {"In", "NotIn"}:
+            return f"{self.key} {self.operator.lower()} ({','.join(self.values)})"
+        return self.key if self.operator == "Exists" else f"!{self.key}"
+
+
+class Selector(Base, frozen=True, kw_only=True):
+    """A label selector (metav1.LabelSelector). Empty: everything matches."""
+
+    match_labels: Annotated[
+        dict[str, str],
+        doc(
+            "Labels that must be there with these values.",
+            additionalProperties={"type": "string", "maxLength": 63},
+            **{"x-kubernetes-map-type": "atomic"},
+        ),
+    ] = {}
+    match_expressions: Annotated[
+        tuple[Requirement, ...], doc("Requirements that must all be met.", maxItems=16, **ATOMIC)
+    ] = ()
+
+    def matches(self, labels: dict[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        same = all(labels.get(key) == value for key, value in self.match_labels.items())
+        return same and all(requirement.matches(labels) for requirement in self.match_expressions)
+
+    def unmet(self, labels: dict[str, str]) -> Requirement | None:
+        """The first requirement that these labels do not meet; None if the object is selected."""
+        pairs = (Requirement(key=key, operator="In", values=(value,)) for key, value in self.match_labels.items())
+        return next((each for each in (*pairs, *self.match_expressions) if not each.matches(labels)), None)
+
+
+class Match(Base, frozen=True, kw_only=True):
+    """The JobSets that a policy is about: those for which both selectors match."""
+
+    namespace_selector: Annotated[Selector, doc("By the labels of the namespace. Absent: every namespace.")] = (
+        Selector()
+    )
+    object_selector: Annotated[
+        Selector,
+        doc("By the labels of the JobSet, which its author chooses: no means of exempting sets. Absent: every JobSet."),
+    ] = Selector()
+
+
+DURATION: Final = "^[1-9][0-9]{0,5}[smhd]$"
+"""Pattern of a duration: a number with s, m, h or d."""
+
+
+class Exceptions(Base, frozen=True, kw_only=True):
+    """Where, and for how long, exceptions from a policy count."""
+
+    allowed_namespaces: Annotated[
+        Selector,
+        doc("Namespaces whose JobSetPolicyExceptions count, by their labels. {}: all.", **{"x-required": True}),
+    ] = Selector()
+    max_duration: Annotated[
+        str,
+        doc(
+            "For how long an exception counts after it was created, such as 12h or 30d.",
+            pattern=DURATION,
+            maxLength=7,
+            example="7d",
+        ),
+    ]
+
+
+class JobSetPolicySpec(Base, frozen=True, kw_only=True):
+    """What is demanded of which JobSets, what happens to one that does not meet it, and what new ones get."""
+
+    match: Annotated[Match, doc("The JobSets that the policy is about. Absent: all.")] = Match()
+    validation_actions: Annotated[
+        tuple[Annotated[str, doc("An action.", enum=[DENY, WARN, AUDIT])], ...],
+        doc(
+            "What a violation leads to, as in ValidatingAdmissionPolicy. Deny: the JobSet is refused. Warn: its author"
+            " gets a warning. Audit: it is recorded. Deny and Warn exclude each other. Default [Warn] (CRD).",
+            default=[WARN],
+            maxItems=2,
+            **SET,
+        ),
+    ] = (WARN,)
+    failure_policy: Annotated[
+        str,
+        doc(
+            "What becomes of a JobSet if a rule cannot be checked: because of a bug, or because the namespace cannot be"
+            " read. Fail: with Deny it is refused, with Warn its author is warned. Ignore: it is admitted with a"
+            " warning. Default Fail (CRD).",
+            default=FAIL,
+            enum=[FAIL, IGNORE],
+        ),
+    ] = FAIL
+    rules: Annotated[Rules, doc("What is demanded. At least one rule, unless there are defaults.")] = Rules()
+    defaults: Annotated[
+        Defaults | None,
+        doc("What is set in a new JobSet where its author has written nothing. Nothing is overwritten."),
+    ] = None
+    api_server: Annotated[
+        str,
+        doc(
+            "Enforce: the manager keeps the defaults, and the rules if they deny, in admission policies of the API"
+            " server, which hold while the manager is down. Absent: only the manager's webhooks apply them.",
+            enum=[ENFORCE],
+        ),
+    ] = ""
+    exceptions: Annotated[
+        Exceptions | None, doc("Where JobSetPolicyExceptions from this policy count. Absent: nowhere.")
+    ] = None
+
+    @property
+    def denies(self) -> bool:
+        """Whether a JobSet that breaks a rule is refused."""
+        return DENY in self.validation_actions
+
+    @property
+    def warns(self) -> bool:
+        """Whether the author of a JobSet that breaks a rule gets a warning."""
+        return WARN in self.validation_actions
+
+    @property
+    def in_api_server(self) -> bool:
+        """Whether the API server is to hold it by itself, too."""
+        return self.api_server == ENFORCE
+
+    @property
+    def audits(self) -> bool:
+        """Whether a violation is recorded in the audit log."""
+        return AUDIT in self.validation_actions
+
+
+class PolicyId(NamedTuple):
+    """Whose decisions are counted: a policy that is created again under its name is another one."""
+
+    name: str
+    uid: str
+
+
+class JobSetPolicy(Base, frozen=True, kw_only=True):
+    """What a platform team demands of JobSets. Several policies add up: a JobSet has to meet all that match it."""
+
+    metadata: ObjectMeta
+    spec: Annotated[JobSetPolicySpec, doc("What is demanded.")]
+
+    @property
+    def id(self) -> PolicyId:
+        """Whose decisions are counted."""
+        return PolicyId(self.metadata.name, self.metadata.uid)
+
+
+class JobSetPolicyObject(JobSetPolicy, frozen=True, kw_only=True):
+    """What a platform team demands of JobSets. Several policies add up: a JobSet has to meet all that match it."""
+
+    # Apart from the record that admission reads: whatever stands in a status, the policy is in force.
+    status: Annotated[JobSetPolicyStatus, doc("What became of it, as the manager writes it.")] = JobSetPolicyStatus()
+
+
+def read_policy(obj: object) -> JobSetPolicy:
+    """The policy in a JSON object; raises msgspec.ValidationError for one that the schema refuses."""
+    return msgspec.convert(obj, JobSetPolicy, strict=False)

@@ -1,0 +1,101 @@
+"""Sets that need more at once than all nodes have together: `jobset validate --server` warns, admission does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
+from tests.support.jobsets import JSON, jobset, rjob
+from tests.webhooks.cluster.test_nodes import GPU, Cluster, node, pod, queued, reads, said
+from webhooks.jobset.cluster.nodes import MOST_LABELS
+
+pytestmark = pytest.mark.looptime
+RJOBS = "spec.replicatedJobs"
+
+
+def racks(*values: str, **labels: str) -> list[JSON]:
+    """A node of eight GPUs in each of these racks."""
+    return [{**node(gpu="8"), "metadata": {"labels": {"rack": value, **labels}}} for value in values]
+
+
+def exclusive(name: str = "w", replicas: int = 1, **more: Any) -> JSON:
+    body = rjob(name, replicas=replicas, **more)
+    body["template"].setdefault("metadata", {})["annotations"] = {EXCLUSIVE_TOPOLOGY: "rack"}
+    return body
+
+
+def gpus(name: str, replicas: int, amount: int = 8, **more: Any) -> JSON:
+    return rjob(name, replicas=replicas, pod=pod({GPU: amount}), **more)
+
+
+async def told(js: JSON, *values: str) -> list[str]:
+    """The warnings about it, as texts, in a cluster with these racks."""
+    return await said(Cluster(racks(*values)), js, own_rights=True)
+
+
+async def test_more_than_all_nodes_offer():
+    [found] = await told(jobset(gpus("a", 1), gpus("w", 3)), "r1", "r2")
+    assert found == (
+        f"{RJOBS}[1]: needs 24 {GPU} at once, all nodes offer 16: its pods never run all at once; run fewer pods at once,"
+        " or add nodes"
+    )
+    [found] = await told(jobset(gpus("a", 2), gpus("w", 1)), "r1", "r2")
+    assert found.startswith(f"{RJOBS}: needs 24 {GPU} at once, all nodes offer 16")
+    assert await told(jobset(gpus("w", 2)), "r1", "r2") == []
+
+
+async def test_what_starts_later_does_not_count():
+    later = gpus("w", 1, dependsOn=[{"name": "a", "status": "Complete"}])
+    assert await told(jobset(gpus("a", 2), later), "r1", "r2") == []
+
+
+async def test_a_pod_that_no_node_holds_is_said_alone():
+    [found] = await told(jobset(gpus("w", 3, amount=9)), "r1", "r2")
+    assert "a pod needs 9" in found
+
+
+async def test_more_exclusive_jobs_than_domains():
+    [found] = await told(jobset(exclusive(replicas=3)), "r1", "r2", "r1")
+    assert found == (
+        f"{RJOBS}[0]: 3 exclusive Jobs at once, nodes have 2 values of rack: they never run all at once; lower replicas,"
+        " or label nodes with more values"
+    )
+    [found] = await told(jobset(exclusive("a", 2), exclusive("b", 1)), "r1", "r2")
+    assert found.startswith(f"{RJOBS}: 3 exclusive Jobs at once")
+    assert await told(jobset(exclusive(replicas=2)), "r1", "r2") == []
+
+
+async def test_exclusive_jobs_of_different_priorities_may_share_a_domain():
+    one, other = exclusive("a", 2), exclusive("b", 2)
+    for body, name in ((one, "system-node-critical"), (other, "system-cluster-critical")):
+        body["template"]["spec"]["template"]["spec"]["priorityClassName"] = name
+    assert not [text for text in await told(jobset(one, other), "r1", "r2") if "exclusive Jobs" in text]
+
+
+async def test_jobs_of_the_node_selector_strategy_look_for_no_domain():
+    body = exclusive(replicas=3)
+    body["template"]["metadata"]["annotations"][NODE_SELECTOR_STRATEGY] = "true"
+    assert await told(jobset(body), "r1", "r2") == []
+
+
+@pytest.mark.parametrize("js", [jobset(exclusive(replicas=3)), jobset(gpus("w", 3))])
+async def test_admission_says_nothing_of_it_as_nodes_may_be_added(js: JSON):
+    assert await said(Cluster(racks("r1", "r2")), js) == []
+    assert await said(Cluster(racks("r1", "r2")), queued({**js, "spec": {**js["spec"], "suspend": True}})) == []
+
+
+async def test_nodes_are_read_for_exclusive_jobs_of_who_asks_himself():
+    for own_rights, requests in ((True, 2), (False, 1)):
+        script = Cluster(racks("r1"))
+        await said(script, jobset(exclusive()), own_rights=own_rights)
+        assert reads(script) == requests, "one is for a node with the label"
+
+
+async def test_of_very_many_labels_not_all_are_counted():
+    many = {f"x{number}": "y" for number in range(MOST_LABELS)}
+    found = await said(Cluster([*racks("r1", **many), *racks("r2")]), jobset(exclusive(replicas=3)), own_rights=True)
+    assert len(found) == 1, "rack is among the first"
+    first = [{**node(), "metadata": {"labels": many}}, *racks("r2")]
+    assert await said(Cluster(first), jobset(exclusive(replicas=3)), own_rights=True) == []

@@ -1,0 +1,77 @@
+"""Whether a new JobSet needs more at once than all nodes of the cluster have together. Warnings.
+
+What a ReplicatedJob runs at once, or ReplicatedJobs that start together, is compared with all nodes while they are
+idle: what their pods request, and the domains that their exclusive Jobs want. Only who asks with rights of their own is
+told: in a cluster that adds nodes by itself it would be said of many a set that will run.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+
+from api.children import placement_annotations
+from api.field import ErrorType, FieldError, Path
+from api.jobset import JobSet
+from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
+from api.node_offers import in_words
+from api.requests import Amounts
+from policy.judged import Judged, Template
+from webhooks.jobset.cluster.quota import at_once, needed_by
+from webhooks.jobset.cluster.verdict import warning
+
+NODES_TOO_FEW = warning(
+    "nodes-too-few",
+    "needs {amount} at once, all nodes offer {offered}: its pods never run all at once",
+    "run fewer pods at once, or add nodes",
+    kind=ErrorType.TOO_MANY,
+)
+DOMAINS_TOO_FEW = warning(
+    "exclusive-domains-too-few",
+    "{jobs} exclusive Jobs at once, nodes have {values} of {topology}: they never run all at once",
+    "lower replicas, or label nodes with more values",
+    kind=ErrorType.TOO_MANY,
+)
+
+
+def exclusive(judged: Judged) -> bool:
+    """Whether Jobs of the set want domains of their own."""
+    return any(template.jobs and _topology(judged.js, template) for template in judged.templates)
+
+
+def too_few_nodes(judged: Judged, total: Amounts) -> Iterator[FieldError]:
+    """`total`: what all nodes offer together."""
+    return at_once(judged, partial(_beyond, total))
+
+
+def too_few_domains(judged: Judged, domains: Mapping[str, int]) -> Iterator[FieldError]:
+    """`domains`: how many values nodes have of each label."""
+    return at_once(judged, partial(_crowded, judged.js, domains))
+
+
+def _beyond(total: Amounts, path: Path, templates: Sequence[Template]) -> FieldError | None:
+    """More of a resource than all nodes offer; of several the first by name. One that none offers is said elsewhere."""
+    needs = needed_by(templates)
+    name = min((name for name, amount in needs.items() if amount > total.get(name, amount)), default="")
+    if not name:
+        return None
+    offered = in_words(total[name], name).partition(" ")[0]
+    return NODES_TOO_FEW.at(path, None, amount=in_words(needs[name], name), offered=offered)
+
+
+def _crowded(js: JobSet, domains: Mapping[str, int], path: Path, templates: Sequence[Template]) -> FieldError | None:
+    """More exclusive Jobs of one priority than domains. A label that no node has is said elsewhere."""
+    wanted = Counter[tuple[str, str]]()
+    for template in templates:
+        if topology := _topology(js, template):
+            wanted[topology, str(template.pod.get("priorityClassName") or "")] += template.jobs
+    for (topology, _), jobs in wanted.items():
+        if jobs > domains.get(topology, jobs):
+            values = "1 value" if domains[topology] == 1 else f"{domains[topology]} values"
+            return DOMAINS_TOO_FEW.at(path, None, jobs=jobs, values=values, topology=topology)
+    return None
+
+
+def _topology(js: JobSet, template: Template) -> str:
+    """The label whose values its Jobs want for themselves; empty for others, and for the node-selector strategy."""
+    found = placement_annotations(js, template.rjob)
+    return "" if NODE_SELECTOR_STRATEGY in found else found.get(EXCLUSIVE_TOPOLOGY, "")

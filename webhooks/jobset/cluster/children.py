@@ -1,0 +1,185 @@
+"""The child Jobs that are sent as dry runs for a JobSet, and where each of their fields comes from. Pure.
+
+One Job stands for its ReplicatedJob and for all others with the same template: each of them has the same faults.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from api import keys
+from api.children import NO_UID, build_first_job, job_labels
+from api.features import FeatureGates
+from api.field import SPEC, FieldError, Path
+from api.jobset import JobSet
+from api.jsontree import dig
+from api.layout import JobPosition, JobRange, Layout, layout_of
+from api.meta import JSON
+from api.names import namespaced_job
+from webhooks.jobset.cluster.decode import Parts
+from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
+
+_NAME = ("metadata", "name")
+JOBSET_NAME = Path(_NAME)
+_NAMED = {("labels",), ("annotations",), ("nodeSelector",)}
+"""Fields into which the controller writes names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChildJob:
+    """The first Job of a ReplicatedJob.
+
+    `raw` is the JobSet as JSON, for looking up values. `index` is the ReplicatedJob's place; `alike` are the places of
+    all with the same template, itself included. `own` says where the names come from that the controller writes.
+    """
+
+    raw: JSON
+    js: JobSet
+    index: int
+    alike: tuple[int, ...]
+    body: JSON
+    own: Mapping[str, Path]
+
+    @property
+    def name(self) -> str:
+        name: str = self.body["metadata"]["name"]
+        return name
+
+    @property
+    def path(self) -> Path:
+        return replicated_job(self.index)
+
+    @property
+    def pod_spec(self) -> JSON:
+        spec: JSON = self.body["spec"]["template"]["spec"]
+        return spec
+
+    def has(self, parts: Parts) -> bool:
+        """Whether we sent the list items on the way to this field: others may have been added by a mutating webhook."""
+        return all(
+            dig(self.body, *parts[:depth]) is None or part < len(dig(self.body, *parts[:depth]))
+            for depth, part in enumerate(parts)
+            if isinstance(part, int)
+        )
+
+    def places(self, parts: Parts, value: str) -> list[Path]:
+        """Where in the JobSet a field of the Job comes from, in each ReplicatedJob that it is about.
+
+        `value` is the offending text, if known: a name that the controller wrote is about this ReplicatedJob alone.
+        """
+        if parts[:2] == ("metadata", "name"):
+            return [self.path.at("name")]
+        if value in self.own and parts[-1:] in _NAMED:
+            return [self.own[value]]
+        if parts[:4] == ("spec", "template", "spec", "subdomain") and self.js.dns_enabled:
+            return [service_name_path(self.js)]
+        if added := self._added(parts):
+            return [added]
+        if compiled := self._compiled(parts):
+            return [replicated_job(i).at(*compiled) for i in self.alike]
+        return [replicated_job(i).at("template", *_spelled(parts)) for i in self.alike]
+
+    def _added(self, parts: Parts) -> Path | None:
+        """The source of an item that the controller appended to a list of the pod."""
+        match parts:
+            case ("spec", "template", "spec", "volumes" | "tolerations" as key, int(number), *rest):
+                before = len(dig(self.raw, *self.path.at("template", "spec", "template", "spec", key).parts) or ())
+                if number < before:
+                    return None
+                if key == "tolerations":
+                    return self.path.at("name")
+                claim = dig(self.pod_spec, "volumes", number, "name")
+                return _claim_paths(self.js)[claim].at(*(_NAME if rest == ["name"] else ()))
+        return None
+
+    def _compiled(self, parts: Parts) -> Parts:
+        """The source, below the ReplicatedJob, of a rule of podFailurePolicy that exitCodePolicy was compiled into."""
+        rules = ("spec", "podFailurePolicy", "rules")
+        policy = self.js.spec.replicated_jobs[self.index].exit_code_policy
+        own = len(dig(self.raw, *self.path.at("template", *rules).parts) or ())
+        if policy is None or parts[:2] != rules[:2] or (own and parts[3:4] < (own,)):
+            return ()
+        return ("exitCodePolicy", *(["containerName"] if parts[-1] == "containerName" else []))
+
+
+def _spelled(parts: Parts) -> Parts:
+    """The place below a Job template; the API server leaves `metadata` out of some places in a pod template."""
+    if parts[:2] == ("spec", "template") and parts[2:3] in {("labels",), ("annotations",)}:
+        return ("spec", "template", "metadata", *parts[2:])
+    known = parts[:1] == ("spec",) or parts[:2] in {("metadata", "labels"), ("metadata", "annotations")}
+    return parts if known else ()
+
+
+def replicated_job(index: int) -> Path:
+    """Place of a ReplicatedJob."""
+    return SPEC.at("replicatedJobs", index)
+
+
+def service_name_path(js: JobSet) -> Path:
+    """Where the headless Service gets its name from."""
+    return SPEC.at("network", "subdomain") if js.spec.network and js.spec.network.subdomain else JOBSET_NAME
+
+
+def created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
+    """Whether our controller will create the children.
+
+    An invalid `managedBy` names no controller: the corrected one may be ours. `errors` are those of the JobSet.
+    """
+    return js.is_ours or any(error.path == MANAGED_BY for error in errors)
+
+
+def identified(js: JobSet, namespace: str) -> JobSet:
+    """The same in its namespace, and with a uid, be it a stand-in: an object that is not stored yet may lack them."""
+    meta = js.metadata
+    known = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=namespace)
+    return msgspec.structs.replace(js, metadata=known)
+
+
+def child_jobs(raw: JSON, js: JobSet, gates: FeatureGates, wanted: Iterable[int]) -> list[ChildJob]:
+    """One child for each different template among the `wanted` ReplicatedJobs (by index) that make Jobs at all."""
+    layout = layout_of(js)
+    alike: dict[bytes, list[int]] = {}
+    for index in wanted:
+        rjob = js.spec.replicated_jobs[index]
+        if rjob.replicas > 0:
+            own = (rjob.template, rjob.exit_code_policy)
+            alike.setdefault(msgspec.json.encode(own, order="deterministic"), []).append(index)
+    return [_child(raw, js, gates, layout, tuple(indices)) for indices in alike.values()]
+
+
+def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, alike: tuple[int, ...]) -> ChildJob:
+    index = alike[0]
+    jobs = layout.ranges[index]
+    position = next(jobs.positions(js.metadata.name))
+    total = layout.global_replicas
+    body = build_first_job(js, jobs, position, gates, global_replicas=total)
+    own = _own_values(js, jobs, position, total, replicated_job(index))
+    return ChildJob(raw, js, index, alike, body, own)
+
+
+def _own_values(js: JobSet, jobs: JobRange, position: JobPosition, total: int, path: Path) -> dict[str, Path]:
+    labels = job_labels(js, jobs, position, global_replicas=total, job_restart_attempt=None)
+    sources = {
+        keys.GROUP_NAME: path.at("groupName"),
+        keys.REPLICATED_JOB_NAME: path.at("name"),
+        keys.JOBSET_NAME: JOBSET_NAME,
+        keys.COORDINATOR: SPEC.at("coordinator"),
+    }
+    own = {labels[key]: source for key, source in sources.items() if labels.get(key)}
+    for name in (position.name, namespaced_job(js.metadata.namespace, position.name)):
+        own[name] = path.at("name")
+    return own
+
+
+def claim_names(js: JobSet) -> list[str]:
+    """Names of the volume claim templates, which are those of their volumes."""
+    return [template["metadata"]["name"] for policy in js.spec.volume_claim_policies for template in policy.templates]
+
+
+def _claim_paths(js: JobSet) -> dict[str, Path]:
+    return {
+        template["metadata"]["name"]: SPEC.at("volumeClaimPolicies", p, "templates", t)
+        for p, policy in enumerate(js.spec.volume_claim_policies)
+        for t, template in enumerate(policy.templates)
+    }

@@ -1,0 +1,135 @@
+"""Existing volume claims: whether a new JobSet may use them. Pure.
+
+See docs/reference/validation.md#volume-claims.
+
+A claim that was retained has been defaulted and bound since, so only what the template sets is compared, quantities by
+amount. A claim that is being deleted is no conflict: it is created again once it is gone.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from api import keys
+from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, render_value
+from api.jobset import JobSet, VolumeClaimPolicy
+from api.meta import JSON, Base, ObjectMeta
+from api.names import volume_claim_name
+from api.semantic import semantically_equal
+from api.validation import dns1123_subdomain
+from webhooks.jobset.cluster.verdict import warning
+
+MISMATCH = Rule(
+    id="claim-differs",
+    type=ErrorType.INVALID,
+    message="spec does not match existing PVC {claim} in namespace {namespace}",
+    fix="{differences}: write the same, use another template name, or delete the claim if its data may go",
+    source="docs/reference/validation.md#volume-claims, defect 4",
+    layer=Layer.CLUSTER,
+)
+NOT_RETAINED = Rule(
+    id="claim-not-retained",
+    type=ErrorType.INVALID,
+    message="retentionPolicy must be retain when PVC exists",
+    fix='set it to Retain, or delete the claim "{claim}" if its data may go',
+    source="docs/reference/validation.md#volume-claims",
+    layer=Layer.CLUSTER,
+)
+UNCHECKED = Rule(
+    id="claim-unchecked",
+    type=ErrorType.INTERNAL,
+    message="failed to check for existing PVC {claim}: {why}",
+    fix="grant the right to get persistentvolumeclaims, then apply the JobSet again",
+    source="docs/reference/validation.md#volume-claims",
+    layer=Layer.CLUSTER,
+)
+LEAVING = warning(
+    "claim-leaving",
+    "PVC {claim} is being deleted",
+    "a new, empty one is created once it is gone",
+    source="docs/reference/validation.md#volume-claims, defect 4",
+)
+_MAX_DIFFERENCES = 3
+
+
+class LiveClaim(Base, frozen=True, kw_only=True):
+    """A PersistentVolumeClaim as far as it is compared."""
+
+    metadata: ObjectMeta
+    spec: JSON = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim that a JobSet will use, and the place of its template."""
+
+    path: Path
+    retention_path: Path
+    policy: VolumeClaimPolicy
+    template: JSON
+    name: str
+
+    @property
+    def spec(self) -> JSON:
+        return self.template.get("spec") or {}
+
+
+def claims_of(js: JobSet) -> list[Claim]:
+    """Each claim once, without those that have an invalid name: that is refused elsewhere."""
+    found: dict[str, Claim] = {}
+    for p, policy in enumerate(js.spec.volume_claim_policies):
+        base = SPEC.at("volumeClaimPolicies", p)
+        for t, template in enumerate(policy.templates):
+            short = (template.get("metadata") or {}).get("name") or ""
+            name = volume_claim_name(short, js.metadata.name)
+            if short and not dns1123_subdomain(name):
+                retention = base.at("retentionPolicy", "whenDeleted")
+                found.setdefault(name, Claim(base.at("templates", t), retention, policy, template, name))
+    return list(found.values())
+
+
+def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool) -> Iterator[FieldError]:
+    """What keeps a new JobSet from using the claim that is there.
+
+    `own_rights`: it was read with the rights of the JobSet's author, who may therefore hear what is in it.
+    """
+    owner = live.metadata.controller()
+    earlier = owner is not None and owner.kind == keys.KIND and owner.name == js.metadata.name
+    if earlier or live.metadata.deletion_timestamp is not None:
+        yield LEAVING.at(claim.path, claim=claim.name)
+        return
+    differing = [
+        f"{where} is {_shown(have) if own_rights else 'different'} there"
+        for where, have in differences(claim.spec, live.spec)
+    ]
+    if differing:
+        yield MISMATCH.at(
+            claim.path.at("spec"),
+            claim.spec,
+            claim=claim.name,
+            namespace=js.metadata.namespace,
+            differences=", ".join(differing[:_MAX_DIFFERENCES]),
+        )
+    retention = claim.policy.retention_policy
+    when_deleted = "Delete" if retention is None else retention.when_deleted
+    if when_deleted != "Retain":
+        yield NOT_RETAINED.at(claim.retention_path, when_deleted, claim=claim.name)
+
+
+def differences(wanted: JSON, live: JSON, member: str = "") -> Iterator[tuple[str, Any]]:
+    """Where `live` is not what `wanted` sets, with what it is there; null, empty list and empty map set nothing.
+
+    `member` is the name of the field that holds both; by it amounts and plain texts are distinguished.
+    """
+    for key, value in wanted.items():
+        there = live.get(key)
+        if value is None or value in ({}, []) or semantically_equal({member: {key: value}}, {member: {key: there}}):
+            continue
+        if isinstance(value, dict) and isinstance(there, dict):
+            yield from ((f"{key}.{where}", have) for where, have in differences(value, there, key))
+        else:
+            yield key, there
+
+
+def _shown(value: Any) -> str:
+    return "not set" if value is None else render_value(value)

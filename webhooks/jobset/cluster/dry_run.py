@@ -1,0 +1,232 @@
+"""Dry runs of the children: sends one child with `dryRun=All` and reads the answer.
+
+`cluster.verdict` tells what an answer means, `cluster.faults` what it says about the JobSet.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from api import keys
+from api.batch import Owned
+from api.children import build_service, build_volume_claim
+from api.expiring import Expiring
+from api.field import FieldError
+from api.jobset import JobSet
+from api.jsontree import set_in
+from api.meta import JSON, Owner
+from kube.client import Client
+from kube.errors import ApiError, BadRequest, NotFound
+from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
+from webhooks.jobset.cluster.children import ChildJob, service_name_path
+from webhooks.jobset.cluster.claims import Claim
+from webhooks.jobset.cluster.decode import Parts, unreadable
+from webhooks.jobset.cluster.faults import REFUSED, claim_template_faults, decode_faults, job_faults, service_faults
+from webhooks.jobset.cluster.needs import Need
+from webhooks.jobset.cluster.new_findings import new_findings
+from webhooks.jobset.cluster.questions import NotAskedError
+from webhooks.jobset.cluster.verdict import DOCS, Verdict, may_want_owner, misses_owner, verdict, warning, why
+
+DECODE_ROUNDS = 8
+"""Times that a Job which cannot be decoded is sent: each time without the values that were refused before."""
+
+OWNERLESS_SECONDS = 600.0
+"""Seconds for which Jobs of a namespace are sent without their owner after a webhook has looked for it."""
+MOST_NAMESPACES = 1024
+"""Namespaces of which that is remembered, the latest."""
+
+API_WARNS = warning(
+    "child-warning",
+    "{text}",
+    source="warning of the API server about a child",
+)
+JOB_EXISTS = warning(
+    "child-job-exists",
+    "Job {name} exists and {whose}",
+    "rename or delete it",
+    source=f"{DOCS}, defect 11",
+)
+SERVICE_SHARED = warning(
+    "service-shared",
+    "Service {name} belongs to JobSet {owner}: it selects only that set's pods",
+    "choose another name",
+    source=f"{DOCS}, defect 23",
+)
+SERVICE_FOREIGN = warning(
+    "service-foreign",
+    "Service {name} exists and is not this JobSet's: pods get DNS names only if it selects them",
+    "delete it, or set spec.network.subdomain to another name",
+    source=f"{DOCS}, defect 11",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One admission request.
+
+    `client` is for the questions about it. `raw` and `js` are the JobSet. `deadline`: when the answer is due, seconds
+    of the event loop. `ours`: whether our controller will create the children. `is_stored`: whether the set is stored
+    already and may have Jobs of its own. `needs`: what the pods of a new set need in the cluster, by name.
+    """
+
+    client: Client
+    raw: JSON
+    js: JobSet
+    deadline: float
+    ours: bool
+    is_stored: bool = False
+    needs: tuple[Need, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        return self.js.metadata.namespace
+
+
+class DryRuns:
+    """Each method returns findings about the JobSet, and raises without an answer.
+
+    `budget`: seconds for one call. `own_rights`: the questions are asked with the rights of the JobSet's author, who
+    may therefore hear whose an object is.
+
+    Another webhook may look for the owner of a Job (Kueue's does), and refuse the Job because its JobSet is not stored
+    yet. Such a Job is sent again without an owner, and so are all Jobs of its namespace for `OWNERLESS_SECONDS`.
+    """
+
+    def __init__(self, budget: float, *, own_rights: bool) -> None:
+        self._budget = budget
+        self._own_rights = own_rights
+        self._ownerless: Expiring[str, bool] = Expiring(MOST_NAMESPACES)
+
+    async def job(self, request: Request, child: ChildJob) -> list[FieldError]:
+        """Try a Job; what cannot be decoded is taken out, so that the rest can be checked too."""
+        body = child.body
+        found: list[FieldError] = []
+        for _ in range(DECODE_ROUNDS):
+            texts: list[str] = []
+            try:
+                error = await self._try_job(request, body, texts)
+            except NotAskedError:
+                if found:
+                    break
+                raise
+            problem = unreadable(body, error.message) if isinstance(error, BadRequest) else None
+            if problem is None:
+                said = [API_WARNS.at(child.path, text=text) for text in texts]
+                answer = said if error is None else await self._job_answer(request, child, error)
+                return [*found, *new_findings(answer, found, request.js)]
+            found += decode_faults(child, problem)
+            if not problem.places:
+                break
+            body = _without(body, problem.places)
+        return found
+
+    async def _try_job(self, request: Request, body: JSON, texts: list[str]) -> ApiError | None:
+        """None when the Job may be created; `texts` gets the warnings."""
+        if request.is_stored:
+            return await self._dry_create(request, JOBS, body, texts)
+        clock = asyncio.get_running_loop().time
+        if not self._ownerless.get(request.namespace, clock()):
+            warnings: list[str] = []
+            error = await self._dry_create(request, JOBS, body, warnings)
+            if error is None or not misses_owner(error, request.js.metadata.name):
+                texts += warnings
+                return error
+            self._ownerless.put(request.namespace, True, clock() + OWNERLESS_SECONDS)
+        ownerless = {**body, "metadata": {**body["metadata"], "ownerReferences": []}}
+        error = await self._dry_create(request, JOBS, ownerless, texts)
+        # A policy that demands an owner lets the Job of the controller pass, which has one.
+        return None if error is not None and may_want_owner(error) else error
+
+    async def _job_answer(self, request: Request, child: ChildJob, error: ApiError) -> list[FieldError]:
+        match verdict(error, JOBS):
+            case Verdict.FAULTY:
+                return job_faults(child, error.causes)
+            case Verdict.REFUSED:
+                return [REFUSED.at(child.path, what="Jobs", why=why(error, self._budget))]
+            case Verdict.EXISTS if request.is_stored:
+                return []  # its own, most likely; the controller reports any other
+            case Verdict.EXISTS:
+                owner = await self._owner(JOBS, child.name, request)
+                whose = f"belongs to {owner}" if self._own_rights else "is not this JobSet's"
+                path = child.path.at("name")
+                return [JOB_EXISTS.at(path, child.name, name=child.name, whose=whose)] if owner else []
+            case Verdict.UNKNOWN:
+                raise error
+
+    async def service(self, request: Request) -> list[FieldError]:
+        body = build_service(request.js)
+        error = await self._dry_create(request, SERVICES, body)
+        if error is None:
+            return []
+        path, name = service_name_path(request.js), body["metadata"]["name"]
+        match verdict(error, SERVICES):
+            case Verdict.FAULTY:
+                return service_faults(request.raw, request.js, error.causes)
+            case Verdict.REFUSED:
+                return [REFUSED.at(path, what="its Service", why=why(error, self._budget))]
+            case Verdict.EXISTS:
+                owner = await self._owner(SERVICES, name, request)
+                jobset = owner.removeprefix(f"{keys.KIND} ")
+                rule = SERVICE_SHARED if self._own_rights and jobset != owner else SERVICE_FOREIGN
+                return [rule.at(path, name, name=name, owner=jobset)] if owner else []
+            case Verdict.UNKNOWN:
+                raise error
+
+    async def claim(self, request: Request, claim: Claim) -> list[FieldError]:
+        body = build_volume_claim(request.js, claim.policy, claim.template)
+        error = await self._dry_create(request, PERSISTENT_VOLUME_CLAIMS, body)
+        if error is None:
+            return []
+        match verdict(error, PERSISTENT_VOLUME_CLAIMS):
+            case Verdict.FAULTY:
+                return claim_template_faults(claim, error.causes)
+            case Verdict.REFUSED:
+                return [REFUSED.at(claim.path, what="the claim", why=why(error, self._budget))]
+            case Verdict.EXISTS:
+                return []
+            case Verdict.UNKNOWN:
+                raise error
+
+    async def _dry_create(
+        self, request: Request, resource: Resource, body: JSON, warnings: list[str] | None = None
+    ) -> ApiError | None:
+        """None when the object may be created. Raises when there is no answer at all."""
+        try:
+            await request.client.create(
+                resource,
+                body,
+                dry_run=True,
+                type=msgspec.Raw,
+                namespace=request.namespace,
+                timeout=self._budget,
+                warnings=[] if warnings is None else warnings,
+            )
+        except ApiError as error:
+            return error
+        return None
+
+    async def _owner(self, resource: Resource, name: str, request: Request) -> str:
+        """Kind and name of the owner of an object; empty when the object is no conflict.
+
+        That is: it is gone by now, it is this JobSet's own, or one of an earlier JobSet of this name, which will be
+        garbage-collected.
+        """
+        try:
+            found = await request.client.get(resource, name, namespace=request.namespace, type=Owned)
+        except NotFound:
+            return ""
+        owner = found.metadata.controller()
+        if owner is None:
+            return "nobody"
+        ours = owner.uid == request.js.metadata.uid or found.metadata.owner == Owner(
+            keys.KIND, request.js.metadata.name
+        )
+        return "" if ours else str(found.metadata.owner)
+
+
+def _without(body: JSON, places: Iterable[Parts]) -> JSON:
+    for place in places:
+        body = set_in(body, place, None)
+    return body

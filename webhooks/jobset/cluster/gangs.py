@@ -1,0 +1,70 @@
+"""Kinds of scheduling.k8s.io that spec.scheduling needs: whether the API server serves them.
+
+This is checked at admission, only for sets with spec.scheduling. What is missing may be switched on later, and the
+controller waits for it: a warning with the flags that are needed. The answer is kept for a minute, so that many sets at
+once cost a few requests.
+"""
+
+import asyncio
+import math
+
+from api.field import FieldError
+from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
+from api.gangs import shape
+from api.jobset import JobSet
+from api.meta import JSON
+from kube.client import Client
+from kube.errors import ApiError
+from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
+from webhooks.jobset.cluster.verdict import warning
+from webhooks.jobset.rules.scheduling import SCHEDULING
+
+FRESH = 60.0
+"""Seconds for which an answer is good."""
+
+NOT_SERVED = warning(
+    "scheduling-not-served",
+    "{text}",
+    source="Kubernetes 1.37: feature gates",
+)
+
+
+class SchedulingApi:
+    """What the API server serves of scheduling.k8s.io. One for a process."""
+
+    def __init__(self) -> None:
+        self._served = Served()
+        self._until = -math.inf
+        self._asking = asyncio.Lock()
+
+    async def missing(self, js: JobSet, client: Client) -> list[FieldError]:
+        """Warnings about what its groups need and the API server has not; raises when there is no answer."""
+        wanted = shape(js)
+        lack = None if wanted is None else lacking(wanted, await self._look(client))
+        if lack is None or lack is UNKNOWN:
+            return []
+        texts = [f"{lack.what}: Jobs may have to wait", f"needs --feature-gates={lack.gates}"]
+        if lack.versions:
+            texts.append(f"and kube-apiserver --runtime-config={lack.runtime_config}")
+        return [NOT_SERVED.at(SCHEDULING, text=text) for text in texts]
+
+    async def _look(self, client: Client) -> Served:
+        now = asyncio.get_running_loop().time
+        async with self._asking:
+            if now() >= self._until:
+                groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await client.served(POD_GROUPS.api_version)
+                alpha = await client.served(COMPOSITE_POD_GROUPS.api_version)
+                composites = COMPOSITE_POD_GROUPS.plural in alpha
+                topology = composites or (await _keeps_topology(client) if groups else False)
+                self._served = Served(groups=groups, composites=groups and composites, topology=topology)
+                self._until = now() + FRESH
+            return self._served
+
+
+async def _keeps_topology(client: Client) -> bool | None:
+    """None when the API server refuses to try."""
+    try:
+        tried: JSON = await client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
+    except ApiError:
+        return None
+    return keeps_topology(tried)

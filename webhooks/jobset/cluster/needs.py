@@ -1,0 +1,308 @@
+"""What the pods of a JobSet need by name: whether the cluster, or the JobSet's namespace, has it.
+
+Without it each pod is refused or waits, and no status says so. It may be created later: a warning. Names are looked up
+on create only, with one small request for each; answers are kept for a while. Nobody is told about what the client has
+no right to look up. ConfigMaps and Secrets are looked up only for who asks for it: only their users should be able to
+read them. Of everything the metadata alone is sent, so that no data of a Secret is ever here.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import msgspec
+
+from api.batch import Owned
+from api.field import ErrorType, FieldError, Path, Rule
+from api.jsontree import dig
+from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
+from api.meta import JSON
+from api.suggest import nearest
+from api.validation import dns1123_subdomain, label_value, qualified_name
+from kube.client import Client
+from kube.errors import Forbidden, KubeError, NotFound
+from kube.options import METADATA, METADATA_LIST
+from kube.resources import (
+    CONFIG_MAPS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    STORAGE_CLASSES,
+    Resource,
+)
+from policy.defaults import set_by
+from webhooks.jobset.cluster.claims import Claim, claims_of
+from webhooks.jobset.cluster.lookups import Lookups
+from webhooks.jobset.cluster.references import Place, references
+from webhooks.jobset.cluster.verdict import warning
+from webhooks.jobset.rules.placement import by_affinity
+from webhooks.jobset.rules.scheduling import TOPOLOGY as GROUP_TOPOLOGY_PLACE
+from webhooks.jobset.rules.scheduling import levels
+from webhooks.jobset.subject import Entry, Subject
+
+FOUND_FOR = 60.0
+"""Seconds for which something that exists is not looked up again."""
+MISSING_FOR = 5.0
+"""The same for something that is missing: short, because a reader of the warning may create it and apply again."""
+MOST = 1024
+"""Names that are remembered, the latest."""
+LONGEST_SELECTOR = 1024
+"""Characters of a node selector, so that its question fits into the address of a request."""
+MOST_CLASSES = 100
+"""PriorityClasses among which one of nearly the same name is looked for."""
+
+PRIORITY_CLASS = warning(
+    "priority-class-missing",
+    "no PriorityClass {name}: no pod runs",
+    "create it{or_meant}{whose}",
+    kind=ErrorType.NOT_FOUND,
+)
+SERVICE_ACCOUNT = warning(
+    "service-account-missing",
+    "no ServiceAccount {name}: no pod is created",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+RUNTIME_CLASS = warning(
+    "runtime-class-missing",
+    "no RuntimeClass {name}: no pod is created",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+CLAIM = warning(
+    "claim-missing",
+    "no PersistentVolumeClaim {name}: pods wait for it",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+STORAGE_CLASS = warning(
+    "storage-class-missing",
+    "no StorageClass {name}: the claim waits for a volume of it",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+CONFIG_MAP = warning(
+    "config-map-missing",
+    "no ConfigMap {name}: pods wait for it",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+SECRET = warning(
+    "secret-missing",
+    "no Secret {name}: pods wait for it",
+    "create it",
+    kind=ErrorType.NOT_FOUND,
+)
+TOPOLOGY = warning(
+    "exclusive-topology-missing",
+    "no node has the label {name}: pods wait for one",
+    "label nodes",
+    kind=ErrorType.NOT_FOUND,
+)
+NODE_NAME = warning(
+    "node-name-missing",
+    "no node is called {name}: pods wait for it and are deleted",
+    "remove nodeName: the scheduler chooses a node",
+    kind=ErrorType.NOT_FOUND,
+)
+NODE_SELECTOR = warning(
+    "node-selector-missing",
+    "no node has the labels {name}: pods wait for one",
+    "correct them, or label nodes",
+    kind=ErrorType.NOT_FOUND,
+)
+GROUP_TOPOLOGY = warning(
+    "scheduling-topology-no-node",
+    "no node has the label {name}: the group waits for one",
+    "correct it, or label nodes",
+    kind=ErrorType.NOT_FOUND,
+)
+RESOURCES = {
+    PRIORITY_CLASS: PRIORITY_CLASSES,
+    SERVICE_ACCOUNT: SERVICE_ACCOUNTS,
+    RUNTIME_CLASS: RUNTIME_CLASSES,
+    CLAIM: PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASS: STORAGE_CLASSES,
+    CONFIG_MAP: CONFIG_MAPS,
+    SECRET: SECRETS,
+    TOPOLOGY: NODES,
+    NODE_NAME: NODES,
+    NODE_SELECTOR: NODES,
+    GROUP_TOPOLOGY: NODES,
+}
+"""By rule what is looked up by name or, of nodes, by labels."""
+_BY_LABELS = {TOPOLOGY, NODE_SELECTOR, GROUP_TOPOLOGY}
+_OF_POD = {PRIORITY_CLASS: "priorityClassName", RUNTIME_CLASS: "runtimeClassName", NODE_NAME: "nodeName"}
+_REFERENCES = {CONFIG_MAPS: CONFIG_MAP, SECRETS: SECRET}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A name in a JobSet that has to exist: the rule that it breaks otherwise, and its places."""
+
+    rule: Rule
+    name: str
+    paths: tuple[Path, ...]
+    policy: str = ""
+    """The policy that has set it, if one has."""
+
+
+def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
+    """What the pods of a JobSet need, each name once, without invalid names: these are refused elsewhere.
+
+    `looks_up`: of ConfigMaps and Secrets, those that are wanted. They are the last.
+    """
+    found: dict[tuple[Rule, str], dict[Path, None]] = {}
+    entries = [entry for entry in js.entries if entry.rjob.replicas]
+    for of_all in (partial(_of_entry, js), partial(_of_references, looks_up)):
+        for rule, name, path in chain.from_iterable(map(of_all, entries)):
+            found.setdefault((rule, name), {})[path] = None
+    for level in levels(js):
+        if level.topology and not qualified_name(level.topology):
+            place = level.path.at(*GROUP_TOPOLOGY_PLACE, 0, "key")
+            found.setdefault((GROUP_TOPOLOGY, level.topology), {})[place] = None
+    for claim in claims_of(js.js):
+        found.pop((CLAIM, claim.name), None)  # the controller creates it
+    policy = set_by(js.js.metadata.annotations, "priorityClassName")
+    return [
+        Need(rule, name, tuple(paths), policy if rule is PRIORITY_CLASS else "")
+        for (rule, name), paths in found.items()
+    ]
+
+
+def classes_of(claims: Iterable[Claim]) -> list[Need]:
+    """The StorageClasses that claims need which are still to be created."""
+    found: dict[str, list[Path]] = {}
+    for claim in claims:
+        name = claim.spec.get("storageClassName")
+        if isinstance(name, str) and name and not dns1123_subdomain(name):
+            found.setdefault(name, []).append(claim.path.at("spec", "storageClassName"))
+    return [Need(STORAGE_CLASS, name, tuple(paths)) for name, paths in found.items()]
+
+
+def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
+    yield from _named(entry, _of_pod(entry.rjob.pod_spec))
+    topology = by_affinity(js, entry)
+    if topology is not None and not qualified_name(topology):
+        yield TOPOLOGY, topology, _level(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
+    if QUEUE_NAME not in js.js.metadata.labels and (selector := _node_selector(entry.rjob.pod_spec)):
+        yield NODE_SELECTOR, selector, entry.pod_path.at("spec", "nodeSelector")
+
+
+def _node_selector(pod: JSON) -> str:
+    """The pod's node selector as a label selector; empty without one, or if it is none that a node could meet."""
+    wanted = pod.get("nodeSelector") or {}
+    selector = ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+    # The length comes first: it bounds what is looked at label by label.
+    if len(selector) > LONGEST_SELECTOR or any(
+        not isinstance(value, str) or qualified_name(key) or label_value(value) for key, value in wanted.items()
+    ):
+        return ""
+    return selector
+
+
+def _of_references(looks_up: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
+    found = references(entry.rjob.pod_spec) if looks_up else ()
+    return _named(entry, ((_REFERENCES[kind], name, place) for kind, name, place in found if kind in looks_up))
+
+
+def _named(entry: Entry, found: Iterable[tuple[Rule, Any, Place]]) -> Iterator[tuple[Rule, str, Path]]:
+    """What may be names, with their places in the JobSet."""
+    path = entry.pod_path.at("spec")
+    for rule, name, place in found:
+        if isinstance(name, str) and name and not dns1123_subdomain(name):
+            yield rule, name, path.at(*place)
+
+
+def _of_pod(pod: JSON) -> Iterator[tuple[Rule, Any, Place]]:
+    """Names in a pod's spec, whatever they are, with their places in it."""
+    for rule, field in _OF_POD.items():
+        yield rule, pod.get(field), (field,)
+    if pod.get("serviceAccountName") != "default":  # Kubernetes creates it with the namespace
+        yield SERVICE_ACCOUNT, pod.get("serviceAccountName"), ("serviceAccountName",)
+    for i, volume in enumerate(pod.get("volumes") or ()):
+        yield (
+            CLAIM,
+            dig(volume, "persistentVolumeClaim", "claimName"),
+            ("volumes", i, "persistentVolumeClaim", "claimName"),
+        )
+        place = ("ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
+        yield STORAGE_CLASS, dig(volume, *place), ("volumes", i, *place)
+
+
+def _level(js: Subject, entry: Entry) -> Path:
+    """The level that sets the topology of a ReplicatedJob."""
+    if EXCLUSIVE_TOPOLOGY in entry.template.metadata.annotations:
+        return entry.path.at("template")
+    return Path() if EXCLUSIVE_TOPOLOGY in js.js.metadata.annotations else entry.pod_path
+
+
+class _Answer(NamedTuple):
+    """Whether something is there, or the client has no right to know; else, the name of what may have been meant."""
+
+    there: bool
+    meant: str = ""
+
+
+class Needs:
+    """Looks up needs and remembers the answers. One for a process."""
+
+    def __init__(self, budget: float) -> None:
+        """`budget`: seconds for one call."""
+        self._budget = budget
+        self._known: Lookups[tuple[str, str, str], _Answer] = Lookups(MOST)
+        self._classes: Lookups[None, tuple[str, ...]] = Lookups(1)
+
+    async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
+        """A warning at each place if it is not there; raises when there is no answer."""
+        resource = RESOURCES[need.rule]
+        place = namespace if resource.namespaced else ""
+        answer = await self._known.get(
+            (need.rule.id, place, need.name),
+            lambda: self._look(need, resource, place, client),
+            lambda answer: FOUND_FOR if answer.there else MISSING_FOR,
+        )
+        words = {
+            "name": need.name,
+            "or_meant": f", or did you mean {answer.meant}?" if answer.meant else "",
+            "whose": f"; policy {need.policy} has set it" if need.policy else "",
+        }
+        return [] if answer.there else [need.rule.at(path, need.name, **words) for path in need.paths]
+
+    async def _look(self, need: Need, resource: Resource, namespace: str, client: Client) -> _Answer:
+        try:
+            if need.rule in _BY_LABELS:
+                page = await client.list(
+                    NODES, type=msgspec.Raw, label_selector=need.name, limit=1, timeout=self._budget
+                )
+                return _Answer(bool(page.items))
+            place = namespace or None
+            await client.get(
+                resource, need.name, namespace=place, type=msgspec.Raw, accept=METADATA, timeout=self._budget
+            )
+        except NotFound:
+            return _Answer(False, await self._meant(need, client))
+        except Forbidden:
+            pass
+        return _Answer(True)
+
+    async def _meant(self, need: Need, client: Client) -> str:
+        """The PriorityClass of nearly this name: all users of a cluster may know these; of other kinds nothing."""
+        if need.rule is not PRIORITY_CLASS:
+            return ""
+        try:
+            names = await self._classes.get(None, lambda: self._class_names(client), lambda _: MISSING_FOR)
+        except (KubeError, TimeoutError):
+            return ""  # the warning does without
+        return nearest(need.name, names)
+
+    async def _class_names(self, client: Client) -> tuple[str, ...]:
+        page = await client.list(
+            PRIORITY_CLASSES, type=Owned, accept=METADATA_LIST, limit=MOST_CLASSES, timeout=self._budget
+        )
+        return tuple(found.metadata.name for found in page.items or ())

@@ -1,0 +1,43 @@
+"""Which findings of the cluster about a JobSet are new: not known from the object alone. Pure."""
+
+from collections.abc import Iterable
+
+from api.field import FieldError, Layer
+from api.jobset import JobSet
+from api.jsontree import dig
+from webhooks.jobset.cluster.children import JOBSET_NAME, replicated_job
+from webhooks.jobset.cluster.claims import claims_of
+from webhooks.jobset.cluster.decode import Parts
+from webhooks.jobset.cluster.faults import TYPE
+from webhooks.jobset.rules.volume_claims import VOLUME
+
+_NAME = ("metadata", "name")
+
+
+def new_findings(found: Iterable[FieldError], known: Iterable[FieldError], js: JobSet) -> list[FieldError]:
+    """The findings that `known` errors do not cover.
+
+    A known error covers its place. Where the schema or the decoder refused a value, the object was repaired, and a
+    finding around that place is about the repair. Errors at the names of all ReplicatedJobs cover the JobSet's name; an
+    error at a volume covers the name of the claim that conflicts with it.
+    """
+    errors = [error for error in known if not error.is_warning]
+    taken = {error.path.parts for error in errors}
+    repaired = [error.path.parts for error in errors if error.layer is Layer.SCHEMA or error.rule is TYPE]
+    names = {replicated_job(i).at("name").parts for i in range(len(js.spec.replicated_jobs))}
+    if names and names <= taken:
+        taken.add(JOBSET_NAME.parts)
+    in_conflict = {error.value for error in errors if error.rule is VOLUME}
+    taken |= {claim.path.at(*_NAME).parts for claim in claims_of(js) if dig(claim.template, *_NAME) in in_conflict}
+    return [
+        error
+        for error in found
+        if error.is_warning
+        or not (error.path.parts in taken or any(_near(error.path.parts, parts) for parts in repaired))
+    ]
+
+
+def _near(one: Parts, other: Parts) -> bool:
+    """Whether one place is or holds the other."""
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]

@@ -1,0 +1,158 @@
+"""Whether a pod of a new JobSet requests what no node of the cluster can hold, even while it is idle. Warnings.
+
+Such pods wait for ever, and no status says so. Each resource is compared with the largest amount that a node has
+(`status.allocatable`), whatever the node's labels and taints, and whether it is cordoned or not. Somebody may add nodes
+later, also an autoscaler: a warning. Nothing is said of a set in a queue of Kueue, which may ask for nodes when it
+admits the set; nor where the nodes are not known: no right to list them, none there, too many, or no answer in time.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from api.field import ErrorType, FieldError
+from api.node_offers import device_meant, in_words, offers_of
+from api.requests import Amounts
+from kube.client import PAGE, Client
+from kube.errors import Forbidden
+from kube.resources import NODES
+from policy.judged import Judged, Template
+from webhooks.jobset.cluster.capacity import too_few_domains, too_few_nodes
+from webhooks.jobset.cluster.lookups import Lookups
+from webhooks.jobset.cluster.verdict import warning
+from webhooks.offload import compute
+
+KEPT_FOR = 60.0
+"""Seconds for which the nodes are not read again, also when they did not come in time."""
+MOST_PAGES = 4
+"""Requests for the nodes: 2,000 nodes at most."""
+MOST_RESOURCES = 256
+"""Resources that nodes offer at most."""
+_SHARE = 3
+"""Part of the budget of one review in which all nodes have to come, so that time is left for other questions."""
+MOST_LABELS = 256
+"""Labels of nodes whose values are counted at most."""
+
+
+class Offers(NamedTuple):
+    """What nodes have: of each resource the largest amount of one node, and that of all; of each label its values.
+
+    `total` and `domains` are for who asks with rights of their own; else empty.
+    """
+
+    largest: Amounts = {}
+    total: Amounts = {}
+    domains: Mapping[str, int] = {}
+
+
+_UNKNOWN = Offers()
+
+NO_RESOURCE = warning(
+    "node-resource-missing",
+    "no node offers {name}: pods wait for one that does",
+    "{what_to_check}",
+    kind=ErrorType.NOT_FOUND,
+)
+TOO_LARGE = warning(
+    "nodes-too-small",
+    "a pod needs {amount}, {what_nodes_have}: it waits for a larger one",
+    "request less, or add larger nodes",
+    kind=ErrorType.TOO_MANY,
+)
+
+
+class _Status(msgspec.Struct, gc=False):
+    allocatable: dict[str, Any] | None = None
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    labels: dict[str, str] | None = None
+
+
+class _Node(msgspec.Struct, gc=False):
+    """A node, as far as it is read."""
+
+    metadata: _Metadata | None = None
+    status: _Status | None = None
+
+
+def unmet(judged: Judged, largest: Amounts, *, own_rights: bool) -> Iterator[FieldError]:
+    """Of each ReplicatedJob the first resource, by name, that no node offers, and the first that none has enough of.
+
+    `own_rights`: the author may know how much the largest node has.
+    """
+    for template in judged.templates:
+        needs = {name: amount for name, amount in template.requests.items() if amount > 0} if template.pods else {}
+        missing = min(needs.keys() - largest.keys(), default="")
+        if missing:
+            check = partial(_what_to_check, missing, largest)
+            yield NO_RESOURCE.at(template.request_place(missing), missing, name=missing, what_to_check=check)
+        name = min((name for name, amount in needs.items() if amount > largest.get(name, amount)), default="")
+        if name:
+            yield _too_large(template, name, largest, own_rights=own_rights)
+
+
+def _what_to_check(missing: str, largest: Amounts) -> str:
+    if meant := device_meant(missing, largest):
+        return f"did you mean {meant}?"
+    return "does its device plugin run?" if "/" in missing else "add such nodes"
+
+
+def _too_large(template: Template, name: str, largest: Amounts, *, own_rights: bool) -> FieldError:
+    has = in_words(largest[name], name).partition(" ")[0]
+    most = f"the largest node has {has}" if own_rights else "more than any node has"
+    amount = in_words(template.requests[name], name)
+    return TOO_LARGE.at(template.request_place(name), None, amount=amount, what_nodes_have=most)
+
+
+class Nodes:
+    """Reads the nodes and remembers the largest amount of each resource that one of them has. One for a process."""
+
+    def __init__(self, budget: float, *, own_rights: bool) -> None:
+        """`budget`: seconds for all questions about one review; `own_rights` as for `unmet`."""
+        self._seconds = budget / _SHARE
+        self._own_rights = own_rights
+        self._known: Lookups[None, Offers] = Lookups(1)
+
+    async def unmet(self, judged: Judged, client: Client) -> list[FieldError]:
+        """Warnings about a new JobSet; raises when there is no answer, but for one that is late."""
+        offers = await self._known.get(None, lambda: self._read(client), lambda _: KEPT_FOR)
+        return await compute(self._found, judged, offers) if offers.largest else []
+
+    def _found(self, judged: Judged, offers: Offers) -> list[FieldError]:
+        found = list(unmet(judged, offers.largest, own_rights=self._own_rights))
+        return [*(found or too_few_nodes(judged, offers.total)), *too_few_domains(judged, offers.domains)]
+
+    async def _read(self, client: Client) -> Offers:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await _offers(client, in_all=self._own_rights)
+        except (Forbidden, TimeoutError):
+            return _UNKNOWN
+
+
+async def _offers(client: Client, *, in_all: bool) -> Offers:
+    """`in_all`: with what all nodes have together."""
+    largest: Amounts = {}
+    total: Amounts = {}
+    values: dict[str, set[str]] = {}
+    token = ""
+    for _ in range(MOST_PAGES):
+        page = await client.list(NODES, type=_Node, limit=PAGE, continue_token=token)
+        for node in page.items or ():
+            for name, amount in offers_of(node.status and node.status.allocatable).items():
+                largest[name] = max(amount, largest.get(name, 0))
+                total[name] = amount + total.get(name, 0)
+            for key, value in ((node.metadata and node.metadata.labels) or {}).items() if in_all else ():
+                if key in values or len(values) < MOST_LABELS:
+                    values.setdefault(key, set()).add(value)
+        if len(largest) > MOST_RESOURCES:
+            return _UNKNOWN
+        token = page.metadata.continue_token
+        if not token:
+            domains = {key: len(there) for key, there in values.items()}
+            return Offers(largest, total, domains) if in_all else Offers(largest)
+    return _UNKNOWN

@@ -1,0 +1,178 @@
+"""Whether a new JobSet asks at once for more than a ResourceQuota of its namespace allows. A warning.
+
+The API server refuses pods over a quota one by one, and no status says so. Each ReplicatedJob is compared on its own,
+then those that start together; what starts later may run when these have ended. They are compared with the whole quota:
+what others use of it changes. Limits, quotas with scopes, and sets whose pods request nothing are not looked at. A
+quota may be changed later. Its name and amounts are told only to who asks with rights of their own: who creates JobSets
+need not know them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from api.field import ErrorType, FieldError, Path
+from api.quantity import with_unit
+from api.requests import Amount, Amounts, amounts
+from api.stages import in_order, stages
+from kube.client import Client
+from kube.errors import Forbidden
+from kube.resources import RESOURCE_QUOTAS
+from policy.judged import Judged, Template
+from webhooks.jobset.cluster.lookups import Lookups
+from webhooks.jobset.cluster.verdict import warning
+from webhooks.offload import compute
+
+KEPT_FOR = 30.0
+"""Seconds for which the quotas of a namespace are not read again."""
+MOST_NAMESPACES = 256
+"""Namespaces whose quotas are remembered, the latest."""
+MOST_QUOTAS = 16
+"""Quotas of a namespace that are read."""
+_PODS = ("pods", "count/pods")
+_REQUESTS = "requests."
+
+QUOTA = warning(
+    "quota-too-small",
+    "needs {amount} of {resource} at once, more than {quota} allows: some pods wait",
+    "run fewer pods at once, or have the quota raised (kubectl describe quota)",
+    kind=ErrorType.TOO_MANY,
+)
+
+
+class _Spec(msgspec.Struct, rename="camel", gc=False):
+    hard: dict[str, Any] | None = None
+    scopes: list[Any] | None = None
+    scope_selector: Any = None
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    name: str = ""
+
+
+class Quota(msgspec.Struct, gc=False):
+    """A ResourceQuota, as far as it is read."""
+
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+    spec: _Spec | None = None
+
+    @property
+    def allowed(self) -> Amounts:
+        """What pods may request together, by resource; nothing for a quota of some pods only."""
+        least: Amounts = {}
+        if self.spec is not None and not self.spec.scopes and not self.spec.scope_selector:
+            for key, amount in amounts(self.spec.hard).items():
+                if _counts(key):
+                    least[_resource(key)] = min(amount, least.get(_resource(key), amount))
+        return least
+
+
+def _counts(key: str) -> bool:
+    """Whether this key of a quota is an amount of pods, or of what they request."""
+    return key in {*_PODS, "cpu", "memory"} or key.startswith(_REQUESTS)
+
+
+def _resource(key: str) -> str:
+    return "pods" if key in _PODS else key.removeprefix(_REQUESTS)
+
+
+def requests_anything(judged: Judged) -> bool:
+    """Whether pods of a JobSet request resources: neither quotas nor nodes are read for others."""
+    return any(template.jobs and template.requests for template in judged.templates)
+
+
+Allowed = dict[str, tuple[Amount, str]]
+"""The least that any quota allows, and the name of that quota, by resource."""
+
+
+def strictest(quotas: Sequence[Quota]) -> Allowed:
+    """The least that any of them allows."""
+    least: Allowed = {}
+    for quota in quotas:
+        for name, amount in quota.allowed.items():
+            least[name] = min((amount, quota.metadata.name), least.get(name, (amount, quota.metadata.name)))
+    return least
+
+
+def too_much(judged: Judged, allowed: Allowed, *, named: bool) -> Iterator[FieldError]:
+    """Warnings where more is needed than is allowed; of several resources the first by name.
+
+    `named`: with the quota's name and amount.
+    """
+    return at_once(judged, lambda path, templates: _over(path, templates, allowed, named=named))
+
+
+def at_once(judged: Judged, find: Callable[[Path, Sequence[Template]], FieldError | None]) -> Iterator[FieldError]:
+    """What is found of each ReplicatedJob alone, or else of those that start together, at all of them.
+
+    `find` gets the place and the templates of what runs at once.
+    """
+    alone = [(template.path, (template,)) for template in judged.templates]
+    together = [(Path(("spec", "replicatedJobs")), templates) for templates in _together(judged)]
+    for groups in (alone, together):
+        found = [find(path, templates) for path, templates in groups]
+        if any(found):
+            yield from filter(None, found)
+            return
+
+
+def _together(judged: Judged) -> Iterator[tuple[Template, ...]]:
+    """The ReplicatedJobs that start at once: a stage, or else what waits for nothing."""
+    spec = judged.js.spec
+    rest = iter(judged.templates)
+    for stage in stages(spec):
+        yield tuple(islice(rest, len(stage)))
+    if not in_order(spec):
+        yield tuple(template for template in rest if not template.rjob.depends_on)
+
+
+def _over(path: Path, templates: Sequence[Template], allowed: Allowed, *, named: bool) -> FieldError | None:
+    needed = needed_by(templates)
+    over = min((name for name, amount in needed.items() if name in allowed and amount > allowed[name][0]), default="")
+    if not over:
+        return None
+    unit = "Gi" if over == "memory" else ""
+    most, quota = allowed[over]
+    return QUOTA.at(
+        path,
+        None,
+        amount=with_unit(needed[over], unit),
+        resource=over,
+        quota=f"the {with_unit(most, unit)} that quota {quota}" if named else "a quota",
+    )
+
+
+def needed_by(templates: Sequence[Template]) -> Amounts:
+    """What all their pods need together."""
+    needed: Amounts = {"pods": sum(template.pods for template in templates)}
+    for template in templates:
+        for name, amount in template.requests.items():
+            needed[name] = needed.get(name, 0) + template.pods * amount
+    return needed
+
+
+class Quotas:
+    """Reads the quotas of namespaces and remembers what they allow. One for a process."""
+
+    def __init__(self, budget: float, *, own_rights: bool) -> None:
+        """`budget`: seconds for one call. `own_rights`: the client has the rights of the JobSets' author."""
+        self._budget = budget
+        self._own_rights = own_rights
+        self._known: Lookups[str, Allowed] = Lookups(MOST_NAMESPACES)
+
+    async def too_small(self, judged: Judged, client: Client) -> list[FieldError]:
+        """Warnings about a new JobSet; raises when there is no answer. None where the client has no right to read."""
+        namespace = judged.js.metadata.namespace
+        allowed = await self._known.get(namespace, lambda: self._read(namespace, client), lambda _: KEPT_FOR)
+        return await compute(lambda: list(too_much(judged, allowed, named=self._own_rights))) if allowed else []
+
+    async def _read(self, namespace: str, client: Client) -> Allowed:
+        try:
+            page = await client.list(
+                RESOURCE_QUOTAS, type=Quota, namespace=namespace, limit=MOST_QUOTAS, timeout=self._budget
+            )
+        except Forbidden:
+            return {}
+        return strictest(page.items or ())

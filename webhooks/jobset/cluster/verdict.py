@@ -1,0 +1,109 @@
+"""What an answer of the API server to a dry run means: a fault of the JobSet, or something else. Pure.
+
+Only the API server's own verdict on the object is a fault of the JobSet. A real API server (1.37) answers:
+- own validation: 422, the message begins with `Job.batch "name" is invalid`;
+- a ValidatingAdmissionPolicy: 422 as well (its default reason is Invalid), but the message begins with the resource,
+  `jobs.batch "name" is forbidden`;
+- a webhook: any code and any details, but the message begins with `admission webhook "..."`;
+- a quota, RBAC, a namespace that goes away: 403; a namespace that is missing: 404.
+Own validation comes before validating webhooks, policies and quotas, so these never hide a fault.
+"""
+
+import re
+from collections.abc import Callable
+from enum import Enum
+
+from api import keys
+from api.field import ErrorType, Layer, Rule, Severity, shortened
+from kube.errors import AlreadyExists, ApiError, Invalid, TransportError, UnreadableAnswerError
+from kube.resources import JOBS, Resource
+
+DOCS = "docs/reference/validation.md#what-only-the-cluster-knows"
+"""The page of rules about what the cluster has."""
+MAX_WHY = 70
+"""Characters of a reason that are kept: a warning has 256 for everything."""
+
+
+def warning(
+    rule_id: str, message: str, fix: str = "", *, source: str = DOCS, kind: ErrorType = ErrorType.INVALID
+) -> Rule:
+    """A rule about the state of the cluster: it warns and does not refuse, because that state may change."""
+    return Rule(rule_id, kind, message, fix, source, Layer.CLUSTER, Severity.WARNING)
+
+
+class Verdict(Enum):
+    """What became of a question."""
+
+    FAULTY = "the object is at fault, its causes say where"
+    EXISTS = "an object of that name is there, and nothing is wrong with this one"
+    REFUSED = "refused at the moment, which may change: by a quota, a policy, a webhook"
+    UNKNOWN = "no verdict on the object"
+
+
+def busy_or_away(error: object) -> bool:
+    """Whether there is no answer because of the moment: the API server is overloaded, slow, starting or away."""
+    if isinstance(error, ApiError):
+        return error.code in {401, 408, 429} or error.code >= 500
+    return isinstance(error, TimeoutError | TransportError)
+
+
+def verdict(error: ApiError, resource: Resource) -> Verdict:
+    """What an error of a dry-run create means. A 400 of the decoder is looked at elsewhere (`cluster.decode`)."""
+    if busy_or_away(error):
+        return Verdict.UNKNOWN
+    if isinstance(error, AlreadyExists):
+        return Verdict.EXISTS
+    kind = f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+    own = isinstance(error, Invalid) and error.message.startswith(f'{kind} "')
+    return Verdict.FAULTY if own and error.causes else Verdict.REFUSED
+
+
+def misses_owner(error: ApiError, jobset: str) -> bool:
+    """Whether a Job is refused because the JobSet that owns it is not stored yet."""
+    # A client with a cache names the kind, the API server the resource.
+    names = (f'{keys.KIND}.{keys.GROUP} "{jobset}"', f'{keys.PLURAL}.{keys.GROUP} "{jobset}"')
+    return any(f"{name} not found" in error.message for name in names)
+
+
+def may_want_owner(error: ApiError) -> bool:
+    """Whether a Job without an owner may have been refused for that: by a policy or a webhook, not by a quota."""
+    return verdict(error, JOBS) is Verdict.REFUSED and "exceeded quota" not in error.message
+
+
+_MAX_USER = 30
+_NO_RIGHT = re.compile(r'User "([^"]*)" cannot (\w+) resource "([^"]+)"(?: in API group "([^"]*)")?.*', re.DOTALL)
+
+
+def _right(found: re.Match[str]) -> str:
+    """Who lacks which right: verb and resource whole, and the end of a long name of a user."""
+    user, verb, resource, group = found.groups()
+    shown = user if len(user) <= _MAX_USER else f"...{user[3 - _MAX_USER :]}"
+    return f'User "{shown}" cannot {verb} {resource}{f".{group}" if group else ""}'
+
+
+_NOISE: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r'^\S+ "[^"]*" is forbidden: '), ""),
+    (re.compile(r"^\S+ is forbidden: (?=User )"), ""),
+    (_NO_RIGHT, _right),
+    (re.compile(r" with binding '[^']*' denied request"), ""),
+    (re.compile(r" denied the request"), ""),
+    (re.compile(r"^Internal error occurred: "), ""),
+    (re.compile(r"exceeded quota: .*", re.DOTALL), "exceeded quota"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+def why(error: Exception, budget: float) -> str:
+    """The reason in a few words, without the names of the object that was asked about."""
+    if isinstance(error, TimeoutError):
+        return f"no answer within {budget:g} s"
+    if isinstance(error, TransportError):
+        return "no answer from the API server" if error.sent else "no connection to the API server"
+    if isinstance(error, UnreadableAnswerError):
+        return "an answer that cannot be read"
+    if not isinstance(error, ApiError):
+        return shortened(str(error), MAX_WHY)
+    text = error.message
+    for pattern, short in _NOISE:
+        text = pattern.sub(short, text)
+    return shortened(text if error.code == 403 else f"{error.code} {text}" if error.code >= 500 else text, MAX_WHY)

@@ -1,0 +1,209 @@
+"""The CRD's structural schema as a judge of JobSets: in microseconds for a good one, with every fault for a bad one.
+
+The library says quickly that an object is surely good; what it does not say that of is walked (walk.py), and the
+walk's word counts. Knows nothing of JobSets: the schema is given. Pure; never raises, whatever the object.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from operator import itemgetter
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+
+from api.field import FieldError
+from api.meta import JSON
+from webhooks.jobset.schema.unknown import UnknownFields
+from webhooks.jobset.schema.walk import INTEGERS, Walk, bounds, demanded, list_keys, pattern
+from webhooks.jobset.schema.words import INT_OR_STRING
+
+_SAME = ("enum", "maxItems", "maxLength", "minLength")
+_KNOWN = {
+    *_SAME, INT_OR_STRING, "additionalProperties", "anyOf", "default", "description", "example", "format", "items",
+    "maximum", "minimum", "pattern", "properties", "required", "type", "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-validations",
+}  # fmt: skip
+_LARGE = 100
+"""Nodes from which a list's items get a check of their own."""
+_Check = Callable[[Any], bool]
+_Parts = dict[bytes, tuple[str, JSON]]
+"""Schemas and their names, by their JSON."""
+_TYPES = {"array", "boolean", "integer", "number", "object", "string"}
+
+
+class Schema:
+    """The CRD's `openAPIV3Schema`, compiled; ValueError for keywords whose meaning this program does not know."""
+
+    def __init__(self, schema: JSON) -> None:
+        _check(schema, "")
+        members = {name: node for name, node in schema["properties"].items() if name != "status"}
+        self._schema = {**schema, "properties": members}
+        self._is_good = _good(self._schema)
+        self._large = {id(node): node for node in _large_items(self._schema)}
+        self._unknown = UnknownFields(schema)
+
+    @cached_property
+    def _sure(self) -> dict[int, _Check]:
+        """Checks of the large items; made when the first bad object comes, for they take 2 MiB."""
+        return {number: _good(node) for number, node in self._large.items()}
+
+    def faults(self, obj: JSON) -> list[FieldError]:
+        """What the API server's schema validation refuses, at most 500 of it; empty for a good object.
+
+        `status` is not looked at: the API server replaces it before it validates.
+        """
+        if self._is_good(obj):
+            return []
+        walk = Walk(self._sure)
+        walk.repaired(obj, self._schema)
+        return walk.faults
+
+    def unknown(self, obj: JSON) -> list[FieldError]:
+        """Fields that the schema does not have, as the API server's strict decoding finds them, at most 500."""
+        return self._unknown.of(obj)
+
+    def respelt(self, obj: JSON) -> tuple[JSON, list[tuple[FieldError, str]]]:
+        """The object with misspelt fields spelled as they were meant, and for each a finding with its right name."""
+        return self._unknown.respelt(obj)
+
+    def repaired(self, obj: JSON, faults: Sequence[FieldError]) -> JSON:
+        """The object without what is wrong in it, as far as that leaves something to look at; shares what is right.
+
+        A wrong member is removed, and given the plainest value of its type where it must be there; so is a wrong item.
+        Unsupported values, duplicates and items that are too many stay. An object with more faults than are named is
+        left empty: nothing else said about it would help.
+        """
+        if not faults:
+            return obj
+        return {"metadata": {}, "spec": {}, **Walk(self._sure).repaired(obj, self._schema)}
+
+
+def _check(node: JSON, path: str) -> None:
+    """Refuse a schema that the walk would misread."""
+    if unknown := node.keys() - _KNOWN:
+        raise ValueError(f"schema of {path or 'the object'}: no such keyword: {', '.join(sorted(unknown))}")
+    kind = node.get("type", "integer" if INT_OR_STRING in node else "")
+    if (
+        kind not in _TYPES
+        or ("anyOf" in node and INT_OR_STRING not in node)
+        or (kind == "array" and "items" not in node)
+    ):
+        raise ValueError(f"schema of {path or 'the object'}: type {kind!r} without its items, or in alternatives")
+    if kind == "integer" and node.get("format") not in INTEGERS:
+        raise ValueError(f"schema of {path}: no such format of integers: {node['format']}")
+    for name, child in _children(node):
+        _check(child, f"{path}.{name}".lstrip("."))
+
+
+def _children(node: JSON) -> list[tuple[str, JSON]]:
+    named = list(node.get("properties", {}).items())
+    return named + [(key, node[key]) for key in ("items", "additionalProperties") if key in node]
+
+
+def _large_items(node: JSON) -> Iterator[JSON]:
+    """Items of lists that are worth a check of their own: a walk looks only at those that are wrong."""
+    for key, child in _children(node):
+        if key == "items" and _size(child) >= _LARGE:
+            yield child
+        yield from _large_items(child)
+
+
+def _size(node: JSON) -> int:
+    return 1 + sum(_size(child) for _, child in _children(node))
+
+
+def _good(node: JSON) -> _Check:
+    """Whether a value is surely what the node wants; quick."""
+    parts: _Parts = {}
+    schema = _json_schema(node, parts)
+    schema = {**schema, "$defs": dict(parts.values())}
+    is_valid = jsonschema_rs.Draft202012Validator(schema, pattern_options=jsonschema_rs.RegexOptions()).is_valid
+    is_unique = _uniqueness(node) or (lambda _: True)
+
+    def good(value: Any) -> bool:
+        try:
+            return is_valid(value) and is_unique(value)
+        except ValueError:  # nested deeper than the library goes, or a text that is no Unicode
+            return False
+
+    return good
+
+
+def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
+    """JSON Schema that takes nothing that the walk refuses; null stands wherever the API server takes it as absent.
+
+    Objects with members stand in `parts`, each once, however often a JobSet has their like: containers have most of it,
+    and all that is compiled stays in memory.
+    """
+    types = ["integer", "string"] if INT_OR_STRING in node else [node["type"]]
+    null = ["null"] if nullable else []
+    schema: JSON = {"type": types + null, **{key: node[key] for key in _SAME if key in node}}
+    if "enum" in node:
+        schema["enum"] = [*node["enum"], *([None] if nullable else [])]
+    if expression := pattern(node):
+        schema["pattern"] = expression
+    if "integer" in types:
+        low, high = bounds(node)
+        schema |= {"minimum": max(low, node.get("minimum", low)), "maximum": min(high, node.get("maximum", high))}
+    if node.get("x-kubernetes-list-type") == "set":
+        schema["uniqueItems"] = True
+    if "items" in node:
+        schema["items"] = _json_schema(node["items"], parts)
+    if "additionalProperties" in node:
+        schema["additionalProperties"] = _json_schema(node["additionalProperties"], parts, nullable=True)
+    if "properties" in node:
+        needed = demanded(node)
+        schema["required"] = needed
+        members = node["properties"].items()
+        schema["properties"] = {
+            name: _json_schema(child, parts, nullable=name not in needed) for name, child in members
+        }
+        name, _ = parts.setdefault(msgspec.json.encode(schema), (str(len(parts)), schema))
+        return {"$ref": f"#/$defs/{name}"}
+    return schema
+
+
+def _uniqueness(node: JSON) -> _Check | None:
+    """Whether the items of every list of type map differ in their keys, for values that are valid otherwise.
+
+    JSON Schema has no word for that. None where there is no such list. May take different items for the same.
+    """
+    if node.get("type") == "array":
+        return _unique_items(node, _uniqueness(node["items"]))
+    found = {name: check for name, child in _children(node) if (check := _uniqueness(child))}
+    if rest := found.pop("additionalProperties", None):
+        return lambda value: all(rest(member) for member in value.values() if member)
+    if len(found) == 1:
+        ((only, check),) = found.items()
+        return lambda value: not (member := value.get(only)) or check(member)
+    return _unique_members(found) if found else None
+
+
+def _unique_members(checks: Mapping[str, _Check]) -> _Check:
+    get = checks.get
+
+    def members(value: JSON) -> bool:
+        for name in value:  # noqa: SIM110 - a generator would double the time
+            if (check := get(name)) and (member := value[name]) and not check(member):
+                return False
+        return True
+
+    return members
+
+
+def _unique_items(node: JSON, check: _Check | None) -> _Check | None:
+    keys = list_keys(node)
+    if not keys:
+        return check and (lambda value: all(map(check, value)))
+    always = [key for key in keys if key in demanded(node["items"])]
+    own = itemgetter(always[0]) if always else (lambda _: None)
+
+    def items(value: list[JSON]) -> bool:
+        if len(value) > 1 and len(set(map(own, value))) < len(value):
+            found = {tuple(item.get(key) or default for key, default in keys.items()) for item in value}
+            if len(found) < len(value):
+                return False
+        return check is None or all(map(check, value))
+
+    return items

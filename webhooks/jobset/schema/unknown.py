@@ -1,0 +1,156 @@
+"""Unknown fields: those that the CRD's schema does not have, and what was likely meant.
+
+The API server drops such fields unless asked to be strict, so that a manifest with one does less than its author
+thinks. For use before sending: what reaches a webhook has been pruned already.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from api.field import ErrorType, FieldError, Layer, Path, Rule, quote
+from api.meta import JSON
+from api.suggest import Comparison, did_you_mean, nearest
+from webhooks.jobset.schema.words import INT_OR_STRING, type_name
+
+MAX_UNKNOWN = 500
+_SOURCE = "CRD schema"
+_SURE = 0.85
+"""Likeness of two names that are surely the same one, spelled differently."""
+
+_MESSAGE = 'unknown field "{field}"'
+UNKNOWN = Rule("schema-unknown-field", ErrorType.INVALID, _MESSAGE, "{guess}", _SOURCE, Layer.SCHEMA)
+MISPLACED = Rule("schema-misplaced-field", ErrorType.INVALID, _MESSAGE, "it belongs to {place}", _SOURCE, Layer.SCHEMA)
+
+_METADATA = (
+    "name", "namespace", "labels", "annotations", "generateName", "finalizers", "ownerReferences", "creationTimestamp",
+    "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink",
+    "uid",
+)  # fmt: skip
+_Parts = tuple[str | int, ...]
+_Place = tuple[str, ...]
+"""Where a node is in the schema: member names, `*` for the items of a list or the values of a map."""
+
+
+class UnknownFields:
+    """Finds the unknown fields of objects of one schema."""
+
+    def __init__(self, schema: JSON) -> None:
+        metadata = {"type": "object", "properties": {name: {} for name in _METADATA}}
+        self._schema = {**schema, "properties": {**schema["properties"], "metadata": metadata}}
+        self._places: Mapping[str, list[tuple[_Place, JSON]]] = defaultdict(list)
+        self._index(schema, ())
+
+    def _index(self, node: JSON, place: _Place) -> None:
+        for name, child in node.get("properties", {}).items():
+            self._places[name].append((place, child))
+            self._index(child, (*place, name))
+        for key in ("items", "additionalProperties"):
+            if key in node:
+                self._index(node[key], (*place, "*"))
+
+    def of(self, obj: Any) -> list[FieldError]:
+        """One finding per unknown field, at most 500; nothing is said about what is inside one."""
+        return list(islice(self._walk(obj, self._schema, ()), MAX_UNKNOWN))
+
+    def respelt(self, obj: Any) -> tuple[Any, list[tuple[FieldError, str]]]:
+        """The object with misspelt fields under the names that were meant, and a finding with that name for each.
+
+        A field gets the name that is suggested for it where that one is absent and takes values of its type. Paths of
+        findings lead through names as they were meant. Looks at no more than 500 unknown fields.
+        """
+        respelling = _Respelling(self._meant)
+        return respelling.of(obj, self._schema, Path()), respelling.found
+
+    def _meant(self, name: str, value: JSON, known: JSON, path: Path) -> tuple[FieldError, str] | None:
+        close = nearest(name, known)
+        if not close or close in value or not _fits(value[name], known[close]):
+            return None
+        finding = self._finding(name, value[name], known, path)
+        return (finding, close) if finding.rule is UNKNOWN else None
+
+    def _walk(self, value: Any, node: JSON, path: _Parts) -> Iterator[FieldError]:
+        if isinstance(value, list) and "items" in node:
+            for i, item in enumerate(value):
+                yield from self._walk(item, node["items"], (*path, i))
+        elif isinstance(value, dict) and node.get("type") == "object":
+            known, rest = node.get("properties", {}), node.get("additionalProperties")
+            for name, member in value.items():
+                child = known.get(name, rest)
+                if child is None:
+                    yield self._finding(name, member, known, Path(path))
+                else:
+                    yield from self._walk(member, child, (*path, name))
+
+    def _finding(self, name: str, value: Any, known: JSON, path: Path) -> FieldError:
+        close = nearest(name, known)
+        sure = Comparison(name).likeness(close) >= _SURE
+        if not sure and (place := self._belongs(name, value, path)):
+            found = MISPLACED.at(path.at(name), value, field=name, place=place)
+        else:
+            guess = f"did you mean {quote(close)}?" if close else did_you_mean(name, known, what="the fields here are")
+            found = UNKNOWN.at(path.at(name), value, field=name, guess=guess or "remove it")
+        return replace(found, verbatim=found.detail)
+
+    def _belongs(self, name: str, value: Any, path: Path) -> str:
+        """The nearest object that has such a field, for a value of this type; empty where there is none."""
+        here = tuple("*" if isinstance(part, int) else part for part in path.parts)
+        fitting = [each for each in self._places.get(name, ()) if _fits(value, each[1]) and each[0] != here]
+        if not fitting:
+            return ""
+        place, _ = min(fitting, key=lambda each: _distance(here, each[0], chosen=value in each[1].get("enum", ())))
+        common = _common(here, place)
+        text = str(Path(path.parts[:common]))
+        for part in place[common:]:
+            text += "[*]" if part == "*" else f".{part}" if text else part
+        return text or "the top level"
+
+
+class _Respelling:
+    """Spells one object as it was meant. `meant`: the finding about a member and its name, None where that stays."""
+
+    def __init__(self, meant: Callable[[str, JSON, JSON, Path], tuple[FieldError, str] | None]) -> None:
+        self.found: list[tuple[FieldError, str]] = []
+        self._meant = meant
+        self._looks = MAX_UNKNOWN
+
+    def of(self, value: Any, node: JSON, path: Path) -> Any:
+        if isinstance(value, list) and "items" in node:
+            return [self.of(item, node["items"], path.at(i)) for i, item in enumerate(value)]
+        if not isinstance(value, dict) or node.get("type") != "object":
+            return value
+        known, rest = node.get("properties", {}), node.get("additionalProperties")
+        respelt: JSON = {}
+        for name, member in value.items():
+            own, child = name, known.get(name, rest)
+            if child is None and self._looks:
+                self._looks -= 1
+                meant = self._meant(name, value, known, path)
+                if meant and meant[1] not in respelt:
+                    self.found.append(meant)
+                    own = meant[1]
+                    child = known[own]
+            respelt[own] = member if child is None else self.of(member, child, path.at(own))
+        return respelt
+
+
+def _fits(value: Any, node: JSON) -> bool:
+    found = type_name(value)
+    return found in {"null", node.get("type")} or (INT_OR_STRING in node and found in {"integer", "string"})
+
+
+def _common(here: _Place, there: _Place) -> int:
+    """Length of the way that two places share."""
+    pairs = zip(here, there, strict=False)
+    return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(here), len(there)))
+
+
+def _distance(here: _Place, there: _Place, *, chosen: bool) -> tuple[int, bool, int]:
+    """Steps from one place to the other. `chosen`: the value is one of those that the field there lists.
+
+    Of equally far places those are nearer, then the one with fewer steps up.
+    """
+    up = len(here) - _common(here, there)
+    return up + len(there) - _common(here, there), not chosen, up

@@ -1,0 +1,205 @@
+"""One walk over an object along a CRD's structural schema: names what the API server would refuse, and repairs it.
+
+Decides as the API server does after it has pruned unknown fields and set the schema's defaults: a null member is an
+absent one, and an absent one that has a default is there. Rules in CEL are not looked at.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+
+import re2
+
+from api.field import FieldError, Path
+from api.meta import JSON
+from webhooks.jobset.schema import words
+
+MAX_FAULTS = 500
+"""Faults that are named: enough for any person, and a bound for what an object can cost."""
+INTEGERS: Final = {None: 64, "int32": 32, "int64": 64}
+"""Bits of an integer by its format."""
+DATE_TIME: Final = (
+    r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[Tt]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](.[0-9]+)?"
+    r"([Zz]|[+-][0-9]{2}:[0-9]{2})$"
+)
+_GONE: Final[Any] = object()
+_NO_KEY: Final = [None]
+# Go's patterns are RE2's; to Python's own, a `$` also stands before a line feed at the end.
+_compiled = cache(re2.compile)
+
+
+def bounds(node: JSON) -> tuple[int, int]:
+    """Smallest and largest integer of the node's format."""
+    limit = 1 << INTEGERS[node.get("format")] - 1
+    return -limit, limit - 1
+
+
+def pattern(node: JSON) -> str:
+    """Regular expression for the node's texts; empty where every text will do."""
+    return DATE_TIME if node.get("format") == "date-time" else node.get("pattern", "")
+
+
+def demanded(node: JSON) -> list[str]:
+    """Members that an object must have: required ones for which the schema has no default."""
+    return [name for name in node.get("required", ()) if "default" not in node["properties"].get(name, {})]
+
+
+def list_keys(node: JSON) -> dict[str, Any]:
+    """Members that tell the items of a list apart, with their defaults (None: no default)."""
+    members = node.get("items", {}).get("properties", {})
+    return {key: members.get(key, {}).get("default") for key in node.get("x-kubernetes-list-map-keys", ())}
+
+
+def zero(node: JSON) -> Any:
+    """The plainest value that a node takes."""
+    match node.get("type", "integer"):
+        case "object":
+            return {name: zero(node["properties"][name]) for name in demanded(node)}
+        case "array":
+            return []
+        case "string":
+            return node.get("enum", [""])[0]
+        case "boolean":
+            return False
+        case _:
+            return max(0, node.get("minimum", 0))
+
+
+_Parts = tuple[str | int, ...]
+
+
+class _EnoughError(Exception):
+    """MAX_FAULTS faults are known: the walk ends."""
+
+
+class Walk:
+    """A walk and the faults that it has met, at most MAX_FAULTS: there it ends, to stay quick whatever is sent."""
+
+    def __init__(self, sure: Mapping[int, Callable[[Any], bool]]) -> None:
+        """`sure` says of some nodes, by their id, quickly whether a value is surely right; such are not walked."""
+        self.faults: list[FieldError] = []
+        self._sure = sure
+
+    def repaired(self, value: Any, node: JSON) -> Any:
+        """The value with everything wrong taken out of it or set to its plainest value; itself where it is right.
+
+        Unsupported values, items that are too many, and duplicates stay. The plainest value where nothing can be kept.
+        A whole number that was written as 2.0 becomes 2.
+        """
+        try:
+            repaired = self._visit(value, node, ())
+        except _EnoughError:
+            return zero(node)
+        return zero(node) if repaired is _GONE else repaired
+
+    def _report(self, fault: Callable[..., FieldError], path: _Parts, *given: Any, **words: Any) -> None:
+        if len(self.faults) == MAX_FAULTS:
+            raise _EnoughError
+        self.faults.append(fault(Path(path), *given, **words))
+
+    def _visit(self, value: Any, node: JSON, path: _Parts) -> Any:
+        if (sure := self._sure.get(id(node))) and sure(value):
+            return value
+        found = words.type_name(value)
+        if words.INT_OR_STRING in node:
+            fits = found in {"integer", "string"}
+        else:
+            fits = found == node["type"] or (found == "integer" and node["type"] == "number")
+        if not fits:
+            self._report(words.wrong_type, path, value, node)
+            return _GONE
+        look = _LOOKS.get(found)
+        return look(self, value, node, path) if look else value
+
+    def _object(self, value: JSON, node: JSON, path: _Parts) -> JSON:
+        properties, rest = node.get("properties", {}), node.get("additionalProperties")
+        changed: JSON = {}
+        for name, member in value.items():
+            child = properties.get(name, rest)
+            if child and member is not None:
+                repaired = self._visit(member, child, (*path, name))
+                if repaired is not member:
+                    changed[name] = repaired
+        for name in demanded(node):
+            if value.get(name) is None:
+                self._report(words.required, (*path, name), properties[name])
+                changed[name] = _GONE
+            if changed.get(name) is _GONE:
+                changed[name] = zero(properties[name])
+        if not changed:
+            return value
+        return {name: member for name, member in {**value, **changed}.items() if member is not _GONE}
+
+    def _array(self, value: list[Any], node: JSON, path: _Parts) -> list[Any]:
+        limit = node.get("maxItems")
+        if limit is not None and len(value) > limit:
+            self._report(words.MAX_ITEMS.at, path, len(value), limit=limit, surplus=len(value) - limit)
+        items = node["items"]
+        self._duplicates(value, node, path)
+        repaired = [self._visit(item, items, (*path, i)) for i, item in enumerate(value)]
+        if all(new is old for new, old in zip(repaired, value, strict=True)):
+            return value
+        return [zero(items) if item is _GONE else item for item in repaired]
+
+    def _duplicates(self, value: list[Any], node: JSON, path: _Parts) -> None:
+        kind = node.get("x-kubernetes-list-type")
+        if kind not in {"map", "set"}:
+            return
+        keys = list_keys(node)
+        seen: dict[Any, int] = {}
+        for i, item in enumerate(value):
+            own = [item] if kind == "set" else _key(item, keys)
+            try:
+                # True, 1 and 1.0 are equal to Python and not to the API server.
+                first = seen.setdefault((*own, *map(type, own)), i)
+            except TypeError:  # a list or an object
+                continue
+            if first == i or None in own:
+                continue
+            if kind == "set":
+                self._report(words.DUPLICATE_ITEM.at, (*path, i), item, first=first)
+            else:
+                self._report(words.duplicate, (*path, i), first, dict(zip(keys, own, strict=True)))
+
+    def _string(self, value: str, node: JSON, path: _Parts) -> Any:
+        if "enum" in node:
+            if value not in node["enum"]:
+                self._report(words.unsupported, path, value, node["enum"])
+            return value
+        if len(value) > node.get("maxLength", len(value)):
+            self._report(words.too_long, path, node)
+        elif len(value) < node.get("minLength", 0):
+            self._report(words.too_short, path, value, node)
+        elif (expression := pattern(node)) and not _compiled(expression).search(value.encode(errors="replace")):
+            self._report(words.wrong_text, path, value, node)
+        else:
+            return value
+        return _GONE
+
+    def _integer(self, value: float, node: JSON, path: _Parts) -> Any:
+        low, high = bounds(node)
+        if not low <= value <= high:
+            fit = {"low": max(low, node.get("minimum", low)), "high": min(high, node.get("maximum", high))}
+            self._report(words.RANGE.at, path, value, format=node.get("format", "int64"), **fit)
+        elif value < node.get("minimum", low):
+            self._report(words.MINIMUM.at, path, value, minimum=node["minimum"])
+        elif value > node.get("maximum", high):
+            self._report(words.MAXIMUM.at, path, value, maximum=node["maximum"])
+        else:
+            return int(value)
+        return _GONE
+
+
+_LOOKS: Final[Mapping[str, Callable[[Walk, Any, JSON, _Parts], Any]]] = {
+    "object": Walk._object,  # noqa: SLF001 - the class's own table
+    "array": Walk._array,  # noqa: SLF001
+    "string": Walk._string,  # noqa: SLF001
+    "integer": Walk._integer,  # noqa: SLF001
+}
+
+
+def _key(item: Any, keys: Mapping[str, Any]) -> list[Any]:
+    """Values that tell an item apart from others; None for what it lacks."""
+    if not isinstance(item, dict):
+        return _NO_KEY
+    return [default if (own := item.get(key)) is None else own for key, default in keys.items()]

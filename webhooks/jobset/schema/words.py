@@ -1,0 +1,346 @@
+"""Values that the CRD's schema refuses: the rules, and fixes for common mistakes.
+
+Pure words: walk.py finds the places. Where the API server has helpful sentences of its own, they are kept, so
+that its answers and those of the webhook are the same.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from api.field import MAX_SHOWN_WORD, ErrorType, FieldError, Layer, Path, Rule, quote, render_value
+from api.keys import MAX_INT32, NAMESPACE_NAME
+from api.meta import JSON
+from api.quantity import WHOLE_PATTERN, is_native
+from api.suggest import nearest
+from api.validation import dns1123_label
+from webhooks.jobset.command_lines import as_list
+
+_SOURCE = "CRD schema"
+
+
+def _rule(name: str, kind: ErrorType, message: str, fix: str) -> Rule:
+    return Rule(f"schema-{name}", kind, message, fix, _SOURCE, Layer.SCHEMA)
+
+
+TYPE = _rule("type", ErrorType.TYPE_INVALID, "must be of type {wanted}, is {found}", "write {how}")
+REQUIRED = _rule("required", ErrorType.REQUIRED, "", 'add "{member}": {wanted}')
+ENUM = _rule("enum", ErrorType.NOT_SUPPORTED, "supported values: {values}", "{choice}")
+MINIMUM = _rule(
+    "minimum", ErrorType.INVALID, "should be greater than or equal to {minimum}", "write {minimum} or a larger number"
+)
+MAXIMUM = _rule(
+    "maximum", ErrorType.INVALID, "should be less than or equal to {maximum}", "write {maximum} or a smaller number"
+)
+RANGE = _rule("range", ErrorType.INVALID, "does not fit into {format}", "write a number from {low} to {high}")
+MAX_ITEMS = _rule("max-items", ErrorType.TOO_MANY, "must have at most {limit} items", "remove {surplus} of them")
+MAX_LENGTH = _rule("max-length", ErrorType.TOO_LONG, "may not be more than {limit} characters", "shorten it{example}")
+MIN_LENGTH = _rule(
+    "min-length", ErrorType.INVALID, "should be at least {limit} characters long", "lengthen it{example}"
+)
+PATTERN = _rule("pattern", ErrorType.INVALID, "should match '{pattern}'", "use only what the pattern allows{example}")
+QUANTITY = _rule(
+    "quantity",
+    ErrorType.INVALID,
+    "is not a quantity",
+    'write a number with an optional unit, such as "500m", "2", "1.5Gi" or "100M"{guess}',
+)
+WHOLE = _rule("whole-number", ErrorType.INVALID, "is not a whole number", "write a whole number such as 8")
+SECONDS = _rule("seconds", ErrorType.INVALID, "is not a number of seconds", "write {seconds} for {duration}")
+DATE_TIME = _rule("date-time", ErrorType.INVALID, "is not a time", 'write it like "2026-01-31T12:00:00Z"')
+DUPLICATE_KEY = _rule("duplicate-key", ErrorType.DUPLICATE, "item {first} has it too", "give every item its own {key}")
+DUPLICATE_ITEM = _rule("duplicate-item", ErrorType.DUPLICATE, "item {first} is the same", "remove one of them")
+
+INT_OR_STRING = "x-kubernetes-int-or-string"
+_NAMES = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
+_IS = {
+    "null": "null",
+    "boolean": "a boolean",
+    "integer": "an integer",
+    "number": "a number",
+    "string": "a string",
+    "array": "an array",
+    "object": "an object",
+}
+_LIKE = {
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_TRUE, _FALSE = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0"}
+_LONGEST_QUANTITY = 30
+_MOST_PASTED = 5
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9./-]{1,60}", re.ASCII)
+"""A text that needs no quotes in YAML; words such as `on` are none of the names that lists have."""
+_IN_SECONDS = "in seconds"
+"""In the description of an amount of time."""
+_DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}\s*", re.ASCII)
+
+
+def type_name(value: Any) -> str:
+    """The JSON type of a value; a number with nothing behind the point is an integer."""
+    if isinstance(value, float):
+        return "integer" if math.isfinite(value) and value.is_integer() else "number"
+    return _NAMES.get(type(value), "object")
+
+
+def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
+    wanted = "integer or string" if INT_OR_STRING in node else node["type"]
+    found = type_name(value)
+    how = _how_devices(value, path) or _how(value, node, str(path).rpartition(".")[2])
+    return TYPE.at(path, value, wanted=wanted, found=_IS[found], how=how)
+
+
+def _how_devices(value: Any, path: Path) -> str:
+    """The amount to write for a part of a device; empty where it is no amount of devices."""
+    of_devices = path.parts[-2:-1] in (("requests",), ("limits",)) and not is_native(str(path.parts[-1]))
+    if not of_devices or not isinstance(value, float) or not 0 < value < MAX_INT32:
+        return ""
+    return f"{math.ceil(value)}: devices are whole numbers"
+
+
+def _as_in(node: JSON) -> str:
+    """An example to paste, if the schema has one."""
+    return f", as in {quote(node['example'])}" if "example" in node else ""
+
+
+def too_long(path: Path, node: JSON) -> FieldError:
+    return MAX_LENGTH.at(path, limit=node["maxLength"], example=_as_in(node))
+
+
+def too_short(path: Path, value: str, node: JSON) -> FieldError:
+    return MIN_LENGTH.at(path, value, limit=node["minLength"], example=_as_in(node) or ", or leave the field out")
+
+
+def _how(value: Any, node: JSON, field: str) -> str:
+    if value is None:
+        return "a value here, or remove the empty item"
+    if "example" in node:
+        return _LIKE[node["type"]] + _as_in(node)
+    if INT_OR_STRING in node:
+        return _how_number_or_text(value, node)
+    if node["type"] == "array":
+        return _how_list(value, node, field)
+    if node["type"] == "object" and (how := _how_selector(value, node, field) or _how_member(value, node)):
+        return how
+    in_seconds = node["type"] == "integer" and "seconds" in field.lower()
+    return _how_seconds(value) if in_seconds else _HOW[node["type"]](value)
+
+
+def _how_selector(value: Any, node: JSON, field: str) -> str:
+    """The label selector for names of namespaces; empty for other fields, and where no name is given."""
+    if not {"matchLabels", "matchExpressions"} <= node.get("properties", {}).keys() or "namespace" not in field.lower():
+        return ""
+    names = value if isinstance(value, list) else [value]
+    if value is True or names == ["*"]:
+        return "{} for all namespaces"
+    if not 0 < len(names) <= _MOST_PASTED or any(not isinstance(name, str) or dns1123_label(name) for name in names):
+        return ""
+    if len(names) == 1:
+        return f"{{matchLabels: {{{NAMESPACE_NAME}: {_pasted(names[0])}}}}}"
+    values = ", ".join(map(_pasted, names))
+    return f"{{matchExpressions: [{{key: {NAMESPACE_NAME}, operator: In, values: [{values}]}}]}}"
+
+
+def _how_member(value: Any, node: JSON) -> str:
+    """The object whose one member was written in its place, or which needs none; empty where neither is clear."""
+    members = node.get("properties", {})
+    if value is True and members.get("required", {}).get("type") != "boolean":
+        return "{}: its fields are optional" if _is_optional(node) else ""
+    fits: Callable[[str], bool] = {
+        "array": lambda name: _takes_list(members[name], value),
+        "integer": lambda name: members[name].get("type") == "integer" or INT_OR_STRING in members[name],
+        "string": lambda name: node.get("required") == [name] and value in members[name].get("enum", [value]),
+        "boolean": lambda name: name == "required",
+    }.get(type_name(value), lambda _: False)
+    found = [name for name in members if fits(name)]
+    return f"it as an object: {{{found[0]}: {_pasted(value)}}}" if len(found) == 1 else ""
+
+
+def _takes_list(node: JSON, value: Sequence[Any]) -> bool:
+    kind = node.get("items", {}).get("type")
+    return node.get("type") == "array" and all(type_name(item) == kind for item in value)
+
+
+def _is_optional(node: JSON) -> bool:
+    """Whether an object of such a schema says something without any field: none is demanded or an object itself."""
+    kinds = [member.get("items", member).get("type") for member in node.get("properties", {}).values()]
+    return bool(kinds) and "required" not in node and all(kind in {"boolean", "string"} for kind in kinds)
+
+
+def _pasted(value: Any) -> str:
+    """A value, or a short list of texts, as it stands in a manifest; an ellipsis in place of other lists."""
+    if isinstance(value, str):
+        return value if _PLAIN.fullmatch(value) and value.lower() not in {*_TRUE, *_FALSE, "null"} else quote(value)
+    if not isinstance(value, list):
+        return _shown(value)
+    plain = 0 < len(value) <= _MOST_PASTED and all(isinstance(item, str) and _PLAIN.fullmatch(item) for item in value)
+    return f"[{', '.join(value) if plain else '...'}]"
+
+
+def _how_number_or_text(value: Any, node: JSON) -> str:
+    """Amounts may have fractions, and counts may not; elsewhere a fraction was meant for a percentage."""
+    if node.get("pattern") == WHOLE_PATTERN:
+        return "a whole number such as 8"
+    if isinstance(value, float) and "pattern" in node:
+        return _how_text(value)
+    share = f': "{max(round(100 * value), 1)}%"' if isinstance(value, float) and 0 < value < 1 else ""
+    return f"a whole number or a text{share}"
+
+
+def _how_integer(value: Any) -> str:
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return f"{int(value)} without quotes"
+    return _LIKE["integer"]
+
+
+def _how_seconds(value: Any) -> str:
+    seconds = _seconds(value)
+    return _how_integer(value) if seconds is None else f"{seconds} for {value}"
+
+
+def _seconds(value: Any) -> int | None:
+    """What a time such as 7d is in seconds; None for anything else."""
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) and len(value) <= _LONGEST_QUANTITY else None
+    return int(found[1]) * _SECONDS[found[2]] if found else None
+
+
+def _how_boolean(value: Any) -> str:
+    text = _shown(value).lower()
+    for word, texts in (("true", _TRUE), ("false", _FALSE)):
+        if text in texts:
+            return f"{word} without quotes" if text == word else word
+    return "true or false, without quotes"
+
+
+def _how_text(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return _LIKE["string"]
+    # YAML has read 0777 as 511 and yes as true: what was written stands in the user's file alone.
+    return f'it in quotes, as it stands in your file (it was read as "{_shown(value)}")'
+
+
+def _shown(value: Any) -> str:
+    """A scalar as it stands in a manifest; an ellipsis for anything else."""
+    if isinstance(value, str):
+        return value
+    try:
+        return "..." if isinstance(value, list | dict) else render_value(value)
+    except ValueError:  # more digits than Python writes
+        return "..."
+
+
+def _how_list(value: Any, node: JSON, field: str) -> str:
+    items = node.get("items", {})
+    key = next(iter(node.get("x-kubernetes-list-map-keys", ())), "")
+    if isinstance(value, dict):
+        if key and key not in value:
+            return f'it as a list: every item starts with "- {key}: "'
+        return 'it as a list: put "- " before its first field'
+    if items.get("type") == "object":
+        return f'it as a list of objects: every item starts with "- {key}: "' if key else "it as a list of objects"
+    if not isinstance(value, str):
+        return f"it as a list: [{_shown(value)}]"
+    try:
+        return f"it as a list: [{_listed(as_list(field, value))}]"
+    except ValueError:
+        return 'it as a list of texts: every item starts with "- "'
+
+
+def _how_object(value: Any) -> str:
+    if isinstance(value, list):
+        return 'its fields directly under it, without "- "'
+    return "its fields on lines of their own under it, indented"
+
+
+_HOW: Mapping[str, Callable[[Any], str]] = {
+    "integer": _how_integer,
+    "number": _how_integer,
+    "boolean": _how_boolean,
+    "string": _how_text,
+    "object": _how_object,
+}
+
+
+def required(path: Path, node: JSON) -> FieldError:
+    """`path` is the place where the missing member belongs."""
+    if values := node.get("enum"):
+        wanted = f"one of {_listed(values)}"
+    else:
+        wanted = _LIKE["string" if INT_OR_STRING in node else node["type"]]
+    return REQUIRED.at(path, member=path.parts[-1], wanted=wanted + _as_in(node))
+
+
+def unsupported(path: Path, value: str, values: Sequence[str]) -> FieldError:
+    return ENUM.at(path, value, values=_some(values), choice=partial(_choice, value, values))
+
+
+def _choice(value: str, values: Sequence[str]) -> str:
+    close = nearest(value, values)
+    return f"did you mean {quote(close)}?" if close else "choose one of them"
+
+
+def _some(values: Sequence[str]) -> str:
+    """As many values as a message has room for, and how many more there are."""
+    text = _listed(values)
+    if len(text) <= MAX_SHOWN_WORD:
+        return text
+    shown = text[: MAX_SHOWN_WORD - len(", and 999 more")].rpartition(", ")[0]
+    return f"{shown}, and {len(values) - shown.count(', ') - 1} more"
+
+
+def _listed(values: Sequence[str]) -> str:
+    return ", ".join(quote(value) for value in values)
+
+
+_QUANTITY = re.compile(r"([0-9.]+)\s*([a-z]+)", re.ASCII | re.IGNORECASE)
+_UNITS = {"cpu": "", "cpus": "", "core": "", "cores": "", "kb": "k", "kib": "Ki", "ki": "Ki"} | {
+    f"{letter}{rest}".lower(): letter + rest.removesuffix("B") for letter in "MGTPE" for rest in ("", "B", "i", "iB")
+}
+
+
+def wrong_text(path: Path, value: str, node: JSON) -> FieldError:
+    """For a text that its node's pattern or format does not allow."""
+    if INT_OR_STRING in node:
+        if _IN_SECONDS in node.get("description", ""):
+            seconds = _seconds(value)
+            example, duration = (3600, "1h") if seconds is None else (seconds, value)
+            return SECONDS.at(path, value, seconds=example, duration=duration)
+        if node["pattern"] == WHOLE_PATTERN:
+            return WHOLE.at(path, value)
+        likely = next((text for text in _likely_quantities(value) if re.search(node["pattern"], text)), "")
+        return QUANTITY.at(path, value, guess=f"; did you mean {quote(likely)}?" if likely else "")
+    if node.get("format") == "date-time":
+        return DATE_TIME.at(path, value)
+    return PATTERN.at(path, value, pattern=node["pattern"], example=_as_in(node))
+
+
+def _likely_quantities(text: str) -> Iterator[str]:
+    found = _QUANTITY.fullmatch(text.strip()) if len(text) <= _LONGEST_QUANTITY else None
+    if found:
+        number, unit = found.groups()
+        yield number + unit
+        if unit.lower() in _UNITS:
+            yield number + _UNITS[unit.lower()]
+
+
+def duplicate(item: Path, first: int, keys: Mapping[str, Any]) -> FieldError:
+    """For an item of a list whose `keys` the item number `first` has already."""
+    key = next(iter(keys))
+    several = " and ".join(quote(name) for name in keys)
+    own = several if len(keys) == 1 else f"combination of {several}"
+    return DUPLICATE_KEY.at(item.at(key), keys[key], first=first, key=own)

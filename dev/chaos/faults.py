@@ -11,7 +11,7 @@ WARM_UP = 8.0
 """Seconds before the first fault: the first sets run by then."""
 
 CALM = 40.0
-"""Seconds after each turn of all kinds in which nothing acts but hostile clients: what they do shows by itself."""
+"""Seconds after each turn of all kinds in which nothing acts but strangers: what they do shows by itself."""
 
 LONG_RUN = 180.0
 """Seconds from which on a run has the faults that take long."""
@@ -38,6 +38,7 @@ class Kind(StrEnum):
     STALE = "stale"
     STALE_KILL = "stale-kill"
     HOSTILE = "hostile"
+    NEIGHBOUR = "neighbour"
 
 
 MEANINGS = {
@@ -59,6 +60,7 @@ MEANINGS = {
     Kind.STALE: "The API server of the leader is behind: its watches show everything some seconds late",
     Kind.STALE_KILL: "The API servers of all replicas are behind, and the leader gets SIGKILL",
     Kind.HOSTILE: "Slow, broken and hostile clients at every port of every replica, beside all other faults",
+    Kind.NEIGHBOUR: "Somebody who takes all room and time that a stranger can, at every replica, beside all other faults",
 }
 
 
@@ -78,6 +80,22 @@ class Fault:
         return self.at + self.seconds
 
 
+STRANGERS = (Kind.HOSTILE, Kind.NEIGHBOUR)
+"""Clients that are there all the time: others must not notice them."""
+
+AT_API_SERVER = (
+    Kind.PARTITION,
+    Kind.SLOW,
+    Kind.ERRORS,
+    Kind.CUT,
+    Kind.EXPIRE,
+    Kind.API_SERVER,
+    Kind.ETCD,
+    Kind.STALE,
+    Kind.STALE_KILL,
+)
+"""Faults of the API server or of the way to it, which a review may have to wait for."""
+
 GENTLE = (
     Kind.SLOW,
     Kind.ERRORS,
@@ -87,6 +105,7 @@ GENTLE = (
     Kind.AUTHORITY,
     Kind.STALE,
     Kind.HOSTILE,
+    Kind.NEIGHBOUR,
 )
 """Faults that no process dies of, so that its memory can be compared."""
 
@@ -122,17 +141,18 @@ _STRENGTHS: dict[Kind, tuple[float, ...]] = {
 def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> list[Fault]:
     """The faults of a run of so many seconds, in order; all end before it does.
 
-    Every kind comes once before any comes twice. Some begin while the fault before them lasts. Hostile clients are
-    there all the time.
+    Every kind comes once before any comes twice. Some begin while the fault before them lasts. Strangers are there all
+    the time.
     """
     chance = random.Random(seed)
-    hostile = Kind.HOSTILE in kinds
-    faults = [Fault(WARM_UP, Kind.HOSTILE, "", round(seconds - WARM_UP, 1))] if hostile and seconds > WARM_UP else []
-    left_out = {Kind.HOSTILE} if seconds >= LONG_RUN else {Kind.HOSTILE, *_LONG}
+    strangers = [kind for kind in STRANGERS if kind in kinds]
+    lasts = round(seconds - WARM_UP, 1)
+    faults = [Fault(WARM_UP, kind, "", lasts) for kind in strangers if lasts > 0]
+    left_out = {*STRANGERS} if seconds >= LONG_RUN else {*STRANGERS, *_LONG}
     others = [kind for kind in kinds if kind not in left_out]
     at = WARM_UP
     for number, kind in enumerate(_turns(chance, others)):
-        if hostile and number and number % len(others) == 0:
+        if strangers and number and number % len(others) == 0:
             at += CALM
         if at >= seconds:
             break

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import json
 import random
 import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
 
 from api import keys
+
+JSON = dict[str, Any]
 
 EVERY = 1.0
 """Seconds from one client to the next."""
@@ -56,19 +59,19 @@ def _nothing(_port: Port, _chance: random.Random) -> Iterator[bytes]:
 
 
 def _half_a_head(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield _head(port)[:-12]
+    yield head(port)[:-12]
 
 
 def _half_a_body(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield _head(port) + b'{"kind":'
+    yield head(port) + b'{"kind":'
 
 
 def _one_byte_at_a_time(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield from (bytes([byte]) for byte in _head(port))
+    yield from (bytes([byte]) for byte in head(port))
 
 
 def _bytes_after_an_early_answer(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield _head(Port(port.serves, port.number, "/nowhere"))
+    yield head(Port(port.serves, port.number, "/nowhere"))
     while True:
         yield b"x"
 
@@ -78,19 +81,19 @@ def _garbage(_port: Port, chance: random.Random) -> Iterator[bytes]:
 
 
 def _endless_head(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield _head(port)[:-2]
+    yield head(port)[:-2]
     while True:
         yield b"x: y\r\n" * 1000
 
 
 def _endless_body(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield _head(port, "transfer-encoding: chunked")
+    yield head(port, "transfer-encoding: chunked")
     while True:
         yield b"10000\r\n%s\r\n" % bytes(0x10000)
 
 
 def _two_lengths(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield _head(port, "content-length: 5", "content-length: 6") + b"hello"
+    yield head(port, "content-length: 5", "content-length: 6") + b"hello"
 
 
 def _many_requests_at_once(port: Port, _chance: random.Random) -> Iterator[bytes]:
@@ -102,8 +105,7 @@ def _unknown_token(port: Port, chance: random.Random) -> Iterator[bytes]:
 
 
 def _many_unknown_names(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    body = _review()
-    yield _head(port, f"content-length: {len(body)}", "content-type: application/json") + body
+    yield post(port, _unknown_names())
 
 
 def _half_a_handshake(_port: Port, _chance: random.Random) -> Iterator[bytes]:
@@ -111,7 +113,7 @@ def _half_a_handshake(_port: Port, _chance: random.Random) -> Iterator[bytes]:
 
 
 def _no_handshake(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield _head(port)
+    yield head(port)
 
 
 CLIENTS: tuple[Parts, ...] = (
@@ -150,22 +152,30 @@ async def _visit(port: Port, chance: random.Random, made: Counter[str]) -> None:
             chance.shuffle(kinds)
             for kind in kinds:
                 for _ in range(CROWD if kind in IN_CROWDS and port.serves != "webhooks" else 1):
-                    group.create_task(_client(port, kind, chance, made))
+                    group.create_task(client(port, kind, chance, partial(made.update, (port.serves,))))
                 await asyncio.sleep(EVERY)
 
 
-async def _client(port: Port, kind: Parts, chance: random.Random, made: Counter[str]) -> None:
+async def client(
+    port: Port,
+    kind: Parts,
+    chance: random.Random,
+    connected: Callable[[], None],
+    *,
+    stays: float = STAYS,
+    pause: float = PAUSE,
+) -> None:
     """One connection, until somebody ends it. A replica that is down has none."""
     with contextlib.suppress(OSError):  # a timeout is one, too
-        async with asyncio.timeout(STAYS):
-            tls = _tls() if port.tls and kind not in WITHOUT_TLS else None
+        async with asyncio.timeout(stays):
+            tls = client_tls() if port.tls and kind not in WITHOUT_TLS else None
             reader, writer = await asyncio.open_connection("127.0.0.1", port.number, ssl=tls)
-            made[port.serves] += 1
+            connected()
             try:
                 for part in kind(port, chance):
                     writer.write(part)
                     await writer.drain()
-                    await asyncio.sleep(PAUSE)
+                    await asyncio.sleep(pause)
                     if writer.is_closing():
                         break
                 while await reader.read(LENGTH):
@@ -174,24 +184,34 @@ async def _client(port: Port, kind: Parts, chance: random.Random, made: Counter[
                 writer.transport.abort()
 
 
-def _head(port: Port, *headers: str) -> bytes:
+def head(port: Port, *headers: str) -> bytes:
     lines = [f"POST {port.path} HTTP/1.1", "host: x", *(headers or (f"content-length: {LENGTH}",)), "", ""]
     return "\r\n".join(lines).encode()
 
 
-def _review() -> bytes:
-    """A JobSet whose success policy names Jobs that it has not."""
+def post(port: Port, body: bytes, *headers: str) -> bytes:
+    """A whole request."""
+    return head(port, f"content-length: {len(body)}", "content-type: application/json", *headers) + body
+
+
+def review(spec: JSON, name: str = "hostile", namespace: str = "hostile", **fields: str) -> bytes:
+    """Of a JobSet that is to be created, as the API server sends it but for `fields` of the request."""
+    metadata = {"name": name, "namespace": namespace}
+    jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
+    asked = {"uid": "hostile", "operation": "CREATE", "namespace": namespace, "object": jobset, **fields}
+    body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _unknown_names() -> bytes:
+    """A review of a JobSet whose success policy names Jobs that it has not."""
     groups = [{"name": f"a{'b' * 18}-{number}", "template": {"spec": {"template": {}}}} for number in range(100)]
     policy = {"operator": "All", "targetReplicatedJobs": [f"a{'b' * 18}-x{number}" for number in range(NAMES)]}
-    metadata = {"name": "hostile", "namespace": "hostile"}
-    spec = {"replicatedJobs": groups, "successPolicy": policy}
-    jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
-    request = {"uid": "hostile", "operation": "CREATE", "namespace": "hostile", "object": jobset}
-    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
+    return review({"replicatedJobs": groups, "successPolicy": policy})
 
 
-@functools.cache
-def _tls() -> ssl.SSLContext:
+@cache
+def client_tls() -> ssl.SSLContext:
     """Hostile clients trust everybody."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 
+from dev.chaos import beside
 from dev.chaos.client import MERGE, Admin
 from dev.chaos.faults import Fault, Kind
 from dev.chaos.hostile import abuse
@@ -169,6 +172,14 @@ def _hostile(stage: Stage, fault: Fault) -> None:
     asyncio.run(abuse(ports, fault.seconds, stage.seed, stage.hostile))
 
 
+def _neighbour(stage: Stage, fault: Fault) -> None:
+    ports = [asdict(port) for replica in stage.replicas for port in replica.ports]
+    output = stage.folder / "neighbour.json"
+    with beside.running("dev.chaos.neighbour", {"ports": ports, "seed": stage.seed}, output):
+        time.sleep(fault.seconds)
+    stage.neighbour.update(json.loads(output.read_text()))
+
+
 def _ask(stage: Stage, method: str, path: str, body: dict[str, object] | None, wanted: set[int]) -> None:
     """Ask again and again until the answer is one of these."""
     admin = Admin(stage.cluster)
@@ -203,4 +214,5 @@ _ACTS: dict[Kind, Callable[[Stage, Fault], None]] = {
     Kind.STALE: _stale,
     Kind.STALE_KILL: _stale_kill,
     Kind.HOSTILE: _hostile,
+    Kind.NEIGHBOUR: _neighbour,
 }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dev.chaos.checks import admission, calm, costs, leaders, outcomes, placement
+from dev.chaos.checks import admission, calm, costs, leaders, outcomes, placement, strangers
 from dev.chaos.checks.calm import Stop
 from dev.chaos.checks.violation import Violation
 from dev.chaos.events import MANAGER, Event
@@ -23,7 +23,8 @@ class Record:
     `left`: UIDs of the JobSets at the end. `not_ready`: replicas a minute after the last fault. `stuck`: namespace of
     the set that cannot go on. `domains`: of each node. `memory`: samples of each life of a replica. `excused`: when no
     replica could answer reviews. `calm`: when no fault acted but hostile clients. `stops`: of replicas. `names`: of
-    credentials.
+    credentials. `answers`: to an independent prober. `expected`: when each replica has to answer. `undisturbed`: when
+    no fault acted that a review has to wait for. `logs`: lines of each life of a replica.
     """
 
     events: Sequence[Event]
@@ -37,6 +38,10 @@ class Record:
     calm: list[admission.Window] = field(default_factory=list)
     stops: list[Stop] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    answers: list[strangers.Answer] = field(default_factory=list)
+    expected: dict[str, list[admission.Window]] = field(default_factory=dict)
+    undisturbed: list[admission.Window] = field(default_factory=list)
+    logs: dict[str, Iterable[bytes]] = field(default_factory=dict)
 
 
 def judge(record: Record) -> JSON:
@@ -47,6 +52,9 @@ def judge(record: Record) -> JSON:
     memory, grown = costs.check_memory(record.memory)
     failed = admission.failures(events)
     admissions, slowest, slow = calm.check_times(events, record.calm)
+    probes, refused = strangers.check_liveness(record.answers, record.expected)
+    small, waited = strangers.check_reviews(record.answers, record.expected, record.undisturbed)
+    logs = {name: strangers.check_log(name, lines) for name, lines in record.logs.items()}
     violations = [
         *led.violations,
         *outcomes.check(events, record.left),
@@ -57,6 +65,9 @@ def judge(record: Record) -> JSON:
         *slow,
         *busy,
         *grown,
+        *refused,
+        *waited,
+        *(violation for _, found in logs.values() for violation in found),
         *(Violation(NOT_READY, name, "it is not ready a minute after the last fault") for name in record.not_ready),
     ]
     sets = outcomes.lives(events).values()
@@ -77,6 +88,10 @@ def judge(record: Record) -> JSON:
         "calm_admission_p99_seconds": slowest,
         "stuck_requests_per_second": rate,
         "memory_mib": memory,
+        "liveness_probes": probes,
+        "undisturbed_seconds": round(sum(end - begin for begin, end in record.undisturbed), 1),
+        "small_reviews_failed_p99_seconds": small,
+        "log_lines_per_second": {name: most for name, (most, _) in logs.items()},
         "looks_at_pods": len(record.looks),
         "violations": [_named(asdict(violation), record.names) for violation in violations],
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import math
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from app import local
+from dev.chaos.checks.admission import Window
 from dev.chaos.checks.calm import Stop
 from dev.chaos.events import MANAGER
 from dev.chaos.failover import Failover
@@ -75,6 +77,12 @@ class Replica:
     stops: list[Stop] = field(default_factory=list)
     """When a life ended, or failed its probes once it had been ready."""
 
+    answering: list[Window] = field(default_factory=list)
+    """When somebody may expect answers: from when it is first ready, or continues, until it is ended or stopped."""
+
+    _halted: bool = False
+    """Whether it was told to end or stop."""
+
     _served: bool = False
     """Whether this life has been ready, and has not ended."""
 
@@ -89,9 +97,19 @@ class Replica:
     _thread: threading.Thread | None = None
 
     @property
+    def place(self) -> str:
+        """The name of all its lives."""
+        return f"replica-{self.number}"
+
+    @property
     def name(self) -> str:
         """Of this life."""
-        return f"replica-{self.number}-{len(self.lives)}"
+        return f"{self.place}-{len(self.lives)}"
+
+    @property
+    def logs(self) -> list[Path]:
+        """A file for each life."""
+        return sorted(self.folder.glob("*.log"))
 
     @property
     def pid(self) -> int | None:
@@ -109,7 +127,7 @@ class Replica:
 
     def start(self) -> None:
         self.folder.mkdir(parents=True)
-        self._thread = threading.Thread(target=self._keep, name=f"replica-{self.number}", daemon=True)
+        self._thread = threading.Thread(target=self._keep, name=self.place, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -124,6 +142,9 @@ class Replica:
 
     def signal(self, number: signal.Signals) -> None:
         """To all its processes; nothing if they have ended."""
+        self._halted = number != signal.SIGCONT
+        if self._halted:
+            self._answers_until(time.time())
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
@@ -148,6 +169,7 @@ class Replica:
                 if self._served and self._process is not None:
                     self._served = False
                     self._stopped(f"it ended with exit code {self._process.returncode}")
+                    self._answers_until(time.time() - GRACE)
                 if self.wanted and time.monotonic() >= start_at:
                     self._spawn()
                     start_at = time.monotonic() + BACK_OFF
@@ -159,7 +181,7 @@ class Replica:
             self.signal(signal.SIGKILL)  # what its end left behind
         self._write_config()
         pair = pki.issue_client(pki.Pair.read(self.cluster.plan.layout.pki, "ca"), MANAGER, GROUPS)
-        self.lives[_credential(pair)] = f"replica-{self.number}-{len(self.lives) + 1}"
+        self.lives[_credential(pair)] = f"{self.place}-{len(self.lives) + 1}"
         pair.write(self.cluster.plan.layout.pki, self.name)
         self.loop.run(self.relay.become(self.name))
         authority = (self.cluster.plan.layout.pki / "ca.crt").read_bytes()
@@ -178,11 +200,17 @@ class Replica:
                 start_new_session=True,
             )
         self.began = time.monotonic()
-        self._served, self._misses, self._hangs = False, 0, 0
+        self._halted, self._served, self._misses, self._hangs = False, False, 0, 0
 
     def _write_config(self) -> None:
         metrics = {"bindAddress": f"127.0.0.1:{self.metrics_port}"}
-        config = local.configuration(self.port, self.health_port, leaderElection=dict(self.lease), metrics=metrics)
+        config = local.configuration(
+            self.port,
+            self.health_port,
+            leaderElection=dict(self.lease),
+            metrics=metrics,
+            featureGates={"JobSetPolicies": True},
+        )
         (self.folder / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
 
     def _probe(self) -> None:
@@ -190,6 +218,8 @@ class Replica:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.health_port}/readyz", timeout=PROBE_TIMEOUT):
                 self.ready = self._served = True
             self._hangs = 0
+            if not self._halted and not self._expected:
+                self.answering.append((time.time(), math.inf))
         except TimeoutError:
             self.ready = False
             self._hangs += 1
@@ -200,6 +230,14 @@ class Replica:
         self._misses = 0 if self.ready else self._misses + 1
         if self._served and self._misses == MISSES:
             self._stopped(f"{MISSES} probes in a row failed")
+
+    @property
+    def _expected(self) -> bool:
+        return bool(self.answering) and self.answering[-1][1] == math.inf
+
+    def _answers_until(self, end: float) -> None:
+        if self._expected:
+            self.answering[-1] = (self.answering[-1][0], end)
 
     def _stopped(self, how: str) -> None:
         self.stops.append(Stop(time.time(), self.name, how))

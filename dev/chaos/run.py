@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from app.local import LocalError
 from dev.bench import proc
-from dev.chaos import load
+from dev.chaos import beside, load
 from dev.chaos.checks import calm
+from dev.chaos.checks.admission import Window
 from dev.chaos.checks.placement import look
+from dev.chaos.checks.strangers import Answer
 from dev.chaos.client import JOBSETS, Admin
 from dev.chaos.driver import Driver
 from dev.chaos.events import Event, events
-from dev.chaos.faults import GENTLE, Fault, Kind, schedule
+from dev.chaos.faults import AT_API_SERVER, GENTLE, STRANGERS, Fault, Kind, schedule
 from dev.chaos.inject import inject
 from dev.chaos.judge import Record, judge
 from dev.chaos.stage import DROPPED, KEPT, STUCK, Stage, not_ready, stage
@@ -36,7 +39,7 @@ SAY_EVERY = 10.0
 SHOWN = 20
 """Violations in the report for people."""
 
-RESULTS = "results.json"
+RESULTS, PROBED = "results.json", "probed.jsonl"
 
 SHORT_LEASE = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}
 """So that many leaders follow each other. Where no process is to end, the lease is the usual one."""
@@ -83,6 +86,12 @@ class Run:
         """Run to the end and judge."""
         self._admin.ask("POST", JOBSETS.format(STUCK), load.stuck())
         wall = time.time() - self._seconds()
+        probed = {replica.place: [asdict(port) for port in replica.ports] for replica in self._stage.replicas}
+        with beside.running("dev.chaos.prober", probed, self._options.folder / PROBED):
+            self._act()
+        return self._judged(wall)
+
+    def _act(self) -> None:
         pending = list(self._faults)
         while (now := self._seconds()) < self._options.seconds:
             while pending and pending[0].at <= now:
@@ -96,14 +105,16 @@ class Run:
         deadline = time.monotonic() + QUIET_SECONDS
         while self._alive and time.monotonic() < deadline:
             self._turn(more=False)
-        return self._judged(wall)
 
     def _judged(self, wall: float) -> JSON:
         record = self._record
         for namespace in self._options.width:
             record.left |= {one["metadata"]["uid"] for one in self._admin.listed(JOBSETS.format(namespace)) or ()}
-        faults = [(wall + one["begin"], wall + one["end"]) for one in self._journal if one["kind"] != Kind.HOSTILE]
-        record.calm = calm.windows(wall, time.time(), faults)
+        record.calm = self._without(wall, set(Kind) - set(STRANGERS))
+        record.undisturbed = self._without(wall, AT_API_SERVER)
+        record.expected = {replica.place: replica.answering for replica in self._stage.replicas}
+        record.logs = {log.stem: _lines(log) for replica in self._stage.replicas for log in replica.logs}
+        record.answers = [Answer(*json.loads(line)) for line in _lines(self._options.folder / PROBED)]
         record.stops = [stop for replica in self._stage.replicas for stop in replica.stops]
         record.names = {key: name for replica in self._stage.replicas for key, name in replica.lives.items()}
         record.events = whole(self._stage.cluster.audit_log)
@@ -117,8 +128,14 @@ class Run:
             "faults": self._journal,
             "replica_lives": len(record.names),
             "hostile_connections": dict(self._stage.hostile),
+            "neighbour_connections": dict(self._stage.neighbour),
             **result,
         }
+
+    def _without(self, wall: float, kinds: Collection[Kind]) -> list[Window]:
+        """When no fault of these kinds has acted for a while."""
+        faults = [(wall + one["begin"], wall + one["end"]) for one in self._journal if one["kind"] in kinds]
+        return calm.windows(wall, time.time(), faults)
 
     def _begin(self, fault: Fault) -> None:
         thread = threading.Thread(target=self._inject, args=(fault,), name=fault.kind, daemon=True)
@@ -174,6 +191,11 @@ def whole(log: Path) -> list[Event]:
         raise LocalError(f"{log} has not all events: kube-apiserver has moved older ones to {', '.join(aside)}")
     with log.open("rb") as lines:
         return list(events(lines))
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as lines:
+        yield from lines
 
 
 def run(options: Options) -> JSON:

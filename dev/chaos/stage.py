@@ -22,6 +22,8 @@ from dev.chaos.client import Admin
 from dev.chaos.failover import Failover
 from dev.chaos.load import POOL, TOPOLOGY
 from dev.chaos.loop import Loop, running_loop
+from dev.chaos.neighbour import NAMESPACE as NEIGHBOUR
+from dev.chaos.neighbour import policy
 from dev.chaos.relay import Relay
 from dev.chaos.replica import Replica
 from dev.cluster import pki
@@ -37,7 +39,8 @@ AUDIT_MIB = 64 * 1024
 
 NODES = FakeNodes(count=16, label_every={TOPOLOGY: 2, POOL: 8})
 KEPT, DROPPED, STUCK = "chaos-kept", "chaos-dropped", "chaos-stuck"
-NAMESPACES = (KEPT, DROPPED, STUCK)
+NAMESPACES = (KEPT, DROPPED, STUCK, NEIGHBOUR)
+POLICIES = "/apis/policy.jobset.x-k8s.io/v1alpha1/jobsetpolicies"
 QUOTA = {"metadata": {"name": "none"}, "spec": {"hard": {"count/jobs.batch": "0"}}}
 
 _GROUPS = {
@@ -52,7 +55,8 @@ _GROUPS = {
 class Stage:
     """What faults act on. `excused`: when admission could not answer, whatever the manager does.
 
-    `hostile` counts the connections of hostile clients by what serves the port.
+    `hostile` counts the connections of hostile clients by what serves the port, `neighbour` those of the neighbour by
+    what they are for.
     """
 
     name: str
@@ -64,6 +68,7 @@ class Stage:
     loop: Loop
     excused: list[Window] = field(default_factory=list)
     hostile: Counter[str] = field(default_factory=Counter)
+    neighbour: Counter[str] = field(default_factory=Counter)
 
     def pid(self, component: str) -> int:
         """Of a process of the control plane as it is now."""
@@ -105,6 +110,7 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
     with running(spec, state_root=folder / "cluster") as cluster, running_loop() as loop:
         failover = Failover(local.free_port())
         local.install(cluster, webhook_port=failover.port)
+        local.install_policies(cluster, webhook_port=failover.port)
         loop.run(failover.start())
         relays = [_relay(cluster, seed + number) for number in range(REPLICAS)]
         serving = _serving(cluster)
@@ -124,7 +130,7 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
             router.start()
             if missing := not_ready(made):
                 raise local.LocalError(f"not ready after {local.START_SECONDS} s: {', '.join(missing)}; see {folder}")
-            _create_namespaces(made)
+            _create_objects(made)
             yield made
         finally:
             for replica in replicas:
@@ -158,11 +164,16 @@ def _serving(cluster: Cluster) -> ssl.SSLContext:
     return context
 
 
-def _create_namespaces(stage: Stage) -> None:
+def _create_objects(stage: Stage) -> None:
     admin = Admin(stage.cluster)
     for name in NAMESPACES:
         admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     status, answer = admin.ask("POST", f"/api/v1/namespaces/{STUCK}/resourcequotas", QUOTA)
     if status != 201:
         raise local.LocalError(f"the quota was refused: {json.dumps(answer)}")
+    deadline = time.monotonic() + local.START_SECONDS
+    while (answer := admin.ask("POST", POLICIES, policy()))[0] != 201:  # until its webhooks have an authority
+        if time.monotonic() > deadline:
+            raise local.LocalError(f"the policy was refused: {json.dumps(answer[1])}")
+        time.sleep(0.1)
     admin.close()

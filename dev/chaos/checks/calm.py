@@ -49,7 +49,7 @@ def windows(begin: float, end: float, faults: Iterable[Window]) -> list[Window]:
 
 def check_stops(stops: Iterable[Stop], calm: Sequence[Window]) -> list[Violation]:
     """No replica ends or fails its probes without a reason."""
-    return [Violation(STOPPED, stop.name, stop.how, stop.at) for stop in stops if _within(calm, stop.at, stop.at)]
+    return [Violation(STOPPED, stop.name, stop.how, stop.at) for stop in stops if within(calm, stop.at, stop.at)]
 
 
 def check_lease(events: Iterable[Event], calm: Sequence[Window]) -> list[Violation]:
@@ -57,7 +57,7 @@ def check_lease(events: Iterable[Event], calm: Sequence[Window]) -> list[Violati
     return [
         Violation(LOST, term.holder, "it took the lease, and nothing had happened to the leader", term.taken.ended)
         for term in terms(events)
-        if _within(calm, term.taken.started, term.taken.ended)
+        if within(calm, term.taken.started, term.taken.ended)
     ]
 
 
@@ -66,19 +66,26 @@ def check_times(events: Iterable[Event], calm: Sequence[Window]) -> tuple[int, f
 
     As the API server measured them: from the request to its answer, both webhooks and their dry runs included.
     """
-    taken = sorted(
+    taken = [
         event.ended - event.started
         for event in events
         if event.resource == "jobsets"
         and event.verb in REVIEWED
         and event.user != MANAGER
-        and _within(calm, event.started, event.ended)
-    )
-    most = taken[math.ceil(0.99 * len(taken)) - 1] if taken else 0.0
+        and within(calm, event.started, event.ended)
+    ]
+    most = percentile(taken)
     text = f"one in 100 of {len(taken)} took {most:.2f} s or longer, {MOST_SECONDS:g} are allowed"
     slow = len(taken) >= FEWEST and most >= MOST_SECONDS
     return len(taken), round(most, 3), [Violation(SLOW, "JobSets", text)] if slow else []
 
 
-def _within(calm: Sequence[Window], started: float, ended: float) -> bool:
-    return any(begin <= started and ended <= end for begin, end in calm)
+def percentile(taken: Iterable[float]) -> float:
+    """What 99 of 100 are at most; 0 of none."""
+    ordered = sorted(taken)
+    return ordered[math.ceil(0.99 * len(ordered)) - 1] if ordered else 0.0
+
+
+def within(windows: Sequence[Window], started: float, ended: float) -> bool:
+    """Whether something began and ended in one of them."""
+    return any(begin <= started and ended <= end for begin, end in windows)

@@ -1,0 +1,121 @@
+"""Whatever strangers do: liveness is answered, small reviews are admitted soon, and the log holds what others wrote."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import NamedTuple
+
+from dev.chaos.checks.admission import Window
+from dev.chaos.checks.calm import FEWEST, MOST_SECONDS, percentile, within
+from dev.chaos.checks.violation import Violation
+
+REFUSED, LATE, SLOW = "liveness refused", "liveness late", "small review slow"
+FLOODED, CONTROLS = "log flooded", "control characters in the log"
+
+LIVENESS, REVIEW = "liveness", "review"
+
+NO_ANSWER = "no answer in time"
+
+NEVER = 10.0
+"""Seconds that an API server waits."""
+
+MOST_LINES = 200.0
+"""Of the log of a replica in a second."""
+
+OVER = 10
+"""Seconds over which they are counted."""
+
+_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")
+_TIME_WITHIN = 80
+"""Bytes of a line in which it says its time; one that does not belongs to the line before it."""
+_CONTROL = re.compile(rb"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
+
+
+class Answer(NamedTuple):
+    """What a replica answered. `at`: when it was asked, in seconds since 1970. `fault` is empty if all was well."""
+
+    replica: str
+    kind: str
+    at: float
+    seconds: float
+    fault: str
+
+    @property
+    def end(self) -> float:
+        return self.at + self.seconds
+
+
+Expected = Mapping[str, Sequence[Window]]
+"""When each replica should answer."""
+
+
+def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[str, int], list[Violation]]:
+    """How many probes there were, how many were refused, and how many had no answer in time.
+
+    Each that is refused is a violation, and two that are late one after the other: a busy machine may delay one.
+    """
+    figures = Counter[str](asked=0, refused=0, late=0)
+    violations = []
+    for replica, probes in _expected(answers, LIVENESS, expected).items():
+        refused = [probe for probe in probes if probe.fault not in {"", NO_ANSWER}]
+        late = [probe for probe in probes if probe.fault == NO_ANSWER]
+        hung = [probe for before, probe in pairwise(probes) if before.fault == probe.fault == NO_ANSWER]
+        figures.update(asked=len(probes), refused=len(refused), late=len(late))
+        for rule, found in ((REFUSED, refused), (LATE, hung)):
+            if found:
+                text = f"{len(found)} of {len(probes)} probes; the first: {found[0].fault}"
+                violations.append(Violation(rule, replica, text, found[0].at))
+    return dict(figures), violations
+
+
+def check_reviews(
+    answers: Iterable[Answer], expected: Expected, undisturbed: Sequence[Window]
+) -> tuple[dict[str, list[float]], list[Violation]]:
+    """For each replica: how many small reviews it had, how many it did not admit, and what 99 of 100 took at most.
+
+    `undisturbed`: when no fault acts that a review has to wait for. One that is not admitted counts as `NEVER`.
+    """
+    figures, violations = {}, []
+    for replica, reviews in _expected(answers, REVIEW, expected).items():
+        judged = [review for review in reviews if within(undisturbed, review.at, review.end)]
+        failed = [review for review in judged if review.fault]
+        most = percentile([NEVER if review.fault else review.seconds for review in judged])
+        figures[replica] = [len(judged), len(failed), round(most, 3)]
+        if len(judged) >= FEWEST and most >= MOST_SECONDS:
+            text = f"one in 100 of {len(judged)} took {most:.2f} s or longer, {MOST_SECONDS:g} are allowed"
+            if failed:
+                text = f"{text}; {len(failed)} were not admitted, the first: {failed[0].fault}"
+            violations.append(Violation(SLOW, replica, text))
+    return figures, violations
+
+
+def _expected(answers: Iterable[Answer], kind: str, expected: Expected) -> dict[str, list[Answer]]:
+    """Of each replica, in order of time: what it was there for from beginning to end."""
+    found = defaultdict(list)
+    for answer in sorted(answers, key=lambda answer: answer.at):
+        if answer.kind == kind and within(expected[answer.replica], answer.at, answer.end):
+            found[answer.replica].append(answer)
+    return found
+
+
+def check_log(name: str, lines: Iterable[bytes]) -> tuple[float, list[Violation]]:
+    """The most lines a second in the log of one life of a replica, over `OVER` seconds."""
+    seconds: Counter[int] = Counter()
+    controls, at = 0, 0
+    for line in lines:
+        if time := _TIME.search(line[:_TIME_WITHIN]):
+            at = int(datetime.fromisoformat(f"{time[0].decode()}+00:00").timestamp())
+        seconds[at] += 1
+        controls += _CONTROL.search(line) is not None
+    most, when = max(((sum(seconds[at + n] for n in range(OVER)), at) for at in list(seconds)), default=(0, 0))
+    violations = []
+    if most >= MOST_LINES * OVER:
+        text = f"{most} lines in {OVER} s, less than {MOST_LINES * OVER:g} are allowed"
+        violations.append(Violation(FLOODED, name, text, when))
+    if controls:
+        violations.append(Violation(CONTROLS, name, f"in {controls} lines"))
+    return most / OVER, violations

@@ -1,0 +1,92 @@
+"""`python -m dev.chaos.prober`: asks every replica whether it lives, as a kubelet, and to review, as an API server.
+
+Each request comes on a new connection. Prints a line of JSON for each: an `Answer` of `dev.chaos.checks.strangers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine
+from functools import partial
+from itertools import count
+from typing import Any
+
+from dev.chaos import beside
+from dev.chaos.checks.strangers import LIVENESS, NEVER, NO_ANSWER, REVIEW, Answer
+from dev.chaos.hostile import Port, client_tls, head, post, review
+from dev.chaos.neighbour import NAMESPACE, group
+from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
+
+EVERY = {LIVENESS: 1.0, REVIEW: 0.25}
+DEADLINE = {LIVENESS: 1.0, REVIEW: NEVER}
+"""Seconds for which a kubelet and an API server wait."""
+
+VARIABLES = 120
+"""Of the JobSet, which makes its review 4 KiB."""
+
+BODY = review({"replicatedJobs": [group(VARIABLES)]}, "small", NAMESPACE)
+
+
+async def play(task: Any) -> None:
+    """Ask until cancelled. `task`: the ports of each replica by its name."""
+    async with asyncio.TaskGroup() as tasks:
+        for replica, ports in task.items():
+            serving = {port["serves"]: Port(**port) for port in ports}
+            tasks.create_task(_regularly(EVERY[LIVENESS], partial(_live, replica, serving["probes"])))
+            tasks.create_task(_regularly(EVERY[REVIEW], partial(_review, replica, serving["webhooks"])))
+
+
+async def _regularly(seconds: float, ask: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+    """However long answers take."""
+    async with asyncio.TaskGroup() as tasks:
+        for number in count():
+            tasks.create_task(ask(number))
+            await asyncio.sleep(seconds)
+
+
+async def _live(replica: str, port: Port, _number: int) -> None:
+    request = head(Port("", 0, "/healthz"), "connection: close").replace(b"POST", b"GET", 1)
+    await _ask(replica, LIVENESS, port, request, lambda status, _: "" if status == "200" else f"HTTP {status}")
+
+
+async def _review(replica: str, port: Port, number: int) -> None:
+    """By turns of defaulting and of validation."""
+    path = (MUTATE_PATH, VALIDATE_PATH)[number % 2]
+    request = post(Port("", 0, path), BODY, "connection: close")
+    await _ask(replica, REVIEW, port, request, _refusal)
+
+
+async def _ask(replica: str, kind: str, port: Port, request: bytes, fault_of: Callable[[str, bytes], str]) -> None:
+    at, begun = time.time(), time.monotonic()
+    try:
+        async with asyncio.timeout(DEADLINE[kind]):
+            tls = client_tls() if port.tls else None
+            reader, writer = await asyncio.open_connection("127.0.0.1", port.number, ssl=tls)
+            try:
+                writer.write(request)
+                answer = await reader.read()
+            finally:
+                writer.transport.abort()
+        first, _, rest = answer.partition(b"\r\n")
+        _, status, *_ = *first.decode("latin-1").split(), "none"
+        fault = fault_of(status, rest.partition(b"\r\n\r\n")[2])
+    except TimeoutError:
+        fault = NO_ANSWER
+    except OSError as error:
+        fault = type(error).__name__
+    print(json.dumps(Answer(replica, kind, at, time.monotonic() - begun, fault)), flush=True)
+
+
+def _refusal(status: str, body: bytes) -> str:
+    """Empty if the review admits the object."""
+    try:
+        response = json.loads(body)["response"]
+        return "" if response["allowed"] else f"HTTP {status}, code {response['status']['code']}"
+    except (ValueError, LookupError, TypeError):
+        return f"HTTP {status}"
+
+
+if __name__ == "__main__":
+    beside.work(play)

@@ -60,7 +60,7 @@ MEANINGS = {
     Kind.STALE: "The API server of the leader is behind: its watches show everything some seconds late",
     Kind.STALE_KILL: "The API servers of all replicas are behind, and the leader gets SIGKILL",
     Kind.HOSTILE: "Slow, broken and hostile clients at every port of every replica, beside all other faults",
-    Kind.NEIGHBOUR: "Somebody who takes all room and time that a stranger can, at every replica, beside all other faults",
+    Kind.NEIGHBOUR: "Somebody who takes all room and time that strangers can, at every replica, beside other faults",
 }
 
 

@@ -90,7 +90,7 @@ def judge(record: Record) -> JSON:
         "memory_mib": memory,
         "liveness_probes": probes,
         "undisturbed_seconds": round(sum(end - begin for begin, end in record.undisturbed), 1),
-        "small_reviews_failed_p99_seconds": small,
+        "small_reviews": small,
         "log_lines_per_second": {name: most for name, (most, _) in logs.items()},
         "looks_at_pods": len(record.looks),
         "violations": [_named(asdict(violation), record.names) for violation in violations],

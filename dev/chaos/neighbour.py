@@ -95,7 +95,7 @@ def _denied_by_policy(port: Port, _chance: random.Random) -> Iterator[bytes]:
 
 def _control_characters(port: Port, chance: random.Random) -> Iterator[bytes]:
     text = "a\x1b[2Jb\x85c\u2028d\x07"
-    field = chance.choice(("uid", "name", "namespace", "operation"))
+    field = chance.choice(("uid", "operation"))
     yield post(port, review({"replicatedJobs": [group(1)]}, text, text, **{field: text}))
     yield f"GET /{text} HTTP/1.1\r\nhost: {text}\r\n\r\n".encode()
 

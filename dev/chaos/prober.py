@@ -23,7 +23,7 @@ EVERY = {LIVENESS: 1.0, REVIEW: 0.25}
 DEADLINE = {LIVENESS: 1.0, REVIEW: NEVER}
 """Seconds for which a kubelet and an API server wait."""
 
-VARIABLES = 120
+VARIABLES = 130
 """Of the JobSet, which makes its review 4 KiB."""
 
 BODY = review({"replicatedJobs": [group(VARIABLES)]}, "small", NAMESPACE)
@@ -69,9 +69,8 @@ async def _ask(replica: str, kind: str, port: Port, request: bytes, fault_of: Ca
                 answer = await reader.read()
             finally:
                 writer.transport.abort()
-        first, _, rest = answer.partition(b"\r\n")
-        _, status, *_ = *first.decode("latin-1").split(), "none"
-        fault = fault_of(status, rest.partition(b"\r\n\r\n")[2])
+        status = answer[9:12].decode("latin-1") or "none"
+        fault = fault_of(status, answer.partition(b"\r\n\r\n")[2])
     except TimeoutError:
         fault = NO_ANSWER
     except OSError as error:

@@ -107,6 +107,7 @@ class Run:
             self._turn(more=False)
 
     def _judged(self, wall: float) -> JSON:
+        require_ends(self._journal)
         record = self._record
         for namespace in self._options.width:
             record.left |= {one["metadata"]["uid"] for one in self._admin.listed(JOBSETS.format(namespace)) or ()}
@@ -191,6 +192,12 @@ def whole(log: Path) -> list[Event]:
         raise LocalError(f"{log} has not all events: kube-apiserver has moved older ones to {', '.join(aside)}")
     with log.open("rb") as lines:
         return list(events(lines))
+
+
+def require_ends(journal: Sequence[JSON]) -> None:
+    """Raises `LocalError` if a fault broke off: what it did not do was not judged."""
+    if broken := [one["kind"] for one in journal if "end" not in one]:
+        raise LocalError(f"these faults broke off, see their errors above: {', '.join(broken)}")
 
 
 def _lines(file: Path) -> Iterator[bytes]:

@@ -74,7 +74,7 @@ def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[
 
 def check_reviews(
     answers: Iterable[Answer], expected: Expected, undisturbed: Sequence[Window]
-) -> tuple[dict[str, list[float]], list[Violation]]:
+) -> tuple[dict[str, dict[str, float]], list[Violation]]:
     """For each replica: how many small reviews it had, how many it did not admit, and what 99 of 100 took at most.
 
     `undisturbed`: when no fault acts that a review has to wait for. One that is not admitted counts as `NEVER`.
@@ -84,7 +84,7 @@ def check_reviews(
         judged = [review for review in reviews if within(undisturbed, review.at, review.end)]
         failed = [review for review in judged if review.fault]
         most = percentile([NEVER if review.fault else review.seconds for review in judged])
-        figures[replica] = [len(judged), len(failed), round(most, 3)]
+        figures[replica] = {"asked": len(judged), "failed": len(failed), "p99_seconds": round(most, 3)}
         if len(judged) >= FEWEST and most >= MOST_SECONDS:
             text = f"one in 100 of {len(judged)} took {most:.2f} s or longer, {MOST_SECONDS:g} are allowed"
             if failed:

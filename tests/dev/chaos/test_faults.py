@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from dev.chaos import load
-from dev.chaos.faults import CALM, GENTLE, LONG_RUN, WARM_UP, Kind, schedule
+from dev.chaos.faults import CALM, GENTLE, LONG_RUN, STRANGERS, WARM_UP, Kind, schedule
 
 
 def test_a_seed_repeats_the_schedule_and_another_changes_it():
@@ -29,14 +29,15 @@ def test_a_short_run_has_no_fault_that_takes_a_minute():
     assert all(fault.kind is not Kind.ALL_DOWN for seed in range(20) for fault in schedule(seed, LONG_RUN - 1))
 
 
-def test_hostile_clients_are_there_all_the_time_and_after_each_turn_nothing_else_is():
-    hostile, *others = schedule(1, 1200)
-    assert (hostile.kind, hostile.at, hostile.end) == (Kind.HOSTILE, WARM_UP, 1200)
-    turn = len(Kind) - 1
+def test_strangers_are_there_all_the_time_and_after_each_turn_nothing_else_is():
+    hostile, neighbour, *others = schedule(1, 1200)
+    for stranger, kind in ((hostile, Kind.HOSTILE), (neighbour, Kind.NEIGHBOUR)):
+        assert (stranger.kind, stranger.at, stranger.end) == (kind, WARM_UP, 1200)
+    turn = len(Kind) - len(STRANGERS)
     last, first = others[turn - 1 : turn + 1]
     assert first.at - last.at > CALM
-    assert Kind.HOSTILE not in {fault.kind for fault in others}
-    assert schedule(1, WARM_UP, [Kind.HOSTILE]) == []
+    assert not {fault.kind for fault in others} & set(STRANGERS)
+    assert schedule(1, WARM_UP, STRANGERS) == []
 
 
 def test_only_the_kinds_that_were_asked_for_come_and_none_without_any():

@@ -11,7 +11,7 @@ import pytest
 
 from app.local import LocalError
 from dev.chaos.faults import Kind
-from dev.chaos.run import whole
+from dev.chaos.run import require_ends, whole
 
 ROOT = Path(__file__).parents[3]
 SHORT = [Kind.PAUSE, Kind.EXPIRE, Kind.STALE_KILL, Kind.HOSTILE]
@@ -62,6 +62,13 @@ def test_a_folder_with_results_is_not_written_to(tmp_path):
     done = chaos("--out", str(tmp_path))
     assert done.returncode == 2
     assert "is not empty" in done.stderr
+
+
+def test_a_run_without_all_of_a_fault_is_not_judged():
+    ended = {"kind": "kill", "begin": 1.0, "end": 1.0}
+    require_ends([ended])
+    with pytest.raises(LocalError, match=r"broke off.*: neighbour"):
+        require_ends([ended, {"kind": "neighbour", "begin": 8.0}])
 
 
 def test_half_an_audit_log_is_not_judged(tmp_path):

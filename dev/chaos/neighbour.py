@@ -1,4 +1,4 @@
-"""`python -m dev.chaos.neighbour`: somebody who reaches every port of every replica, and takes all the room that there is.
+"""`python -m dev.chaos.neighbour`: one who reaches every port of every replica, and takes all the room that there is.
 
 A hostile client makes one mistake. The neighbour does what holds up others, as much at once as a laptop can send; the
 most expensive part goes to one replica at a time. Prints how many connections it has made for what.

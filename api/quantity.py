@@ -1,22 +1,23 @@
-"""Kubernetes resource quantities: whether two of them are the same amount, and how the API server writes one.
+"""Kubernetes resource quantities, read as the API server reads them, and how it writes one.
 
-A text that is no quantity is no error here: the API server's schema refuses it elsewhere.
+A text that is no quantity is no error here: the API server's schema refuses it elsewhere. Work and memory are linear in
+the text, however many digits it has.
 """
 
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 _NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 PATTERN = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
 """The form of a quantity, for the schemas of CRDs."""
 WHOLE_PATTERN = "^[0-9]{1,18}$"
 """The form of a whole number that is written as a text, for the same."""
+COUNTED_PATTERN = rf"^[+]?{_NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?0*[0-9]{{1,3}})?$"
+"""The form of an amount that policies count: none below 0, and no exponent that is costly to work out."""
 
-_FORM = re.compile(
-    r"([+-]?)(\d{1,64}(?:\.\d{0,64})?|\.\d{1,64})(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d{1,3}))?", re.ASCII
-)
+_FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?)([0-9]+))?")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_UNITS = {suffix: Fraction(10) ** power for suffix, power in {**_DECIMAL, "": 0}.items()}
@@ -24,21 +25,65 @@ _BINARY_UNITS = {suffix: Fraction(1 << bits) for suffix, bits in {**_BINARY, "":
 _EXPONENTS = {f"e{power}" if power else "": Fraction(10) ** power for power in range(-9, 19, 3)}
 _EXPONENT = re.compile(r"[eE][+-]?\d")
 
+_MOST_BINARY: Final = (1 << 63) - 1
+"""An amount with a binary unit is at most this; one with another unit may be more."""
+_NANO: Final = -9
+"""The power of ten of the smallest amount: everything is rounded up to a multiple of it."""
+_MOST_POWER: Final = 1_000
+"""From this power of ten on an amount is beyond any use, and not worked out."""
+_DIGITS: Final = _MOST_POWER - _NANO + max(_BINARY.values()) + 1
+"""Digits that an amount depends on: behind them it matters only whether all are zero."""
+
 
 def parse_quantity(value: Any) -> Fraction | None:
-    """Exact amount of `500m`, `1Gi`, `1e3`, `0.5`, 2; None when it is no quantity (or one beyond any use)."""
+    """Exact amount of `500m`, `1Gi`, `1e3`, `0.5`, 2; None when it is no quantity, or one beyond any use."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    match = _FORM.fullmatch(str(value))
-    if match is None:
+    if isinstance(value, int):
+        return Fraction(value) if abs(value) < 10**_MOST_POWER else None
+    match = _FORM.fullmatch(value.strip(" ") if isinstance(value, str) else repr(value))
+    if match is None or not match[0]:
         return None
-    sign, digits, suffix, exponent = match.groups()
-    amount = Fraction(digits) * (-1 if sign == "-" else 1)
-    if exponent is not None:
-        return amount * Fraction(f"1e{exponent}")
+    sign, whole, fraction, suffix, exponent_sign, exponent = match.groups("")
+    power = _DECIMAL.get(suffix, 0)
+    if exponent:
+        wrapped = _wrapped(exponent_sign, exponent)
+        if wrapped is None:
+            return None
+        power = wrapped
+    if not (whole or fraction):
+        # The API server takes a unit alone for 0 of it, but only one for which it has a short way.
+        return Fraction() if power >= _NANO and suffix not in {"Pi", "Ei"} else None
+    digits = (whole + fraction).lstrip("0")
+    amount = _rounded(digits, power - len(fraction), _BINARY.get(suffix, 0))
+    if amount is None:
+        return None
     if suffix in _BINARY:
-        return amount * (1 << _BINARY[suffix])
-    return amount * Fraction(f"1e{_DECIMAL.get(suffix, 0)}")
+        amount = min(amount, Fraction(_MOST_BINARY))
+    return -amount if sign == "-" else amount
+
+
+def _wrapped(sign: str, digits: str) -> int | None:
+    """The exponent as the API server takes it: the lowest 32 bits of a number of 64 bits, which it has to be."""
+    digits = digits.lstrip("0") or "0"
+    exponent = int(sign + digits) if len(digits) < 20 else 1 << 63
+    return (exponent + (1 << 31)) % (1 << 32) - (1 << 31) if -(1 << 63) <= exponent < 1 << 63 else None
+
+
+def _rounded(digits: str, power: int, bits: int) -> Fraction | None:
+    """These digits times this power of ten and of two, rounded up; None where that is beyond any use."""
+    if not digits:
+        return Fraction()
+    if len(digits) + power > _MOST_POWER:
+        return None
+    if len(digits) + power + bits < _NANO:
+        return Fraction(1, 10**-_NANO)
+    if len(digits) > _DIGITS:
+        power += len(digits) - _DIGITS - 1
+        digits = digits[:_DIGITS] + ("1" if digits[_DIGITS:].strip("0") else "0")
+    number, shift = int(digits) << bits, power - _NANO
+    nanos = number * 10**shift if shift >= 0 else -(-number // 10**-shift)
+    return Fraction(nanos, 10**-_NANO)
 
 
 def is_native(resource: str) -> bool:

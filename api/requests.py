@@ -4,26 +4,32 @@ Sources: KEP-753 (sidecars), KEP-688 (overhead), KEP-2837 (resources of the pod)
 take a limit for the request where there is none.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from api.meta import JSON
-from api.quantity import parse_quantity
+from api.quantity import COUNTED_PATTERN, parse_quantity, with_unit
 
 Amount = int | Fraction
 Amounts = dict[str, Amount]
 """Amounts by the name of the resource."""
 
-_LONGEST = 64
+LONGEST: Final = 256
+"""Characters of an amount."""
+_MOST: Final = 10**15
+MOST: Final = with_unit(_MOST, "")
+"""The most of a resource that a container may state: more than any node has."""
+_COUNTED = re.compile(COUNTED_PATTERN)
 _OF_PODS = {"cpu", "memory"}
 """Resources that a pod may request as a whole, beside huge pages."""
 
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Amount | None:
-    amount = parse_quantity(text)
+    amount = parse_quantity(text) if _COUNTED.fullmatch(text) else None
     return None if amount is None else plain(amount)
 
 
@@ -33,19 +39,23 @@ def plain(amount: Fraction) -> Amount:
 
 
 def amount_of(value: Any) -> Amount | None:
-    """The amount that a quantity stands for; None when it is no quantity."""
+    """The amount that a quantity stands for; None when it is no quantity, negative, or written at great length."""
     if type(value) is int:
-        return value
-    if isinstance(value, str) and len(value) <= _LONGEST:
-        return _parsed(value)
-    parsed = parse_quantity(value)
-    return None if parsed is None else plain(parsed)
+        return value if value >= 0 else None
+    text = str(value) if isinstance(value, str | float) else ""
+    return _parsed(text) if len(text) <= LONGEST else None
+
+
+def counted(value: Any) -> Amount | None:
+    """The same of an amount that a pod states; None, too, when no pod could get as much."""
+    amount = amount_of(value)
+    return None if amount is None or amount > _MOST else amount
 
 
 def amounts(quantities: Any) -> Amounts:
-    """Each quantity of a list of resources; what is no quantity is left out."""
+    """Each quantity of a list of resources; what cannot be counted is left out: `stated` finds it."""
     pairs = quantities.items() if isinstance(quantities, Mapping) else ()
-    return {name: amount for name, value in pairs if (amount := amount_of(value)) is not None}
+    return {name: amount for name, value in pairs if (amount := counted(value)) is not None}
 
 
 def is_of_pods(resource: str) -> bool:
@@ -61,7 +71,7 @@ def is_sidecar(container: JSON) -> bool:
 def own_requests(holder: JSON) -> Amounts:
     """What a container, or a pod as a whole, requests: its limits, where it states no request."""
     resources: JSON = holder.get("resources") or {}
-    return {**amounts(resources.get("limits")), **amounts(resources.get("requests"))}
+    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
 def pod_requests(spec: JSON) -> Amounts:
@@ -109,7 +119,20 @@ def _larger(one: Amounts, other: Amounts) -> Amounts:
     return one | {name: max(amount, one.get(name, 0)) for name, amount in other.items()}
 
 
-def holders(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
+def stated(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:
+    """What the requests of a pod are made of: the place of each amount below the spec, its resource, the amount."""
+    for parts, holder in _holders(spec):
+        resources: JSON = holder.get("resources") or {}
+        requests: JSON = resources.get("requests") or {}
+        for kind in ("requests", "limits"):
+            for name, value in (resources.get(kind) or {}).items():
+                if (parts or is_of_pods(name)) and (kind == "requests" or name not in requests):
+                    yield (*parts, "resources", kind, name), name, value
+    for name, value in (spec.get("overhead") or {}).items():
+        yield ("overhead", name), name, value
+
+
+def _holders(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
     """What states resources, with its place below the spec: containers, init containers, the pod as a whole."""
     for field in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(field) or ()):

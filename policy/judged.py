@@ -17,7 +17,7 @@ from api.field import Path
 from api.jobset import JobSet, ReplicatedJob
 from api.meta import JSON
 from api.quantity import WHOLE_PATTERN, with_unit
-from api.requests import Amount, Amounts, amount_of, holders, pod_requests
+from api.requests import Amount, Amounts, amount_of, counted, pod_requests, stated
 from policy.rule_types import Limit, ResourceLimit
 
 T = TypeVar("T")
@@ -76,13 +76,18 @@ class Template:
     def request_place(self, resource: str) -> Path:
         """Where the largest request of that resource stands."""
         best, place = Fraction(-1), self.pod_path
-        for parts, holder in holders(self.pod):
-            resources: JSON = holder.get("resources") or {}
-            kind = "requests" if resource in (resources.get("requests") or {}) else "limits"
-            amount = amount_of((resources.get(kind) or {}).get(resource))
+        for parts, name, value in stated(self.pod):
+            amount = counted(value) if name == resource and parts[0] != "overhead" else None
             if amount is not None and amount > best:
-                best, place = Fraction(amount), self.pod_path.at(*parts, "resources", kind, resource)
+                best, place = Fraction(amount), self.pod_path.at(*parts)
         return place
+
+    @cached_property
+    def uncounted(self) -> tuple[tuple[Path, str, Any], ...]:
+        """Amounts that cannot be counted: the place of each, its resource, and what stands there."""
+        return tuple(
+            (self.pod_path.at(*parts), name, value) for parts, name, value in stated(self.pod) if counted(value) is None
+        )
 
 
 @dataclass(frozen=True)
@@ -164,8 +169,7 @@ def read_limit(limit: Limit, text: int | str) -> Amount | None:
     """What a limit that is written so allows; None if that is no limit, or a negative one."""
     if not isinstance(limit, ResourceLimit) and isinstance(text, str) and not _WHOLE.fullmatch(text):
         return None
-    amount = amount_of(text)
-    return None if amount is None or amount < 0 else amount
+    return amount_of(text)
 
 
 def bound(limit: Limit, namespace: Namespace) -> Bound:

@@ -4,12 +4,20 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
-from api.field import SPEC, Path
-from policy.judged import Judged, Namespace, Number, Template, as_text, bound
+from api.field import SPEC, ErrorType, FieldError, Path
+from api.requests import MOST
+from policy.judged import NO_BOUND, Judged, Namespace, Number, Template, as_text, bound
 from policy.rule_types import Limit, MaxTotals
-from policy.rules.words import PolicyRule, by_numbers, limited
+from policy.rules.words import PolicyRule, by_numbers, declared, held, limited
 
 TOTALS = limited("maxTotals", "reduce replicas, parallelism or requests: {parts}")
+UNCOUNTED = declared(
+    "maxTotals",
+    ErrorType.INVALID,
+    "an amount that cannot be counted",
+    f'write a number from 0 to {MOST}, with a unit if it needs one, such as 8, "500m" or "64Gi"',
+    "uncounted",
+)
 REPLICATED_JOBS = limited("maxReplicatedJobs", "merge some of them, or split the set")
 JOBS = limited("maxJobs", "reduce replicas: {parts}")
 
@@ -20,7 +28,9 @@ def max_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterato
     A Job has as many pods as its parallelism, and no more than its completions. Stages and dependencies do not lower
     the total. A pod's requests are those that kube-scheduler counts: of its containers and sidecars together, or of an
     init container with the sidecars before it if that is more; resources of the pod as a whole in their place; and the
-    overhead of the pod. A limit without a request counts as the request. What a set requests nothing of is 0.
+    overhead of the pod. A limit without a request counts as the request. What a set requests nothing of is 0. An amount
+    of a limited resource that cannot be counted is a violation: no quantity, a negative one, one above 1P, one of more
+    than 256 characters, or one with an exponent of more than three digits.
     """
     if rule.pods is not None:
         where = partial(_largest_replicas, judged, _pods)
@@ -31,6 +41,19 @@ def max_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterato
         most = bound(limit, namespace)
         parts = partial(_resource_parts, judged, limit.name, most.text)
         yield Number(limit.name, amount, most, where, parts)
+
+
+def _find_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+    limited_names = {limit.name for limit in rule.resources if bound(limit, namespace) != NO_BOUND}
+    for template in judged.templates:
+        for path, name, value in template.uncounted:
+            if name in limited_names:
+                yield UNCOUNTED.at(path, value)
+    for number in max_totals(rule, judged, namespace):
+        yield from held(number, TOTALS)
+
+
+_find_totals.__doc__ = max_totals.__doc__
 
 
 def max_replicated_jobs(rule: Limit, judged: Judged, namespace: Namespace) -> Iterator[Number]:
@@ -95,7 +118,7 @@ def _resource_parts(judged: Judged, name: str, limit: str) -> list[str]:
 
 
 RULES = (
-    PolicyRule("maxTotals", (TOTALS,), by_numbers(max_totals, TOTALS), max_totals),
+    PolicyRule("maxTotals", (TOTALS, UNCOUNTED), _find_totals, max_totals),
     PolicyRule(
         "maxReplicatedJobs", (REPLICATED_JOBS,), by_numbers(max_replicated_jobs, REPLICATED_JOBS), max_replicated_jobs
     ),

@@ -46,16 +46,23 @@ def amount_of(value: Any) -> Amount | None:
     return _parsed(text) if len(text) <= LONGEST else None
 
 
-def counted(value: Any) -> Amount | None:
-    """The same of an amount that a pod states; None, too, when no pod could get as much."""
+def counted(resource: str, value: Any) -> Amount | None:
+    """The amount that a pod states of a resource, rounded up as for kube-scheduler: cpu to thousandths, the rest to 1.
+
+    None when it is none that `amount_of` can read, or more than a pod could get.
+    """
     amount = amount_of(value)
-    return None if amount is None or amount > _MOST else amount
+    if amount is None or amount > _MOST:
+        return None
+    if isinstance(amount, int):
+        return amount
+    return plain(Fraction(-(-amount * 1000 // 1), 1000)) if resource == "cpu" else -(-amount // 1)
 
 
 def amounts(quantities: Any) -> Amounts:
     """Each quantity of a list of resources; what cannot be counted is left out: `stated` finds it."""
     pairs = quantities.items() if isinstance(quantities, Mapping) else ()
-    return {name: amount for name, value in pairs if (amount := counted(value)) is not None}
+    return {name: amount for name, value in pairs if (amount := counted(name, value)) is not None}
 
 
 def is_of_pods(resource: str) -> bool:
@@ -69,9 +76,19 @@ def is_sidecar(container: JSON) -> bool:
 
 
 def own_requests(holder: JSON) -> Amounts:
-    """What a container, or a pod as a whole, requests: its limits, where it states no request."""
+    """What a container, or a pod as a whole, requests."""
+    return amounts({name: value for name, (_, value) in _own(holder).items()})
+
+
+def _own(holder: JSON) -> dict[str, tuple[str, Any]]:
+    """What it requests as it is written, and in which list: its limits, where it states no request."""
     resources: JSON = holder.get("resources") or {}
-    return amounts({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
+    return {
+        name: (kind, value)
+        for kind in ("limits", "requests")
+        for name, value in (resources.get(kind) or {}).items()
+        if value is not None
+    }
 
 
 def pod_requests(spec: JSON) -> Amounts:
@@ -122,12 +139,9 @@ def _larger(one: Amounts, other: Amounts) -> Amounts:
 def stated(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:
     """What the requests of a pod are made of: the place of each amount below the spec, its resource, the amount."""
     for parts, holder in _holders(spec):
-        resources: JSON = holder.get("resources") or {}
-        requests: JSON = resources.get("requests") or {}
-        for kind in ("requests", "limits"):
-            for name, value in (resources.get(kind) or {}).items():
-                if (parts or is_of_pods(name)) and (kind == "requests" or name not in requests):
-                    yield (*parts, "resources", kind, name), name, value
+        for name, (kind, value) in _own(holder).items():
+            if parts or is_of_pods(name):
+                yield (*parts, "resources", kind, name), name, value
     for name, value in (spec.get("overhead") or {}).items():
         yield ("overhead", name), name, value
 

@@ -77,7 +77,7 @@ class Template:
         """Where the largest request of that resource stands."""
         best, place = Fraction(-1), self.pod_path
         for parts, name, value in stated(self.pod):
-            amount = counted(value) if name == resource and parts[0] != "overhead" else None
+            amount = counted(name, value) if name == resource and parts[0] != "overhead" else None
             if amount is not None and amount > best:
                 best, place = Fraction(amount), self.pod_path.at(*parts)
         return place
@@ -86,7 +86,9 @@ class Template:
     def uncounted(self) -> tuple[tuple[Path, str, Any], ...]:
         """Amounts that cannot be counted: the place of each, its resource, and what stands there."""
         return tuple(
-            (self.pod_path.at(*parts), name, value) for parts, name, value in stated(self.pod) if counted(value) is None
+            (self.pod_path.at(*parts), name, value)
+            for parts, name, value in stated(self.pod)
+            if counted(name, value) is None
         )
 
 

@@ -33,8 +33,7 @@ COMPILED: Mapping[str, CompiledRule] = {
     "maxTotals": CompiledRule(
         totals.max_totals,
         Fit.STRICTER,
-        "exact for amounts in whole thousandths of cpu and in whole units of everything else. A container's smaller"
-        " fractions are rounded, of cpu to the nearest thousandth, of the rest up; a negative amount counts as 0",
+        "exact for totals below 2P of cpu and 2E of everything else. Larger ones exceed every limit",
     ),
     "maxReplicatedJobs": CompiledRule(totals.max_replicated_jobs),
     "maxJobs": CompiledRule(totals.max_jobs),

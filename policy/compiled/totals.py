@@ -1,21 +1,38 @@
 """Rules about the size of the whole set, in CEL. Pure.
 
 Totals are computed as `api.requests` does, in whole numbers: of cpu in thousandths, of everything else in
-whole units. Where a container states less than that, of cpu the nearest number counts, of the rest the next larger one.
+whole units.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from api.requests import MOST as MOST_OF_POD
 from api.requests import is_of_pods
-from policy.compiled.cel import Cel, Place, Root, Say, Shared, place, text
+from policy.compiled.cel import (
+    NO_TEXTS,
+    Cel,
+    Index,
+    Place,
+    Root,
+    Say,
+    Shared,
+    added,
+    of_pod,
+    place,
+    quoted,
+    text,
+    texts,
+)
 from policy.compiled.metadata import below
-from policy.compiled.words import Compiled, Numbers, one
+from policy.compiled.words import MOST, Compiled, Numbers, is_amount, limit_of, one, total
 from policy.rule_types import Limit, MaxTotals, ResourceLimit
 from policy.rules import totals as rules
 
 _PARALLELISM = "int(j.?template.?spec.?parallelism.orValue(1))"
 _COMPLETIONS = f"int(j.?template.?spec.?completions.orValue({_PARALLELISM}))"
 _PODS_OF_JOB = f"[0, [{_PARALLELISM}, {_COMPLETIONS}].min()].max()"
+_R = below("", "r")
 _JOBS = "int(j.?replicas.orValue(1))"
 
 
@@ -72,7 +89,6 @@ def max_jobs(rule: Limit, say: Say) -> Compiled:
 
 
 def max_totals(rule: MaxTotals, say: Say) -> Compiled:
-    del say
     variables: list[tuple[str, Shared]] = [("podCounts", _pods)]
     numbers: list[Numbers] = []
     if rule.pods is not None:
@@ -81,7 +97,7 @@ def max_totals(rule: MaxTotals, say: Say) -> Compiled:
         resource = _Resource(limit, f"requests{i}", f"amounts{i}")
         variables += [(resource.requests, resource.of_pods), (resource.amounts, resource.of_templates)]
         numbers.append(resource.number())
-    return Compiled(numbers=tuple(numbers), variables=tuple(variables))
+    return Compiled(_uncounted(rule, say), numbers=tuple(numbers), variables=tuple(variables))
 
 
 def _pod_number(limit: Limit) -> Numbers:
@@ -89,10 +105,57 @@ def _pod_number(limit: Limit) -> Numbers:
     return Numbers(
         limit,
         rules.TOTALS,
-        lambda root: one(f"{root.variable('podCounts')}.sum()", "pods"),
+        lambda root: one(total(f"{root.variable('podCounts')}"), "pods"),
         _replicas(Cel("variables.podCounts")),
         parts=_listed(f"string(j.name) + ' has ' + {words}"),
     )
+
+
+def _is_counted(value: str) -> str:
+    """Whether a text is an amount that a pod may state."""
+    return f"{is_amount(value)} && !quantity({value}).isGreaterThan(quantity('{MOST_OF_POD}'))"
+
+
+def _stated(holder: str, key: str) -> str:
+    """What a container, or a pod as a whole, requests of a resource: an optional quantity."""
+    return f"{holder}.?resources.?requests[?{key}].or({holder}.?resources.?limits[?{key}])"
+
+
+def _uncounted(rule: MaxTotals, say: Say) -> Shared:
+    """Findings about amounts that cannot be counted, of each resource `r` that has a limit."""
+    limits = rule.resources
+    kind = "({}.?resources.?requests[?r].hasValue() ? 'requests' : 'limits')"
+    of_container = of_pod("x.j", ".", Cel("string(x.f)"), Index("x.k"), ".resources.", Cel(kind.format("x.c")), _R)
+    of_whole, of_overhead = of_pod("i", ".resources.", Cel(kind.format("p")), _R), of_pod("i", ".overhead", _R)
+
+    def each(names: Cel, holders: str, stated: str, at: Place) -> Cel:
+        found = say.at(rules.UNCOUNTED, *at, shown=quoted(Cel("t")))
+        wrong = f"[string({stated}.orValue(dyn(0)))].filter(t, !({_is_counted('t')})).map(t, {found})"
+        return Cel(f"{names}.map(r, {holders}, {wrong}).flatten()).flatten()")
+
+    def found(root: Root) -> Cel:
+        pods = f"{root.variable('changedPods')}.transformList(i, p"
+        names = _limited(limits)
+        lists = [
+            each(names, f"{root.variable('containers')}.map(x", _stated("x.c", "r"), of_container),
+            each(names, f"{pods}, has(p.overhead)", "p.?overhead[?r]", of_overhead),
+        ]
+        if of_pods := [limit for limit in limits if is_of_pods(limit.name)]:
+            lists.append(each(_limited(of_pods), f"{pods}, has(p.resources)", _stated("p", "r"), of_whole))
+        return added(*lists)
+
+    return found if limits else Compiled().found
+
+
+def _limited(limits: Sequence[ResourceLimit]) -> Cel:
+    """Names of those resources that have a limit in this namespace."""
+    always = texts(limit.name for limit in limits if limit.max is not None)
+    here = (
+        Cel(f"({limit_of(limit)}.size() > 0 ? [{text(limit.name)}] : {NO_TEXTS})")
+        for limit in limits
+        if limit.max is None
+    )
+    return Cel(f"({added(always if always.text != '[]' else NO_TEXTS, *here)})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,20 +175,20 @@ class _Resource:
         return self.limit.name == "cpu"
 
     def _stated(self, holder: str) -> str:
-        """What a container, or a pod as a whole, requests: an optional quantity."""
-        return f"{holder}.?resources.?requests[?{self.key}].or({holder}.?resources.?limits[?{self.key}])"
+        return _stated(holder, str(self.key))
 
-    def _whole(self, quantities: str) -> str:
-        """Quantities of a list, as whole numbers."""
-        if self.in_thousandths:
-            return f"{quantities}.map(q, int(q.asApproximateFloat() * 1000.0 + 0.5))"
-        return f"{quantities}.map(q, q.isInteger() ? q.asInteger() : int(q.asApproximateFloat()) + 1)"
+    def _counted(self, holders: str, stated: str) -> str:
+        """What each of these requests, rounded up to a whole number; -1 where there is nothing that can be counted."""
+        near, unit = (
+            ("q.asApproximateFloat() * 1000.0", " + 'm'") if self.in_thousandths else ("q.asApproximateFloat()", "")
+        )
+        whole = f"[int({near} + 0.5)].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
+        amount = f"[quantity(t)].map(q, {whole}[0])[0]"
+        return f"{holders}.map(c, string({stated}.orValue(dyn('')))).map(t, {_is_counted('t')} ? {amount} : -1)"
 
     def _sum(self, holders: str, stated: str) -> str:
-        """What all these request; a negative number does not lower it."""
-        quantities = f"{holders}.map(c, quantity(string({stated}.orValue(dyn(0)))))"
-        positive = f"{quantities}.filter(q, q.isGreaterThan(quantity('0')))"
-        return f"{self._whole(positive)}.sum()"
+        """What all these request."""
+        return total(f"{self._counted(holders, stated)}.filter(n, n > 0)")
 
     def _of_containers(self) -> str:
         """Containers and sidecars together, or an init container beside earlier sidecars if that is more."""
@@ -156,7 +219,9 @@ class _Resource:
         return f"({whole} ? {self._sum('[p]', self._stated('c'))} : {of_containers})"
 
     def of_templates(self, root: Root) -> Cel:
-        return Cel(f"{root.variable('podCounts')}.transformList(i, n, n * {root.variable(self.requests)}[i])")
+        requests = f"{root.variable(self.requests)}[i]"
+        product = f"double(n) * double({requests}) < double({MOST}) ? n * {requests} : {MOST}"
+        return Cel(f"{root.variable('podCounts')}.transformList(i, n, {product})")
 
     def number(self) -> Numbers:
         requests, amounts = f"variables.{self.requests}[i]", f"variables.{self.amounts}[i]"
@@ -165,7 +230,7 @@ class _Resource:
         return Numbers(
             self.limit,
             rules.TOTALS,
-            lambda root: one(f"{root.variable(self.amounts)}.sum()", self.limit.name),
+            lambda root: one(total(f"{root.variable(self.amounts)}"), self.limit.name),
             self._place(),
             unit="m" if self.in_thousandths else "",
             shown=Cel(self._shown("n.amount")),
@@ -189,7 +254,7 @@ class _Resource:
             amounts.append(f"p.?{field}.orValue([])")
         paths = " + ".join([*lists, f"['.resources.' + {states.replace('{}', 'p')} + {resource}]"])
         holders = " + ".join([*amounts, "[p]"])
-        stated = self._whole(f"({holders}).map(c, quantity(string({self._stated('c')}.orValue(dyn(-1)))))")
+        stated = self._counted(f"({holders})", self._stated("c"))
         inside = f"[{stated}].map(a, a.max() < 0 ? '' : ({paths})[a.indexOf(a.max())])[0]"
         of_pod = f"'spec.replicatedJobs[' + string({number}) + '].template.spec.template.spec' + {inside}"
         found = Cel(

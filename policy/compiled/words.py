@@ -2,15 +2,19 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from api.field import Rule, quote
-from api.quantity import WHOLE_PATTERN
+from api.quantity import COUNTED_PATTERN, WHOLE_PATTERN
+from api.requests import LONGEST
 from policy.compiled.cel import Cel, Place, Root, Say, Shared, joined, text
 from policy.judged import form_of
 from policy.rule_types import Limit, ResourceLimit
 from policy.rules.words import BAD_LIMIT
 
 NOTHING = Cel("[]")
+MOST: Final = 2 * 10**18
+"""A number that is as large exceeds every limit; sums and products stop there, and never overflow."""
 _AMOUNT = Cel("string(n.amount)")
 _NO_WORDS = Cel("''")
 
@@ -67,7 +71,17 @@ def limit_of(limit: Limit) -> Cel:
     return Cel(expression)
 
 
-_NO_AMOUNT = "size(l[0]) > 64 || !isQuantity(l[0]) || quantity(l[0]).isLessThan(quantity('0'))"
+def is_amount(value: str) -> str:
+    """Whether a text is an amount that `api.requests.amount_of` can read."""
+    return f"size({value}) <= {LONGEST} && {value}.matches({text(COUNTED_PATTERN)})"
+
+
+def total(numbers: str) -> str:
+    """The sum of a list of ints, none of them negative."""
+    return f"[{numbers}].map(s, s.map(n, double(n)).sum() < double({MOST}) ? s.sum() : {MOST})[0]"
+
+
+_NO_AMOUNT = f"!({is_amount('l[0]')})"
 _NO_WHOLE_NUMBER = f"!l[0].matches('{WHOLE_PATTERN}')"
 
 
@@ -89,7 +103,7 @@ def over_limits(numbers: Numbers, now: Cel, before: Cel, say: Say) -> Cel:
     amount = joined(Cel("string(n.amount)"), numbers.unit)
     no_limit = _NO_AMOUNT if isinstance(limit, ResourceLimit) else _NO_WHOLE_NUMBER
     unreadable = f"(l[1] != '' && ({no_limit}))"
-    exceeds = f"({unreadable} || quantity({amount}).isGreaterThan(quantity(l[0])))"
+    exceeds = f"({unreadable} || n.amount >= {MOST} || quantity({amount}).isGreaterThan(quantity(l[0])))"
     no_worse = "b.of == n.of && b.what == n.what && b.amount >= n.amount"
     at_place = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
     worse = f"!({at_place} || {before}.exists(b, {no_worse}))"

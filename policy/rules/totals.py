@@ -48,7 +48,7 @@ def _find_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Itera
     for template in judged.templates:
         for path, name, value in template.uncounted:
             if name in limited_names:
-                yield UNCOUNTED.at(path, value)
+                yield UNCOUNTED.at(path, str(value))
     for number in max_totals(rule, judged, namespace):
         yield from held(number, TOTALS)
 

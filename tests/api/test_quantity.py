@@ -1,12 +1,19 @@
-"""Quantities are compared by amount."""
+"""Quantities are read as a real API server reads them, and compared by amount."""
 
+import json
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.quantity import canonical, parse_quantity
+from api.patterns import compiled
+from api.quantity import PATTERN, canonical, parse_quantity
+from tests.support.quantities import cases, recorded
+
+UNITS_END = 10**21
+"""From here on the API server has no unit, and writes `1000E` as `1`."""
 
 
 @pytest.mark.parametrize(
@@ -36,11 +43,67 @@ def test_other_amount(one: str, other: str):
     assert parse_quantity(one) != parse_quantity(other)
 
 
+def in_thousandths(amount: Fraction) -> Fraction:
+    """Rounded away from 0, as the API server does in a pod."""
+    thousandths = -(-abs(amount) * 1000 // 1)
+    return Fraction(thousandths if amount > 0 else -thousandths, 1000)
+
+
+def test_amounts_are_those_of_an_api_server():
+    """tests/integration/test_quantities.py asks again."""
+    assert list(recorded()) == list(cases())
+    unread, others = set(), {}
+    for case, answer in recorded().items():
+        ours, theirs = parse_quantity(json.loads(case)), parse_quantity(answer.amount)
+        if (ours is None) is not (answer.amount is None):
+            unread.add(case)
+        elif ours is not None and (ours < UNITS_END or "e" in str(answer.amount)) and in_thousandths(ours) != theirs:
+            others[case] = (ours, answer.amount)
+    assert others == {}
+    assert unread == {"null", '"1e1200"'}
+
+
+def test_amounts_are_written_as_an_api_server_does():
+    for case, answer in recorded().items():
+        value = json.loads(case)
+        amount = parse_quantity(value)
+        if isinstance(value, str) and amount is not None and 0 <= amount < UNITS_END and not amount * 1000 % 1:
+            assert canonical(value) == answer.amount, case
+
+
+def test_the_schema_lets_through_what_that_of_an_api_server_does():
+    for case, answer in recorded().items():
+        value = json.loads(case)
+        if isinstance(value, str):
+            found = compiled(PATTERN).search(value.encode())  # type: ignore[union-attr]
+            assert (found is not None) is (answer.schema is not None), case
+
+
 @pytest.mark.parametrize(
-    "text", ["", "abc", "1 ", "1ki", "1KiB", "e3", ".", "1e", "\u0661", "1e9999999999", None, True, [], "9" * 5000]
+    ("text", "amount"),
+    [
+        ("0" * 5_000_000 + "8", 8),
+        ("1." + "0" * 5_000_000, 1),
+        ("0." + "0" * 5_000_000 + "1Ki", Fraction(1, 10**9)),
+        ("1." + "9" * 5_000_000, 2),
+        ("1" + "0" * 5_000_000 + "e-5000000", 1),
+        ("1e" + "0" * 5_000_000 + "3", 1000),
+        ("9" * 5_000_000, None),
+        ("1e" + "9" * 5_000_000, None),
+        ("1e2147483647", None),
+        ("1e-2147483647", Fraction(1, 10**9)),
+        (" " * 5_000_000 + "x", None),
+        (10**5000, None),
+    ],
+    ids=range(12),
 )
-def test_no_quantity(text: object):
-    assert parse_quantity(text) is None
+def test_texts_of_any_length_are_read(text: object, amount: object):
+    assert parse_quantity(text) == amount
+
+
+@pytest.mark.parametrize("value", [None, True, [], {}, float("nan"), float("inf"), "\u0661"])
+def test_no_quantity(value: object):
+    assert parse_quantity(value) is None
 
 
 @settings(deadline=None)

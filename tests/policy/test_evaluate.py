@@ -203,9 +203,9 @@ def test_numbers_of_an_explanation_are_those_that_are_compared():
     ],
 )
 def test_amounts_have_the_unit_of_the_limit_or_a_shorter_one(amount: str, limit: str, shown: str):
-    js = judged(rjob(pod={"containers": [{"resources": {"requests": {"x/y": amount}}}]}))
-    (found,) = texts(js, policy(maxTotals={"resources": [{"name": "x/y", "max": limit}]}))
-    assert f"policy limits: {shown} x/y, and at most {limit} allowed" in found
+    js = judged(rjob(pod={"containers": [{"resources": {"requests": {"cpu": amount}}}]}))
+    (found,) = texts(js, policy(maxTotals={"resources": [{"name": "cpu", "max": limit}]}))
+    assert f"policy limits: {shown} cpu, and at most {limit} allowed" in found
 
 
 def test_findings_of_one_rule_are_limited_and_do_not_hide_another_rule():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.requests import amount_of, pod_requests
+from api.requests import MOST, amount_of, counted, pod_requests
 from tests.support.jobsets import rjob
 from tests.support.policies import judged
 
@@ -103,7 +103,27 @@ def test_a_set_requests_what_all_its_pods_do_at_once():
 
 
 @pytest.mark.parametrize(
-    ("value", "amount"), [("1" * 65, None), (2, 2), (0.5, Fraction(1, 2)), (True, None), ("", None)]
-)
+    ("value", "amount"),
+    [
+        (2, 2), (0.5, Fraction(1, 2)), ("0" * 255 + "8", 8), ("0" * 256 + "8", None), ("1e0003", 1000), ("1e999", 10**999),
+        ("1e1000", None), ("1e4294967299", None), ("-1", None), (-1, None), ("1e1.5", None), (True, None), (None, None), ("", None),
+    ],
+)  # fmt: skip
 def test_amounts(value: Any, amount: Any):
     assert amount_of(value) == amount
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "amount"),
+    [
+        ("cpu", "1.0001", Fraction(1001, 1000)),
+        ("cpu", "1n", Fraction(1, 1000)),
+        ("memory", "1.5", 2),
+        ("memory", "1.5Gi", 3 << 29),
+        ("memory", MOST, 10**15),
+        ("memory", 10**15 + 1, None),
+        ("memory", "1e999", None),
+    ],
+)
+def test_a_pod_states_what_kube_scheduler_counts(resource: str, value: Any, amount: Any):
+    assert counted(resource, value) == amount

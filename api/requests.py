@@ -23,6 +23,8 @@ _MOST: Final = 10**15
 MOST: Final = with_unit(_MOST, "")
 """The most of a resource that a container may state: more than any node has."""
 _COUNTED = re.compile(COUNTED_PATTERN)
+DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""Before the name of a DeviceClass, the name of its devices as a resource."""
 _OF_PODS = {"cpu", "memory"}
 """Resources that a pod may request as a whole, beside huge pages."""
 
@@ -68,6 +70,11 @@ def amounts(quantities: Any) -> Amounts:
 def is_of_pods(resource: str) -> bool:
     """Whether a pod may request that resource as a whole."""
     return resource in _OF_PODS or resource.startswith("hugepages-")
+
+
+def is_device_class(resource: str) -> bool:
+    """Whether kube-scheduler makes a claim for the devices that a pod requests by this name."""
+    return resource.startswith(DEVICE_CLASS)
 
 
 def is_sidecar(container: JSON) -> bool:
@@ -134,6 +141,16 @@ def _larger(one: Amounts, other: Amounts) -> Amounts:
     if not one or not other:
         return one or other
     return one | {name: max(amount, one.get(name, 0)) for name, amount in other.items()}
+
+
+def pod_claims(spec: JSON) -> tuple[int, frozenset[str]]:
+    """Claims for devices of a pod: how many are made for each pod, and the names of those that are there already.
+
+    Of resources that stand for a DeviceClass, kube-scheduler makes one claim for the pod.
+    """
+    claims = [claim.get("resourceClaimName") or "" for claim in spec.get("resourceClaims") or ()]
+    by_class = any(is_device_class(name) for _, holder in _holders(spec) for name in _own(holder))
+    return claims.count("") + by_class, frozenset(filter(None, claims))
 
 
 def stated(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:

@@ -55,7 +55,7 @@ DENY_AND_WARN = _rule(
 )
 EMPTY = _rule("empty", ErrorType.REQUIRED, "an empty list", "name what is meant, or remove the rule")
 NO_LIMIT = _rule("no-limit", ErrorType.REQUIRED, "", "write max, fromNamespaceLabel or fromNamespaceAnnotation")
-NO_TOTAL = _rule("no-total", ErrorType.REQUIRED, "", "write pods or resources")
+NO_TOTAL = _rule("no-total", ErrorType.REQUIRED, "", "write pods, resources or resourceClaims")
 AMOUNT = _rule("amount", ErrorType.INVALID, "{what}", 'write an amount such as 8, "500m" or "1Ti"')
 COUNT = _rule("count", ErrorType.INVALID, "{what}", "write a whole number such as 8")
 PATTERN = _rule("pattern", ErrorType.INVALID, "not an RE2 pattern: {why}", "correct it")
@@ -124,6 +124,7 @@ def _unknown_names(rules: Rules) -> Iterator[FieldError]:
         resources += [
             (path.at(member, "resources", i), name) for i, name in enumerate(demand.resources if demand else ())
         ]
+    resources += [(path.at("allowedResources", i), name) for i, name in enumerate(rules.allowed_resources or ())]
     for place, name in resources:
         if any(of_container(place, name)):
             yield NO_RESOURCE.at(place, name, known=partial(_known_resource, name))
@@ -176,6 +177,7 @@ def _walk(value: object, path: Path) -> Iterator[FieldError]:
 
 
 _KEYS = {
+    "allowed_resources",
     "from_namespace_annotation",
     "from_namespace_label",
     "key",
@@ -185,7 +187,7 @@ _KEYS = {
     "resources",
 }
 """Fields that hold keys of labels, annotations, taints or resources."""
-_VALUES = {"allowed", "match_labels", "values"}
+_VALUES = {"allowed", "allowed_resources", "match_labels", "values"}
 """Fields that hold what is compared as it is."""
 
 
@@ -241,7 +243,7 @@ def _limit(limit: Limit, path: Path) -> Iterator[FieldError]:
 
 
 def _totals(totals: MaxTotals, path: Path) -> Iterator[FieldError]:
-    if totals.pods is None and not totals.resources:
+    if totals.pods is None and totals.resource_claims is None and not totals.resources:
         yield NO_TOTAL.at(path)
 
 

@@ -17,7 +17,8 @@ from api.field import Path
 from api.jobset import JobSet, ReplicatedJob
 from api.meta import JSON
 from api.quantity import WHOLE_PATTERN, with_unit
-from api.requests import Amount, Amounts, amount_of, counted, pod_requests, stated
+from api.requests import Amount, Amounts, amount_of, counted, pod_claims, pod_requests, stated
+from api.scheduling import Claims
 from policy.rule_types import Limit, ResourceLimit
 
 T = TypeVar("T")
@@ -62,6 +63,11 @@ class Template:
     def requests(self) -> Amounts:
         """What one pod requests."""
         return pod_requests(self.pod)
+
+    @cached_property
+    def claims(self) -> tuple[int, frozenset[str]]:
+        """Claims for devices: how many are made for each pod, and names of those that are there already."""
+        return pod_claims(self.pod)
 
     @cached_property
     def containers(self) -> tuple[tuple[str, int, JSON], ...]:
@@ -128,6 +134,34 @@ class Judged:
             for name, amount in template.requests.items():
                 total[name] = total.get(name, 0) + pods * amount
         return total
+
+    @cached_property
+    def claims_of_groups(self) -> int:
+        """Claims for devices that are made for groups of pods, which these share."""
+        entries = self.js.spec.scheduling.replicated_jobs if self.js.spec.scheduling else ()
+        return sum(
+            _made(entry.resource_claims)
+            + sum(template.jobs for template in self.templates if template.rjob.name in entry.target_replicated_jobs)
+            * _made(entry.job.resource_claims if entry.job else ())
+            for entry in entries
+        )
+
+    @cached_property
+    def named_claims(self) -> frozenset[str]:
+        """Names of claims that are there already, each of which counts once."""
+        entries = self.js.spec.scheduling.replicated_jobs if self.js.spec.scheduling else ()
+        shared = [
+            claim
+            for each in entries
+            for claim in (*each.resource_claims, *(each.job.resource_claims if each.job else ()))
+        ]
+        names = {claim.resource_claim_name for claim in shared if claim.resource_claim_name}
+        return frozenset(names).union(*(template.claims[1] for template in self.templates))
+
+
+def _made(claims: Claims) -> int:
+    """Claims that are made from a template."""
+    return sum(not claim.resource_claim_name for claim in claims)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import msgspec
 
 from policy.rule_types import Rules
-from policy.rules import containers, failures, images, management, metadata, placement, times, totals
+from policy.rules import containers, failures, images, management, metadata, placement, resources, times, totals
 from policy.rules.words import PolicyRule
 
 _BY_NAME = {
     rule.name: rule
-    for module in (containers, failures, images, management, metadata, placement, times, totals)
+    for module in (containers, failures, images, management, metadata, placement, resources, times, totals)
     for rule in module.RULES
 }
 

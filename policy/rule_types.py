@@ -68,6 +68,7 @@ class MaxTotals(Base, frozen=True, kw_only=True):
 
     pods: Annotated[Limit | None, doc("Pods that run at once.")] = None
     resources: Annotated[tuple[ResourceLimit, ...], _by("name", "Requests of all these pods, for each resource.")] = ()
+    resource_claims: Annotated[Limit | None, doc("Claims for devices, of all these pods and of their groups.")] = None
 
 
 class MaxRestarts(Limit, frozen=True, kw_only=True):
@@ -179,7 +180,9 @@ class RestartStrategies(Base, frozen=True, kw_only=True):
     ]
 
 
-Forbidden = Annotated[str, doc("What is forbidden.", enum=["hostNetwork", "hostPath", "hostPorts", "privileged"])]
+Forbidden = Annotated[
+    str, doc("What is forbidden.", enum=["hostNetwork", "hostPath", "hostPorts", "privileged", "resourceClaims"])
+]
 
 
 class Rules(Base, frozen=True, kw_only=True):
@@ -198,6 +201,10 @@ class Rules(Base, frozen=True, kw_only=True):
     images_by_digest: Annotated[bool, doc("Every image has to be named by its digest.")] = False
     required_requests: Annotated[RequiredResources | None, doc("Requests that containers have to state.")] = None
     required_limits: Annotated[RequiredResources | None, doc("Limits that containers have to state.")] = None
+    allowed_resources: Annotated[
+        tuple[Key, ...] | None,
+        _list("Resources that pods may request or limit, such as cpu, memory or nvidia.com/gpu."),
+    ] = None
     required_labels: Annotated[tuple[RequiredPair, ...] | None, _by("key", "Labels of the JobSet.")] = None
     required_annotations: Annotated[tuple[RequiredPair, ...] | None, _by("key", "Annotations of the JobSet.")] = None
     node_selectors: Annotated[NodeSelectors | None, doc("Nodes that pods may select.")] = None

@@ -6,6 +6,7 @@ from api.field import Rule
 from api.requests import is_of_pods
 from policy.compiled.cel import Cel, Index, Place, Root, Say, added, of_pod, texts
 from policy.compiled.metadata import below
+from policy.compiled.resources import claims
 from policy.compiled.words import Compiled
 from policy.rule_types import RequiredResources
 from policy.rules import containers as rules
@@ -87,9 +88,15 @@ def _host_ports(root: Root, say: Say) -> Cel:
     return Cel(f"{root.variable('containers')}.filter(x, has(x.c.ports)).map(x, {ports}).flatten()")
 
 
+def _resource_claims(root: Root, say: Say) -> Cel:
+    words = {"what": "a claim for devices", "fix": "remove it, and request a resource that counts them"}
+    return claims(root, lambda at: say.at(rules.FORBIDDEN, *at, **words))
+
+
 _FORBIDDEN: Mapping[str, Callable[[Root, Say], Cel]] = {
     "hostNetwork": _host_network,
     "hostPath": _host_path,
     "hostPorts": _host_ports,
     "privileged": _privileged,
+    "resourceClaims": _resource_claims,
 }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from policy.compiled import containers, failures, images, metadata, placement, totals
+from policy.compiled import containers, failures, images, metadata, placement, resources, totals
 from policy.compiled.cel import Say
 from policy.compiled.words import Compiled
 
@@ -46,6 +46,7 @@ COMPILED: Mapping[str, CompiledRule] = {
     "imagesByDigest": CompiledRule(images.images_by_digest),
     "requiredRequests": CompiledRule(containers.required_requests),
     "requiredLimits": CompiledRule(containers.required_limits),
+    "allowedResources": CompiledRule(resources.allowed_resources),
     "requiredLabels": CompiledRule(metadata.required_labels),
     "requiredAnnotations": CompiledRule(metadata.required_annotations),
     "nodeSelectors": CompiledRule(placement.node_selectors),

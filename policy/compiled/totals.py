@@ -25,6 +25,7 @@ from policy.compiled.cel import (
     texts,
 )
 from policy.compiled.metadata import below
+from policy.compiled.resources import GROUPS, OF_CLASS
 from policy.compiled.words import MOST, Compiled, Numbers, is_amount, limit_of, one, total
 from policy.rule_types import Limit, MaxTotals, ResourceLimit
 from policy.rules import totals as rules
@@ -33,6 +34,7 @@ _PARALLELISM = "int(j.?template.?spec.?parallelism.orValue(1))"
 _COMPLETIONS = f"int(j.?template.?spec.?completions.orValue({_PARALLELISM}))"
 _PODS_OF_JOB = f"[0, [{_PARALLELISM}, {_COMPLETIONS}].min()].max()"
 _R = below("", "r")
+_OF_CONTAINERS = "(p.?containers.orValue([]) + p.?initContainers.orValue([]))"
 _JOBS = "int(j.?replicas.orValue(1))"
 
 
@@ -46,9 +48,9 @@ def _pods(root: Root) -> Cel:
     return Cel(f"{root.variable('jobs')}.map(j, {_JOBS} * {_PODS_OF_JOB})")
 
 
-def _listed(template: str) -> Cel:
-    """Words about each ReplicatedJob `j`, its number `i`, as far as a sentence lists them."""
-    most, every = rules.MOST_PARTS, f"variables.jobs.transformList(i, j, {template})"
+def _listed(template: str, *others: str) -> Cel:
+    """Words about each ReplicatedJob `j`, its number `i`, and lists of others, as far as a sentence lists them."""
+    most, every = rules.MOST_PARTS, " + ".join([f"variables.jobs.transformList(i, j, {template})", *others])
     some = f"t.size() > {most} ? t.slice(0, {most}) + ['and others'] : t"
     return Cel(f"[{every}].map(t, {some}).map(t, t.join('; '))[0]")
 
@@ -93,6 +95,10 @@ def max_totals(rule: MaxTotals, say: Say) -> Compiled:
     numbers: list[Numbers] = []
     if rule.pods is not None:
         numbers.append(_pod_number(rule.pods))
+    if rule.resource_claims is not None:
+        variables += [("claims", _claims), ("claimCounts", _claim_counts)]
+        variables += [("groupClaims", _claims_of_groups), ("namedClaims", _named_claims)]
+        numbers.append(_claim_number(rule.resource_claims))
     for i, limit in enumerate(rule.resources):
         resource = _Resource(limit, f"requests{i}", f"amounts{i}")
         variables += [(resource.requests, resource.of_pods), (resource.amounts, resource.of_templates)]
@@ -109,6 +115,61 @@ def _pod_number(limit: Limit) -> Numbers:
         _replicas(Cel("variables.podCounts")),
         parts=_listed(f"string(j.name) + ' has ' + {words}"),
     )
+
+
+_IS_MADE = "filter(c, c.?resourceClaimName.orValue('') == '')"
+
+
+def _claims(root: Root) -> Cel:
+    """Claims that are made for a pod of each template."""
+    by_class = f"{_OF_CONTAINERS}.exists(c, ['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {OF_CLASS})))"
+    return Cel(
+        f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]).{_IS_MADE}.size() + ({by_class} ? 1 : 0))"
+    )
+
+
+def _claim_counts(root: Root) -> Cel:
+    """Claims that are made for all pods of each template."""
+    return _products(root, "claims")
+
+
+def _claims_of_groups(root: Root) -> Cel:
+    """Claims that are made for groups of pods."""
+    jobs = f"{root.variable('jobs')}.filter(j, j.name in e.targetReplicatedJobs).map(j, {_JOBS}).sum()"
+    of_job = f"e.?job.?resourceClaims.orValue([]).{_IS_MADE}.size() * {jobs}"
+    groups = GROUPS.format(root.name)
+    return Cel(f"{groups}.map(e, e.?resourceClaims.orValue([]).{_IS_MADE}.size() + {of_job}).sum()")
+
+
+def _named_claims(root: Root) -> Cel:
+    """Claims that are named, each of which counts once."""
+    groups = GROUPS.format(root.name)
+    lists = [f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]))"]
+    lists += [f"{groups}.map(e, e.?{field}resourceClaims.orValue([]))" for field in ("", "job.?")]
+    names = f"({' + '.join(lists)}).flatten().map(c, string(c.?resourceClaimName.orValue('')))"
+    return Cel(f"{names}.filter(n, n != '').distinct().size()")
+
+
+def _claim_number(limit: Limit) -> Numbers:
+    words = "string(variables.podCounts[i]) + ' x ' + string(variables.claims[i]) + ' = ' + string(variables.claimCounts[i])"
+    listed = _listed(
+        f"variables.claims[i] > 0, string(j.name) + ' has ' + {words}",
+        f"(variables.groupClaims > 0 ? ['groups have ' + string(variables.groupClaims)] : {NO_TEXTS})",
+        f"(variables.namedClaims > 0 ? [string(variables.namedClaims) + ' by name'] : {NO_TEXTS})",
+    )
+
+    def amount(root: Root) -> Cel:
+        others = f"[{root.variable('groupClaims')}, {root.variable('namedClaims')}]"
+        return one(total(f"({root.variable('claimCounts')} + {others})"), "resource claims")
+
+    return Numbers(limit, rules.TOTALS, amount, _replicas(Cel("variables.claimCounts")), parts=listed)
+
+
+def _products(root: Root, of_pod: str) -> Cel:
+    """What all pods of each template have, where a variable says what one has."""
+    one_pod = f"{root.variable(of_pod)}[i]"
+    product = f"double(n) * double({one_pod}) < double({MOST}) ? n * {one_pod} : {MOST}"
+    return Cel(f"{root.variable('podCounts')}.transformList(i, n, {product})")
 
 
 def _is_counted(value: str) -> str:
@@ -213,15 +274,12 @@ class _Resource:
         """What is stated of the pod as a whole takes the place of that, a limit only where no container states any."""
         limits = f"p.?resources.?limits[?{self.key}].hasValue()"
         if not self.limit.name.startswith("hugepages-"):
-            every = "(p.?containers.orValue([]) + p.?initContainers.orValue([]))"
-            limits += f" && !{every}.exists(c, {self._stated('c')}.hasValue())"
+            limits += f" && !{_OF_CONTAINERS}.exists(c, {self._stated('c')}.hasValue())"
         whole = f"(p.?resources.?requests[?{self.key}].hasValue() || ({limits}))"
         return f"({whole} ? {self._sum('[p]', self._stated('c'))} : {of_containers})"
 
     def of_templates(self, root: Root) -> Cel:
-        requests = f"{root.variable(self.requests)}[i]"
-        product = f"double(n) * double({requests}) < double({MOST}) ? n * {requests} : {MOST}"
-        return Cel(f"{root.variable('podCounts')}.transformList(i, n, {product})")
+        return _products(root, self.requests)
 
     def number(self) -> Numbers:
         requests, amounts = f"variables.{self.requests}[i]", f"variables.{self.amounts}[i]"

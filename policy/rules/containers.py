@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 
-from api.field import ErrorType, FieldError, Rule
+from api.field import ErrorType, FieldError, Path, Rule
 from api.meta import JSON
 from api.requests import is_of_pods
 from policy.judged import Judged, Namespace, Template
 from policy.rule_types import RequiredResources
+from policy.rules.resources import claims_of_groups, claims_of_pods
 from policy.rules.words import PolicyRule, declared
 
 REQUEST = declared("requiredRequests", ErrorType.REQUIRED, "", "state how much {resource} the container requests")
@@ -84,11 +85,20 @@ def _host_ports(template: Template) -> Iterator[FieldError]:
                 yield FORBIDDEN.at(path, what="a port of the node", fix="remove hostPort: pods have addresses")
 
 
+def _resource_claims(template: Template) -> Iterator[FieldError]:
+    return map(_claim, claims_of_pods(template))
+
+
+def _claim(path: Path) -> FieldError:
+    return FORBIDDEN.at(path, what="a claim for devices", fix="remove it, and request a resource that counts them")
+
+
 _FORBIDDEN: Mapping[str, Callable[[Template], Iterator[FieldError]]] = {
     "hostNetwork": _host_network,
     "hostPath": _host_path,
     "hostPorts": _host_ports,
     "privileged": _privileged,
+    "resourceClaims": _resource_claims,
 }
 
 
@@ -101,12 +111,15 @@ def forbid(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[Fiel
     """Pods may not use certain things of their node.
 
     `hostNetwork`: its network. `hostPath`: volumes that are directories of the node. `hostPorts`: its ports.
-    `privileged`: privileged containers or init containers.
+    `privileged`: privileged containers or init containers. `resourceClaims`: claims for devices, of pods and of their
+    groups, and resources named `deviceclass.resource.kubernetes.io/CLASS`, for which kube-scheduler makes a claim.
     """
     for template, used in zip(judged.templates, judged.each(_used), strict=True):
         for what in rule:
             if what in used:
                 yield from _FORBIDDEN[what](template)
+    if "resourceClaims" in rule:
+        yield from map(_claim, claims_of_groups(judged.js))
 
 
 RULES = (

@@ -31,10 +31,19 @@ def max_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterato
     overhead of the pod. A limit without a request counts as the request. What a set requests nothing of is 0. An amount
     of a limited resource that cannot be counted is a violation: no quantity, a negative one, one above 1P, one of more
     than 256 characters, or one with an exponent of more than three digits.
+
+    Claims for devices are counted, too: one for each pod and each group for which it is made from a template, one for
+    each pod that requests resources named `deviceclass.resource.kubernetes.io/CLASS`, and one for each that is named,
+    however many use it. Which devices a claim asks for is not in the JobSet.
     """
     if rule.pods is not None:
         where = partial(_largest_replicas, judged, _pods)
         yield Number("pods", judged.pods, bound(rule.pods, namespace), where, partial(_pod_parts, judged))
+    if rule.resource_claims is not None:
+        amount = sum(map(_claims, judged.templates)) + judged.claims_of_groups + len(judged.named_claims)
+        where = partial(_largest_replicas, judged, _claims)
+        parts = partial(_claim_parts, judged)
+        yield Number("resource claims", amount, bound(rule.resource_claims, namespace), where, parts)
     for limit in rule.resources:
         amount = judged.requests.get(limit.name, 0)
         where = partial(_request, judged, limit.name)
@@ -76,6 +85,10 @@ def _pods(template: Template) -> int:
     return template.pods
 
 
+def _claims(template: Template) -> int:
+    return template.pods * template.claims[0]
+
+
 def _largest_replicas(judged: Judged, count: Callable[[Template], int]) -> Path:
     return max(judged.templates, key=count).path.at("replicas") if judged.templates else SPEC.at("replicatedJobs")
 
@@ -106,6 +119,16 @@ def _pod_parts(judged: Judged) -> list[str]:
         f"{template.rjob.name} has {template.jobs} x {template.pods_of_job} = {template.pods}"
         for template in judged.templates
     )
+
+
+def _claim_parts(judged: Judged) -> list[str]:
+    parts = [
+        f"{template.rjob.name} has {template.pods} x {template.claims[0]} = {_claims(template)}"
+        for template in judged.templates
+        if template.claims[0]
+    ]
+    parts += [f"groups have {judged.claims_of_groups}"] if judged.claims_of_groups else []
+    return _listed(iter([*parts, f"{len(judged.named_claims)} by name"] if judged.named_claims else parts))
 
 
 def _resource_parts(judged: Judged, name: str, limit: str) -> list[str]:

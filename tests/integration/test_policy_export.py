@@ -46,7 +46,7 @@ COLLECTIONS = {
 }
 GATES = FeatureGates({"AllAlpha": True})
 WARNED, DENIED, TABLE = "exported-warns", "exported-denies", "exported-table"
-POD_OF_A_CPU = {"containers": [{"name": "a", "image": "a", "resources": {"requests": {"cpu": "1"}}}]}
+LARGEST = {"containers": [{"name": "a", "image": "a", "resources": {"requests": {"cpu": "1P"}}}]}
 UNCUT = 8
 """So many warnings stay below the API server's limit."""
 LABELS = {"quota.example.com/gpus": "32", "quota.example.com/jobs": "3"}
@@ -283,10 +283,6 @@ def test_a_large_set_costs_less_than_the_api_server_allows(jobset_server: Cluste
     assert {name: text for name, text in found.items() if "cost limit" in text or "resulted in error" in text} == {}
 
 
-LARGEST_POD = 15
-"""More than this many containers of the largest amount is more than an int of CEL holds."""
-
-
 def totals_of(value: Any, resource: str, *, count: int = 1, **pod: Any) -> JSON:
     containers = [{"name": f"c{i}", "image": "a", "resources": {"limits": {resource: value}}} for i in range(count)]
     return jobset(rjob(pod={"restartPolicy": "Never", "containers": containers, **pod}), namespace=WARNED)
@@ -305,10 +301,11 @@ def totals(jobset_server: Cluster, policies: dict[str, JSON]) -> Iterator[JSON]:
 
 
 def judged_alike(cluster: Cluster, policy: JSON, js: JSON) -> list[str]:
-    """What the policy says without a cluster, which has to be what the exported one says."""
+    """What the policy says without a cluster: the exported one has to find the same. It writes totals otherwise."""
     wanted, got = offline(policy, js), warnings(cluster, js).get("totals", "")
     assert bool(got) is bool(wanted), (wanted, got)
-    assert [finding for finding in wanted if finding not in got] == []
+    assert "resulted in error" not in got
+    assert [finding for finding in wanted if finding not in got and "cannot be counted" in finding] == []
     return wanted
 
 
@@ -318,7 +315,7 @@ def test_every_amount_is_judged_by_exported_totals_as_by_the_command(
 ):
     uncounted = 0
     for case, answer in recorded().items():
-        if answer.schema not in {None, "null"}:
+        if answer.schema not in {None, '"absent"'}:
             found = judged_alike(jobset_server, totals, totals_of(json.loads(case), resource))
             assert found or answer.amount is not None, case
             uncounted += any("cannot be counted" in each for each in found)
@@ -328,11 +325,9 @@ def test_every_amount_is_judged_by_exported_totals_as_by_the_command(
 @pytest.mark.parametrize(
     "js",
     [
-        totals_of("1P", "cpu", count=LARGEST_POD),
-        totals_of("1P", "memory", count=LARGEST_POD, overhead={"memory": "1P"}),
-        jobset(rjob("a", replicas=2**31 - 1, parallelism=2**31 - 1, completions=None, pod=POD_OF_A_CPU),
-               rjob("b", replicas=2**31 - 1, parallelism=2**31 - 1, completions=None, pod=POD_OF_A_CPU),
-               rjob("c", replicas=2**31 - 1, parallelism=2**31 - 1, completions=None, pod=POD_OF_A_CPU),
+        totals_of("1P", "cpu", count=15),
+        totals_of("1P", "memory", count=15, overhead={"memory": "1P"}),
+        jobset(*(rjob(name, replicas=10**6, parallelism=2**31 - 1, completions=None, pod=LARGEST) for name in "abc"),
                namespace=WARNED),
         totals_of("1", "cpu", overhead={"cpu": "1e1.5"}),
         totals_of("1", "cpu", resources={"requests": {"cpu": "2P"}, "limits": {"example.com/a": "2P"}}),
@@ -342,9 +337,7 @@ def test_every_amount_is_judged_by_exported_totals_as_by_the_command(
     ids=["cpus", "bytes", "pods", "overhead", "whole pod", "fractions", "a fraction too many"],
 )  # fmt: skip
 def test_extreme_totals_are_judged_by_exported_totals_as_by_the_command(jobset_server: Cluster, totals: JSON, js: JSON):
-    wanted, got = offline(totals, js), warnings(jobset_server, js).get("totals", "")
-    assert bool(got) is bool(wanted), (wanted, got)
-    assert "resulted in error" not in got
+    judged_alike(jobset_server, totals, js)
 
 
 def in_table(policy: str) -> str:

@@ -37,7 +37,6 @@ from tests.support.cluster import apply, request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob
 from tests.support.policies import exception, manifest
-from tests.support.quantities import recorded
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 COLLECTIONS = {
@@ -46,7 +45,6 @@ COLLECTIONS = {
 }
 GATES = FeatureGates({"AllAlpha": True})
 WARNED, DENIED, TABLE = "exported-warns", "exported-denies", "exported-table"
-LARGEST = {"containers": [{"name": "a", "image": "a", "resources": {"requests": {"cpu": "1P"}}}]}
 UNCUT = 8
 """So many warnings stay below the API server's limit."""
 LABELS = {"quota.example.com/gpus": "32", "quota.example.com/jobs": "3"}
@@ -281,63 +279,6 @@ def test_a_large_set_costs_less_than_the_api_server_allows(jobset_server: Cluste
     wanted = {kebab(rule) for rule, policy in policies.items() if offline(policy, large)}
     assert found.keys() == wanted
     assert {name: text for name, text in found.items() if "cost limit" in text or "resulted in error" in text} == {}
-
-
-def totals_of(value: Any, resource: str, *, count: int = 1, **pod: Any) -> JSON:
-    containers = [{"name": f"c{i}", "image": "a", "resources": {"limits": {resource: value}}} for i in range(count)]
-    return jobset(rjob(pod={"restartPolicy": "Never", "containers": containers, **pod}), namespace=WARNED)
-
-
-@pytest.fixture(scope="module")
-def totals(jobset_server: Cluster, policies: dict[str, JSON]) -> Iterator[JSON]:
-    """A policy with limits of resources, one of which only the namespace has, that warns."""
-    limits = [{"name": name, "max": 8} for name in ("cpu", "example.com/a")]
-    limits.append({"name": "memory", "fromNamespaceLabel": "quota.example.com/gpus"})
-    policy = restricted(manifest("totals", maxTotals={"resources": limits}), WARNED, ["Warn"])
-    store(jobset_server, policy)
-    wait_for(lambda: "totals" in warnings(jobset_server, totals_of("9", "cpu")), what="the policy")
-    yield policy
-    remove(jobset_server, policy)
-
-
-def judged_alike(cluster: Cluster, policy: JSON, js: JSON) -> list[str]:
-    """What the policy says without a cluster: the exported one has to find the same. It writes totals otherwise."""
-    wanted, got = offline(policy, js), warnings(cluster, js).get("totals", "")
-    assert bool(got) is bool(wanted), (wanted, got)
-    assert "resulted in error" not in got
-    assert [finding for finding in wanted if finding not in got and "cannot be counted" in finding] == []
-    return wanted
-
-
-@pytest.mark.parametrize("resource", ["cpu", "memory", "example.com/a"])
-def test_every_amount_is_judged_by_exported_totals_as_by_the_command(
-    jobset_server: Cluster, totals: JSON, resource: str
-):
-    uncounted = 0
-    for case, answer in recorded().items():
-        if answer.schema not in {None, '"absent"'}:
-            found = judged_alike(jobset_server, totals, totals_of(json.loads(case), resource))
-            assert found or answer.amount is not None, case
-            uncounted += any("cannot be counted" in each for each in found)
-    assert uncounted > 0
-
-
-@pytest.mark.parametrize(
-    "js",
-    [
-        totals_of("1P", "cpu", count=15),
-        totals_of("1P", "memory", count=15, overhead={"memory": "1P"}),
-        jobset(*(rjob(name, replicas=10**6, parallelism=2**31 - 1, completions=None, pod=LARGEST) for name in "abc"),
-               namespace=WARNED),
-        totals_of("1", "cpu", overhead={"cpu": "1e1.5"}),
-        totals_of("1", "cpu", resources={"requests": {"cpu": "2P"}, "limits": {"example.com/a": "2P"}}),
-        totals_of("0.0001", "cpu", count=3),
-        totals_of("7999.1m", "cpu"),
-    ],
-    ids=["cpus", "bytes", "pods", "overhead", "whole pod", "fractions", "a fraction too many"],
-)  # fmt: skip
-def test_extreme_totals_are_judged_by_exported_totals_as_by_the_command(jobset_server: Cluster, totals: JSON, js: JSON):
-    judged_alike(jobset_server, totals, js)
 
 
 def in_table(policy: str) -> str:

@@ -228,5 +228,5 @@ def test_requests_of_a_template_are_counted_once_for_all_policies(monkeypatch: p
 
 
 def test_each_rule_of_the_api_has_its_function():
-    assert len(RULES) == 22
+    assert len(RULES) == 23
     assert all(rule.find.__doc__ for rule in RULES.values())

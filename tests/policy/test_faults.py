@@ -21,7 +21,7 @@ def said(obj: dict[str, Any]) -> list[str]:
     [
         ({}, "spec.rules: Required value: add a rule"),
         ({"maxTotal": {}}, 'spec.rules.maxTotal: unknown field "maxTotal"; did you mean "maxTotals"?'),
-        ({"maxTotals": {}}, "spec.rules.maxTotals: Required value: write pods or resources"),
+        ({"maxTotals": {}}, "spec.rules.maxTotals: Required value: write pods, resources or resourceClaims"),
         (
             {"maxJobs": {}},
             "spec.rules.maxJobs: Required value: write max, fromNamespaceLabel or fromNamespaceAnnotation",

@@ -20,6 +20,8 @@ COUNTED_PATTERN = rf"^[+]?{_NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?0*[0-9]{{1,3}
 _FORM = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([KMGTPE]i|[numkMGTPE])|[eE]([+-]?)([0-9]+))?")
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_NEVER_ALONE = {"Pi", "Ei"}
+"""Units that need a number. The API server takes each other one without a number for 0 of it."""
 _DECIMAL_UNITS = {suffix: Fraction(10) ** power for suffix, power in {**_DECIMAL, "": 0}.items()}
 _BINARY_UNITS = {suffix: Fraction(1 << bits) for suffix, bits in {**_BINARY, "": 0}.items()}
 _EXPONENTS = {f"e{power}" if power else "": Fraction(10) ** power for power in range(-9, 19, 3)}
@@ -45,22 +47,13 @@ def parse_quantity(value: Any) -> Fraction | None:
     if match is None or not match[0]:
         return None
     sign, whole, fraction, suffix, exponent_sign, exponent = match.groups("")
-    power = _DECIMAL.get(suffix, 0)
-    if exponent:
-        wrapped = _wrapped(exponent_sign, exponent)
-        if wrapped is None:
-            return None
-        power = wrapped
-    if not (whole or fraction):
-        # The API server takes a unit alone for 0 of it, but only one for which it has a short way.
-        return Fraction() if power >= _NANO and suffix not in {"Pi", "Ei"} else None
-    digits = (whole + fraction).lstrip("0")
-    amount = _rounded(digits, power - len(fraction), _BINARY.get(suffix, 0))
-    if amount is None:
+    power = _wrapped(exponent_sign, exponent) if exponent else _DECIMAL.get(suffix, 0)
+    if power is None or (not (whole or fraction) and (power < _NANO or suffix in _NEVER_ALONE)):
         return None
-    if suffix in _BINARY:
+    amount = _rounded((whole + fraction).lstrip("0"), power - len(fraction), _BINARY.get(suffix, 0))
+    if amount is not None and suffix in _BINARY:
         amount = min(amount, Fraction(_MOST_BINARY))
-    return -amount if sign == "-" else amount
+    return -amount if amount is not None and sign == "-" else amount
 
 
 def _wrapped(sign: str, digits: str) -> int | None:

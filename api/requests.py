@@ -149,7 +149,7 @@ def pod_claims(spec: JSON) -> tuple[int, frozenset[str]]:
     Of resources that stand for a DeviceClass, kube-scheduler makes one claim for the pod.
     """
     claims = [claim.get("resourceClaimName") or "" for claim in spec.get("resourceClaims") or ()]
-    by_class = any(is_device_class(name) for _, holder in _holders(spec) for name in _own(holder))
+    by_class = any(is_device_class(name) for parts, holder in _holders(spec) if parts for name in _own(holder))
     return claims.count("") + by_class, frozenset(filter(None, claims))
 
 

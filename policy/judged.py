@@ -18,7 +18,7 @@ from api.jobset import JobSet, ReplicatedJob
 from api.meta import JSON
 from api.quantity import WHOLE_PATTERN, with_unit
 from api.requests import Amount, Amounts, amount_of, counted, pod_claims, pod_requests, stated
-from api.scheduling import Claims
+from api.scheduling import Claims, EntryScheduling
 from policy.rule_types import Limit, ResourceLimit
 
 T = TypeVar("T")
@@ -138,25 +138,24 @@ class Judged:
     @cached_property
     def claims_of_groups(self) -> int:
         """Claims for devices that are made for groups of pods, which these share."""
-        entries = self.js.spec.scheduling.replicated_jobs if self.js.spec.scheduling else ()
         return sum(
             _made(entry.resource_claims)
             + sum(template.jobs for template in self.templates if template.rjob.name in entry.target_replicated_jobs)
             * _made(entry.job.resource_claims if entry.job else ())
-            for entry in entries
+            for entry in self._groups
         )
 
     @cached_property
     def named_claims(self) -> frozenset[str]:
         """Names of claims that are there already, each of which counts once."""
-        entries = self.js.spec.scheduling.replicated_jobs if self.js.spec.scheduling else ()
-        shared = [
-            claim
-            for each in entries
-            for claim in (*each.resource_claims, *(each.job.resource_claims if each.job else ()))
-        ]
-        names = {claim.resource_claim_name for claim in shared if claim.resource_claim_name}
+        shared = [entry.resource_claims for entry in self._groups]
+        shared += [entry.job.resource_claims for entry in self._groups if entry.job]
+        names = {claim.resource_claim_name for claims in shared for claim in claims} - {""}
         return frozenset(names).union(*(template.claims[1] for template in self.templates))
+
+    @property
+    def _groups(self) -> tuple[EntryScheduling, ...]:
+        return self.js.spec.scheduling.replicated_jobs if self.js.spec.scheduling else ()
 
 
 def _made(claims: Claims) -> int:

@@ -181,7 +181,8 @@ class RestartStrategies(Base, frozen=True, kw_only=True):
 
 
 Forbidden = Annotated[
-    str, doc("What is forbidden.", enum=["hostNetwork", "hostPath", "hostPorts", "privileged", "resourceClaims"])
+    str,
+    doc("What is forbidden.", enum=["hostNetwork", "hostPath", "hostPorts", "privileged", "resourceClaims"]),
 ]
 
 
@@ -202,8 +203,7 @@ class Rules(Base, frozen=True, kw_only=True):
     required_requests: Annotated[RequiredResources | None, doc("Requests that containers have to state.")] = None
     required_limits: Annotated[RequiredResources | None, doc("Limits that containers have to state.")] = None
     allowed_resources: Annotated[
-        tuple[Key, ...] | None,
-        _list("Resources that pods may request or limit, such as cpu, memory or nvidia.com/gpu."),
+        tuple[Key, ...] | None, _list("Names of resources that pods may request, such as cpu or nvidia.com/gpu.")
     ] = None
     required_labels: Annotated[tuple[RequiredPair, ...] | None, _by("key", "Labels of the JobSet.")] = None
     required_annotations: Annotated[tuple[RequiredPair, ...] | None, _by("key", "Annotations of the JobSet.")] = None

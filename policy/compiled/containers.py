@@ -89,8 +89,8 @@ def _host_ports(root: Root, say: Say) -> Cel:
 
 
 def _resource_claims(root: Root, say: Say) -> Cel:
-    words = {"what": "a claim for devices", "fix": "remove it, and request a resource that counts them"}
-    return claims(root, lambda at: say.at(rules.FORBIDDEN, *at, **words))
+    fix = "remove it, and request a resource that counts them"
+    return claims(root, lambda at: say.at(rules.FORBIDDEN, *at, what="a claim for devices", fix=fix))
 
 
 _FORBIDDEN: Mapping[str, Callable[[Root, Say], Cel]] = {

@@ -122,7 +122,8 @@ _IS_MADE = "filter(c, c.?resourceClaimName.orValue('') == '')"
 
 def _claims(root: Root) -> Cel:
     """Claims that are made for a pod of each template."""
-    by_class = f"{_OF_CONTAINERS}.exists(c, ['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {OF_CLASS})))"
+    in_one = f"['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {OF_CLASS}))"
+    by_class = f"{_OF_CONTAINERS}.exists(c, {in_one})"
     return Cel(
         f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]).{_IS_MADE}.size() + ({by_class} ? 1 : 0))"
     )
@@ -134,33 +135,35 @@ def _claim_counts(root: Root) -> Cel:
 
 
 def _claims_of_groups(root: Root) -> Cel:
-    """Claims that are made for groups of pods."""
+    """Claims that are made for groups of pods, for each entry of the groups."""
     jobs = f"{root.variable('jobs')}.filter(j, j.name in e.targetReplicatedJobs).map(j, {_JOBS}).sum()"
     of_job = f"e.?job.?resourceClaims.orValue([]).{_IS_MADE}.size() * {jobs}"
     groups = GROUPS.format(root.name)
-    return Cel(f"{groups}.map(e, e.?resourceClaims.orValue([]).{_IS_MADE}.size() + {of_job}).sum()")
+    return Cel(f"{groups}.map(e, e.?resourceClaims.orValue([]).{_IS_MADE}.size() + {of_job})")
 
 
 def _named_claims(root: Root) -> Cel:
-    """Claims that are named, each of which counts once."""
+    """Names of claims that are there already, each once."""
     groups = GROUPS.format(root.name)
     lists = [f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]))"]
     lists += [f"{groups}.map(e, e.?{field}resourceClaims.orValue([]))" for field in ("", "job.?")]
     names = f"({' + '.join(lists)}).flatten().map(c, string(c.?resourceClaimName.orValue('')))"
-    return Cel(f"{names}.filter(n, n != '').distinct().size()")
+    return Cel(f"{names}.filter(n, n != '').distinct()")
 
 
 def _claim_number(limit: Limit) -> Numbers:
-    words = "string(variables.podCounts[i]) + ' x ' + string(variables.claims[i]) + ' = ' + string(variables.claimCounts[i])"
+    each, every = "string(variables.claims[i])", "string(variables.claimCounts[i])"
+    words = f"string(variables.podCounts[i]) + ' x ' + {each} + ' = ' + {every}"
+    of_groups, by_name = "variables.groupClaims.sum()", "variables.namedClaims.size()"
     listed = _listed(
         f"variables.claims[i] > 0, string(j.name) + ' has ' + {words}",
-        f"(variables.groupClaims > 0 ? ['groups have ' + string(variables.groupClaims)] : {NO_TEXTS})",
-        f"(variables.namedClaims > 0 ? [string(variables.namedClaims) + ' by name'] : {NO_TEXTS})",
+        f"({of_groups} > 0 ? ['groups have ' + string({of_groups})] : {NO_TEXTS})",
+        f"({by_name} > 0 ? [string({by_name}) + ' by name'] : {NO_TEXTS})",
     )
 
     def amount(root: Root) -> Cel:
-        others = f"[{root.variable('groupClaims')}, {root.variable('namedClaims')}]"
-        return one(total(f"({root.variable('claimCounts')} + {others})"), "resource claims")
+        lists = [f"{root.variable('claimCounts')}", f"{root.variable('groupClaims')}"]
+        return one(total(f"({' + '.join(lists)} + [{root.variable('namedClaims')}.size()])"), "resource claims")
 
     return Numbers(limit, rules.TOTALS, amount, _replicas(Cel("variables.claimCounts")), parts=listed)
 
@@ -240,10 +243,9 @@ class _Resource:
 
     def _counted(self, holders: str, stated: str) -> str:
         """What each of these requests, rounded up to a whole number; -1 where there is nothing that can be counted."""
-        near, unit = (
-            ("q.asApproximateFloat() * 1000.0", " + 'm'") if self.in_thousandths else ("q.asApproximateFloat()", "")
-        )
-        whole = f"[int({near} + 0.5)].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
+        scale, unit = (" * 1000.0", " + 'm'") if self.in_thousandths else ("", "")
+        near = f"int(q.asApproximateFloat(){scale} + 0.5)"
+        whole = f"[{near}].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
         amount = f"[quantity(t)].map(q, {whole}[0])[0]"
         return f"{holders}.map(c, string({stated}.orValue(dyn('')))).map(t, {_is_counted('t')} ? {amount} : -1)"
 

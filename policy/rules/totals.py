@@ -40,10 +40,10 @@ def max_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterato
         where = partial(_largest_replicas, judged, _pods)
         yield Number("pods", judged.pods, bound(rule.pods, namespace), where, partial(_pod_parts, judged))
     if rule.resource_claims is not None:
-        amount = sum(map(_claims, judged.templates)) + judged.claims_of_groups + len(judged.named_claims)
+        claims = sum(map(_claims, judged.templates)) + judged.claims_of_groups + len(judged.named_claims)
         where = partial(_largest_replicas, judged, _claims)
         parts = partial(_claim_parts, judged)
-        yield Number("resource claims", amount, bound(rule.resource_claims, namespace), where, parts)
+        yield Number("resource claims", claims, bound(rule.resource_claims, namespace), where, parts)
     for limit in rule.resources:
         amount = judged.requests.get(limit.name, 0)
         where = partial(_request, judged, limit.name)

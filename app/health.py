@@ -22,6 +22,9 @@ Check = Callable[[], Awaitable[str | None]]
 CHECK_TIMEOUT = 12.0
 """Seconds for one check: a little more than the longest one allows itself."""
 
+SHARED_FOR = 1.0
+"""Seconds from the begin of a check in which whoever asks gets its outcome: strangers may ask as often as they like."""
+
 DIAL_TIMEOUT = 10.0
 """Seconds for a TLS handshake with our own webhook server."""
 
@@ -42,17 +45,21 @@ class Health:
         self, *, liveness_path: str = "/healthz", readiness_path: str = "/readyz", timeout: float = CHECK_TIMEOUT
     ) -> None:
         self._readiness: dict[str, Check] = {}
-        self._endpoints = {_clean(liveness_path): {}, _clean(readiness_path): self._readiness}
+        self._liveness_path = _clean(liveness_path)
+        self._endpoints = {self._liveness_path: {}, _clean(readiness_path): self._readiness}
         self._timeout = timeout
 
     def set_readiness(self, name: str, check: Check) -> None:
         """Add a check of readiness, or replace the one of this name."""
-        self._readiness[name] = check
+        self._readiness[name] = _Shared(check, self._timeout)
 
     def server(self, address: Address) -> Server:
         """Bind now (raises `BindError`); the answer's `run` serves."""
         listener = bind(address, "health probes")
-        return Server(self, listener, limits=ENDPOINT_LIMITS)
+        return Server(self, listener, limits=ENDPOINT_LIMITS, always=self._is_liveness)
+
+    def _is_liveness(self, path: str) -> bool:
+        return _clean(path) == self._liveness_path
 
     async def __call__(self, scope: Message, _receive: Receive, send: Send) -> None:
         path = _clean(scope["path"])
@@ -73,7 +80,7 @@ class Health:
 
     async def _faults(self, checks: Mapping[str, Check]) -> dict[str, str | None]:
         async with asyncio.TaskGroup() as group:
-            tasks = {name: group.create_task(self._outcome(check)) for name, check in checks.items()}
+            tasks = {name: group.create_task(check()) for name, check in checks.items()}
         return {name: task.result() for name, task in tasks.items()}
 
     async def _answer(self, send: Send, what: str, checks: Mapping[str, Check], verbose: bool) -> None:
@@ -86,11 +93,27 @@ class Health:
         lines.append(f"{what} check {'passed' if healthy else 'failed'}")
         await respond(send, 200 if healthy else 500, "\n".join(lines) + "\n")
 
-    async def _outcome(self, check: Check) -> str | None:
+
+class _Shared:
+    """A check for all who ask: it runs at most once in `SHARED_FOR`, whoever leaves meanwhile. It never raises."""
+
+    def __init__(self, check: Check, timeout: float) -> None:
+        self._check = check
+        self._timeout = timeout
+        self._outcome: asyncio.Task[str | None] | None = None
+        self._until = 0.0
+
+    async def __call__(self) -> str | None:
+        now = asyncio.get_running_loop().time()
+        if self._outcome is None or (self._outcome.done() and now >= self._until):
+            self._outcome, self._until = asyncio.create_task(self._run(), name="readiness"), now + SHARED_FOR
+        return await asyncio.shield(self._outcome)
+
+    async def _run(self) -> str | None:
         """A check that hangs or breaks is a check that fails."""
         try:
             async with asyncio.timeout(self._timeout):
-                fault = await check()
+                fault = await self._check()
         except TimeoutError:
             return f"no answer in {self._timeout:g} s"
         except Exception as error:  # noqa: BLE001 -- the boundary: a probe must be answered

@@ -1,6 +1,6 @@
 """The types of ASGI, and sending a whole answer by it."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 Message = MutableMapping[str, Any]
@@ -16,15 +16,18 @@ async def respond(
     status: int,
     body: bytes | str,
     content_type: str = "text/plain; charset=utf-8",
+    *,
+    headers: Mapping[str, str] = {},
 ) -> None:
     """Send a whole answer; nothing of it may be cached or guessed at."""
     data = body.encode() if isinstance(body, str) else body
-    headers = {
+    sent = {
         "content-type": content_type,
         "content-length": str(len(data)),
         "cache-control": "no-store",
         "x-content-type-options": "nosniff",
+        **headers,
     }
-    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    raw = [(name.encode(), value.encode()) for name, value in sent.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
     await send({"type": "http.response.body", "body": data})

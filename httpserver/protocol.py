@@ -10,12 +10,14 @@ A connection is always in one of these states. Each has a time limit (`Connectio
 | IDLE | the end of both, request and answer | the next byte | `keep_alive` |
 | CLOSING | the last answer, a mistake, or the limit of another state | the last byte is taken | `close_timeout` |
 
-When the limit of CLOSING is reached, the connection is cut. Must not know what is served.
+When the limit of CLOSING is reached, the connection is cut. What works on a request ends with its connection. Must not
+know what is served.
 """
 
 import asyncio
 import enum
 import itertools
+import select
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -27,6 +29,9 @@ _MAX_FRAMING = 8
 
 _MAX_AHEAD = 16
 """Requests that wait on a connection for the answers to those before them."""
+
+_HANGUP = getattr(select, "POLLRDHUP", select.POLLHUP)
+"""That the client has closed, whatever is still to be read of it. Linux alone says so before it is read."""
 
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -70,6 +75,7 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.number = next(_numbers)
         self._limits = limits
+        self._working: dict[asyncio.Task[None], RequestResponseCycle] = {}
         self._seconds = {
             State.HEAD: limits.head_timeout,
             State.REQUEST: limits.request_timeout,
@@ -88,13 +94,27 @@ class Connection(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
+        self._end_work()
 
     def drop(self) -> None:
-        """Cut the connection, whatever runs on it."""
-        if self.cycle is not None:
-            self.cycle.disconnected = True  # or uvicorn would log that a request was not answered
+        """Cut the connection, and end whatever works on its requests."""
+        self._end_work()
         if self.transport is not None:
             self.transport.abort()
+
+    def drop_if_left(self) -> None:
+        """Cut the connection if its client has closed it and nothing is read that would show it.
+
+        Reading pauses while a request is worked on whose body, or the request after it, is there already.
+        """
+        if self._working and self.flow.read_paused and _has_hung_up(self.transport):
+            self.drop()
+
+    def _end_work(self) -> None:
+        self.pipeline.clear()
+        for task, cycle in self._working.items():
+            cycle.disconnected = True  # or uvicorn would log that a request was not answered
+            task.cancel()
 
     def data_received(self, data: bytes) -> None:
         if self.state is State.IDLE:
@@ -165,6 +185,14 @@ class Connection(HttpToolsProtocol):
         else:
             self._enter(State.IDLE if self._whole else State.REST)
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        """As uvicorn does, and remember what works for this connection."""
+        task = self.loop.create_task(cycle.run_asgi(app))
+        self.tasks.add(task)
+        self._working[task] = cycle
+        task.add_done_callback(self.tasks.discard)
+        task.add_done_callback(self._working.pop)
+
     # Time and room
 
     def timeout_keep_alive_handler(self) -> None:
@@ -187,7 +215,7 @@ class Connection(HttpToolsProtocol):
     def _make_room(self) -> None:
         """If this connection is one too many, cut the one that has waited longest for its client.
 
-        If none waits, uvicorn answers 503.
+        If none waits, the server answers 503.
         """
         if len(self.connections) <= self._limits.max_connections:
             return
@@ -199,3 +227,12 @@ class Connection(HttpToolsProtocol):
             # It is not counted any more, though the loop reports its end only later. A close would wait for the client.
             self.connections.discard(longest[2])
             longest[2].transport.abort()
+
+
+def _has_hung_up(transport: asyncio.BaseTransport) -> bool:
+    connection = transport.get_extra_info("socket")
+    if connection is None or connection.fileno() < 0:
+        return False
+    asked = select.poll()
+    asked.register(connection.fileno(), _HANGUP)
+    return bool(asked.poll(0))

@@ -7,14 +7,14 @@ import asyncio
 import contextlib
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 import uvicorn
 
 from httpserver.address import BACKLOG
-from httpserver.asgi import App, Message, Receive, Send
+from httpserver.asgi import App, Message, Receive, Send, respond
 from httpserver.handshakes import Handshakes
 from httpserver.limits import WEBHOOK_LIMITS, ConnectionLimits
 from httpserver.protocol import Connection
@@ -23,7 +23,8 @@ from httpserver.protocol import Connection
 class Server:
     """Serves `app` on a bound socket. `started` is set once it answers; `run` ends after `stop` or cancellation.
 
-    `tls` None means plain HTTP.
+    `tls` None means plain HTTP. `always`: whether a path is answered however many requests and connections there are;
+    work on it must be next to nothing.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Server:
         tls: ssl.SSLContext | None = None,
         *,
         limits: ConnectionLimits = WEBHOOK_LIMITS,
+        always: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.started = asyncio.Event()
         self.port: int = listener.getsockname()[1]
@@ -49,12 +51,12 @@ class Server:
             server_header=False,
             proxy_headers=False,
             backlog=BACKLOG,
-            # uvicorn counts the connection of the request as well: below this many open ones it answers.
-            limit_concurrency=limits.max_connections + 1,
             ssl_context_factory=(lambda _config, _default: tls) if tls else None,
         )
         self._server = _Server(config, limits, self.started)
         self._winding_down = False
+        self._limits = limits
+        self._always = always
 
     def wind_down(self) -> None:
         """End each connection with its next answer, which says so.
@@ -75,8 +77,13 @@ class Server:
             self._server.drop()
             self._listener.close()
 
+    @property
+    def working(self) -> int:
+        """How many requests are worked on."""
+        return len(self._server.server_state.tasks)
+
     def _served(self, app: App) -> App:
-        """A request that is dropped at the stop is no error of the application, as uvicorn would log it."""
+        """The application, within the limits. A request that is dropped is no error of it, as uvicorn would log it."""
 
         async def served(scope: Message, receive: Receive, send: Send) -> None:
             async def answer(message: Message) -> None:
@@ -85,9 +92,18 @@ class Server:
                 await send(message)
 
             with contextlib.suppress(asyncio.CancelledError):
-                await app(scope, receive, answer)
+                if self._is_full and not self._always(scope["path"]):
+                    await respond(answer, 503, "Service Unavailable", headers={"connection": "close"})
+                else:
+                    await app(scope, receive, answer)
 
         return served
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether there are more connections or requests than there may be. Both count the one that asks."""
+        state, most = self._server.server_state, self._limits.max_connections
+        return len(state.connections) > most or len(state.tasks) > most
 
 
 class _Server(uvicorn.Server):
@@ -110,8 +126,15 @@ class _Server(uvicorn.Server):
         self.started = True
         self._started_event.set()
 
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second: end the work for clients that have left."""
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, Connection):
+                connection.drop_if_left()
+        return await super().on_tick(counter)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no more, and wait for the requests that run."""
+        """Accept no more, and wait for the requests that are worked on."""
         for handshakes in self._handshakes:
             handshakes.close()
         await super().shutdown(sockets)

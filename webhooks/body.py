@@ -8,7 +8,7 @@ from typing import Self
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from webhooks.offload import compute, worker
+from webhooks.offload import Costly, Turn, Turns, compute, costly
 from webhooks.review import MAX_BODY, Review, ReviewError, decode_review
 
 _DISCARD = 4 * MAX_BODY
@@ -28,64 +28,117 @@ class BodyLimits:
     min_rate: int = 256 * 1024
     """The lowest rate, in bytes per second: a hundredth of what a network inside a cluster gives."""
 
-    held: int = 48 * 1024 * 1024
-    """Bytes of bodies that are held at once. More drop the body that has waited longest for its sender."""
+    held: int = 32 * 1024 * 1024
+    """Bytes of large bodies that are held until they are decoded. More drop the largest that nobody works on yet."""
+
+    held_small: int = 16 * 1024 * 1024
+    """The same of all other bodies: no large one takes of it."""
 
     large: int = 256 * 1024
     """Bytes above which a review is large: ten times what people write."""
 
+    large_fields: int = 16 * 1024
+    """Fields and items above which it is large, however few bytes it has."""
+
     large_at_once: int = 2
     """Large reviews that are worked on at once, some 200 MiB each at worst; others wait, whole."""
 
+    medium: int = 32 * 1024
+    """Bytes above which a review waits for a place among `medium_at_once`."""
+
+    medium_at_once: int = 16
+
     costly: int = 2048
-    """Fields and items above which a review is worked on beside the event loop: each may take 4 microseconds."""
+    """Fields and items above which a review has to have a place, too, and is worked on beside the event loop: each may
+    take 4 microseconds."""
 
 
 BODY_LIMITS = BodyLimits()
 
 
+class Room:
+    """What bodies of about one size share: bytes, places for those that are worked on, and one thread.
+
+    Too many bytes drop the largest body on which nobody works yet, be it the one that comes.
+    """
+
+    def __init__(self, size: int, at_once: int) -> None:
+        self.places = Turns(at_once)
+        self.thread = Turns()
+        self.held = 0
+        self._size = size
+        self._droppable: dict[Body, None] = {}
+        """In the order of their last bytes, the oldest first."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is held, has a place, or waits."""
+        return not self.held and self.places.is_idle and self.thread.is_idle
+
+    def take(self, body: "Body", size: int) -> None:
+        """Hold bytes of a body."""
+        self.held += size
+        body.held += size
+        self._droppable.pop(body, None)
+        self._droppable[body] = None
+        while self.held > self._size and self._droppable:
+            max(self._droppable, key=lambda each: each.held).drop()
+
+    def keep(self, body: "Body") -> None:
+        """Do not drop a body any more: it is worked on."""
+        self._droppable.pop(body, None)
+
+    def give_back(self, body: "Body") -> None:
+        """Hold nothing of a body."""
+        self.keep(body)
+        self.held -= body.held
+        body.held = 0
+
+
 class Bodies:
-    """What the reviews of an app share: the bytes that are held, the places of large ones, a worker beside the loop."""
+    """What the reviews of an app share."""
 
     def __init__(self, limits: BodyLimits) -> None:
         self.limits = limits
-        self.places = asyncio.Semaphore(limits.large_at_once)
-        self.worker = asyncio.Lock()
-        self.arriving: dict[Body, None] = {}
-        """In the order of their last bytes, the oldest first."""
-        self._held = 0
+        self.small = Room(limits.held_small, limits.medium_at_once)
+        self.large = Room(limits.held, limits.large_at_once)
 
-    def hold(self, size: int) -> None:
-        """Count bytes; where they are too many, drop bodies that are still arriving."""
-        self._held += size
-        while self._held > self.limits.held and self.arriving:
-            next(iter(self.arriving)).drop()
-
-    def release(self, size: int) -> None:
-        self._held -= size
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is no review."""
+        return self.small.is_idle and self.large.is_idle
 
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """The body of one request. What it takes of the process is given back at the end of the block."""
+    """The body of one request. What it takes of the process is given back at the end of the block.
+
+    If a thread still works on it then, because its client has left, its place is given back at the end of that.
+    """
 
     bodies: Bodies
+    room: Room = field(init=False)
     chunks: list[bytes] = field(default_factory=list, init=False)
     size: int = field(default=0, init=False)
     held: int = field(default=0, init=False)
     dropped: bool = field(default=False, init=False)
-    placed: bool = field(default=False, init=False)
+    place: Turn | None = field(default=None, init=False)
+    costly: Costly | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.room = self.bodies.small
 
     async def __aenter__(self) -> Self:
-        worker.set(None)  # a task may inherit the context of the connection's last request
+        costly.set(None)  # a task may inherit the context of the connection's last request
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.drop()
-        if self.placed:
-            self.bodies.places.release()
+        if self.costly is None:
+            self.drop()
+        else:
+            self.costly.when_idle(self.drop)
 
     async def review(self, request: Request) -> Review:
         """The review that a request brings. Raises `ReviewError` if it brings none, or too much, or too slowly."""
@@ -102,18 +155,28 @@ class Body:
             raise ReviewError(400, "BadRequest", "the client went away", close=True) from None
         data = b"".join(self.chunks)
         self.chunks.clear()
-        if self.size > limits.large:
-            await self._take_place(begun + limits.body_timeout)
-        if _fields(data) > limits.costly or self.size > limits.large:
-            worker.set(self.bodies.worker)
-        return await compute(decode_review, data)
+        fields = _fields(data)
+        if fields > limits.large_fields:
+            self._move_to(self.bodies.large)
+        is_costly = self.room is self.bodies.large or fields > limits.costly
+        if is_costly or self.size > limits.medium:
+            await self._take_place(fields, begun + limits.body_timeout)
+        if is_costly:
+            self.costly = Costly(self.room.thread, fields)
+            costly.set(self.costly)
+        review = await compute(decode_review, data)
+        self.room.give_back(self)
+        return review
 
     async def _arrive(self, request: Request, begun: float) -> None:
         """Hold the body as it comes. What is too much is read, too, so that its sender hears the answer."""
         limits = self.bodies.limits
         declared = request.headers.get("content-length", "")
-        too_large = declared.isdecimal() and int(declared[:20]) > MAX_BODY
+        length = int(declared[:20]) if declared.isdecimal() else 0
+        too_large = length > MAX_BODY
         self.dropped = too_large
+        if length > limits.large:
+            self.room = self.bodies.large
         async with asyncio.timeout_at(begun + min(limits.grace, limits.body_timeout)) as deadline:
             async for chunk in request.stream():
                 self.size += len(chunk)
@@ -125,36 +188,50 @@ class Body:
                     self._hold(chunk)
                 if self.size > _DISCARD:
                     break
-        self.bodies.arriving.pop(self, None)
         if too_large:
             message = f"the request body is larger than {MAX_BODY} bytes"
             raise ReviewError(413, "RequestEntityTooLarge", message, close=True)
-        if self.dropped:
-            message = f"other reviews hold {limits.held} bytes: try again"
-            raise ReviewError(429, "TooManyRequests", message, close=True)
+        self._check_dropped()
 
     def _hold(self, chunk: bytes) -> None:
-        self.chunks.append(chunk)
-        self.held += len(chunk)
-        self.bodies.arriving.pop(self, None)
-        self.bodies.arriving[self] = None
-        self.bodies.hold(len(chunk))
+        if self.size > self.bodies.limits.large:
+            self._move_to(self.bodies.large)
+        if not self.dropped:
+            self.chunks.append(chunk)
+            self.room.take(self, len(chunk))
+
+    def _move_to(self, room: Room) -> None:
+        if room is not self.room:
+            size = self.held
+            self.room.give_back(self)
+            self.room = room
+            room.take(self, size)
 
     def drop(self) -> None:
-        """Hold nothing of the body any more."""
+        """Hold nothing of the body any more, and give its place back or up."""
         self.dropped = True
-        self.bodies.arriving.pop(self, None)
-        self.bodies.release(self.held)
-        self.held = 0
+        self.room.give_back(self)
         self.chunks.clear()
+        if self.place is not None:
+            self.room.places.leave(self.place)
 
-    async def _take_place(self, deadline: float) -> None:
+    def _check_dropped(self) -> None:
+        if self.dropped:
+            message = "other reviews hold all the bytes that there are for reviews of this size: try again"
+            raise ReviewError(429, "TooManyRequests", message, close=True)
+
+    async def _take_place(self, fields: int, deadline: float) -> None:
+        """Return when the body may be worked on. Until then it may be dropped."""
+        self._check_dropped()
+        self.place = self.room.places.ask(fields)
         try:
             async with asyncio.timeout_at(deadline):
-                self.placed = await self.bodies.places.acquire()
+                await self.place.called
         except TimeoutError:
-            message = f"other reviews of more than {self.bodies.limits.large} bytes are being worked on: try again"
+            message = "other reviews of this size are being worked on: try again"
             raise ReviewError(429, "TooManyRequests", message, close=True) from None
+        self._check_dropped()
+        self.room.keep(self)
 
 
 def _fields(data: bytes) -> int:

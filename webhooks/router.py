@@ -28,6 +28,10 @@ from webhooks.review import (
     encode_review,
 )
 from webhooks.review_log import ReviewLog, identity, shown
+from webhooks.work import TOO_MUCH_WORK, TooMuchWorkError
+
+CLIENT_LEFT = 499
+"""Counts as the code of a request whose client has left before the answer."""
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +97,7 @@ class _Webhook:
 
     async def serve(self, request: Request) -> Response:
         """The ASGI request, whose body may come slowly, or be large, or never end."""
-        begun, code = self._begin(), 500
+        begun, code = self._begin(), CLIENT_LEFT
         try:
             async with Body(self.bodies) as body:
                 review = await body.review(request)
@@ -112,6 +116,8 @@ class _Webhook:
             response = await decided(await answer)
             self.reviews.write(review.request, response, decides=self.decides)
             answered = await compute(_encoded, response, review, audit=self.decides)
+        except TooMuchWorkError:
+            return _encoded(denied(413, "RequestEntityTooLarge", TOO_MUCH_WORK), review)
         except Exception as error:  # noqa: BLE001 -- the boundary: any fault of ours is an answer too
             return self._failed(review, error)
         if self.metrics:

@@ -1,0 +1,39 @@
+"""How much work one review may take, in steps: so much that the largest JobSet that can be stored takes a tenth. Pure.
+
+Steps are counted, and not seconds, so that the same JobSet gets the same answer on a busy machine, and a test can say
+where the limit is. A step is about a microsecond. Whoever goes through what an author wrote spends one for each part.
+"""
+
+import math
+
+STEPS = 1_500_000
+"""Of one review."""
+
+
+TOO_MUCH_WORK = (
+    f"the object takes more than {STEPS} steps to check, and was not checked to its end: it has too many items; put fewer"
+    " into its lists, or make several objects of it"
+)
+"""What the author is told."""
+
+
+class TooMuchWorkError(BaseException):
+    """The steps are spent, or nobody waits for the answer. No `Exception`: what is not checked must not be let pass."""
+
+
+class Work:
+    """The steps that are left. Without a number there is no limit."""
+
+    def __init__(self, steps: float = math.inf) -> None:
+        self.left = steps
+        self.stopped = False
+
+    def spend(self, steps: int = 1) -> None:
+        """Take so many steps. Raises `TooMuchWorkError` if there are no more."""
+        self.left -= steps
+        if self.left < 0 or self.stopped:
+            raise TooMuchWorkError
+
+    def stop(self) -> None:
+        """Let the next step be too much. May be called from another thread."""
+        self.stopped = True

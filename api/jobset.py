@@ -28,6 +28,8 @@ from api.policies import (
 )
 from api.scheduling import Scheduling
 
+MAX_DEPENDS_ON = 5
+MAX_CLAIM_POLICIES = 50
 _IMMUTABLE = [{"rule": "self == oldSelf", "message": "Value is immutable"}]
 _ONE_ORDER = {
     "rule": "!(has(self.startupPolicy) && self.startupPolicy.startupPolicyOrder == 'InOrder'"
@@ -103,7 +105,7 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
         doc(
             "Stages to wait for before these Jobs are created; all of them must be reached. At most 5. Cannot be set on"
             " the first ReplicatedJob, nor together with startupPolicy InOrder.",
-            maxItems=5,
+            maxItems=MAX_DEPENDS_ON,
             **MAP_BY_NAME,
             **{"x-kubernetes-validations": _IMMUTABLE},
         ),
@@ -287,7 +289,7 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
         ],
         doc(
             "Volume claims for the set. At most 50 policies. Immutable.",
-            maxItems=50,
+            maxItems=MAX_CLAIM_POLICIES,
             **ATOMIC,
             **{"x-kubernetes-validations": _IMMUTABLE},
         ),

@@ -49,6 +49,11 @@ class Health:
         self._endpoints = {self._liveness_path: {}, _clean(readiness_path): self._readiness}
         self._timeout = timeout
 
+    @property
+    def paths(self) -> list[str]:
+        """Everything that can be asked."""
+        return [*self._endpoints, *(f"{path}/{name}" for path, checks in self._endpoints.items() for name in checks)]
+
     def set_readiness(self, name: str, check: Check) -> None:
         """Add a check of readiness, or replace the one of this name."""
         self._readiness[name] = _Shared(check, self._timeout)

@@ -209,10 +209,15 @@ class MetricsApp:
         self._guard = guard
         self._debug = debug
 
+    @property
+    def paths(self) -> list[str]:
+        """Everything that can be asked."""
+        return [PATH, *(sorted(self._debug.paths) if self._debug else ())]
+
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         path = scope["path"]
-        debug = self._debug if self._debug is not None and path in self._debug.paths else None
-        if path != PATH and debug is None:
+        debug = self._debug if path != PATH else None
+        if path not in self.paths:
             await respond(send, 404, f"metrics are at {PATH}\n")
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])

@@ -77,11 +77,6 @@ class Server:
             self._server.drop()
             self._listener.close()
 
-    @property
-    def working(self) -> int:
-        """How many requests are worked on."""
-        return len(self._server.server_state.tasks)
-
     def _served(self, app: App) -> App:
         """The application, within the limits. A request that is dropped is no error of it, as uvicorn would log it."""
 

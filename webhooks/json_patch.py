@@ -10,13 +10,18 @@ from typing import Any
 from api.field import Path
 from api.jsontree import dig
 from api.meta import JSON
+from webhooks.work import Work
+
+_STEPS = 60
+"""Of looking at one place."""
 
 
 @dataclass(slots=True)
 class PatchDraft:
-    """An object under change: its present state, and the operations that led there."""
+    """An object under change: its present state, and the operations that led there. Each place takes work."""
 
     object: JSON
+    work: Work = field(default_factory=Work)
     operations: list[JSON] = field(default_factory=list)
     _copies: dict[int, Any] = field(default_factory=dict)
 
@@ -35,6 +40,7 @@ class PatchDraft:
 
     def remove(self, path: Path) -> None:
         """Take away a member of an object that is there, null included."""
+        self.work.spend(_STEPS)
         self.operations.append({"op": "remove", "path": path.pointer})
         del self._open(path.parts[:-1])[path.parts[-1]]
 
@@ -49,6 +55,7 @@ class PatchDraft:
 
     def _gap(self, path: Path, *, empty_is_absent: bool = False) -> int:
         """How many parts lead to the first place on the way where nothing is; 0 if there is none."""
+        self.work.spend(_STEPS)
         node: Any = self.object
         for depth, part in enumerate(path.parts, start=1):
             if isinstance(node, dict) and isinstance(part, str):

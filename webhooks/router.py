@@ -62,7 +62,8 @@ def create_app(
     """
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.exception_handler(ReviewError)(_refused)
-    bodies, written = Bodies(limits), ReviewLog(time.monotonic)
+    app.state.bodies = bodies = Bodies(limits)
+    written = ReviewLog(time.monotonic)
     for path, handler in handlers.items():
         webhook = _Webhook(path, handler, bodies, metrics, written, decides=path in decides)
         # A plain route: there is nothing for FastAPI to inject, and finding that out costs 30 microseconds a request.

@@ -1,13 +1,14 @@
-"""How much work one review may take, in steps: so much that the largest JobSet that can be stored takes a tenth. Pure.
+"""How much work one review may take, in steps. Pure.
 
-Steps are counted, and not seconds, so that the same JobSet gets the same answer on a busy machine, and a test can say
-where the limit is. A step is about a microsecond. Whoever goes through what an author wrote spends one for each part.
+Steps are counted, and not seconds, so that the same JobSet gets the same answer on a busy machine, and decisions read
+no clock. A step is about a tenth of a microsecond. Whoever goes through what an author wrote spends for each part what
+that takes, before or while it does so.
 """
 
 import math
 
-STEPS = 1_500_000
-"""Of one review."""
+STEPS = 30_000_000
+"""Of one review: twice what is needed for any JobSet that etcd can store."""
 
 
 TOO_MUCH_WORK = (

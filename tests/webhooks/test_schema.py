@@ -16,6 +16,7 @@ from tests.support.mutations import SCHEMA, dig, mutated, places, training
 from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.schema.walk import MAX_FAULTS, Walk
 from webhooks.jobset.schema.words import type_name
+from webhooks.work import Work
 
 JUDGE = Schema(SCHEMA)
 JOB = "spec.replicatedJobs[0].template.spec"
@@ -103,7 +104,7 @@ FAULTS = {
     "int64": (jobset(rjob(job={"activeDeadlineSeconds": -(2**63) - 1})), f"{JOB}.activeDeadlineSeconds", INVALID,
         "Invalid value: -9223372036854775809: does not fit into int64; write a number from -9223372036854775808 to 9223372036854775807"),
     "too-many": (jobset(rjob(dependsOn=[{"name": f"a{i}", "status": "Ready"} for i in range(6)])), "spec.replicatedJobs[0].dependsOn", TOO_MANY,
-        "Too many: 6: must have at most 5 items; remove 1 of them"),
+        "Too many: 6: must have at most 5 items; remove 1 of them; those after the first 5 were not looked at"),
     "same-name": (jobset(rjob("a"), rjob("b"), rjob("a")), "spec.replicatedJobs[2].name", DUPLICATE,
         'Duplicate value: "a": item 0 has it too; give every item its own "name"'),
     "same-port-by-default": (one_container(ports=[{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}]), f"{MAIN}.ports[1].containerPort", DUPLICATE,
@@ -311,7 +312,7 @@ def test_unusual_values_are_judged_and_repaired(case):
 def test_what_is_quickly_called_good_is_good(obj):
     """The library may only err on the side of a closer look."""
     if JUDGE._is_good(obj):
-        walk = Walk({})
+        walk = Walk({}, Work())
         walk.repaired(obj, JUDGE._schema)
         assert walk.faults == []
 

@@ -20,10 +20,12 @@ from itertools import islice
 from typing import Any
 
 from api.field import SPEC, Path
+from api.jobset import MAX_CLAIM_POLICIES, MAX_DEPENDS_ON
 from api.jsontree import dig
 from api.meta import JSON
 from webhooks.jobset.policy_defaults import keep_defaults
 from webhooks.json_patch import PatchDraft
+from webhooks.work import Work
 
 _POLICIES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("successPolicy",), {"operator": "All"}),
@@ -51,14 +53,17 @@ _METADATA = (("template", "metadata"), ("template", "spec", "template", "metadat
 _EMPTY_TEXT_IS_ABSENT = frozenset({"restartPolicy", "name"})
 
 
-def with_defaults(new: JSON, old: JSON | None = None) -> tuple[JSON, list[JSON]]:
-    """The defaulted object and the operations that make it; `old` is the stored object on update, None on create."""
-    draft = PatchDraft(new)
+def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) -> tuple[JSON, list[JSON]]:
+    """The defaulted object and the operations that make it; `old` is the stored object on update, None on create.
+
+    Of lists that the schema bounds no more items are looked at than it allows: it refuses them anyway.
+    """
+    draft = PatchDraft(new, work or Work())
     for path, value in _wanted(new.get("spec"), None if old is None else old.get("spec") or {}):
         draft.default(path, value, empty_is_absent=bool(value) and path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
     if old is not None:
         keep_defaults(draft, old)
-        for path in islice(_nulls(draft.object.get("spec")), MAX_NULLS):
+        for path in islice(_nulls(draft.object.get("spec"), draft.work), MAX_NULLS):
             draft.remove(path)
     return draft.object, draft.operations
 
@@ -72,7 +77,7 @@ def lacking(spec: Any) -> Iterator[tuple[Path, str]]:
             yield base.at(*keys), means
 
 
-def _nulls(spec: Any) -> Iterator[Path]:
+def _nulls(spec: Any, work: Work) -> Iterator[Path]:
     """Places of members that are null.
 
     The API server drops them from what a client sends, but not from what a server-side apply leaves: of labels that a
@@ -81,6 +86,7 @@ def _nulls(spec: Any) -> Iterator[Path]:
     pending: list[tuple[Path, int, Any]] = [(SPEC, 0, spec)] if isinstance(spec, dict | list) else []
     while pending:
         path, length, node = pending.pop()
+        work.spend(60 + len(node))
         members = node.items() if isinstance(node, dict) else enumerate(node)
         for key, member in list(members):
             if isinstance(member, dict | list):
@@ -105,7 +111,7 @@ def _wanted(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
             yield from _where_stored(SPEC.at("replicatedJobs", i), _TEMPLATE, before)
     for i, _ in _objects(dig(spec, "failurePolicy", "rules")):
         yield SPEC.at("failurePolicy", "rules", i, "name"), f"failurePolicyRule{i}"
-    for i, _ in _objects(dig(spec, "volumeClaimPolicies")):
+    for i, _ in _objects(dig(spec, "volumeClaimPolicies"), MAX_CLAIM_POLICIES):
         before = None if old is None else dig(old, "volumeClaimPolicies", i)
         retention = ((("retentionPolicy",), {"whenDeleted": "Delete"}),)
         yield from _where_stored(SPEC.at("volumeClaimPolicies", i), retention, before)
@@ -119,7 +125,7 @@ def _empty_names(spec: Any) -> Iterator[tuple[Path, Any]]:
     for i, rjob in _objects(dig(spec, "replicatedJobs")):
         path = SPEC.at("replicatedJobs", i)
         yield path.at("name"), ""
-        for k, _ in _objects(rjob.get("dependsOn")):
+        for k, _ in _objects(rjob.get("dependsOn"), MAX_DEPENDS_ON):
             yield path.at("dependsOn", k, "name"), ""
     if isinstance(dig(spec, "coordinator"), dict):
         yield SPEC.at("coordinator", "replicatedJob"), ""
@@ -141,8 +147,9 @@ def _where_stored(
             yield base.at(*keys), value
 
 
-def _objects(items: Any) -> list[tuple[int, JSON]]:
-    return [(i, item) for i, item in enumerate(items) if isinstance(item, dict)] if isinstance(items, list) else []
+def _objects(items: Any, most: int | None = None) -> Iterator[tuple[int, JSON]]:
+    found = islice(items, most) if isinstance(items, list) else ()
+    return ((i, item) for i, item in enumerate(found) if isinstance(item, dict))
 
 
 def by_name(items: Any) -> Mapping[Any, JSON]:

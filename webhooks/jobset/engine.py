@@ -23,9 +23,13 @@ from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject
 from webhooks.jobset.validate_create import create_findings
 from webhooks.jobset.validate_update import POLICIES, update_findings
+from webhooks.work import Work
 
 MAX_FINDINGS = 500
 """Findings after which an object is not looked at any further."""
+
+_UPDATE_STEPS = 8
+"""Of the checks of an update, for each step of one check."""
 
 _FOUND_ELSEWHERE = {UNMOUNTED: ("spec", "replicatedJobs")}
 """Rules that report at one place what they find at another: if that other place was repaired, it is a consequence."""
@@ -67,53 +71,62 @@ class Engine:
     schema: Schema
     limits: SetLimits = DEFAULT_LIMITS
 
-    def create(self, obj: JSON, *, defaults: bool = True) -> Findings:
+    def create(self, obj: JSON, *, defaults: bool = True, work: Work | None = None) -> Findings:
         """Findings about a new JobSet. `defaults=False`: it is about to be stored as it is."""
+        work = work or Work()
         if defaults:
-            obj = with_defaults(obj)[0]
-        faults = self.schema.faults(obj)
-        repaired = self.schema.repaired(obj, faults)
-        found = at_existing_places(_without_consequences(faults, self._create(repaired)), obj)
+            obj = with_defaults(obj, work=work)[0]
+        faults = self.schema.faults(obj, work)
+        repaired = self.schema.repaired(obj, faults, work)
+        found = at_existing_places(_without_consequences(faults, self._create(repaired, work)), obj)
         return _sorted([*faults, *found], repaired)
 
-    def update(self, old: JSON, new: JSON) -> Findings:
+    def update(self, old: JSON, new: JSON, work: Work | None = None) -> Findings:
         """Findings about a change: faults that it makes, warnings that did not hold before."""
-        new = with_defaults(new, old)[0]
-        faults = self.schema.faults(new)
-        repaired = self.schema.repaired(new, faults)
-        found = [*_without_consequences(faults, self._update(old, repaired)), *self._new_warnings(old, repaired)]
+        work = work or Work()
+        new = with_defaults(new, old, work)[0]
+        faults = self.schema.faults(new, work)
+        repaired = self.schema.repaired(new, faults, work)
+        changed, warned = self._update(old, repaired, work), self._new_warnings(old, repaired, work)
+        found = [*_without_consequences(faults, changed), *warned]
         return _sorted([*_ratcheted(faults, old, new), *at_existing_places(found, new, old)], repaired)
 
-    def may_hide(self, new: JSON, old: JSON | None = None) -> bool:
+    def may_hide(self, new: JSON, old: JSON | None = None, work: Work | None = None) -> bool:
         """Whether `Findings.hides` could be true: quick, and never wrongly false. `new` is defaulted."""
         spec = dig(new, "spec")
         if _may_break_cel(spec):
             return True
         if old is not None and _touches_immutable(dig(old, "spec"), spec):
             return True
-        return bool(self.schema.faults(new))
+        return bool(self.schema.faults(new, work))
 
-    def _create(self, repaired: JSON) -> Iterator[FieldError]:
-        return self._read(repaired, create_findings)
+    def _create(self, repaired: JSON, work: Work) -> Iterator[FieldError]:
+        return self._read(repaired, work, lambda js: create_findings(js, work))
 
-    def _update(self, old: JSON, repaired: JSON) -> Iterator[FieldError]:
-        return self._read(repaired, lambda js: update_findings(js, old, repaired, self.gates))
+    def _update(self, old: JSON, repaired: JSON, work: Work) -> Iterator[FieldError]:
+        def findings(js: Subject) -> Iterator[FieldError]:
+            work.spend(js.steps * _UPDATE_STEPS)
+            return update_findings(js, old, repaired, self.gates)
 
-    def _read(self, repaired: JSON, findings: Callable[[Subject], Iterator[FieldError]]) -> Iterator[FieldError]:
+        return self._read(repaired, work, findings)
+
+    def _read(
+        self, repaired: JSON, work: Work, findings: Callable[[Subject], Iterator[FieldError]]
+    ) -> Iterator[FieldError]:
         """What the checks find, as far as the object can be read."""
         try:
-            js = subject(repaired, self.gates, self.limits)
+            js = subject(repaired, self.gates, self.limits, work)
         except Unreadable as unreadable:
             yield unreadable.error
             return
         yield from islice(findings(js), MAX_FINDINGS)
 
-    def _new_warnings(self, old: JSON, new: JSON) -> list[FieldError]:
+    def _new_warnings(self, old: JSON, new: JSON, work: Work) -> list[FieldError]:
         """Warnings about an update that changes more than `suspend`, without those that held before."""
         if _apart_from_suspend(old) == _apart_from_suspend(new):
             return []
-        found = [error for error in self._create(new) if error.is_warning]
-        stale = {(error.rule, error.path) for error in self._create(old)} if found else set()
+        found = [error for error in self._create(new, work) if error.is_warning]
+        stale = {(error.rule, error.path) for error in self._create(old, work)} if found else set()
         return [error for error in found if (error.rule, error.path) not in stale]
 
 

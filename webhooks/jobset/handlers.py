@@ -16,7 +16,7 @@ from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
 from webhooks.jobset.policies import Judgement, PolicyChecks
 from webhooks.jobset.policy_defaults import put_back
-from webhooks.offload import compute
+from webhooks.offload import compute, work
 from webhooks.review import (
     AdmissionRequest,
     AdmissionResponse,
@@ -49,7 +49,7 @@ class _Admission:
         """Set defaults; refuse what the schema is about to refuse (docs/reference/defaulting.md)."""
         if answer_at_once := _without_check(request):
             return answer_at_once
-        obj, operations = with_defaults(request.object or {}, request.stored)
+        obj, operations = with_defaults(request.object or {}, request.stored, work())
         if request.stored is None and self.policies is not None and self.policies.have_defaults:
             return self._filled(self.policies, request, obj, operations)
         return self._mutated(request, obj, operations)
@@ -64,7 +64,7 @@ class _Admission:
 
     def _mutated(self, request: AdmissionRequest, obj: JSON, operations: list[JSON]) -> HandlerAnswer:
         old = request.stored
-        if self.engine.may_hide(obj, old):
+        if self.engine.may_hide(obj, old, work()):
             findings = self._check(obj, old)
             if findings.hides:
                 return self._answer(request, findings, obj)
@@ -81,7 +81,9 @@ class _Admission:
 
     def _check(self, obj: JSON, old: JSON | None) -> Findings:
         """Findings about an object that is stored as it is."""
-        return self.engine.create(obj, defaults=False) if old is None else self.engine.update(old, obj)
+        if old is None:
+            return self.engine.create(obj, defaults=False, work=work())
+        return self.engine.update(old, obj, work())
 
     def _answer(self, request: AdmissionRequest, findings: Findings, obj: JSON) -> HandlerAnswer:
         cluster, policies = self.cluster, self.policies

@@ -31,7 +31,7 @@ from webhooks.jobset.engine import Findings
 from webhooks.jobset.policy_defaults import set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
-from webhooks.offload import compute
+from webhooks.offload import compute, work
 from webhooks.review import AdmissionRequest, AdmissionResponse, denied
 
 log = logging.getLogger(__name__)
@@ -85,6 +85,9 @@ class PolicySource(Protocol):
     def exceptions(self, namespace: str) -> Sequence[JobSetPolicyException]:
         """The exceptions in a namespace, whether they count or not."""
 
+
+_STEPS = 8
+"""Of the rules of one policy, for each step of a check."""
 
 Clock = Callable[[], datetime]
 
@@ -267,7 +270,7 @@ class PolicyChecks:
         def failed(policy: JobSetPolicy, error: Exception) -> None:
             failures.append(_failure(policy, DEFAULTS, error))
 
-        draft = PatchDraft(obj)
+        draft = PatchDraft(obj, work())
         record = set_defaults(draft, defaults_for(policies, obj, namespace, self._gates, failed=failed))
         set_by = tuple(policy.id for policy in policies if policy.metadata.name in record)
         return Filled(draft.object, draft.operations, set_by, failures)
@@ -333,9 +336,11 @@ class PolicyChecks:
     def _read(self, obj: JSON) -> Judged | None:
         """None for what cannot be read: of a new object the findings say so."""
         try:
-            return Judged(subject(obj, self._gates).js)
+            read = subject(obj, self._gates, work=work())
         except Unreadable:
             return None
+        work().spend(read.steps * _STEPS * len(self.source.in_force))
+        return Judged(read.js)
 
 
 def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> Failure:

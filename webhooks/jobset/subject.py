@@ -19,6 +19,7 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jsontree import dig, in_json_words, without_nulls
 from api.meta import JSON, Base
 from api.policies import FailurePolicy
+from webhooks.work import Work
 
 MAX_GENERATED_BASE = 58
 GENERATED_SUFFIX = "xxxxx"
@@ -33,6 +34,8 @@ UNREADABLE = Rule(
     layer=Layer.SCHEMA,
 )
 T = TypeVar("T")
+_STEPS = 120
+"""Of reading one ReplicatedJob."""
 
 
 class Named(Base, frozen=True, kw_only=True):
@@ -157,6 +160,14 @@ class Entry:
         return self.job.template.spec.restart_policy == "Never"
 
     @cached_property
+    def steps(self) -> int:
+        """What a check takes: one for each thing that it may look at, and some for beginning."""
+        pod = self.job.template.spec
+        containers = (*pod.containers, *pod.init_containers)
+        inside = sum(len(each.command) + len(each.ports) + len(each.volume_mounts) for each in containers)
+        return 5 + len(containers) + len(pod.volumes) + inside
+
+    @cached_property
     def containers(self) -> tuple[str, ...]:
         """Names of containers and init containers."""
         pod = self.job.template.spec
@@ -209,6 +220,14 @@ class Subject:
     def name(self) -> str:
         return self.js.metadata.name
 
+    @cached_property
+    def steps(self) -> int:
+        """What a check takes: one for each thing that it may look at, and some for beginning."""
+        rules, success = self.failure_policy.rules, self.js.spec.success_policy
+        targets = sum(1 + len(rule.target_replicated_jobs) for rule in rules)
+        targets += len(success.target_replicated_jobs) if success else 0
+        return sum(entry.steps for entry in self.entries) + len(self.claims) + targets
+
     @property
     def failure_policy(self) -> FailurePolicy:
         """The policy in force; one without rules when there is none."""
@@ -247,7 +266,7 @@ class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
         self.error = error
 
 
-def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS) -> Subject:
+def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, work: Work | None = None) -> Subject:
     """Read a JobSet; raises `Unreadable`."""
     parts = {"metadata": dig(obj, "metadata") or {}, "spec": dig(obj, "spec") or {}}
     encoded = _encoded(parts)
@@ -258,7 +277,13 @@ def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS) 
         base = meta.generate_name.encode()[:MAX_GENERATED_BASE].decode(errors="ignore")
         js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(meta, name=base + GENERATED_SUFFIX))
     return Subject(
-        js, len(encoded or b""), dig(obj, "spec") or {}, tuple(_entries(js)), tuple(_claims(js)), gates, limits
+        js,
+        len(encoded or b""),
+        dig(obj, "spec") or {},
+        tuple(_entries(js, work or Work())),
+        tuple(_claims(js)),
+        gates,
+        limits,
     )
 
 
@@ -270,10 +295,12 @@ def _encoded(value: Any) -> bytes | None:
         return None
 
 
-def _entries(js: JobSet) -> Iterator[Entry]:
+def _entries(js: JobSet, work: Work) -> Iterator[Entry]:
     for i, rjob in enumerate(js.spec.replicated_jobs):
         path = Path(("spec", "replicatedJobs", i))
-        yield Entry(i, path, rjob, _read(rjob.template, JobTemplate, path.at("template")))
+        entry = Entry(i, path, rjob, _read(rjob.template, JobTemplate, path.at("template")))
+        work.spend(_STEPS + entry.steps)
+        yield entry
 
 
 def _claims(js: JobSet) -> Iterator[Claim]:

@@ -36,6 +36,7 @@ from webhooks.jobset.rules import (
 )
 from webhooks.jobset.rules import volume_claims as claims
 from webhooks.jobset.subject import Subject
+from webhooks.work import Work
 
 SCHEDULING: tuple[SubjectCheck, ...] = (
     scheduling.gates,
@@ -107,14 +108,17 @@ AFTER: tuple[SubjectCheck, ...] = (
 )
 
 
-def create_findings(js: Subject) -> Iterator[FieldError]:
+def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
     """All faults of a new JobSet and all warnings about it, in discovery order."""
     for check in BEFORE:
+        work.spend(js.steps)
         yield from check(js)
     for entry in js.entries:
         for each in PER_REPLICATED_JOB:
+            work.spend(entry.steps)
             yield from each(js, entry)
     for check in AFTER:
+        work.spend(js.steps)
         yield from check(js)
 
 

@@ -17,6 +17,7 @@ from api.meta import JSON
 from webhooks.jobset.schema.unknown import UnknownFields
 from webhooks.jobset.schema.walk import INTEGERS, Walk, bounds, demanded, list_keys, pattern
 from webhooks.jobset.schema.words import INT_OR_STRING
+from webhooks.work import Work
 
 _SAME = ("enum", "maxItems", "maxLength", "minLength")
 _KNOWN = {
@@ -48,14 +49,16 @@ class Schema:
         """Checks of the large items; made when the first bad object comes, for they take 2 MiB."""
         return {number: _good(node) for number, node in self._large.items()}
 
-    def faults(self, obj: JSON) -> list[FieldError]:
+    def faults(self, obj: JSON, work: Work | None = None) -> list[FieldError]:
         """What the API server's schema validation refuses, at most 500 of it; empty for a good object.
+
+        Of a list that has too many items no more are looked at than it may have.
 
         `status` is not looked at: the API server replaces it before it validates.
         """
         if self._is_good(obj):
             return []
-        walk = Walk(self._sure)
+        walk = Walk(self._sure, work or Work())
         walk.repaired(obj, self._schema)
         return walk.faults
 
@@ -67,16 +70,16 @@ class Schema:
         """The object with misspelt fields spelled as they were meant, and for each a finding with its right name."""
         return self._unknown.respelt(obj)
 
-    def repaired(self, obj: JSON, faults: Sequence[FieldError]) -> JSON:
+    def repaired(self, obj: JSON, faults: Sequence[FieldError], work: Work | None = None) -> JSON:
         """The object without what is wrong in it, as far as that leaves something to look at; shares what is right.
 
         A wrong member is removed, and given the plainest value of its type where it must be there; so is a wrong item.
-        Unsupported values, duplicates and items that are too many stay. An object with more faults than are named is
-        left empty: nothing else said about it would help.
+        Unsupported values and duplicates stay. An object with more faults than are named is left empty: nothing else
+        said about it would help.
         """
         if not faults:
             return obj
-        return {"metadata": {}, "spec": {}, **Walk(self._sure).repaired(obj, self._schema)}
+        return {"metadata": {}, "spec": {}, **Walk(self._sure, work or Work()).repaired(obj, self._schema)}
 
 
 def _check(node: JSON, path: str) -> None:

@@ -4,6 +4,7 @@ Decides as the API server does after it has pruned unknown fields and set the sc
 absent one, and an absent one that has a default is there. Rules in CEL are not looked at.
 """
 
+import operator
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
@@ -13,6 +14,7 @@ import re2
 from api.field import FieldError, Path
 from api.meta import JSON
 from webhooks.jobset.schema import words
+from webhooks.work import Work
 
 MAX_FAULTS = 500
 """Faults that are named: enough for any person, and a bound for what an object can cost."""
@@ -67,6 +69,9 @@ def zero(node: JSON) -> Any:
 
 _Parts = tuple[str | int, ...]
 
+_STEPS = 40
+"""Of visiting one value."""
+
 
 class _EnoughError(Exception):
     """MAX_FAULTS faults are known: the walk ends."""
@@ -75,16 +80,17 @@ class _EnoughError(Exception):
 class Walk:
     """A walk and the faults that it has met, at most MAX_FAULTS: there it ends, to stay quick whatever is sent."""
 
-    def __init__(self, sure: Mapping[int, Callable[[Any], bool]]) -> None:
+    def __init__(self, sure: Mapping[int, Callable[[Any], bool]], work: Work) -> None:
         """`sure` says of some nodes, by their id, quickly whether a value is surely right; such are not walked."""
         self.faults: list[FieldError] = []
         self._sure = sure
+        self._work = work
 
     def repaired(self, value: Any, node: JSON) -> Any:
         """The value with everything wrong taken out of it or set to its plainest value; itself where it is right.
 
-        Unsupported values, items that are too many, and duplicates stay. The plainest value where nothing can be kept.
-        A whole number that was written as 2.0 becomes 2.
+        Unsupported values and duplicates stay. Items that are too many are taken out unseen. The plainest value where
+        nothing can be kept. A whole number that was written as 2.0 becomes 2.
         """
         try:
             repaired = self._visit(value, node, ())
@@ -98,6 +104,7 @@ class Walk:
         self.faults.append(fault(Path(path), *given, **words))
 
     def _visit(self, value: Any, node: JSON, path: _Parts) -> Any:
+        self._work.spend(_STEPS)
         if (sure := self._sure.get(id(node))) and sure(value):
             return value
         found = words.type_name(value)
@@ -130,36 +137,44 @@ class Walk:
             return value
         return {name: member for name, member in {**value, **changed}.items() if member is not _GONE}
 
-    def _array(self, value: list[Any], node: JSON, path: _Parts) -> list[Any]:
-        limit = node.get("maxItems")
+    def _array(self, given: list[Any], node: JSON, path: _Parts) -> list[Any]:
+        limit, value = node.get("maxItems"), given
         if limit is not None and len(value) > limit:
             self._report(words.MAX_ITEMS.at, path, len(value), limit=limit, surplus=len(value) - limit)
+            value = value[:limit]
         items = node["items"]
-        self._duplicates(value, node, path)
-        repaired = [self._visit(item, items, (*path, i)) for i, item in enumerate(value)]
-        if all(new is old for new, old in zip(repaired, value, strict=True)):
-            return value
+        duplicate = self._duplicates(node, path)
+        repaired = []
+        for i, item in enumerate(value):
+            duplicate(i, item)
+            repaired.append(self._visit(item, items, (*path, i)))
+        if len(repaired) == len(given) and all(map(operator.is_, repaired, given)):
+            return given
         return [zero(items) if item is _GONE else item for item in repaired]
 
-    def _duplicates(self, value: list[Any], node: JSON, path: _Parts) -> None:
+    def _duplicates(self, node: JSON, path: _Parts) -> Callable[[int, Any], None]:
+        """Takes the items of one list with their indices, and reports those that were there before."""
         kind = node.get("x-kubernetes-list-type")
         if kind not in {"map", "set"}:
-            return
+            return _ignore
         keys = list_keys(node)
         seen: dict[Any, int] = {}
-        for i, item in enumerate(value):
+
+        def look(i: int, item: Any) -> None:
             own = [item] if kind == "set" else _key(item, keys)
             try:
                 # True, 1 and 1.0 are equal to Python and not to the API server.
                 first = seen.setdefault((*own, *map(type, own)), i)
             except TypeError:  # a list or an object
-                continue
+                return
             if first == i or None in own:
-                continue
+                return
             if kind == "set":
                 self._report(words.DUPLICATE_ITEM.at, (*path, i), item, first=first)
             else:
                 self._report(words.duplicate, (*path, i), first, dict(zip(keys, own, strict=True)))
+
+        return look
 
     def _string(self, value: str, node: JSON, path: _Parts) -> Any:
         if "enum" in node:
@@ -196,6 +211,10 @@ _LOOKS: Final[Mapping[str, Callable[[Walk, Any, JSON, _Parts], Any]]] = {
     "string": Walk._string,  # noqa: SLF001
     "integer": Walk._integer,  # noqa: SLF001
 }
+
+
+def _ignore(_: int, __: Any) -> None:
+    """Nothing to find."""
 
 
 def _key(item: Any, keys: Mapping[str, Any]) -> list[Any]:

@@ -35,7 +35,12 @@ MAXIMUM = _rule(
     "maximum", ErrorType.INVALID, "should be less than or equal to {maximum}", "write {maximum} or a smaller number"
 )
 RANGE = _rule("range", ErrorType.INVALID, "does not fit into {format}", "write a number from {low} to {high}")
-MAX_ITEMS = _rule("max-items", ErrorType.TOO_MANY, "must have at most {limit} items", "remove {surplus} of them")
+MAX_ITEMS = _rule(
+    "max-items",
+    ErrorType.TOO_MANY,
+    "must have at most {limit} items",
+    "remove {surplus} of them; those after the first {limit} were not looked at",
+)
 MAX_LENGTH = _rule("max-length", ErrorType.TOO_LONG, "may not be more than {limit} characters", "shorten it{example}")
 MIN_LENGTH = _rule(
     "min-length", ErrorType.INVALID, "should be at least {limit} characters long", "lengthen it{example}"

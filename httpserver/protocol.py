@@ -17,7 +17,6 @@ know what is served.
 import asyncio
 import enum
 import itertools
-import select
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
@@ -30,8 +29,8 @@ _MAX_FRAMING = 8
 _MAX_AHEAD = 16
 """Requests that wait on a connection for the answers to those before them."""
 
-_HANGUP = getattr(select, "POLLRDHUP", select.POLLHUP)
-"""That the client has closed, whatever is still to be read of it. Linux alone says so before it is read."""
+_MAX_UNREAD = 512 * 1024
+"""Bytes of bodies that the application has not taken and that are kept to see whether their client is still there."""
 
 _HEAD_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -76,6 +75,7 @@ class Connection(HttpToolsProtocol):
         self.number = next(_numbers)
         self._limits = limits
         self._working: dict[asyncio.Task[None], RequestResponseCycle] = {}
+        self._unread = 0
         self._seconds = {
             State.HEAD: limits.head_timeout,
             State.REQUEST: limits.request_timeout,
@@ -102,12 +102,19 @@ class Connection(HttpToolsProtocol):
         if self.transport is not None:
             self.transport.abort()
 
-    def drop_if_left(self) -> None:
-        """Cut the connection if its client has closed it and nothing is read that would show it.
+    def look_for_end(self) -> None:
+        """Read on where reading has paused while a request is worked on: else a client that has left is not noticed.
 
-        Reading pauses while a request is worked on whose body, or the request after it, is there already.
+        Reading pauses because the rest of the body, or the next request, is there before somebody wants it. Of that only
+        so much is kept: who has sent more, and nothing of it was taken since the last look, is cut.
         """
-        if self._working and self.flow.read_paused and _has_hung_up(self.transport):
+        if not (self._working and self.flow.read_paused):
+            return
+        cycles = {*self._working.values(), *(cycle for cycle, _ in self.pipeline)}
+        before, self._unread = self._unread, sum(len(cycle.body) for cycle in cycles)
+        if self._unread <= _MAX_UNREAD:
+            self.flow.resume_reading()
+        elif self._unread == before:
             self.drop()
 
     def _end_work(self) -> None:
@@ -227,12 +234,3 @@ class Connection(HttpToolsProtocol):
             # It is not counted any more, though the loop reports its end only later. A close would wait for the client.
             self.connections.discard(longest[2])
             longest[2].transport.abort()
-
-
-def _has_hung_up(transport: asyncio.BaseTransport) -> bool:
-    connection = transport.get_extra_info("socket")
-    if connection is None or connection.fileno() < 0:
-        return False
-    asked = select.poll()
-    asked.register(connection.fileno(), _HANGUP)
-    return bool(asked.poll(0))

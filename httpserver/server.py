@@ -122,10 +122,10 @@ class _Server(uvicorn.Server):
         self._started_event.set()
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second: end the work for clients that have left."""
+        """Ten times a second: notice clients that have left."""
         for connection in list(self.server_state.connections):
             if isinstance(connection, Connection):
-                connection.drop_if_left()
+                connection.look_for_end()
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,0 +1,61 @@
+"""Whatever a client has begun ends when the client leaves: every endpoint of every server, in every state."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.abandoned import SERVERS, STATES, Act, Served, abandon
+
+APP = Path(__file__).parents[2] / "app"
+
+
+def _endpoints() -> list[Any]:
+    """Server and path. Routes are found in an event loop, which some applications need when they are made."""
+
+    async def found() -> list[tuple[str, str]]:
+        every = [(name, make()) for name, make in SERVERS.items()]
+        for _, served in every:
+            served.server._listener.close()
+        return [(name, path) for name, served in every for path in served.paths]
+
+    return asyncio.run(found())
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(("name", "path"), _endpoints())
+async def test_nothing_outlives_its_client(name: str, path: str, state: str):
+    await abandon(SERVERS[name](), path, STATES[state])
+
+
+def test_every_server_is_looked_at():
+    makers = {
+        str(file.relative_to(APP.parent))
+        for file in APP.rglob("*.py")
+        if "from httpserver.server import Server" in (text := file.read_text())
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Server"
+    }
+    assert makers == set(SERVERS)
+
+
+async def _detached(_scope: Any, _receive: Any, _send: Any) -> None:
+    await asyncio.shield(asyncio.create_task(asyncio.sleep(60)))
+
+
+async def _stubborn(_scope: Any, _receive: Any, send: Any) -> None:
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        await asyncio.sleep(60)
+
+
+@pytest.mark.parametrize("app", [_detached, _stubborn])
+async def test_an_endpoint_whose_work_goes_on_is_found(app: Any):
+    act: Act = STATES["worked on, or answered and unread"]
+    with pytest.raises(AssertionError, match="work goes on"):
+        await abandon(Served(app, ["/"]), "/", act)

@@ -11,8 +11,10 @@ from app.health import Health, fails, passes, webhook_check
 from certs.self_signed import self_signed
 from certs.tls import install, server_context
 from httpserver.address import BindError, bind
+from httpserver.limits import ENDPOINT_LIMITS
 from httpserver.server import Server
 from tests.support.serving import LOCAL, fetch, serving
+from tests.support.tls import until
 
 
 async def test_ready_and_not_ready_and_ready_again() -> None:
@@ -158,7 +160,7 @@ async def test_a_probe_that_the_stop_cuts_off_leaves_no_traceback(caplog: pytest
         asked.set()
         await asyncio.Event().wait()
 
-    health = Health()
+    health = Health(timeout=0.5)
     health.set_readiness("hangs", hangs)
     server = health.server(LOCAL)
     task = asyncio.create_task(server.run())
@@ -175,3 +177,42 @@ async def test_a_probe_that_the_stop_cuts_off_leaves_no_traceback(caplog: pytest
     others = asyncio.all_tasks() - {asyncio.current_task()}
     assert not others or not (await asyncio.wait(others, timeout=5))[1], "the probe has ended"
     assert caplog.messages == []
+
+
+async def test_liveness_is_answered_while_strangers_hold_every_connection() -> None:
+    health = Health()
+    health.set_readiness("hangs", asyncio.Event().wait)  # type: ignore[arg-type] # it gives no outcome
+    server = health.server(LOCAL)
+    async with serving(server) as port, contextlib.AsyncExitStack() as stack:
+        for _ in range(ENDPOINT_LIMITS.max_connections):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            stack.callback(writer.transport.abort)
+            writer.write(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
+        working = server._server.server_state.tasks
+        await until(lambda: len(working) == ENDPOINT_LIMITS.max_connections)
+        assert (await fetch(f"http://127.0.0.1:{port}/readyz"))[0] == 503
+        for path in ("healthz", "healthz/", "healthz?verbose"):
+            assert (await fetch(f"http://127.0.0.1:{port}/{path}"))[0] == 200
+
+
+@pytest.mark.looptime
+async def test_readiness_is_checked_once_a_second_for_all_who_ask() -> None:
+    checked: list[float] = []
+
+    async def check() -> str | None:
+        checked.append(asyncio.get_running_loop().time())
+        await asyncio.sleep(0.1)
+        return f"fault {len(checked)}"
+
+    health = Health()
+    health.set_readiness("x", check)
+    gone = [asyncio.create_task(health.unready()) for _ in range(50)]
+    await asyncio.sleep(0.05)
+    for task in gone:
+        task.cancel()
+    for number in (1, 1, 1, 2):
+        assert await health.unready() == {"x": f"fault {number}"}
+        await asyncio.sleep(0.35)
+    assert len(checked) == 2
+    health.set_readiness("x", passes)
+    assert await health.unready() == {}

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,11 +18,12 @@ from tests.support.jobsets import jobset, stored
 from tests.support.reviews import V1, answer, encode, in_pieces, review
 from tests.support.tls import until
 from tests.support.webhook_app import APP, GOOD, PATHS, ask
-from webhooks.body import BODY_LIMITS, BodyLimits
+from webhooks.body import BODY_LIMITS, Bodies, BodyLimits
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
-from webhooks.offload import compute
+from webhooks.offload import MOST_PASSED, Turns, compute, work
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
+from webhooks.work import Work
 
 SECRET = "hunter2"
 LARGE, LARGE_AT_ONCE, COSTLY = BODY_LIMITS.large, BODY_LIMITS.large_at_once, BODY_LIMITS.costly
@@ -139,6 +141,7 @@ class Held:
         self.release = asyncio.Event()
         self.threads: list[threading.Thread] = []
         self.app = create_app({"/x": self.handle}, limits=limits)
+        self.bodies: Bodies = self.app.state.bodies
 
     async def handle(self, _: AdmissionRequest) -> AdmissionResponse:
         self.running += 1
@@ -204,6 +207,74 @@ async def test_a_large_review_that_finds_no_place_in_time_gets_a_retry_answer():
     held.release.set()
     await asyncio.gather(*large)
     assert (await ask(padded(LARGE + 1), "/x", held.app))["allowed"] is True
+
+
+async def test_the_largest_body_that_waits_for_a_place_gives_way_at_once():
+    held = Held(BodyLimits(held=5 * LARGE))
+    placed = [asyncio.create_task(ask(padded(LARGE + 1), "/x", held.app)) for _ in range(LARGE_AT_ONCE)]
+    await held.until_running(LARGE_AT_ONCE)
+    waiting = [asyncio.create_task(ask(padded(LARGE + more), "/x", held.app)) for more in (2, LARGE * 3, 3)]
+    await until(lambda: any(task.done() for task in waiting))
+    assert (await waiting[1])["status"]["code"] == 429
+    assert held.running == LARGE_AT_ONCE
+    held.release.set()
+    assert all(response["allowed"] for response in await asyncio.gather(*placed, waiting[0], waiting[2]))
+    assert held.bodies.is_idle
+
+
+async def test_a_place_is_free_as_soon_as_a_client_has_left():
+    held = Held()
+    tasks = [asyncio.create_task(ask(padded(LARGE + 1), "/x", held.app)) for _ in range(LARGE_AT_ONCE + 1)]
+    await held.until_running(LARGE_AT_ONCE)
+    tasks.pop(0).cancel()
+    await until(lambda: len(held.threads) == LARGE_AT_ONCE + 1)
+    held.release.set()
+    await asyncio.gather(*tasks)
+    assert held.bodies.is_idle
+
+
+async def test_a_thread_keeps_its_turn_until_it_ends_and_ends_when_nobody_waits():
+    begun, threads = threading.Event(), Counter[str]()
+
+    def endless(_: AdmissionRequest) -> AdmissionResponse:
+        threads["now"] += 1
+        threads["most"] = max(threads.values())
+        begun.set()
+        try:
+            while True:
+                left.spend()
+        finally:
+            threads["now"] -= 1
+
+    def handle(request: AdmissionRequest) -> AdmissionResponse:
+        nonlocal left
+        left = work()
+        left.left = float("inf")
+        return endless(request)
+
+    left = Work()
+    app = create_app({"/x": handle})
+    for _ in range(3):
+        begun.clear()
+        task = asyncio.create_task(ask(padded(LARGE + 1), "/x", app))
+        await until(begun.is_set)
+        task.cancel()
+        await asyncio.wait([task])
+    await until(lambda: app.state.bodies.is_idle)
+    assert threads == {"now": 0, "most": 1}
+
+
+async def test_the_cheapest_is_next_and_who_waits_longest_is_passed_some_times_only():
+    turns = Turns()
+    present = turns.ask(0)
+    costly = turns.ask(9)
+    cheap = [turns.ask(1 + number % 2) for number in range(2 * MOST_PASSED)]
+    served: list[int] = []
+    while present is not costly:
+        turns.leave(present)
+        present = next(each for each in (costly, *cheap) if each.called.done() and each.called.result())
+        served.append(present.cost)
+    assert served == [1] * MOST_PASSED + [9]
 
 
 @pytest.mark.parametrize("end", ["too large", "cut off", "bad", "failing"])

@@ -99,14 +99,36 @@ async def test_nobody_may_take_longer_than_the_whole_time_for_a_body():
     assert now() - begun == pytest.approx(BODY_LIMITS.body_timeout)
 
 
-async def test_of_too_many_bytes_those_that_wait_longest_for_their_sender_are_dropped():
-    senders = Senders(BodyLimits(held=2**20))
-    first = asyncio.create_task(senders.send(LARGE, [0.0] * 3 + [1.0]))
+@pytest.mark.parametrize("sizes", [(7, 6), (6, 7)])
+async def test_of_too_many_bytes_the_largest_body_that_waits_is_dropped(sizes: tuple[int, int]):
+    senders = Senders(BodyLimits(held=14 * PIECE))
+    first, second = (
+        [asyncio.create_task(senders.send(LARGE.ljust(2 * len(LARGE)), [0.0] * (n - 1) + [1.0]))] for n in sizes
+    )
     await asyncio.sleep(0.1)
-    second = asyncio.create_task(senders.send(LARGE, [0.0] * 3 + [1.0]))
+    assert await senders.send(LARGE) == 200
+    codes = {size: await task for size, (task,) in zip(sizes, (first, second), strict=True)}
+    assert codes == {7: 429, 6: 200}
+
+
+async def test_of_bodies_of_one_size_the_one_that_waits_longest_for_its_sender_is_dropped():
+    senders = Senders(BodyLimits(held=14 * PIECE))
+    tasks = []
+    for _ in range(2):
+        tasks.append(asyncio.create_task(senders.send(LARGE.ljust(2 * len(LARGE)), [0.0] * 5 + [1.0])))
+        await asyncio.sleep(0.1)
+    assert await senders.send(LARGE) == 200
+    assert await asyncio.gather(*tasks) == [429, 200]
+
+
+async def test_large_bodies_leave_the_bytes_of_small_ones_alone():
+    senders = Senders()
+    stalled = senders.stalled(3 * BODY_LIMITS.held // MAX_BODY, 96 * PIECE)
     await asyncio.sleep(0.1)
-    assert await asyncio.gather(*(senders.send(LARGE, [0.0] * 9) for _ in range(2))) == [200, 200]
-    assert (await first, await second) == (429, 200)
+    begun = now()
+    assert [await senders.send(GOOD.ljust(size)) for size in (0, PIECE, BODY_LIMITS.large)] == [200] * 3
+    assert now() == begun
+    assert set(await asyncio.gather(*stalled)) <= {408, 429}
 
 
 async def test_stalled_senders_that_hold_all_bytes_lock_nobody_out():

@@ -7,13 +7,36 @@ import pytest
 from api.field import MAX_SHOWN_ERRORS
 from api.suggest import MAX_CANDIDATES, Comparison
 from app.engine import engine
+from policy.types import read_policy
 from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.policies import manifest
 from tests.support.reviews import encode, review
 from tests.support.scripted_server import GATES, Script, create, refusal
+from tests.support.webhook_app import ask
+from tests.webhooks.test_policies import Played
+from webhooks import offload
+from webhooks.jobset import policies
 from webhooks.jobset.answers import answer
 from webhooks.jobset.engine import Findings
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
+from webhooks.offload import Costly, Turns, costly
 from webhooks.review import AdmissionResponse, decode_review
+from webhooks.router import create_app
+from webhooks.work import STEPS, TooMuchWorkError, Work
+
+MANY_ITEMS = [{}] * 300_000
+TOO_MANY = {
+    "dependsOn": jobset(rjob("a"), rjob("b", dependsOn=MANY_ITEMS)),
+    "volumeClaimPolicies": jobset(volumeClaimPolicies=MANY_ITEMS),
+    "templates": jobset(volumeClaimPolicies=[{"templates": MANY_ITEMS}]),
+    "exitCodePolicy": jobset(rjob(exitCodePolicy={"permanent": list(range(300_000))})),
+}
+"""Lists that the schema bounds."""
+
+UNBOUNDED = {
+    "replicatedJobs": jobset(*MANY_ITEMS * 2),
+    "rules": jobset(failurePolicy={"rules": MANY_ITEMS * 2}),
+}
 
 HANDLERS = jobset_handlers(engine(GATES))
 LARGE = 54 * 1024
@@ -91,3 +114,65 @@ async def test_faults_that_the_api_server_finds_are_no_exception(compared: list[
     response = answer(Findings(tuple(found), (), js), js)
     assert 'did you mean "aaaaaaaaaaaaaaaaaaaa-v0"?' in response.status["message"]
     assert 0 < len(compared) <= MAX_SHOWN_ERRORS * MAX_CANDIDATES
+
+
+def taken(body: bytes, path: str) -> tuple[AdmissionResponse | None, float]:
+    """The answer, None where there were too few steps, and the steps that were taken."""
+    review = Costly(Turns(), 1)
+    token = costly.set(review)
+    try:
+        response = HANDLERS[path](decode_review(body).request)
+    except TooMuchWorkError:
+        return None, STEPS - review.work.left
+    finally:
+        costly.reset(token)
+    assert isinstance(response, AdmissionResponse)
+    return response, STEPS - review.work.left
+
+
+@pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])
+@pytest.mark.parametrize("case", TOO_MANY)
+def test_a_list_with_too_many_items_is_looked_at_up_to_its_limit(case: str, path: str):
+    response, steps = taken(encode(review(TOO_MANY[case])), path)
+    assert response is not None
+    assert "those after the first" in response.status["message"]
+    assert steps < STEPS / 100
+
+
+@pytest.mark.parametrize("case", UNBOUNDED)
+def test_defaults_end_with_the_steps(case: str):
+    response, steps = taken(encode(review(UNBOUNDED[case])), MUTATE_PATH)
+    assert response is None
+    assert steps < STEPS * 1.1
+
+
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+@pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])
+def test_the_largest_set_that_can_be_stored_takes_half_of_the_steps(path: str, operation: str):
+    js = jobset(*(rjob(f"r{i}", pod={"containers": [{"name": "m", "image": "i"}]}) for i in range(8_000)))
+    old = stored(js)
+    assert len(encode(old)) > 1.5 * 2**20, "etcd takes less"
+    changed = {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}
+    response, steps = taken(encode(review(js) if operation == "CREATE" else review(changed, old)), path)
+    assert response is not None
+    assert response.allowed
+    assert steps < STEPS / 2
+
+
+@pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])
+async def test_what_takes_too_much_work_is_refused_and_its_author_told_so(path: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(offload, "STEPS", 1000)
+    response = await ask(review(stored(jobset(*(rjob(f"r{i}") for i in range(50))))), path)
+    assert (response["allowed"], response["status"]["code"]) == (False, 413)
+    assert "was not checked to its end" in response["status"]["message"]
+
+
+@pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])
+async def test_no_policy_lets_pass_what_takes_too_much_work(failure_policy: str, monkeypatch: pytest.MonkeyPatch):
+    spent = Work(0)
+    monkeypatch.setattr(policies, "work", lambda: spent)
+    source = Played(read_policy(manifest(maxJobs={"max": 1000}, failurePolicy=failure_policy)))
+    checks = policies.PolicyChecks(source, source, GATES)
+    app = create_app(jobset_handlers(engine(GATES), None, checks))
+    response = await ask(review(stored(jobset())), VALIDATE_PATH, app)
+    assert (response["allowed"], response["status"]["code"]) == (False, 413)

@@ -12,8 +12,8 @@ STEPS = 30_000_000
 
 
 TOO_MUCH_WORK = (
-    f"the object takes more than {STEPS} steps to check, and was not checked to its end: it has too many items; put fewer"
-    " into its lists, or make several objects of it"
+    f"the object takes more than {STEPS} steps to check, and was not checked to its end: it has too many items; put"
+    " fewer into its lists, or make several objects of it"
 )
 """What the author is told."""
 

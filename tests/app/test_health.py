@@ -186,7 +186,7 @@ async def test_liveness_is_answered_while_strangers_hold_every_connection() -> N
     async with serving(server) as port, contextlib.AsyncExitStack() as stack:
         for _ in range(ENDPOINT_LIMITS.max_connections):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
-            stack.callback(writer.transport.abort)
+            stack.callback(lambda kept: kept.transport.abort(), writer)
             writer.write(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
         working = server._server.server_state.tasks
         await until(lambda: len(working) == ENDPOINT_LIMITS.max_connections)

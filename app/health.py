@@ -7,8 +7,8 @@ the process; this file runs them and reports.
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, Final
 from urllib.parse import parse_qs
 
 from httpserver.address import Address, bind
@@ -18,6 +18,8 @@ from httpserver.server import Server
 
 Check = Callable[[], Awaitable[str | None]]
 """None: passed, else what is wrong. An exception fails the check with its text."""
+
+_Asked = Callable[[], Coroutine[Any, Any, str | None]]
 
 CHECK_TIMEOUT = 12.0
 """Seconds for one check: a little more than the longest one allows itself."""
@@ -44,9 +46,12 @@ class Health:
     def __init__(
         self, *, liveness_path: str = "/healthz", readiness_path: str = "/readyz", timeout: float = CHECK_TIMEOUT
     ) -> None:
-        self._readiness: dict[str, Check] = {}
+        self._readiness: dict[str, _Asked] = {}
         self._liveness_path = _clean(liveness_path)
-        self._endpoints = {self._liveness_path: {}, _clean(readiness_path): self._readiness}
+        self._endpoints: dict[str, dict[str, _Asked]] = {
+            self._liveness_path: {},
+            _clean(readiness_path): self._readiness,
+        }
         self._timeout = timeout
 
     @property
@@ -83,12 +88,12 @@ class Health:
         """The checks of readiness that fail, each with what is wrong."""
         return {name: fault for name, fault in (await self._faults(self._readiness)).items() if fault}
 
-    async def _faults(self, checks: Mapping[str, Check]) -> dict[str, str | None]:
+    async def _faults(self, checks: Mapping[str, _Asked]) -> dict[str, str | None]:
         async with asyncio.TaskGroup() as group:
             tasks = {name: group.create_task(check()) for name, check in checks.items()}
         return {name: task.result() for name, task in tasks.items()}
 
-    async def _answer(self, send: Send, what: str, checks: Mapping[str, Check], verbose: bool) -> None:
+    async def _answer(self, send: Send, what: str, checks: Mapping[str, _Asked], verbose: bool) -> None:
         faults = await self._faults(checks)
         healthy = not any(faults.values())
         if healthy and not verbose:

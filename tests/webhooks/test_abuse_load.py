@@ -107,7 +107,7 @@ async def test_small_reviews_are_answered_while_large_ones_are_worked_on(
     assert set(codes) <= {200, 408, 422, 429}
     assert codes[200] + codes[422] >= LARGE_AT_ONCE
     # Worked on in the event loop, each large review would stop the small ones for most of the time that it takes.
-    shortest = min(seconds for _, seconds in answers)
+    shortest = min(seconds for response, seconds in answers if response["status"]["code"] in {200, 422})
     waits.sort()
     assert waits[len(waits) * 9 // 10] < shortest / 10
     # 130 when idle; for each place the text, its tree, the answer and what the allocator keeps of former ones.

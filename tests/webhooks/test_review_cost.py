@@ -139,6 +139,16 @@ def test_a_list_with_too_many_items_is_looked_at_up_to_its_limit(case: str, path
     assert steps < STEPS / 100
 
 
+def test_a_list_that_is_stored_with_too_many_items_stays_as_it_is():
+    depends = [{"name": "a", "status": "Ready"}, *({"name": f"a{i}", "status": "Ready"} for i in range(5))]
+    old = stored(jobset(rjob("a"), *(rjob(f"a{i}") for i in range(5)), rjob("b", dependsOn=depends)))
+    changed = {**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}
+    for path in (MUTATE_PATH, VALIDATE_PATH):
+        response, _ = taken(encode(review(changed, old)), path)
+        assert response is not None
+        assert response.allowed, response.status
+
+
 @pytest.mark.parametrize("case", UNBOUNDED)
 def test_defaults_end_with_the_steps(case: str):
     response, steps = taken(encode(review(UNBOUNDED[case])), MUTATE_PATH)

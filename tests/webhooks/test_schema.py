@@ -16,14 +16,13 @@ from tests.support.mutations import SCHEMA, dig, mutated, places, training
 from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.schema.walk import MAX_FAULTS, Walk
 from webhooks.jobset.schema.words import type_name
-from webhooks.work import Work
 
 JUDGE = Schema(SCHEMA)
 JOB = "spec.replicatedJobs[0].template.spec"
 MAIN = f"{JOB}.template.spec.containers[0]"
 TYPE_INVALID, INVALID, REQUIRED = ErrorType.TYPE_INVALID, ErrorType.INVALID, ErrorType.REQUIRED
 NOT_SUPPORTED, TOO_MANY, DUPLICATE = ErrorType.NOT_SUPPORTED, ErrorType.TOO_MANY, ErrorType.DUPLICATE
-STAYS = {NOT_SUPPORTED, TOO_MANY, DUPLICATE}
+STAYS = {NOT_SUPPORTED, DUPLICATE}
 QUANTITY = 'is not a quantity; write a number with an optional unit, such as "500m", "2", "1.5Gi" or "100M"'
 
 
@@ -312,7 +311,7 @@ def test_unusual_values_are_judged_and_repaired(case):
 def test_what_is_quickly_called_good_is_good(obj):
     """The library may only err on the side of a closer look."""
     if JUDGE._is_good(obj):
-        walk = Walk({}, Work())
+        walk = Walk({})
         walk.repaired(obj, JUDGE._schema)
         assert walk.faults == []
 

@@ -58,7 +58,7 @@ class Schema:
         """
         if self._is_good(obj):
             return []
-        walk = Walk(self._sure, work or Work())
+        walk = Walk(self._sure, work)
         walk.repaired(obj, self._schema)
         return walk.faults
 
@@ -79,7 +79,7 @@ class Schema:
         """
         if not faults:
             return obj
-        return {"metadata": {}, "spec": {}, **Walk(self._sure, work or Work()).repaired(obj, self._schema)}
+        return {"metadata": {}, "spec": {}, **Walk(self._sure, work).repaired(obj, self._schema)}
 
 
 def _check(node: JSON, path: str) -> None:

@@ -80,11 +80,11 @@ class _EnoughError(Exception):
 class Walk:
     """A walk and the faults that it has met, at most MAX_FAULTS: there it ends, to stay quick whatever is sent."""
 
-    def __init__(self, sure: Mapping[int, Callable[[Any], bool]], work: Work) -> None:
+    def __init__(self, sure: Mapping[int, Callable[[Any], bool]], work: Work | None = None) -> None:
         """`sure` says of some nodes, by their id, quickly whether a value is surely right; such are not walked."""
         self.faults: list[FieldError] = []
         self._sure = sure
-        self._work = work
+        self._work = work or Work()
 
     def repaired(self, value: Any, node: JSON) -> Any:
         """The value with everything wrong taken out of it or set to its plainest value; itself where it is right.

@@ -264,6 +264,28 @@ async def test_a_thread_keeps_its_turn_until_it_ends_and_ends_when_nobody_waits(
     assert threads == {"now": 0, "most": 1}
 
 
+async def test_a_review_of_medium_size_does_not_wait_for_the_work_on_large_ones():
+    begun, release = threading.Event(), threading.Event()
+
+    def handle(request: AdmissionRequest) -> AdmissionResponse:
+        if request.name == "large":
+            begun.set()
+            release.wait(20)
+        return AdmissionResponse()
+
+    app = create_app({"/x": handle})
+    many = b'"x":[%s],"replicas":1' % b",".join([b"1"] * COSTLY)
+    medium, large = swap(b'"replicas":1', many), swap(b'"name":"train","namespace"', b'"name":"large","namespace"')
+    sizes = large.ljust(LARGE + 1), swap(b'"replicas":1', b",".join([many] * 9), large)
+    waiting = [asyncio.create_task(ask(body, "/x", app)) for body in sizes]
+    await until(begun.is_set)
+    async with asyncio.timeout(10):
+        assert [(await ask(medium, "/x", app))["allowed"] for _ in range(3)] == [True] * 3
+    assert not any(task.done() for task in waiting)
+    release.set()
+    await asyncio.gather(*waiting)
+
+
 async def test_the_cheapest_is_next_and_who_waits_longest_is_passed_some_times_only():
     turns = Turns()
     present = turns.ask(0)

@@ -28,11 +28,11 @@ class BodyLimits:
     min_rate: int = 256 * 1024
     """The lowest rate, in bytes per second: a hundredth of what a network inside a cluster gives."""
 
-    held: int = 32 * 1024 * 1024
+    held: int = 24 * 1024 * 1024
     """Bytes of large bodies that are held until they are decoded. More drop the largest that nobody works on yet."""
 
-    held_small: int = 16 * 1024 * 1024
-    """The same of all other bodies: no large one takes of it."""
+    held_small: int = 32 * 1024 * 1024
+    """The same of all other bodies: no large one takes of it. Enough for a medium one on every connection."""
 
     large: int = 256 * 1024
     """Bytes above which a review is large: ten times what people write."""

@@ -17,6 +17,7 @@ from typing import Any, Final, TextIO
 
 import msgspec
 
+from app.log_limit import LimitedHandler
 from kube import log_fields
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
@@ -104,7 +105,7 @@ def level_name(level: int) -> str:
 def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
     """Send every record of `logging` to `stream` (default stderr) in the chosen form. May be called again."""
     out = stream or sys.stderr
-    handler = logging.StreamHandler(out)
+    handler = LimitedHandler(out)
     handler.setFormatter(formatter(settings, colors=out.isatty()))
     root = logging.getLogger()
     for old in list(root.handlers):

@@ -15,6 +15,7 @@ from fastapi import FastAPI, Request, Response
 
 from kube.errors import leaves, raised_at
 from kube.log_fields import log_fields
+from webhooks import review_log
 from webhooks.body import BODY_LIMITS, Bodies, Body, BodyLimits
 from webhooks.offload import compute
 from webhooks.review import (
@@ -27,7 +28,7 @@ from webhooks.review import (
     denied,
     encode_review,
 )
-from webhooks.review_log import ReviewLog, identity, shown
+from webhooks.review_log import identity, shown
 from webhooks.work import TOO_MUCH_WORK, TooMuchWorkError
 
 CLIENT_LEFT = 499
@@ -63,9 +64,8 @@ def create_app(
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.exception_handler(ReviewError)(_refused)
     app.state.bodies = bodies = Bodies(limits)
-    written = ReviewLog(time.monotonic)
     for path, handler in handlers.items():
-        webhook = _Webhook(path, handler, bodies, metrics, written, decides=path in decides)
+        webhook = _Webhook(path, handler, bodies, metrics, decides=path in decides)
         # A plain route: there is nothing for FastAPI to inject, and finding that out costs 30 microseconds a request.
         app.add_route(path, webhook.serve, methods=["POST"])
     return app
@@ -93,7 +93,6 @@ class _Webhook:
     handler: Handler
     bodies: Bodies
     metrics: WebhookMetrics | None
-    reviews: ReviewLog
     decides: bool
 
     async def serve(self, request: Request) -> Response:
@@ -115,7 +114,7 @@ class _Webhook:
         """A handler's answer, or the one that it failed."""
         try:
             response = await decided(await answer)
-            self.reviews.write(review.request, response, decides=self.decides)
+            review_log.write(review.request, response, decides=self.decides)
             answered = await compute(_encoded, response, review, audit=self.decides)
         except TooMuchWorkError:
             return _encoded(denied(413, "RequestEntityTooLarge", TOO_MUCH_WORK), review)

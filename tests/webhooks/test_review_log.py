@@ -14,8 +14,8 @@ from tests.support.jobsets import jobset, stored
 from tests.support.reviews import review
 from tests.support.webhook_app import ask
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
-from webhooks.review import AdmissionRequest, AdmissionResponse, denied
-from webhooks.review_log import LINES_PER_SECOND, ReviewLog, identity
+from webhooks.review import AdmissionRequest
+from webhooks.review_log import identity
 from webhooks.router import create_app
 
 APP = create_app(jobset_handlers(engine(FeatureGates())), decides={VALIDATE_PATH})
@@ -105,21 +105,3 @@ def test_only_what_can_be_a_name_a_uid_or_a_number_is_taken(metadata: Any, field
 def test_of_a_deletion_the_old_object_is_named():
     request = AdmissionRequest(uid="u1", operation="DELETE", old_object={"metadata": META})
     assert identity(request) == {"requestUID": "u1", "namespace": "", **META}
-
-
-def test_lines_are_limited_and_those_left_out_are_counted(written: list[dict[str, Any]]):
-    seconds = [10.0]
-    log = ReviewLog(lambda: seconds[0])
-    request, good, bad = AdmissionRequest(uid="u1"), AdmissionResponse(), denied(400, "BadRequest", "no")
-    for number in range(LINES_PER_SECOND + 50):
-        log.write(request, good if number % 2 else bad, decides=True)
-    assert len(written) == LINES_PER_SECOND
-    seconds[0] += 1
-    log.write(request, good, decides=True)
-    assert [line["msg"] for line in written[LINES_PER_SECOND:]] == [
-        f"50 reviews are not in the log: more than {LINES_PER_SECOND} in a second",
-        "admitted  /",
-    ]
-    seconds[0] += 1
-    log.write(request, good, decides=True)
-    assert written[-1]["msg"] == "admitted  /", "nothing was left out since"

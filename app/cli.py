@@ -26,6 +26,7 @@ from app.operate.cli import add_logs, add_restart, add_resume, add_suspend, add_
 from app.policy.cli import add_policy
 from app.rollback.cli import add_rollback_check
 from app.settings import SettingsError
+from app.terminal import escaped_streams
 from app.ui.cli import add_ui
 
 MANAGER_EXAMPLES = """examples:
@@ -51,12 +52,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         arguments[1:] = [_double_dash(argument) for argument in arguments[1:]]
     parser = _parser(local=not manager)
     answer(parser)
-    parsed = parser.parse_args(arguments)
-    try:
-        code: int = parsed.handler(parsed)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    return code
+    with escaped_streams():
+        parsed = parser.parse_args(arguments)
+        try:
+            code: int = parsed.handler(parsed)
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        return code
 
 
 def complete_for_kubectl() -> int:

@@ -18,6 +18,7 @@ from typing import Any, Final, TextIO
 import msgspec
 
 from app.log_limit import LimitedHandler
+from app.terminal import escaped
 from kube import log_fields
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
@@ -161,9 +162,9 @@ def _console(line: dict[str, Any], *, colors: bool) -> str:
     if colors:
         shown = f"\x1b[{_COLORS.get(level, '31')}m{shown}\x1b[0m"
     # A message that quotes others' text must not look like two lines.
-    message = message.replace("\n", "\\n").replace("\r", "\\r")
+    message = escaped(message.replace("\n", "\\n").replace("\r", "\\r"))
     fields = "".join(f" {key}={_plain(value)}" for key, value in line.items())
-    return f"{when} {shown} {message:<30} [{logger}]{fields}" + (f"\n{trace}" if trace else "")
+    return f"{when} {shown} {message:<30} [{logger}]{fields}" + (f"\n{escaped(trace)}" if trace else "")
 
 
 def _plain(value: Any) -> str:
@@ -173,7 +174,7 @@ def _plain(value: Any) -> str:
 
 def _json(line: dict[str, Any]) -> str:
     try:
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        return escaped(msgspec.json.encode(line, enc_hook=str).decode())
     except (UnicodeEncodeError, TypeError):
         # Lone surrogates (bytes of a file name, say) or odd keys of a mapping: the line must not be lost.
         plain = {key: value if isinstance(value, str | int | float) else repr(value) for key, value in line.items()}

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import yaml
 
+from app.terminal import CONTROL, escaped
+
 FORMS: Final = ("json", "yaml")
 
 
@@ -17,8 +19,16 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
+def _represent_text(dumper: _Plain, text: str) -> yaml.Node:
+    """In double quotes where it holds what a terminal would obey: an escape means the same there."""
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, '"' if CONTROL.search(text) else None)
+
+
+_Plain.add_representer(str, _represent_text)
+
+
 def dumped(body: Mapping[str, Any], output: str) -> str:
     """The object in one of these forms, on several lines."""
     if output == "yaml":
-        return str(yaml.dump(dict(body), None, _Plain, sort_keys=False, allow_unicode=True, width=2**31 - 1))
+        return escaped(yaml.dump(dict(body), None, _Plain, sort_keys=False, allow_unicode=True, width=2**31 - 1))
     return json.dumps(body, indent=2) + "\n"

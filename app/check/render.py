@@ -31,6 +31,7 @@ from app.check.findings import Report, printable, write_text
 from app.check.gang_tree import picture
 from app.check.manifest_files import Inputs
 from app.check.yaml_scalars import plain
+from app.terminal import CONTROL, escaped
 from webhooks.jobset.subject import subject
 
 DEFAULT_NAMESPACE = "default"
@@ -198,6 +199,8 @@ class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two bases, by how PyYAML
 
 
 def _represent_text(dumper: Any, text: str) -> Any:
+    if CONTROL.search(text):
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
     if "\n" in text:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
     quoted = plain(text) != text or text == "<<"
@@ -214,7 +217,7 @@ def to_yaml(body: JSON) -> str:
         ordered, Dumper=_Dumper, sort_keys=False, explicit_start=True, default_flow_style=False, width=_WIDTH,
         allow_unicode=True,
     )  # fmt: skip
-    return text
+    return escaped(text)
 
 
 def _write_yaml(bodies: Iterator[tuple[str, JSON]], out: TextIO) -> None:

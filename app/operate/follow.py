@@ -13,6 +13,7 @@ from app.explain.finding import counted
 from app.operate.log_order import JOB_NAME, Log, LogPod, logs, newest
 from app.operate.states import ended
 from app.operate.unread import Unread, reasons
+from app.terminal import lines_of_programs
 from controllers.resources import JOBSETS
 from kube.errors import ApiError, Forbidden, KubeError, Unauthorized
 from kube.reflector import Target, watch
@@ -40,6 +41,7 @@ class Follower:
 
     def __init__(self, to: session.Session, js: JobSet, *, container: str, tail: int, out: TextIO, err: TextIO) -> None:
         self._to, self._js, self._container, self._tail, self._out, self._err = to, js, container, tail, out, err
+        self._write_line = lines_of_programs(out)
         self._pods: dict[str, LogPod] = {}
         self._listing: set[str] | None = set()
         self._attempt = -1
@@ -177,7 +179,7 @@ class Follower:
                         continue
                     self._last[place] = found[1]
                 self._shown = True
-                self._out.write(f"{log.prefix} {text}\n")
+                self._write_line(log.prefix, text)
                 self._out.flush()
 
     def _now(self, log: Log) -> Log | None:

@@ -15,6 +15,7 @@ from app.operate.follow import Follower
 from app.operate.log_order import JOB_NAME, Log, LogJob, LogPod, logs, newest
 from app.operate.states import ended
 from app.operate.unread import Unread, reasons
+from app.terminal import lines_of_programs
 from controllers.resources import JOBSETS
 from kube.client import PAGE
 from kube.errors import ApiError, Forbidden, NotFound
@@ -150,6 +151,7 @@ def _no_container(js: JobSet, options: Options, others: Sequence[Log]) -> str:
 async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: TextIO, err: TextIO) -> int:
     """Read and write one log after the other."""
     shown = False
+    write_line = lines_of_programs(out)
     unread: list[Unread] = []
     for log in chosen[:MOST_LOGS]:
         if log.waits:
@@ -164,7 +166,8 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
             continue
         shown = True
         parts = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
-        out.writelines(f"{log.prefix} {part}\n" for part in parts)
+        for part in parts:
+            write_line(log.prefix, part)
         if len(text) >= MOST_BYTES:
             whole = f"kubectl logs {log.pod} -c {log.container} -n {to.namespace}"
             err.write(f"{log.prefix} is cut after {MOST_BYTES >> 20} MiB: {whole} shows all\n")

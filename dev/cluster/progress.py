@@ -46,7 +46,9 @@ def _terminal(what: str) -> Iterator[Report]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    # The command line escapes what moves the cursor, and a live line has to.
+    console = Console(file=getattr(sys.stderr, "inner", sys.stderr))
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what)
         yield lambda state: progress.update(task, description=f"{what}: {state}")
 

@@ -40,6 +40,7 @@ _POLICY_COLUMNS = [
     {"name": "Denied", "type": "integer", "jsonPath": ".status.denied"},
     {"name": "Warned", "type": "integer", "jsonPath": ".status.warned"},
     {"name": "Violations", "type": "integer", "jsonPath": ".status.audit.violations"},
+    {"name": "Reviews-From", "type": "string", "jsonPath": ".status.reviewsFrom"},
     {"name": "Last-Seen", "type": "date", "jsonPath": ".status.lastSeen"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
@@ -49,6 +50,7 @@ _EXCEPTION_COLUMNS = [
     {"name": "Expires", "type": "string", "jsonPath": ".spec.expiresAt"},
     {"name": "State", "type": "string", "jsonPath": '.status.conditions[?(@.type=="InForce")].reason'},
     {"name": "First-Used", "type": "date", "jsonPath": ".status.firstUsed"},
+    {"name": "Reviews-From", "type": "string", "jsonPath": ".status.reviewsFrom"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
 # Other controllers (spec.managedBy) may write it; ours does not, so the record has no such field.

@@ -12,7 +12,7 @@ from policy.conflicts import conflicts
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import EXPIRED, IN_FORCE, Standing, shown
 from policy.faults import faults
-from policy.status_types import JobSetPolicyExceptionStatus, JobSetPolicyStatus
+from policy.status_types import API_SERVER, FORGEABLE, JobSetPolicyExceptionStatus, JobSetPolicyStatus
 from policy.types import JobSetPolicy
 
 READY: Final = "Ready"
@@ -74,7 +74,10 @@ def exception_status(exception: JobSetPolicyException, stands: Standing, at: str
         message += f"; the policy has no rule {' or '.join(stands.absent)}"
     conditions = _with(status.conditions, IN_FORCE, not stands.why_not, stands.reason, message, at)
     if status.first_used is not None:
-        conditions = _with(conditions, USED, True, FIRST_USED, f"it was first used at {status.first_used}", at)
+        used = f"it was first used at {status.first_used}"
+        if status.reviews_from != API_SERVER:
+            used += f"; {FORGEABLE}"
+        conditions = _with(conditions, USED, True, FIRST_USED, used, at)
     return msgspec.structs.replace(status, conditions=conditions, until=until)
 
 

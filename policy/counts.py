@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from api.meta import JSON
-from policy.status_types import MOST_RULES, JobSetPolicyStatus, RuleCounts
+from policy.status_types import ANYONE, API_SERVER, MOST_RULES, JobSetPolicyStatus, RuleCounts
 
 MATCHED: Final = "Matched"
 """The action of a policy that is about a JobSet."""
@@ -48,10 +48,15 @@ class Tally:
             self.seen[rule] = max(at, self.seen.get(rule, ""))
 
 
-def added(status: JobSetPolicyStatus, tally: Tally) -> JSON:
-    """The fields of the status that a tally changes, as a merge patch writes them."""
+def added(status: JobSetPolicyStatus, tally: Tally, reviews_from: str) -> JSON:
+    """The fields of the status that a tally of such reviews changes, as a merge patch writes them.
+
+    Counts that do not say whose they are may be anyone's.
+    """
     rules = {rule.name: rule for rule in status.rules}
-    changed: JSON = {}
+    begun = any(getattr(status, each) for each in (*FIELDS.values(), *_WHOLE.values()))
+    before = status.reviews_from or (ANYONE if begun else reviews_from)
+    changed: JSON = {"reviewsFrom": ANYONE if ANYONE in {before, reviews_from} else API_SERVER}
     for (name, action), count in tally.times.items():
         if action in _WHOLE:
             whole = _WHOLE[action]

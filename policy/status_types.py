@@ -15,6 +15,13 @@ MOST_SHOWN = 20
 """Violations of stored JobSets that a status shows."""
 
 
+API_SERVER: Final = "APIServer"
+ANYONE: Final = "Anyone"
+REVIEWS_FROM: Final = [API_SERVER, ANYONE]
+FORGEABLE: Final = "whoever reaches the webhooks may have sent the review: tls.clientCAFile is not set"
+"""Said beside what a review of anyone has led to."""
+
+
 class Counts(Base, frozen=True, kw_only=True):
     """How often something happened, since the policy was created."""
 
@@ -69,6 +76,14 @@ class JobSetPolicyStatus(Counts, frozen=True, kw_only=True):
             **MAP_BY_TYPE,
         ),
     ] = ()
+    reviews_from: Annotated[
+        str | None,
+        doc(
+            "Who has sent the reviews that are counted. APIServer: all showed a certificate of tls.clientCAFile. Anyone:"
+            " some came while the webhooks answered whoever reached them, so the counts can be forged.",
+            enum=REVIEWS_FROM,
+        ),
+    ] = None
     matched: Annotated[int, doc("Reviews of JobSets that the policy is about.", **_COUNT)] = 0
     defaulted: Annotated[int, doc("New JobSets that got defaults.", **_COUNT)] = 0
     rules: Annotated[
@@ -93,3 +108,11 @@ class JobSetPolicyExceptionStatus(Base, frozen=True, kw_only=True):
     ] = ()
     until: Annotated[str | None, doc("When the exception ends, by expiresAt and by the policy.", **_TIME)] = None
     first_used: Annotated[str | None, doc("When a JobSet was first admitted because of it.", **_TIME)] = None
+    reviews_from: Annotated[
+        str | None,
+        doc(
+            "Who has sent the review that firstUsed is about, as in the status of policies. One of the API server takes"
+            " the place of one of anyone.",
+            enum=REVIEWS_FROM,
+        ),
+    ] = None

@@ -6,6 +6,7 @@ from app.manager.options import Deps
 from controllers.policy.counts import PolicyCounts
 from controllers.policy.regular import Regularly
 from controllers.policy.uses import ExceptionUses
+from policy.status_types import ANYONE, API_SERVER
 from policy.types import GATE
 
 
@@ -21,8 +22,11 @@ def record_decisions(deps: Deps) -> None:
     """Write what this process, and those that report to it, decide; nothing without the feature gate."""
     if not deps.options.gates[GATE]:
         return
-    counts, uses = PolicyCounts(deps.client, jitter=random.random), ExceptionUses(deps.client)
-    every = deps.options.settings.policies.status_interval
+    settings = deps.options.settings
+    reviews_from = API_SERVER if settings.tls.client_ca_file else ANYONE
+    counts = PolicyCounts(deps.client, reviews_from, jitter=random.random)
+    uses = ExceptionUses(deps.client, reviews_from)
+    every = settings.policies.status_interval
     regularly = Regularly([counts, uses], every=every, jitter=random.random)
     deps.metrics.webhooks.tell(_Record(counts, uses))
     deps.supervisor.start(regularly.run(), "policy-status")

@@ -35,9 +35,11 @@ LOOK_AGAIN = 3600.0
 """Seconds after which an exception in force is looked at again at the latest, whatever the clock has done."""
 LATE = 0.1
 """Seconds after its end at which an exception is looked at: clocks differ."""
+_OF_REPLICAS: Final = {"firstUsed", "reviewsFrom"}
+"""Fields of an exception's status that `controllers.policy.uses` writes."""
 NOTES = {
     EXPIRED: "it does not count any more: {message}; JobSets that exist go on",
-    FIRST_USED: "for the first time, a JobSet broke a rule of policy {policy} and that did not count",
+    FIRST_USED: "for the first time, a JobSet broke a rule of policy {policy} and that did not count: {message}",
 }
 
 
@@ -190,7 +192,7 @@ class PolicyReconciler:
     async def _write(self, exception: JobSetPolicyException, status: dict[str, object]) -> None:
         """Every field that is set here, so that one that is not there any more goes."""
         meta = exception.metadata
-        fields = {"until": None, **{key: value for key, value in status.items() if key != "firstUsed"}}
+        fields = {"until": None, **{key: value for key, value in status.items() if key not in _OF_REPLICAS}}
         body = {"metadata": {"resourceVersion": meta.resource_version}, "status": fields}
         await self._client.patch(POLICY_EXCEPTIONS, meta.name, body, subresource="status", namespace=meta.namespace)
 

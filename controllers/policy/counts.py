@@ -39,10 +39,21 @@ class _Stored(Base, frozen=True, kw_only=True):
 
 
 class PolicyCounts:
-    """The counts of one replica. `jitter`: a random number from 0 to 1, for the pause after a conflict."""
+    """The counts of one replica. `jitter`: a random number from 0 to 1, for the pause after a conflict.
 
-    def __init__(self, client: Client, *, jitter: Callable[[], float], now: Callable[[], datetime] = clock.now) -> None:
+    `reviews_from`: who may have sent the reviews, as the status says it.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        reviews_from: str,
+        *,
+        jitter: Callable[[], float],
+        now: Callable[[], datetime] = clock.now,
+    ) -> None:
         self._client = client
+        self._reviews_from = reviews_from
         self._jitter = jitter
         self._now = now
         self._new: dict[PolicyId, Tally] = {}
@@ -77,7 +88,7 @@ class PolicyCounts:
             stored = await self._client.get(JOBSET_POLICIES, name, type=_Stored, timeout=TIMEOUT)
             if stored.metadata.uid != policy.uid:
                 return  # created again meanwhile: what the one before it has decided is none of its counts
-            status = added(stored.status, tally)
+            status = added(stored.status, tally, self._reviews_from)
             body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": status}
             try:
                 await self._client.patch(JOBSET_POLICIES, name, body, subresource="status", timeout=TIMEOUT)

@@ -9,7 +9,7 @@ from controllers.resources import POLICY_EXCEPTIONS
 from kube import clock
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound
-from policy.status_types import JobSetPolicyExceptionStatus
+from policy.status_types import ANYONE, JobSetPolicyExceptionStatus
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +29,14 @@ class _Stored(Base, frozen=True, kw_only=True):
 
 
 class ExceptionUses:
-    """The exceptions that were used in one replica: each is read once, and written if nobody has done so before."""
+    """The exceptions that were used in one replica: each is read once, and written if nobody has done so before.
 
-    def __init__(self, client: Client, *, now: Callable[[], datetime] = clock.now) -> None:
+    `reviews_from`: who may have sent the reviews. What the API server sent is written over what anyone may have sent.
+    """
+
+    def __init__(self, client: Client, reviews_from: str, *, now: Callable[[], datetime] = clock.now) -> None:
         self._client = client
+        self._reviews_from = reviews_from
         self._now = now
         self._waiting: dict[str, tuple[str, str, str]] = {}
         self._known: dict[str, None] = {}
@@ -62,9 +66,11 @@ class ExceptionUses:
     async def _write(self, uid: str, namespace: str, name: str, at: str) -> None:
         stored = await self._client.get(POLICY_EXCEPTIONS, name, type=_Stored, namespace=namespace, timeout=TIMEOUT)
         meta = stored.metadata
-        if meta.uid != uid or stored.status.first_used is not None:
+        known = stored.status.first_used is not None and self._reviews_from in {ANYONE, stored.status.reviews_from}
+        if meta.uid != uid or known:
             return
-        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": {"firstUsed": at}}
+        used = {"firstUsed": at, "reviewsFrom": self._reviews_from}
+        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": used}
         await self._client.patch(
             POLICY_EXCEPTIONS, name, body, subresource="status", namespace=namespace, timeout=TIMEOUT
         )

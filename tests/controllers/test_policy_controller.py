@@ -18,6 +18,7 @@ from kube.controller import Controller, Request
 from kube.events import Reference
 from kube.workqueue import WorkQueue
 from policy.conditions import Held
+from policy.status_types import ANYONE, API_SERVER, FORGEABLE
 from tests.support.policies import exception, manifest, setting
 from tests.support.tls import until
 from tests.webhooks.test_policy_watches import SHORT, Cluster
@@ -125,7 +126,7 @@ async def test_the_first_use_is_written_by_one_replica_and_is_one_event():
     played.grant()
     uid = played.objects("jobsetpolicyexceptions")["team-a", "big-run"]["metadata"]["uid"]
     later = NOW + timedelta(days=1)
-    replicas = [ExceptionUses(Client(played), now=lambda: NOW), ExceptionUses(Client(played), now=lambda: later)]
+    replicas = [ExceptionUses(Client(played), API_SERVER, now=lambda when=when: when) for when in (NOW, later)]
     async with running(played):
         await until(lambda: played.reason() == "InForce")
         for uses in replicas:
@@ -141,6 +142,28 @@ async def test_the_first_use_is_written_by_one_replica_and_is_one_event():
             uses.used("team-a", "big-run", uid)
             await uses.write()
         assert len(played.requests) == asked, "what is known is not asked for again"
+
+
+async def test_a_use_that_anyone_may_have_reported_is_no_more_than_that():
+    played = Played()
+    played.allow()
+    played.grant()
+    uid = played.objects("jobsetpolicyexceptions")["team-a", "big-run"]["metadata"]["uid"]
+    later = NOW + timedelta(days=1)
+
+    def used() -> str:
+        return next((each["message"] for each in played.status()["conditions"] if each["type"] == "Used"), "")
+
+    async with running(played):
+        await until(lambda: played.reason() == "InForce")
+        for reviews_from, when in ((ANYONE, NOW), (ANYONE, later), (API_SERVER, later), (ANYONE, NOW)):
+            uses = ExceptionUses(Client(played), reviews_from, now=lambda when=when: when)
+            uses.used("team-a", "big-run", uid)
+            await uses.write()
+            if when == NOW and reviews_from == ANYONE and played.status()["reviewsFrom"] == ANYONE:
+                await until(lambda: used().endswith(FORGEABLE))
+        await until(lambda: used() == "it was first used at 2030-01-02T00:00:00Z")
+        assert (played.status()["firstUsed"], played.status()["reviewsFrom"]) == ("2030-01-02T00:00:00Z", "APIServer")
 
 
 async def test_what_a_policy_or_a_namespace_allows_later_is_noticed():

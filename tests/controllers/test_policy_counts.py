@@ -14,6 +14,7 @@ from controllers.policy.regular import Regularly
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
+from policy.status_types import ANYONE, API_SERVER
 from policy.types import PolicyId
 from tests.support.faults import status_body
 from tests.support.memory_api import MemoryApi
@@ -29,6 +30,7 @@ class Cluster(MemoryApi):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.fault: Fault = lambda _: None
+        self.reviews_from = API_SERVER
         for name in ("limits", "queues"):
             self.create(name, f"uid of {name}")
 
@@ -44,7 +46,7 @@ class Cluster(MemoryApi):
         return found
 
     def counts(self) -> PolicyCounts:
-        return PolicyCounts(Client(self), jitter=lambda: 0.5, now=lambda: NOW)
+        return PolicyCounts(Client(self), self.reviews_from, jitter=lambda: 0.5, now=lambda: NOW)
 
     @property
     def asked(self) -> list[tuple[str, str]]:
@@ -71,11 +73,33 @@ async def test_one_read_and_one_write_for_each_policy_that_decided_something():
     await counts.write()
     assert cluster.asked == [("get", "limits"), ("patch", "limits/status")]
     assert cluster.status() == {
+        "reviewsFrom": "APIServer",
         "matched": 100,
         "denied": 100,
         "lastSeen": "2030-01-01T00:00:00Z",
         "rules": [{"name": "maxJobs", "denied": 100, "lastSeen": "2030-01-01T00:00:00Z"}],
     }
+
+
+@pytest.mark.parametrize(
+    ("stored", "now", "said"),
+    [
+        ({}, API_SERVER, "APIServer"),
+        ({}, ANYONE, "Anyone"),
+        ({"denied": 4, "reviewsFrom": "APIServer"}, API_SERVER, "APIServer"),
+        ({"denied": 4, "reviewsFrom": "APIServer"}, ANYONE, "Anyone"),
+        ({"denied": 4, "reviewsFrom": "Anyone"}, API_SERVER, "Anyone"),
+        ({"matched": 4}, API_SERVER, "Anyone"),
+    ],
+)
+async def test_counts_say_whether_anyone_may_have_sent_the_reviews(stored: dict[str, object], now: str, said: str):
+    cluster = Cluster()
+    cluster.put("jobsetpolicies", "limits", "", status=stored)
+    cluster.reviews_from = now
+    counts = cluster.counts()
+    deny(counts)
+    await counts.write()
+    assert cluster.status()["reviewsFrom"] == said
 
 
 async def test_two_replicas_that_write_at_once_add_up():

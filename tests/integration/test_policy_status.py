@@ -184,8 +184,18 @@ def test_the_counts_of_two_replicas_add_up(cluster: Cluster, replicas: list[loca
     wait_for(lambda: status(cluster, limits).get("conditions"), what="the condition")
     assert [(each["type"], each["status"]) for each in status(cluster, limits)["conditions"]] == [("Ready", "True")]
     columns = local.kubectl(cluster, "get", "jobsetpolicy", "counted").stdout.splitlines()
-    assert columns[0].split() == ["NAME", "ACTIONS", "READY", "DENIED", "WARNED", "VIOLATIONS", "LAST-SEEN", "AGE"]
-    assert columns[1].split()[:4] == ["counted", '["Deny"]', "True", "42"]
+    assert columns[0].split() == [
+        "NAME",
+        "ACTIONS",
+        "READY",
+        "DENIED",
+        "WARNED",
+        "VIOLATIONS",
+        "REVIEWS-FROM",
+        "LAST-SEEN",
+        "AGE",
+    ]
+    assert columns[1].split()[:5] == ["counted", '["Deny"]', "True", "42", "Anyone"], "empty columns take no word"
 
 
 @pytest.mark.usefixtures("limits")

@@ -295,7 +295,7 @@ SCENES: dict[str, Scene] = {
         clean=without_policies,
         steps={
             "kubectl get": Step(
-                says=r"NAME +ACTIONS +READY +DENIED +WARNED +VIOLATIONS +LAST-SEEN +AGE\ntenants +\[\"Deny\"\]"
+                says=r"NAME +ACTIONS +READY +DENIED +WARNED +VIOLATIONS +REVIEWS-FROM +LAST-SEEN +AGE\ntenants +\[\"Deny\"\]"
             )
         },
     ),

@@ -1,5 +1,6 @@
 """Manifests: the one object of a text, and the lines of its fields; what cannot be read is said with its line."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,13 @@ from jobset_client.errors import UnreadableError
 from jobset_client.words import counted, in_lines, limited, one_line, shown
 
 _LONGEST_PATH = 255
+MAX_TEXT = 16 << 20
+"""Characters, or bytes, of a text."""
+MAX_DEPTH = 200
+"""Mappings and lists inside each other."""
+MAX_COST = 500_000
+"""Values in one document, aliases expanded; 32 characters of text count as one more. As on the command line."""
+_TEXT_UNIT = 32
 _HINTS = (
     ("mapping values are not allowed", "quote a value that contains ': ', or check the indentation"),
     ("could not find expected ':'", "write `key: value`, with a space after the colon"),
@@ -74,6 +82,10 @@ def document(text: str | bytes) -> Document:
         raise UnreadableError(
             'this is not the text of a manifest; read the file first: from_yaml(Path("jobset.yaml").read_text())'
         )
+    if len(text) > MAX_TEXT:
+        raise UnreadableError(
+            f"the text is longer than {MAX_TEXT >> 20} MiB: it is no manifest that a cluster would store"
+        )
     try:
         whole = text.decode() if isinstance(text, bytes) else text
         found = _documents(whole)
@@ -117,6 +129,7 @@ def _documents(text: str) -> list[Document]:
             node = loader.get_node()
             if node is None:
                 continue
+            _measure(node, 0, {})
             repeated = [*_repeated(node)]  # before merge keys (<<) are replaced by what they merge
             value = loader.construct_document(node)
             if value is not None:
@@ -124,6 +137,33 @@ def _documents(text: str) -> list[Document]:
         return found
     finally:
         loader.dispose()
+
+
+def _measure(node: yaml.Node, depth: int, costs: dict[int, int | None]) -> int:
+    """What the node costs with its aliases expanded, before anything is built of it. Raises `UnreadableError`.
+
+    `costs`: those of nodes that are known; None for those that this one is inside of.
+    """
+    where = f"line {node.start_mark.line + 1}: cannot be read: "
+    known = costs.get(id(node), 0)
+    if known is None:
+        raise UnreadableError(f"{where}an anchor contains itself; an alias cannot stand in its own anchor")
+    if known:
+        return known
+    if depth > MAX_DEPTH:
+        raise UnreadableError(f"{where}more than {MAX_DEPTH} mappings and lists inside each other; flatten it")
+    cost = 1
+    if isinstance(node, yaml.ScalarNode):
+        cost += len(node.value) // _TEXT_UNIT
+    else:
+        costs[id(node)] = None
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ((each,) for each in node.value)
+        for each in itertools.chain.from_iterable(pairs):
+            cost += _measure(each, depth + 1, costs)
+    if cost > MAX_COST:
+        raise UnreadableError(f"{where}it holds more than {MAX_COST} values; split it, use fewer aliases")
+    costs[id(node)] = cost
+    return cost
 
 
 def _repeated(root: yaml.Node) -> Iterator[str]:

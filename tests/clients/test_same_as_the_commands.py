@@ -133,7 +133,7 @@ def _aliases(levels: int, wide: int) -> str:
     ids=["merge keys", "aliases", "a cycle", "a cycle of merge keys", "brackets", "dashes"],
 )
 def test_a_text_that_would_never_end_is_refused_by_both(text: str):
-    with pytest.raises(UnreadableError, match=r"line \d+: cannot be read|too deep"):
+    with pytest.raises(UnreadableError, match=r"line \d+: cannot be read: (it holds more|an anchor|more than 200)"):
         document(text)
     read = list(documents(Source("f.yaml", text)))
     assert any(each.broken for each in read)

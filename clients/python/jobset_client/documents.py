@@ -89,6 +89,8 @@ def document(text: str | bytes) -> Document:
     try:
         whole = text.decode() if isinstance(text, bytes) else text
         found = _documents(whole)
+    except UnreadableError:
+        raise
     except UnicodeDecodeError as error:
         raise UnreadableError(f"the text cannot be read: byte {error.start} is not UTF-8") from error
     except yaml.MarkedYAMLError as error:

@@ -19,6 +19,7 @@ from manifests.access import (
     secret_rbac_objects,
 )
 from manifests.admission import policy_webhook_configurations, webhook_configurations
+from manifests.agents import agent_policy
 from manifests.alerts import prometheus_rule
 from manifests.chart.files import generated as chart
 from manifests.definition import crd, exception_crd, policy_crd
@@ -119,10 +120,12 @@ def generated() -> dict[str, str]:
     references = _folder("references", {"config-maps": config_map_rbac_objects(), "secrets": secret_rbac_objects()})
     # Nor this: it is a right over every request to the API server.
     in_api_server = _folder("policy-in-api-server", {"rbac": policy_api_server_rbac_objects()})
+    # Nor this: it is about in-place restarts only.
+    agents = _folder("in-place-restart", {"policy": agent_policy()})
     # Nor this: a cluster without the Prometheus Operator has no such kind.
     alerts = _folder("prometheus", {"alerts": [prometheus_rule()]})
     files["kube-state-metrics/config.yaml"] = _render([state_metrics()])
-    apart = policies | reports | references | in_api_server | alerts | _in_api_server()
+    apart = policies | reports | references | agents | in_api_server | alerts | _in_api_server()
     return dict(sorted((files | apart).items()))
 
 

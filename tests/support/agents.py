@@ -47,6 +47,14 @@ def rights(cluster: Cluster, namespace: str) -> None:
     wait_for(allowed, what="the agent's rights")
 
 
+def account_rights_of(cluster: Cluster, namespace: str, name: str) -> None:
+    """Another account with the role of the example."""
+    account, _, binding = example()[:3]
+    account["metadata"]["name"] = binding["metadata"]["name"] = binding["subjects"][0]["name"] = name
+    apply(cluster, f"/api/v1/namespaces/{namespace}/serviceaccounts", account)
+    apply(cluster, f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings", binding)
+
+
 def account(cluster: Cluster, namespace: str, folder: Path) -> Path:
     """A folder such as the kubelet mounts into every pod, with a real token."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{ACCOUNT}/token"

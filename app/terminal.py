@@ -21,7 +21,7 @@ _RESET: Final = "\x1b[0m"
 
 
 def escaped(text: str, keep: re.Pattern[str] = CONTROL) -> str:
-    """The text with each control character as `\\u001b`; longer matches of `keep` stay."""
+    r"""The text with each control character as `\u001b`; longer matches of `keep` stay."""
     return keep.sub(lambda found: found[0] if len(found[0]) > 1 else f"\\u{ord(found[0]):04x}", text)
 
 

@@ -25,8 +25,10 @@ _OWN_POD = " && ".join(
 )
 _ONLY_REPORT = " && ".join(
     [
-        f"variables.after.all(key, key == {_KEY} ||"
-        " (key in variables.before && variables.before[key] == variables.after[key]))",
+        (
+            f"variables.after.all(key, key == {_KEY} ||"
+            " (key in variables.before && variables.before[key] == variables.after[key]))"
+        ),
         f"variables.before.all(key, key == {_KEY} || key in variables.after)",
         *(
             f"object.metadata.?{field} == oldObject.metadata.?{field}"

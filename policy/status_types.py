@@ -79,8 +79,8 @@ class JobSetPolicyStatus(Counts, frozen=True, kw_only=True):
     reviews_from: Annotated[
         str | None,
         doc(
-            "Who has sent the reviews that are counted. APIServer: all showed a certificate of tls.clientCAFile. Anyone:"
-            " some came while the webhooks answered whoever reached them, so the counts can be forged.",
+            "Who has sent the reviews that are counted. APIServer: all showed a certificate of tls.clientCAFile."
+            " Anyone: some came while the webhooks answered whoever reached them, so the counts can be forged.",
             enum=REVIEWS_FROM,
         ),
     ] = None

@@ -71,7 +71,9 @@ def test_nothing_reaches_a_standard_stream_by_another_way():
 def at_a_terminal(*words: str) -> str:
     """What a terminal gets from a run of `jobset`, both streams."""
     ours, theirs = pty.openpty()
-    run = subprocess.Popen([sys.executable, "-m", "app", *words], stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT)
+    run = subprocess.Popen(  # noqa: S603 (ourselves)
+        [sys.executable, "-m", "app", *words], stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT
+    )
     os.close(theirs)
     text = b""
     try:
@@ -139,10 +141,8 @@ def test_logs_that_are_piped_are_what_the_program_wrote(command, connected):
 @pytest.mark.parametrize("encoder", ["console", "json"])
 @pytest.mark.parametrize("colors", [True, False])
 def test_log_lines_hold_no_control_characters(encoder: str, colors: bool):
-    try:
-        raise ValueError(HOSTILE)
-    except ValueError:
-        record = logging.LogRecord("any", logging.ERROR, "f", 1, "said: %s", (HOSTILE,), sys.exc_info())
+    error = ValueError(HOSTILE)
+    record = logging.LogRecord("any", logging.ERROR, "f", 1, "said: %s", (HOSTILE,), (ValueError, error, None))
     record.field = HOSTILE
     line = logs.formatter(logs.parse(encoder=encoder), colors=colors).format(record)
     assert not CONTROL.search(line.replace("\x1b[31m", "").replace("\x1b[0m", ""))

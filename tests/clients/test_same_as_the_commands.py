@@ -107,15 +107,13 @@ def test_logs_come_in_the_same_order(pods: list[JSON], container: str):
 
 def _merges(levels: int, wide: int) -> str:
     lines = ["a0: &a0 {k: v}"]
-    for n in range(1, levels):
-        lines.append(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * wide)}]}}")
+    lines += (f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * wide)}]}}" for n in range(1, levels))
     return "\n".join(lines) + "\n"
 
 
 def _aliases(levels: int, wide: int) -> str:
     lines = ["a0: &a0 [v]"]
-    for n in range(1, levels):
-        lines.append(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * wide)}]")
+    lines += (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * wide)}]" for n in range(1, levels))
     return "\n".join(lines) + "\n"
 
 

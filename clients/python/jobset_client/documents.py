@@ -83,9 +83,7 @@ def document(text: str | bytes) -> Document:
             'this is not the text of a manifest; read the file first: from_yaml(Path("jobset.yaml").read_text())'
         )
     if len(text) > MAX_TEXT:
-        raise UnreadableError(
-            f"the text is longer than {MAX_TEXT >> 20} MiB: it is no manifest that a cluster would store"
-        )
+        raise UnreadableError(f"the text is longer than {MAX_TEXT >> 20} MiB: no cluster stores such a manifest")
     try:
         whole = text.decode() if isinstance(text, bytes) else text
         found = _documents(whole)

@@ -50,7 +50,7 @@ class Terminal:
 def escaped_streams() -> Iterator[None]:
     """Escape what is written to standard output and error; also a traceback that ends the process."""
     sys.excepthook = _write_traceback
-    with redirect_stdout(Terminal(sys.stdout)), redirect_stderr(Terminal(sys.stderr)):  # type: ignore[type-var]
+    with redirect_stdout(Terminal(sys.stdout)), redirect_stderr(Terminal(sys.stderr)):
         yield
 
 

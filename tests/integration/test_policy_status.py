@@ -195,7 +195,8 @@ def test_the_counts_of_two_replicas_add_up(cluster: Cluster, replicas: list[loca
         "LAST-SEEN",
         "AGE",
     ]
-    assert columns[1].split()[:5] == ["counted", '["Deny"]', "True", "42", "Anyone"], "empty columns take no word"
+    assert columns[1].split()[:4] == ["counted", '["Deny"]', "True", "42"]
+    assert "Anyone" in columns[1].split(), "the webhooks of these managers answer whoever reaches them"
 
 
 @pytest.mark.usefixtures("limits")

@@ -157,22 +157,30 @@ def with_priority(job: JSON, priorities: Priorities) -> JSON:
     return {**job, "spec": {**job["spec"], "template": {**template, "metadata": {**meta, "labels": labels}}}}
 
 
+def built_pod(js: JobSet, rjob: ReplicatedJob) -> JSON:
+    """Spec of the pods of a ReplicatedJob: that of its template, with everything that the JobSet adds to each of them.
+
+    What is added stands behind what the template has in the same list. Rules of policies judge this.
+    """
+    spec: JSON = rjob.pod_spec
+    if js.dns_enabled:
+        spec = {**spec, "subdomain": subdomain(js)}
+    volumes = _claim_volumes(js, spec)
+    if volumes:
+        spec = {**spec, "volumes": [*(spec.get("volumes") or []), *volumes]}
+    return with_agent(js, rjob, spec)
+
+
 def pod_template(js: JobSet, position: JobPosition, labels: dict[str, str], annotations: dict[str, str]) -> JSON:
-    """Pod template of one child Job: the user's, with our keys, subdomain, selectors and volumes laid over it."""
+    """Pod template of one child Job: the user's, with our keys, and what the JobSet adds to the pods."""
     template: JSON = position.replicated_job.job_spec.get("template") or {}
     meta: JSON = template.get("metadata") or {}
-    spec: JSON = dict(template.get("spec") or {})
-    if js.dns_enabled:
-        spec["subdomain"] = subdomain(js)
+    spec = built_pod(js, position.replicated_job)
     if keys.NODE_SELECTOR_STRATEGY in annotations:
         own = namespaced_job(js.metadata.namespace, position.name)
         toleration = {"key": keys.NO_SCHEDULE_TAINT, "operator": "Exists", "effect": "NoSchedule"}
-        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), keys.NAMESPACED_JOB: own}
-        spec["tolerations"] = [*(spec.get("tolerations") or []), toleration]
-    volumes = _claim_volumes(js, spec)
-    if volumes:
-        spec["volumes"] = [*(spec.get("volumes") or []), *volumes]
-    spec = with_agent(js, position.replicated_job, spec)
+        selector = {**(spec.get("nodeSelector") or {}), keys.NAMESPACED_JOB: own}
+        spec = {**spec, "nodeSelector": selector, "tolerations": [*(spec.get("tolerations") or []), toleration]}
     return {
         **template,
         "metadata": {

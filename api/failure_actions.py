@@ -42,6 +42,16 @@ class FailureAction:
         """Whether it recreates some Jobs and leaves the rest of the set alone."""
         return self.scope in {Scope.JOB, Scope.REPLICATED_JOB}
 
+    @property
+    def is_uncounted_restart(self) -> bool:
+        """Whether it restarts something, and maxRestarts of the set does not limit how often."""
+        return self.scope is not Scope.NOTHING and not self.counted
+
+    @property
+    def counted_name(self) -> str:
+        """The action that recreates the same and counts."""
+        return self.name.removesuffix("AndIgnoreMaxRestarts")
+
     def enabled(self, gates: FeatureGates) -> bool:
         """Whether it needs no feature gate, or that gate is on."""
         return not self.gate or gates[self.gate]

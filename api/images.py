@@ -4,7 +4,15 @@
 """
 
 import re
+from typing import Final
 
+HUB: Final = "docker.io"
+"""The registry of an image that names none."""
+HUB_NAMES: Final = ("index.docker.io", "registry-1.docker.io")
+LIBRARY: Final = "library"
+"""Where an image without a registry and without a folder is."""
+HOST: Final = "[.:A-Z]"
+"""Pattern of what tells a host from a folder before the first slash of a name, beside the name localhost."""
 LONGEST = 600
 """Characters of a reference that is read: name, tag and digest have less together."""
 _MAX_NAME = 255
@@ -14,6 +22,7 @@ _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _HOST = re.compile(rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?")
 _PATH = re.compile(rf"{_PART}(?:/{_PART})*")
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
+_IS_HOST = re.compile(HOST)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ID = re.compile(r"[0-9a-f]{64}")
 
@@ -29,6 +38,21 @@ def fault(image: str) -> str:
     rest, at, digest = image.partition("@")
     name, colon, tag = _tagged(rest)
     return (_digest_fault(digest) if at else "") or (_tag_fault(tag) if colon else "") or _name_fault(name)
+
+
+def named(image: str) -> tuple[str, str]:
+    """Host and path of the name in a reference: no host if it names none. Bad references have them, too."""
+    name = _tagged(image.partition("@")[0])[0]
+    host, slash, path = name.partition("/")
+    return (host, path) if slash and (host == "localhost" or _IS_HOST.search(host)) else ("", name)
+
+
+def full_name(image: str) -> str:
+    """The name with its registry, without tag and digest: `nginx:1` is `docker.io/library/nginx`."""
+    host, path = named(image)
+    if host:
+        return f"{HUB if host in HUB_NAMES else host}/{path}"
+    return f"{HUB}/{path}" if "/" in path else f"{HUB}/{LIBRARY}/{path}"
 
 
 def meant(image: str) -> str:
@@ -58,10 +82,8 @@ def _tag_fault(tag: str) -> str:
 def _name_fault(name: str) -> str:
     if _ID.fullmatch(name):
         return "it is an image's id, which no registry serves"
-    host, slash, path = name.partition("/")
+    host, path = named(name)
     upper = host != host.lower()
-    if not slash or not (upper or "." in host or ":" in host or host == "localhost"):
-        host, path = "", name
     if host and not _HOST.fullmatch(host):
         return f'"{host}" is no host of a registry'
     if host and upper and not ("." in host or ":" in host):

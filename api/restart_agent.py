@@ -18,7 +18,7 @@ FOLDER: Final = "/jobset-agent"
 EXIT_CODE: Final = 1
 """With which the agent asks the kubelet to start the containers again, unless its environment says something else."""
 
-_RESOURCES: Final = {"requests": {"cpu": "10m", "memory": "32Mi"}}
+RESOURCES: Final = {"requests": {"cpu": "10m", "memory": "32Mi"}}
 _SECURITY: Final = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -29,7 +29,7 @@ _SECURITY: Final = {
 }
 """What the Pod Security Standard "restricted" asks for."""
 
-_LISTS: Final = ("containers", "initContainers", "volumes")
+LISTS: Final = ("containers", "initContainers", "volumes")
 
 _WHO: Final[list[JSON]] = [
     {"name": "JOBSET_NAME", "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{keys.JOBSET_NAME}']"}}},
@@ -59,7 +59,7 @@ def with_agent(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
 
 def _has_one(pod: JSON) -> bool:
     """Admission refuses this; then it says so once, and not what the API server says about two of one name, too."""
-    return any(one.get("name") == NAME for field in _LISTS for one in pod.get(field) or [])
+    return any(one.get("name") == NAME for field in LISTS for one in pod.get(field) or [])
 
 
 def _beside(agent: RestartAgent, pod: JSON) -> JSON:
@@ -77,7 +77,7 @@ def _beside(agent: RestartAgent, pod: JSON) -> JSON:
             "periodSeconds": 1,
             "failureThreshold": 86400,
         },
-        "resources": _RESOURCES,
+        "resources": RESOURCES,
         "securityContext": _SECURITY,
     }
     return {
@@ -106,7 +106,7 @@ def _in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
         "image": agent.image,
         "command": ["cp", "/agent.pyz", f"{FOLDER}/"],
         "volumeMounts": [mount],
-        "resources": _RESOURCES,
+        "resources": RESOURCES,
         "securityContext": _SECURITY,
     }
     containers: list[JSON] = pod.get("containers") or []

@@ -1,8 +1,9 @@
 """The JobSet as rules look at it, and what they look at beside it: its templates, its size, its namespace. Pure.
 
 The Jobs of a ReplicatedJob have the same template, so rules look at each template once, however many Jobs are made
-from it. What the controller itself adds to a child Job (labels, the subdomain, its own node selector and toleration)
-is not the author's, and no rule looks at it.
+from it. They look at the pod as it will be built, with the containers and volumes that other fields of the JobSet add
+to it; a finding about one of those stands at the field. What exclusive placement adds (labels, its own node selector
+and toleration) is not the author's, and no rule looks at it.
 """
 
 import re
@@ -12,8 +13,10 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
+from api import restart_agent
 from api.batch import pods_at_once
-from api.field import Path
+from api.children import built_pod
+from api.field import SPEC, Path
 from api.jobset import JobSet, ReplicatedJob
 from api.meta import JSON
 from api.quantity import WHOLE_PATTERN, with_unit
@@ -30,6 +33,7 @@ class Template:
 
     path: Path
     rjob: ReplicatedJob
+    js: JobSet
 
     @property
     def jobs(self) -> int:
@@ -56,8 +60,20 @@ class Template:
 
     @cached_property
     def pod(self) -> JSON:
-        """The pod's spec."""
-        return self.rjob.pod_spec
+        """The spec of its pods as they will be built."""
+        return built_pod(self.js, self.rjob)
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Annotations of its pods that the author has written."""
+        return ((self.rjob.job_spec.get("template") or {}).get("metadata") or {}).get("annotations") or {}
+
+    def at(self, *parts: str | int) -> Path:
+        """Where the author has written what stands at a place below the pod's spec."""
+        match parts:
+            case (str(field), int(index), *rest) if index >= len(self.rjob.pod_spec.get(field) or ()):
+                return _added_by(self.pod[field][index], rest)
+        return self.pod_path.at(*parts)
 
     @cached_property
     def requests(self) -> Amounts:
@@ -72,12 +88,12 @@ class Template:
     @cached_property
     def containers(self) -> tuple[tuple[str, int, JSON], ...]:
         """Containers and init containers, with the list that each stands in and its index there."""
-        pod = self.pod
-        return tuple(
-            (field, i, container)
-            for field in ("containers", "initContainers")
-            for i, container in enumerate(pod.get(field) or ())
-        )
+        return _containers(self.pod)
+
+    @property
+    def own_containers(self) -> tuple[tuple[str, int, JSON], ...]:
+        """Those that the author has written: nobody else can state what they need."""
+        return _containers(self.rjob.pod_spec)
 
     def request_place(self, resource: str) -> Path:
         """Where the largest request of that resource stands."""
@@ -85,17 +101,36 @@ class Template:
         for parts, name, value in stated(self.pod):
             amount = counted(name, value) if name == resource and parts[0] != "overhead" else None
             if amount is not None and amount > best:
-                best, place = Fraction(amount), self.pod_path.at(*parts)
+                best, place = Fraction(amount), self.at(*parts)
         return place
 
     @cached_property
     def uncounted(self) -> tuple[tuple[Path, str, Any], ...]:
         """Amounts that cannot be counted: the place of each, its resource, and what stands there."""
         return tuple(
-            (self.pod_path.at(*parts), name, value)
+            (self.at(*parts), name, value)
             for parts, name, value in stated(self.pod)
             if counted(name, value) is None
         )
+
+
+def _containers(pod: JSON) -> tuple[tuple[str, int, JSON], ...]:
+    return tuple(
+        (field, i, container)
+        for field in ("containers", "initContainers")
+        for i, container in enumerate(pod.get(field) or ())
+    )
+
+
+_AGENT = SPEC.at("failurePolicy", "agent")
+AGENT_IMAGE = _AGENT.at("image")
+
+
+def _added_by(item: JSON, rest: Sequence[str | int]) -> Path:
+    """The field of the JobSet that has added a container or volume to a pod; `rest` leads on inside of that."""
+    if item.get("name") != restart_agent.NAME:
+        return SPEC.at("volumeClaimPolicies")
+    return AGENT_IMAGE if rest == ["image"] else _AGENT
 
 
 @dataclass(frozen=True)
@@ -114,7 +149,7 @@ class Judged:
     @cached_property
     def templates(self) -> tuple[Template, ...]:
         path = Path(("spec", "replicatedJobs"))
-        return tuple(Template(path.at(i), rjob) for i, rjob in enumerate(self.js.spec.replicated_jobs))
+        return tuple(Template(path.at(i), rjob, self.js) for i, rjob in enumerate(self.js.spec.replicated_jobs))
 
     @cached_property
     def jobs(self) -> int:

@@ -76,7 +76,10 @@ class MaxRestarts(Limit, frozen=True, kw_only=True):
 
     forbid_unlimited_actions: Annotated[
         bool,
-        doc("Refuse actions of failure policies that restart without being counted, in rules without a maxRestarts."),
+        doc(
+            "Refuse actions of failure policies that restart without being counted, in rules without a maxRestarts and"
+            " in nodeFailure."
+        ),
     ] = False
 
 

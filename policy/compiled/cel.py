@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from string import Formatter
-from typing import Final
+from typing import Any, Final
 
 from api.field import MAX_SHOWN_VALUE, ErrorType, Rule
 
@@ -48,6 +48,13 @@ def text(value: str) -> Cel:
 def texts(values: Iterable[str]) -> Cel:
     """A list of texts as a literal."""
     return Cel(f"[{', '.join(str(text(value)) for value in values)}]")
+
+
+def literal(value: Any) -> Cel:
+    """JSON as a literal."""
+    if isinstance(value, dict):
+        return Cel("{" + ", ".join(f"{text(key)}: {literal(each)}" for key, each in value.items()) + "}")
+    return text(value) if isinstance(value, str) else Cel(str(value))
 
 
 NO_TEXTS: Final = Cel("[''].filter(x, false)")

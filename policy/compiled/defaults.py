@@ -4,11 +4,10 @@ They are set where `webhooks/jobset/policy_defaults.py` sets them, and named in 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from api.features import FeatureGates
 from api.meta import JSON
-from policy.compiled.cel import Cel, text
+from policy.compiled.cel import Cel, literal, text
 from policy.compiled.policy import compiled_name, head, match_conditions, match_constraints
 from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selected
 from policy.defaults import ANNOTATION, DEADLINE, DEADLINE_GATE, POD, Default, each_default, refusals
@@ -17,13 +16,6 @@ from policy.types import FAIL, IGNORE, JobSetPolicy
 
 _POD = f"/{'/'.join(POD)}"
 _TERMS = "requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms"
-
-
-def _literal(value: Any) -> str:
-    """JSON as a CEL literal."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{text(key)}: {text(each)}" for key, each in value.items()) + "}"
-    return str(text(value)) if isinstance(value, str) else str(value)
 
 
 def _escaped(key: str) -> str:
@@ -96,7 +88,7 @@ def _of_set(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[st
     for default in defaults:
         if not default.of_pods:
             path = text("/" + "/".join(map(_escaped, default.parts))).text
-            yield f"variables.set{numbers[default.name]} ? [{_add(path, _literal(default.value))}] : []"
+            yield f"variables.set{numbers[default.name]} ? [{_add(path, literal(default.value))}] : []"
 
 
 def _of_pods(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
@@ -114,7 +106,7 @@ def _of_pods(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[s
         operations = [f"(!has(p.{field}) ? [{_add(path + chr(39), empty)}] : [])"] if empty else []
         for default in own:
             item = "/-" if field == "tolerations" else "".join(f"/{_escaped(part)}" for part in default.parts[1:])
-            operations.append(f"({wanted(default)} ? [{_add(path + item + chr(39), _literal(default.value))}] : [])")
+            operations.append(f"({wanted(default)} ? [{_add(path + item + chr(39), literal(default.value))}] : [])")
         yield f"variables.pods.transformList(i, p, {any_unset}, {' + '.join(operations)}).flatten()"
 
 

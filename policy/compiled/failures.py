@@ -1,39 +1,82 @@
 """Rules about failures, times, DNS names and managers, in CEL. Pure."""
 
-from api.failure_actions import ACTIONS, Scope
+from api.failure_actions import ACTIONS
 from api.field import SPEC, Path, Rule
 from api.keys import CONTROLLER_NAME
-from policy.compiled.cel import Cel, Index, Root, Say, conditional, of_template, place, quoted, text, texts
-from policy.compiled.words import Compiled, Numbers, allowed_are, one
+from policy.compiled.cel import NEW, Cel, Index, Root, Say, added, conditional, of_template, place, quoted, text, texts
+from policy.compiled.words import NOTHING, Compiled, Numbers, allowed_are, one
 from policy.rule_types import BackoffLimit, ManagedBy, MaxRestarts, MaxSeconds, RestartStrategies
 from policy.rules import failures, management, times
 
 _POLICY = "?spec.?failurePolicy"
 
 
+_FREE = texts(action.name for action in ACTIONS.values() if action.is_uncounted_restart)
+
+
 def _restarts(root: Root) -> str:
     return f"{root.name}.{_POLICY}.?maxRestarts.orValue(0)"
 
 
+def _rules(root: Root) -> str:
+    return f"{root.name}.{_POLICY}.?rules.orValue([])"
+
+
+def _limits(root: Root) -> Cel:
+    """What bounds the restarts of a set: a list of maps of a path and the number there."""
+    free = f"(a.?action.orValue('') in {_FREE} || a.?then.orValue([]).exists(s, s.?action.orValue('') in {_FREE}))"
+    own = f"[{{'path': dyn('{_OF_SET}'), 'n': dyn([0, int({_restarts(root)})].max())}}]"
+    path = "'spec.failurePolicy.rules[' + string(i) + '].maxRestarts'"
+    of_rules = f"{{'path': dyn({path}), 'n': dyn([0, int(a.maxRestarts)].max())}}"
+    return Cel(f"{own} + {_rules(root)}.transformList(i, a, has(a.maxRestarts) && {free}, {of_rules})")
+
+
+_OF_SET = SPEC.at("failurePolicy", "maxRestarts")
+
+
 def max_restarts(rule: MaxRestarts, say: Say) -> Compiled:
-    at = place(str(SPEC.at("failurePolicy", "maxRestarts")))
-    number = Numbers(rule, failures.RESTARTS, lambda root: one(_restarts(root), "restarts"), at)
-    if not rule.forbid_unlimited_actions:
-        return Compiled(numbers=(number,))
-    free = [action.name for action in ACTIONS.values() if action.scope is not Scope.NOTHING and not action.counted]
-    action, counted = Cel("string(a.action)"), Cel("string(a.action).replace('AndIgnoreMaxRestarts', '')")
-    finding = say.at(
-        failures.UNLIMITED,
-        *place("spec.failurePolicy.rules", Index("i"), ".action"),
-        action=action,
-        counted=counted,
+    limits = NEW.variable("restartLimits")
+    amounts = f"{limits}.map(x, x.n)"
+    largest = Cel(f"{limits}[{amounts}.indexOf({amounts}.max())].path")
+    listed = f"({limits}.size() > {failures.MOST_PARTS} ? {limits}.slice(0, {failures.MOST_PARTS}) : {limits})"
+    parts = Cel(f"{listed}.map(x, x.path + ' has ' + string(x.n)).join('; ')")
+
+    def number(exceeded: Rule, several: str) -> Numbers:
+        def found(root: Root) -> Cel:
+            own = root.variable("restartLimits")
+            return Cel(f"({own}.size() {several} 1 ? {one(f'{own}.map(x, x.n).sum()', 'restarts')} : [])")
+
+        return Numbers(rule, exceeded, found, (largest, largest), parts=parts)
+
+    return Compiled(
+        (lambda root: _unlimited(root, say)) if rule.forbid_unlimited_actions else (lambda _: NOTHING),
+        (number(failures.RESTARTS, "=="), number(failures.RESTARTS_IN_ALL, ">")),
+        (("restartLimits", _limits),),
     )
 
-    def found(root: Root) -> Cel:
-        uncounted = f"a.?action.orValue('') in {texts(free)} && !has(a.maxRestarts)"
-        return Cel(f"{root.name}.{_POLICY}.?rules.orValue([]).transformList(i, a, {uncounted}, {finding})")
 
-    return Compiled(found, (number,))
+def _unlimited(root: Root, say: Say) -> Cel:
+    """Findings about each place that names an action without any limit."""
+
+    def finding(unlimited: Rule, holder: str, *parts: str | Index) -> Cel:
+        counted = Cel(f"string({holder}.action).replace('AndIgnoreMaxRestarts', '')")
+        return say.at(
+            unlimited, *place("spec.failurePolicy", *parts), action=Cel(f"string({holder}.action)"), counted=counted
+        )
+
+    def is_free(holder: str) -> str:
+        return f"{holder}.?action.orValue('') in {_FREE}"
+
+    of_rule = finding(failures.UNLIMITED, "a", ".rules", Index("i"), ".action")
+    of_step = finding(failures.UNLIMITED, "s", ".rules", Index("i"), ".then", Index("k"), ".action")
+    of_nodes = finding(failures.UNLIMITED_OF_NODES, "a", ".nodeFailure.action")
+    rules, nodes = _rules(root), f"{root.name}.{_POLICY}.?nodeFailure"
+    steps = f"a.then.transformList(k, s, {is_free('s')}, {of_step})"
+    return added(
+        Cel(f"{rules}.transformList(i, a, {is_free('a')} && !has(a.maxRestarts), {of_rule})"),
+        Cel(f"{rules}.transformList(i, a, has(a.then) && !has(a.maxRestarts), {steps}).flatten()"),
+        Cel(f"({nodes}.hasValue() ? [{nodes}.value()] : []).filter(a, {is_free('a')}).map(a, {of_nodes})"),
+    )
 
 
 def backoff_limit(rule: BackoffLimit, say: Say) -> Compiled:

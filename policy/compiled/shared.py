@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from policy.compiled.cel import NEW, OLD, Cel, Root, Shared
+from api import restart_agent
+from policy.compiled.cel import NEW, OLD, Cel, Root, Shared, literal, text, texts
 
 
 def _jobs(root: Root) -> Cel:
@@ -40,6 +41,21 @@ def _volumes(root: Root) -> Cel:
     )
 
 
+def _agents(root: Root) -> Cel:
+    """For each ReplicatedJob a list: what is read of the container that `api.restart_agent` adds, if it adds one."""
+    policy, jobs, lists = f"{root.name}.?spec.?failurePolicy", root.variable("jobs"), texts(restart_agent.LISTS)
+    wanted = f"{policy}.?agent.hasValue() && {policy}.?restartStrategy.orValue('') == 'InPlaceRestart'"
+    waits = f"{jobs}.map(o, o.?dependsOn.orValue([]).filter(d, d.status == 'Complete').map(d, d.name)).flatten()"
+    taken = f"p[?f].orValue([]).exists(c, c.?name.orValue('') == {text(restart_agent.NAME)})"
+    sidecar = f"({policy}.?agent.?mode.orValue('') == 'MainContainer' ? '' : 'Always')"
+    container = (
+        f"{{'image': dyn({policy}.?agent.?image.orValue('')), 'restartPolicy': dyn({sidecar}),"
+        f" 'resources': dyn({literal(restart_agent.RESOURCES)})}}"
+    )
+    each = f"!(j.name in w) && ![{root.variable('pods')}[i]].exists(p, {lists}.exists(f, {taken})) ? [{container}] : []"
+    return Cel(f"[{wanted} ? {waits} : []].map(w, {jobs}.transformList(i, j, {wanted} && {each}))[0]")
+
+
 def _labels(root: Root) -> Cel:
     return Cel(f"{root.name}.metadata.?labels.orValue({{}})")
 
@@ -52,6 +68,7 @@ SHARED: Mapping[str, Shared] = {
     "jobs": _jobs,
     "pods": _pods,
     "changedPods": _changed_pods,
+    "agents": _agents,
     "containers": _containers,
     "volumes": _volumes,
     "labels": _labels,

@@ -253,30 +253,32 @@ class _Resource:
         """What all these request."""
         return total(f"{self._counted(holders, stated)}.filter(n, n > 0)")
 
-    def _of_containers(self) -> str:
+    def _of_containers(self, init: str) -> str:
         """Containers and sidecars together, or an init container beside earlier sidecars if that is more."""
-        init, sidecar = "p.?initContainers.orValue([])", "c.?restartPolicy.orValue('') == 'Always'"
+        sidecar = "c.?restartPolicy.orValue('') == 'Always'"
         stated = self._stated("c")
         running = (
             f"{self._sum('p.?containers.orValue([])', stated)} + {self._sum(f'{init}.filter(c, {sidecar})', stated)}"
         )
-        earlier = self._sum(f"p.initContainers.slice(0, k).filter(c, {sidecar})", stated)
+        earlier = self._sum(f"{init}.slice(0, k).filter(c, {sidecar})", stated)
         starting = f"{init}.transformList(k, c, !({sidecar}), {self._sum('[c]', stated)} + {earlier})"
         return f"([{running}] + {starting}).max()"
 
     def of_pods(self, root: Root) -> Cel:
         """What a pod of each template requests."""
-        amount = self._of_containers()
+        init = f"(p.?initContainers.orValue([]) + {root.variable('agents')}[i])"
+        amount = self._of_containers(init)
         if is_of_pods(self.limit.name):
-            amount = self._of_pod(amount)
+            amount = self._of_pod(amount, init)
         overhead = self._sum("[p]", f"c.?overhead[?{self.key}]")
-        return Cel(f"{root.variable('pods')}.map(p, {amount} + {overhead})")
+        return Cel(f"{root.variable('pods')}.transformList(i, p, {amount} + {overhead})")
 
-    def _of_pod(self, of_containers: str) -> str:
+    def _of_pod(self, of_containers: str, init: str) -> str:
         """What is stated of the pod as a whole takes the place of that, a limit only where no container states any."""
         limits = f"p.?resources.?limits[?{self.key}].hasValue()"
         if not self.limit.name.startswith("hugepages-"):
-            limits += f" && !{_OF_CONTAINERS}.exists(c, {self._stated('c')}.hasValue())"
+            every = f"(p.?containers.orValue([]) + {init})"
+            limits += f" && !{every}.exists(c, {self._stated('c')}.hasValue())"
         whole = f"(p.?resources.?requests[?{self.key}].hasValue() || ({limits}))"
         return f"({whole} ? {self._sum('[p]', self._stated('c'))} : {of_containers})"
 

@@ -18,7 +18,8 @@ def required_requests(rule: RequiredResources, judged: Judged, _: Namespace) -> 
     """Every container and init container has to state requests of certain resources.
 
     A limit counts as the request, because the API server takes it for one. A request or limit of the pod as a whole
-    counts for all its containers. Defaults of a LimitRange are set on pods later, and do not count.
+    counts for all its containers. Defaults of a LimitRange are set on pods later, and do not count. The container of
+    `failurePolicy.agent` is not asked: it states what it needs by itself.
     """
     for template in judged.templates:
         whole = _stated(template.pod, "requests", "limits")
@@ -30,7 +31,7 @@ def required_limits(rule: RequiredResources, judged: Judged, _: Namespace) -> It
     """Every container and init container has to state limits of certain resources.
 
     A limit of the pod as a whole counts for all its containers. Defaults of a LimitRange are set on pods later, and do
-    not count.
+    not count. The container of `failurePolicy.agent` is not asked: its author cannot state any.
     """
     for template in judged.templates:
         whole = _stated(template.pod, "limits")
@@ -47,11 +48,11 @@ def _stated(holder: JSON, *kinds: str) -> Mapping[str, object]:
 
 
 def _missing(template: Template, wanted: list[str], rule: Rule, *kinds: str) -> Iterator[FieldError]:
-    for field, i, container in template.containers if wanted else ():
+    for field, i, container in template.own_containers if wanted else ():
         stated = _stated(container, *kinds)
         for name in wanted:
             if name not in stated:
-                yield rule.at(template.pod_path.at(field, i, "resources", kinds[0], name), resource=name)
+                yield rule.at(template.at(field, i, "resources", kinds[0], name), resource=name)
 
 
 FORBIDDEN = declared("forbid", ErrorType.FORBIDDEN, "{what} is not allowed", "{fix}")
@@ -59,21 +60,21 @@ FORBIDDEN = declared("forbid", ErrorType.FORBIDDEN, "{what} is not allowed", "{f
 
 def _host_network(template: Template) -> Iterator[FieldError]:
     if template.pod.get("hostNetwork"):
-        path = template.pod_path.at("hostNetwork")
+        path = template.at("hostNetwork")
         yield FORBIDDEN.at(path, what="the network of the node", fix="remove hostNetwork")
 
 
 def _host_path(template: Template) -> Iterator[FieldError]:
     for i, volume in enumerate(template.pod.get("volumes") or ()):
         if volume.get("hostPath") is not None:
-            path = template.pod_path.at("volumes", i, "hostPath")
+            path = template.at("volumes", i, "hostPath")
             yield FORBIDDEN.at(path, what="a directory of the node", fix="use a claim, an emptyDir or an image volume")
 
 
 def _privileged(template: Template) -> Iterator[FieldError]:
     for field, i, container in template.containers:
         if (container.get("securityContext") or {}).get("privileged"):
-            path = template.pod_path.at(field, i, "securityContext", "privileged")
+            path = template.at(field, i, "securityContext", "privileged")
             yield FORBIDDEN.at(path, what="a privileged container", fix="remove privileged, and add the capabilities")
 
 
@@ -81,7 +82,7 @@ def _host_ports(template: Template) -> Iterator[FieldError]:
     for field, i, container in template.containers:
         for j, port in enumerate(container.get("ports") or ()):
             if port.get("hostPort"):
-                path = template.pod_path.at(field, i, "ports", j, "hostPort")
+                path = template.at(field, i, "ports", j, "hostPort")
                 yield FORBIDDEN.at(path, what="a port of the node", fix="remove hostPort: pods have addresses")
 
 

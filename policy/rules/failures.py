@@ -1,16 +1,18 @@
 """Rules of policies about failures: how often and how a set restarts, how often its Jobs start pods again. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 
-from api.failure_actions import Scope, action_of
-from api.field import SPEC, ErrorType, FieldError
+from api.field import SPEC, ErrorType, FieldError, Path
+from api.named_actions import named_actions
 from api.policies import FailurePolicy
 from policy.judged import Judged, Namespace, Number, Template, bound
 from policy.rule_types import BackoffLimit, MaxRestarts, RestartStrategies
 from policy.rules.words import PolicyRule, declared, held, limited, one_of
 
 _POLICY = SPEC.at("failurePolicy")
+_NODES = _POLICY.at("nodeFailure")
 DEFAULT_BACKOFF = 6
 """What the API server sets for a Job without a backoffLimit."""
 
@@ -23,6 +25,22 @@ UNLIMITED = declared(
     "unlimited",
 )
 BACKOFF = limited("backoffLimit", "set backoffLimit to at most {limit}: without one a Job has 6")
+UNLIMITED_OF_NODES = declared(
+    "maxRestarts",
+    ErrorType.FORBIDDEN,
+    "{action} restarts without a limit",
+    "use {counted}, which is counted",
+    "unlimited-of-nodes",
+)
+RESTARTS_IN_ALL = declared(
+    "maxRestarts",
+    ErrorType.FORBIDDEN,
+    "{amount} {what} in all, and at most {limit} allowed{source}",
+    "write smaller numbers: {parts}",
+    "exceeded-in-all",
+)
+MOST_PARTS = 8
+"""Limits that a sentence lists."""
 NOT_ZERO = declared(
     "backoffLimit",
     ErrorType.FORBIDDEN,
@@ -37,27 +55,44 @@ def _failure_policy(judged: Judged) -> FailurePolicy:
     return judged.js.spec.failure_policy or FailurePolicy()
 
 
+def _limits(judged: Judged) -> Mapping[Path, int]:
+    """What bounds the restarts of a set: the limit of those that count, and those of rules that have others."""
+    policy = _failure_policy(judged)
+    free = {
+        named.within.at("maxRestarts"): named.limit
+        for named in named_actions(policy)
+        if named.action.is_uncounted_restart and named.limit is not None
+    }
+    limits = {_POLICY.at("maxRestarts"): policy.max_restarts, **free}
+    return {path: max(limit, 0) for path, limit in limits.items()}
+
+
 def restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Iterator[Number]:
-    """The `maxRestarts` of the failure policy; 0 for a set without one."""
-    limit, path = bound(rule, namespace), _POLICY.at("maxRestarts")
-    yield Number("restarts", _failure_policy(judged).max_restarts, limit, lambda: path)
+    """The `maxRestarts` of the failure policy, 0 for a set without one, and of rules whose restarts do not count."""
+    limits = _limits(judged)
+    largest = max(limits, key=lambda path: limits[path])
+    yield Number("restarts", sum(limits.values()), bound(rule, namespace), lambda: largest, partial(_parts, limits))
+
+
+def _parts(limits: Mapping[Path, int]) -> list[str]:
+    shown = islice(limits.items(), MOST_PARTS)
+    return [f"{path} has {limit}" for path, limit in shown] if len(limits) > 1 else []
 
 
 def max_restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
     """A set may be restarted only so often after failures: `spec.failurePolicy.maxRestarts`.
 
-    Some actions of failure policies restart without being counted, so that a set which always fails never ends.
-    `forbidUnlimitedActions` refuses them in rules that have no `maxRestarts` of their own.
+    Some actions of failure policies restart without being counted. A rule that takes one, at once or as a step of
+    `then`, and has a `maxRestarts` of its own adds that number. Without one, a set that always fails never ends:
+    `forbidUnlimitedActions` refuses these actions in rules that have no `maxRestarts`, and in `nodeFailure`.
     """
     for number in restarts(rule, judged, namespace):
-        yield from held(number, RESTARTS, number.amount)
+        yield from held(number, RESTARTS_IN_ALL if number.parts() else RESTARTS, number.amount)
     if rule.forbid_unlimited_actions:
-        for i, own in enumerate(_failure_policy(judged).rules):
-            action = action_of(own.action)
-            if action.scope is not Scope.NOTHING and not action.counted and own.max_restarts is None:
-                counted = action.name.removesuffix("AndIgnoreMaxRestarts")
-                path = _POLICY.at("rules", i, "action")
-                yield UNLIMITED.at(path, action.name, action=action.name, counted=counted)
+        for path, action, within, limit in named_actions(_failure_policy(judged)):
+            if action.is_uncounted_restart and limit is None:
+                unlimited = UNLIMITED_OF_NODES if within == _NODES else UNLIMITED
+                yield unlimited.at(path, action.name, action=action.name, counted=action.counted_name)
 
 
 def _backoff(template: Template) -> tuple[str, int]:
@@ -105,7 +140,7 @@ def restart_strategies(rule: RestartStrategies, judged: Judged, _: Namespace) ->
 
 
 RULES = (
-    PolicyRule("maxRestarts", (RESTARTS, UNLIMITED), max_restarts, restarts),
+    PolicyRule("maxRestarts", (RESTARTS, RESTARTS_IN_ALL, UNLIMITED, UNLIMITED_OF_NODES), max_restarts, restarts),
     PolicyRule("backoffLimit", (BACKOFF, NOT_ZERO), backoff_limit, backoffs),
     PolicyRule("restartStrategies", (STRATEGY,), restart_strategies),
 )

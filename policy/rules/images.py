@@ -3,12 +3,10 @@
 from collections.abc import Iterator
 
 from api.field import ErrorType, FieldError, Path
+from api.images import full_name
 from policy.judged import Judged, Namespace, Template
 from policy.rule_types import ImageRegistries
 from policy.rules.words import PolicyRule, declared
-
-HUB = "docker.io"
-HUB_NAMES = {"index.docker.io", "registry-1.docker.io"}
 
 REGISTRY = declared(
     "imageRegistries", ErrorType.FORBIDDEN, "images may not come from {registry}", "use an image from {allowed}"
@@ -31,15 +29,15 @@ def images(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]:
             yield ("volumes", i, "image", "reference"), image
 
 
-def full_name(image: str) -> str:
-    """The name with its registry, without tag and digest: `nginx:1` is `docker.io/library/nginx`."""
-    name = image.partition("@")[0]
-    head, slash, tail = name.rpartition("/")
-    name = f"{head}{slash}{tail.partition(':')[0]}"
-    host, slash, path = name.partition("/")
-    if not slash or not ("." in host or ":" in host or host == "localhost"):
-        return f"{HUB}/{name}" if slash else f"{HUB}/library/{name}"
-    return f"{HUB}/{path}" if host in HUB_NAMES else name
+def each_image(judged: Judged) -> Iterator[tuple[Path, str]]:
+    """Each image of the pods with the place where it is written; one that every pod gets stands there once."""
+    seen: set[Path] = set()
+    for template in judged.templates:
+        for place, image in images(template):
+            path = template.at(*place)
+            if path not in seen:
+                seen.add(path)
+                yield path, image
 
 
 def image_registries(rule: ImageRegistries, judged: Judged, _: Namespace) -> Iterator[FieldError]:
@@ -47,16 +45,16 @@ def image_registries(rule: ImageRegistries, judged: Judged, _: Namespace) -> Ite
 
     An image without a registry comes from `docker.io`, and from `docker.io/library` if its name has one part. An entry
     allows what is below it: `registry.example.com/team` allows `registry.example.com/team/trainer`, and not
-    `registry.example.com/team-b/trainer`. There are no wildcards. Images of init containers and of volumes are held to
-    it, too.
+    `registry.example.com/team-b/trainer`. There are no wildcards. Images of init containers, of volumes and of
+    `failurePolicy.agent` are held to it, too. What stands before the first slash is a registry if it has a dot, a colon
+    or an upper-case letter, or is `localhost`, as for container runtimes.
     """
     below = tuple(f"{entry.rstrip('/')}/" for entry in rule.allowed)
-    for template in judged.templates:
-        for place, image in images(template):
-            name = full_name(image)
-            if not f"{name}/".startswith(below):
-                registry = name.rpartition("/")[0]
-                yield REGISTRY.at(_at(template, place), image, registry=registry, allowed=lambda: _listed(rule))
+    for path, image in each_image(judged):
+        name = full_name(image)
+        if not f"{name}/".startswith(below):
+            registry = name.rpartition("/")[0]
+            yield REGISTRY.at(path, image, registry=registry, allowed=lambda: _listed(rule))
 
 
 def _listed(rule: ImageRegistries) -> str:
@@ -65,14 +63,9 @@ def _listed(rule: ImageRegistries) -> str:
 
 def images_by_digest(_: bool, judged: Judged, __: Namespace) -> Iterator[FieldError]:
     """Every image has to be named by its digest, so that a restart runs the same program as the first attempt."""
-    for template in judged.templates:
-        for place, image in images(template):
-            if "@" not in image:
-                yield DIGEST.at(_at(template, place), image, name=image)
-
-
-def _at(template: Template, place: tuple[str | int, ...]) -> Path:
-    return template.pod_path.at(*place)
+    for path, image in each_image(judged):
+        if "@" not in image:
+            yield DIGEST.at(path, image, name=image)
 
 
 RULES = (

@@ -39,7 +39,7 @@ def priority_classes(rule: PriorityClasses, judged: Judged, _: Namespace) -> Ite
     Pods without one get the default of the cluster, and pass. With `required` they have to name one.
     """
     for template in judged.templates:
-        name, path = template.pod.get("priorityClassName"), template.pod_path.at("priorityClassName")
+        name, path = template.pod.get("priorityClassName"), template.at("priorityClassName")
         if name:
             yield from one_of(PRIORITY, path, name, rule.allowed)
         elif rule.required:
@@ -143,7 +143,7 @@ def tolerations(rule: Tolerations, judged: Judged, _: Namespace) -> Iterator[Fie
         for i, toleration in enumerate(template.pod.get("tolerations") or ()):
             what = _untolerable(toleration, allowed.get(toleration.get("key") or ""))
             if what:
-                path = template.pod_path.at("tolerations", i)
+                path = template.at("tolerations", i)
                 yield TOLERATION.at(path, toleration, what=what, allowed=lambda: taints(rule))
 
 

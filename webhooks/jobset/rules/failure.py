@@ -12,12 +12,12 @@ from api.failure_actions import (
     RESTART_JOB,
     RESTART_JOB_FREE,
     RESTART_JOBSET,
-    FailureAction,
     Scope,
     action_of,
 )
 from api.field import SPEC, ErrorType, FieldError, Path, Rule
-from api.policies import FailurePolicy, FailurePolicyRule
+from api.named_actions import named_actions
+from api.policies import FailurePolicyRule
 from api.suggest import did_you_mean
 from api.validation import byte_length
 from webhooks.jobset.rules.targets import unknown_targets
@@ -151,25 +151,15 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
 
 
 def _gates(subject: Subject) -> Iterator[FieldError]:
-    for path, action in actions_of(subject.failure_policy):
+    for path, action, *_ in named_actions(subject.failure_policy):
         if not action.enabled(subject.gates):
             refusal = RESTART_JOB_GATE if action in _GO_ACTIONS else RESTART_REPLICATED_JOB_GATE
             yield refusal.at(path, action=action.name, gate=action.gate)
 
 
-def actions_of(policy: FailurePolicy) -> Iterator[tuple[Path, FailureAction]]:
-    """The actions that the policy may take, and where it names them."""
-    for i, rule in enumerate(policy.rules):
-        yield RULES.at(i, "action"), action_of(rule.action)
-        for k, step in enumerate(rule.then):
-            yield RULES.at(i, "then", k, "action"), action_of(step.action)
-    if policy.node_failure is not None:
-        yield SPEC.at("failurePolicy", "nodeFailure", "action"), action_of(policy.node_failure.action)
-
-
 def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
     """For some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
-    asked = dict.fromkeys(action for _, action in actions_of(subject.failure_policy))
+    asked = dict.fromkeys(named.action for named in named_actions(subject.failure_policy))
     actions = [action for action in asked if action.restarts_part and action.enabled(subject.gates)]
     if not actions:
         return

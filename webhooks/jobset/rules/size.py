@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from api.batch import pods_at_once
 from api.field import SPEC, ErrorType, FieldError, Rule, Severity
 from api.keys import MAX_INT32
+from api.named_actions import named_actions
 from api.status_size import ETCD_LIMIT, largest_status
-from webhooks.jobset.rules.failure import actions_of
 from webhooks.jobset.subject import Entry, Subject
 
 JOBS = Rule(
@@ -50,7 +50,7 @@ def size(js: Subject) -> Iterator[FieldError]:
 
 def in_etcd(js: Subject) -> Iterator[FieldError]:
     """Whether etcd has room for the set with its status. A warning, since its limit may have been raised."""
-    actions = (action for _, action in actions_of(js.failure_policy))
+    actions = (named.action for named in named_actions(js.failure_policy))
     alone = any(action.restarts_part and action.enabled(js.gates) for action in actions)
     total = js.size + largest_status(js.js, alone=alone)
     if total > NEAR:

@@ -1,0 +1,34 @@
+"""Every place where a failure policy names an action, with what limits it there. Pure."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from api.failure_actions import FailureAction, action_of
+from api.field import SPEC, Path
+from api.policies import FailurePolicy
+
+_POLICY = SPEC.at("failurePolicy")
+
+
+class NamedAction(NamedTuple):
+    """An action, and where it is named. `within`: the rule, or the other part of the policy, that names it.
+
+    `limit`: how often that may restart something; None for no limit of its own.
+    """
+
+    path: Path
+    action: FailureAction
+    within: Path
+    limit: int | None = None
+
+
+def named_actions(policy: FailurePolicy) -> Iterator[NamedAction]:
+    """The actions that the policy may take: of its rules, of what these do later, and of failed nodes."""
+    for i, rule in enumerate(policy.rules):
+        within = _POLICY.at("rules", i)
+        yield NamedAction(within.at("action"), action_of(rule.action), within, rule.max_restarts)
+        for k, step in enumerate(rule.then):
+            yield NamedAction(within.at("then", k, "action"), action_of(step.action), within, rule.max_restarts)
+    if policy.node_failure is not None:
+        within = _POLICY.at("nodeFailure")
+        yield NamedAction(within.at("action"), action_of(policy.node_failure.action), within)

@@ -183,10 +183,24 @@ class RestartStrategies(Base, frozen=True, kw_only=True):
     ]
 
 
-Forbidden = Annotated[
-    str,
-    doc("What is forbidden.", enum=["hostNetwork", "hostPath", "hostPorts", "privileged", "resourceClaims"]),
-]
+FORBIDDEN: Final = (
+    "hostNetwork",
+    "hostPath",
+    "hostPorts",
+    "privileged",
+    "hostPID",
+    "hostIPC",
+    "capabilities",
+    "procMount",
+    "hostProcess",
+    "seccomp",
+    "appArmor",
+    "seLinux",
+    "sysctls",
+    "probeHosts",
+    "resourceClaims",
+)
+Forbidden = Annotated[str, doc("What is forbidden.", enum=list(FORBIDDEN))]
 
 
 class Rules(Base, frozen=True, kw_only=True):

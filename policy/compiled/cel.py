@@ -54,7 +54,9 @@ def literal(value: Any) -> Cel:
     """JSON as a literal."""
     if isinstance(value, dict):
         return Cel("{" + ", ".join(f"{text(key)}: {literal(each)}" for key, each in value.items()) + "}")
-    return text(value) if isinstance(value, str) else Cel(str(value))
+    if isinstance(value, bool):
+        return Cel("true" if value else "false")
+    return text(value) if isinstance(value, str) else Cel(str(int(value)))
 
 
 NO_TEXTS: Final = Cel("[''].filter(x, false)")

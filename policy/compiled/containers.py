@@ -1,15 +1,17 @@
 """Rules about containers, in CEL. Pure."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from api.field import Rule
 from api.requests import is_of_pods
-from policy.compiled.cel import Cel, Index, Place, Root, Say, added, of_pod, texts
+from policy.compiled.cel import Cel, Index, Place, Root, Say, added, literal, of_pod, of_template, text, texts
 from policy.compiled.metadata import below
 from policy.compiled.resources import claims
 from policy.compiled.words import Compiled
 from policy.rule_types import RequiredResources
 from policy.rules import containers as rules
+from policy.rules.node_uses import ITEM, USES, Field, Holder, Use
 
 
 def required_requests(rule: RequiredResources, say: Say) -> Compiled:
@@ -48,44 +50,62 @@ def forbid(rule: tuple[str, ...], say: Say) -> Compiled:
     return Compiled(lambda root: added(*(_FORBIDDEN[what](root, say) for what in rule)))
 
 
-def _host_network(root: Root, say: Say) -> Cel:
-    finding = say.at(
-        rules.FORBIDDEN, *of_pod("i", ".hostNetwork"), what="the network of the node", fix="remove hostNetwork"
+def _field(field: Field, use: Use, root: Root, say: Say) -> Cel:
+    """Findings about the values of a field that are not harmless."""
+    items, holder, at = _HOLDERS[field.holder]
+    listed, _, rest = " ".join(field.parts).partition(f" {ITEM}")
+    value = f"{holder}{''.join(f'.?{part}' for part in listed.split())}"
+    if ITEM not in field.parts:
+        finding = _finding(field, use, say, f"{value}.value()", *at, f".{'.'.join(field.parts)}")
+        return Cel(f"{items(root)}.filter(x, {_harmful(value, field)}).map(x, {finding})")
+    chosen = f"optional.of(v){''.join(f'.?{part}' for part in rest.split())}"
+    inside = "".join(f".{part}" for part in rest.split())
+    finding = _finding(field, use, say, f"{chosen}.value()", *at, f".{listed.replace(' ', '.')}", Index("q"), inside)
+    each = f"{value}.orValue([]).transformList(q, v, {_harmful(chosen, field)}, {finding})"
+    return Cel(f"{items(root)}.filter(x, {value}.hasValue()).map(x, {each}).flatten()")
+
+
+def _finding(field: Field, use: Use, say: Say, value: str, *place: str | Cel | Index) -> Cel:
+    apart = Cel(f"string({value})") if field.harmless else None
+    return say.at(rules.FORBIDDEN, *of_pod(*place), apart=apart, what=use.what, fix=use.fix)
+
+
+def _harmful(value: str, field: Field) -> str:
+    """Whether an optional value is there and is none of the harmless ones."""
+    known = ", ".join(str(literal(each)) for each in field.harmless)
+    return f"{value}.hasValue()" + (f" && !({value}.value() in [{known}])" if known else "")
+
+
+def _pods(root: Root) -> Cel:
+    return Cel(f"{root.variable('changedPods')}.transformList(i, p, {{'j': dyn(i), 'p': dyn(p)}})")
+
+
+_HOLDERS: Mapping[Holder, tuple[Callable[[Root], Cel], str, tuple[str | Cel | Index, ...]]] = {
+    Holder.POD: (_pods, "x.p", ("x.j",)),
+    Holder.CONTAINER: (lambda root: root.variable("containers"), "x.c", ("x.j", ".", Cel("string(x.f)"), Index("x.k"))),
+    Holder.VOLUME: (lambda root: root.variable("volumes"), "x.v", ("x.j", ".volumes", Index("x.k"))),
+}
+"""For each holder: its list, what an item `x` of that has for it, and the place of that."""
+
+
+def _uses(what: str, root: Root, say: Say) -> Cel:
+    use = USES[what]
+    return added(*(_field(field, use, root, say) for field in use.fields))
+
+
+def _app_armor(root: Root, say: Say) -> Cel:
+    use = USES["appArmor"]
+    path, key = of_template("i", ".template.spec.template")
+    inside = below(".metadata.annotations", "key")
+    where = (Cel(f"({path}) + {inside}"), Cel(f"({key}) + {inside}"))
+    finding = say.at(rules.FORBIDDEN, *where, apart=Cel("string(value)"), what=use.what, fix=use.fix)
+    local = f"value.startsWith({text(rules.APP_ARMOR_LOCAL)})"
+    harmful = f"key.startsWith({text(rules.APP_ARMOR)}) && !(value in {texts(rules.APP_ARMOR_HARMLESS)} || {local})"
+    annotations = "j.?template.?spec.?template.?metadata.?annotations.orValue({})"
+    by_annotation = f"{annotations}.transformList(key, value, {harmful}, {finding})"
+    return added(
+        _uses("appArmor", root, say), Cel(f"{root.variable('jobs')}.transformList(i, j, {by_annotation}).flatten()")
     )
-    return Cel(f"{root.variable('changedPods')}.transformList(i, p, p.?hostNetwork.orValue(false), {finding})")
-
-
-def _host_path(root: Root, say: Say) -> Cel:
-    finding = say.at(
-        rules.FORBIDDEN,
-        *of_pod("x.j", ".volumes", Index("x.k"), ".hostPath"),
-        what="a directory of the node",
-        fix="use a claim, an emptyDir or an image volume",
-    )
-    return Cel(f"{root.variable('volumes')}.filter(x, has(x.v.hostPath)).map(x, {finding})")
-
-
-def _privileged(root: Root, say: Say) -> Cel:
-    finding = say.at(
-        rules.FORBIDDEN,
-        *_in_container(".securityContext.privileged"),
-        what="a privileged container",
-        fix="remove privileged, and add the capabilities",
-    )
-    return Cel(
-        f"{root.variable('containers')}.filter(x, x.c.?securityContext.?privileged.orValue(false)).map(x, {finding})"
-    )
-
-
-def _host_ports(root: Root, say: Say) -> Cel:
-    finding = say.at(
-        rules.FORBIDDEN,
-        *_in_container(".ports", Index("q"), ".hostPort"),
-        what="a port of the node",
-        fix="remove hostPort: pods have addresses",
-    )
-    ports = f"x.c.?ports.orValue([]).transformList(q, port, port.?hostPort.orValue(0) != 0, {finding})"
-    return Cel(f"{root.variable('containers')}.filter(x, has(x.c.ports)).map(x, {ports}).flatten()")
 
 
 def _resource_claims(root: Root, say: Say) -> Cel:
@@ -94,9 +114,7 @@ def _resource_claims(root: Root, say: Say) -> Cel:
 
 
 _FORBIDDEN: Mapping[str, Callable[[Root, Say], Cel]] = {
-    "hostNetwork": _host_network,
-    "hostPath": _host_path,
-    "hostPorts": _host_ports,
-    "privileged": _privileged,
+    **{what: partial(_uses, what) for what in USES},
+    "appArmor": _app_armor,
     "resourceClaims": _resource_claims,
 }

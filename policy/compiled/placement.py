@@ -1,5 +1,7 @@
 """Rules about where pods run, in CEL. Pure."""
 
+from dataclasses import dataclass
+
 from api import keys
 from policy.compiled.cel import (
     Cel,
@@ -87,12 +89,15 @@ def exclusive_topologies(rule: ExclusiveTopologies, say: Say) -> Compiled:
     return Compiled(found)
 
 
+_LISTED = "{}.?values.orValue([]).map(v, string(v)).join(',')"
+"""The values of a requirement, as one text."""
+
 _REQUIRED, _PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
 
 
 def node_selectors(rule: NodeSelectors, say: Say) -> Compiled:
-    terms = ("terms", _terms)
-    return Compiled(lambda root: added(*_selected(rule, root, say)), variables=(terms,))
+    variables = (("terms", _terms), ("podTerms", _pod_terms))
+    return Compiled(lambda root: added(*_selected(rule, root, say)), variables=variables)
 
 
 def _terms(root: Root) -> Cel:
@@ -114,13 +119,31 @@ def _terms(root: Root) -> Cel:
     )
 
 
+def _pod_terms(root: Root) -> Cel:
+    """Each term of affinity to pods, and of anti-affinity to those of other namespaces, as above. `e`: its kind."""
+    elsewhere = "(e == 'podAffinity' || t.?namespaces.orValue([]).size() > 0 || t.?namespaceSelector.hasValue())"
+    kind, item = "p.?affinity[?e]", "'j': dyn(i), 'k': dyn(k), 't': dyn(t)"
+    required = (
+        f"{kind}.?{_REQUIRED}.orValue([]).transformList(k, t, {elsewhere},"
+        f" {{{item}, 'a': dyn(e + '.{_REQUIRED}'), 'z': dyn('')}})"
+    )
+    preferred = (
+        f"{kind}.?{_PREFERRED}.orValue([]).map(w, w.podAffinityTerm).transformList(k, t, {elsewhere},"
+        f" {{{item}, 'a': dyn(e + '.{_PREFERRED}'), 'z': dyn('.podAffinityTerm')}})"
+    )
+    return Cel(
+        f"{root.variable('changedPods')}.transformList(i, p, has(p.affinity), ['podAffinity', 'podAntiAffinity']"
+        f".map(e, {required} + {preferred}).flatten()).flatten()"
+    )
+
+
 def _selected(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
     pods, terms = root.variable("changedPods"), root.variable("terms")
     name = say.at(rules.NODE_NAME, *of_pod("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
     by_name = f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {name})"
     path, key = of_pod("i")
     at = (Cel(f"({path}) + {below('.nodeSelector', 'key')}"), Cel(f"({key}) + {below('.nodeSelector', 'key')}"))
-    in_map = f"p.?nodeSelector.orValue({{}}).transformList(key, value, {_label(rule, at, '[value]', say)}).flatten()"
+    in_map = f"p.?nodeSelector.orValue({{}}).transformList(key, value, {_label(rule, at, _BY_SELECTOR, say)}).flatten()"
     by_map = f"{pods}.transformList(i, p, has(p.nodeSelector), {in_map}).flatten()"
     term: tuple[str | Cel | Index, ...] = (
         ".affinity.nodeAffinity.",
@@ -129,7 +152,7 @@ def _selected(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
         Cel("string(x.z)"),
     )
     expression = of_pod("x.j", *term, ".matchExpressions", Index("m"))
-    judged = _label(rule, expression, "(e.operator == 'In' ? e.?values.orValue([]) : [''])", say, of_affinity=True)
+    judged = _label(rule, expression, _BY_AFFINITY, say)
     by_terms = (
         f"{terms}.map(x, x.t.?matchExpressions.orValue([]).transformList(m, e, [string(e.key)].map(key, {judged})"
         ".flatten()).flatten()).flatten()"
@@ -137,28 +160,48 @@ def _selected(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
     names = Cel(f"x.t.matchFields.map(f, {_LISTED.format('f')}).join(';')")
     field = say.at(rules.NODE_NAME, *of_pod("x.j", *term, ".matchFields"), apart=names)
     by_field = f"{terms}.filter(x, x.t.?matchFields.orValue([]).size() > 0).map(x, {field})"
-    return [Cel(by_name), Cel(by_map), Cel(by_terms), Cel(by_field)]
+    pods_at = of_pod("x.j", ".affinity.", Cel("string(x.a)"), Index("x.k"), Cel("string(x.z)"), ".topologyKey")
+    beside = _label(rule, pods_at, _BY_PODS, say)
+    by_pods = f"{root.variable('podTerms')}.map(x, [string(x.t.topologyKey)].map(key, {beside}).flatten()).flatten()"
+    return [Cel(by_name), Cel(by_map), Cel(by_terms), Cel(by_field), Cel(by_pods)]
 
 
-def _label(rule: NodeSelectors, at: Place, values: str, say: Say, *, of_affinity: bool = False) -> Cel:
-    """A list of what is found about nodes that are selected by the label `key` for these values."""
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """A way to select nodes by the label `key`: whether it names values, and which. `stated`: what the author wrote."""
+
+    by_value: Cel
+    values: Cel
+    stated: Cel
+
+
+_BY_SELECTOR = _Selection(Cel("true"), Cel("[value]"), Cel("string(value)"))
+_BY_AFFINITY = _Selection(
+    Cel("e.operator == 'In'"),
+    Cel("e.?values.orValue([])"),
+    Cel(f"string(e.operator) + ' ' + {_LISTED.format('e')}"),
+)
+_BY_PODS = _Selection(Cel("false"), Cel("[key]"), Cel("string(key)"))
+
+
+def _label(rule: NodeSelectors, at: Place, chosen: _Selection, say: Say) -> Cel:
+    """A list of what is found about nodes that are selected by the label `key`."""
     allowed = texts(label.key for label in rule.allowed)
     words = allowed_are([label.key for label in rule.allowed])
-    stated = Cel(f"string(e.operator) + ' ' + {_LISTED.format('e')}" if of_affinity else "string(value)")
-    unknown = say.at(rules.NODE_LABEL, *at, apart=stated, key=Cel("string(key)"), allowed=words)
+    unknown = say.at(rules.NODE_LABEL, *at, apart=chosen.stated, key=Cel("string(key)"), allowed=words)
     other = f"!(key in {allowed}) ? [{unknown}] : "
     for label in rule.allowed:
         if label.values is not None:
-            other += _value(label, at, values, say, stated, of_affinity=of_affinity)
+            other += _value(label, at, chosen, say)
     return Cel(f"({other}[])")
 
 
-def _value(label: NodeLabel, at: Place, values: str, say: Say, stated: Cel, *, of_affinity: bool) -> str:
+def _value(label: NodeLabel, at: Place, chosen: _Selection, say: Say) -> str:
     known = label.values or ()
-    wrong = say.at(rules.NODE_VALUE, *at, apart=stated, key=label.key, allowed=f"allowed are: {', '.join(known)}")
-    not_by_value = "e.operator != 'In' || " if of_affinity else ""
-    condition = f"key == {text(label.key)} && ({not_by_value}!{values}.all(v, v in {texts(known)}))"
-    return f"{condition} ? [{wrong}] : "
+    words = f"allowed are: {', '.join(known)}"
+    wrong = say.at(rules.NODE_VALUE, *at, apart=chosen.stated, key=label.key, allowed=words)
+    good = f"{chosen.by_value} && {chosen.values}.all(v, v in {texts(known)})"
+    return f"key == {text(label.key)} && !({good}) ? [{wrong}] : "
 
 
 def tolerations(rule: Tolerations, say: Say) -> Compiled:
@@ -166,20 +209,20 @@ def tolerations(rule: Tolerations, say: Say) -> Compiled:
     stated = Cel(" + ' ' + ".join(f"string(t.?{field}.orValue(''))" for field in ("operator", "value", "effect")))
     finding = say.at(rules.TOLERATION, *at, apart=stated, what=Cel("what"), allowed=rules.taints(rule))
     known = texts(entry.key for entry in rule.allowed)
+    node = say.at(rules.UNTAINTED, *of_pod("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
     what = f"!({_TAINT} in {known}) ? ({_TAINT} == '' ? 'every taint' : 'the taint ' + {_TAINT}) : "
     what += "".join(f"{_TAINT} == {text(entry.key)} ? {_untolerable(entry)} : " for entry in rule.allowed) + "''"
 
     def found(root: Root) -> Cel:
-        return Cel(
-            f"{root.variable('changedPods')}.transformList(i, p, has(p.tolerations), p.tolerations.transformList(k, t,"
+        pods = root.variable("changedPods")
+        of_pods = Cel(
+            f"{pods}.transformList(i, p, has(p.tolerations), p.tolerations.transformList(k, t,"
             f" [{what}].filter(what, what != '').map(what, {finding})).flatten()).flatten()"
         )
+        return added(of_pods, Cel(f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {node})"))
 
     return Compiled(found)
 
-
-_LISTED = "{}.?values.orValue([]).map(v, string(v)).join(',')"
-"""The values of a requirement, as one text."""
 
 _TAINT = "string(t.?key.orValue(''))"
 
@@ -188,8 +231,9 @@ def _untolerable(entry: AllowedToleration) -> str:
     """What may not be tolerated of a taint, in words; empty when all of it may."""
     of_taint, what = text(f" of the taint {entry.key}"), "''"
     if entry.values is not None:
-        exists, value = "t.?operator.orValue('') == 'Exists'", "t.?value.orValue('')"
-        wrong = f"{exists} || !({value} in {texts(entry.values)})"
+        operator, value = "t.?operator.orValue('')", "t.?value.orValue('')"
+        exists = f"{operator} == 'Exists'"
+        wrong = f"!({operator} in ['', 'Equal']) || !({value} in {texts(entry.values)})"
         what = f"({wrong} ? ({exists} ? 'every value' : 'this value') + {of_taint} : '')"
     if entry.effects is not None:
         effect = "string(t.?effect.orValue(''))"

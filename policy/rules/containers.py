@@ -1,12 +1,14 @@
 """Rules of policies about containers: amounts that they have to state, and what they may not use of a node. Pure."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from api.field import ErrorType, FieldError, Path, Rule
 from api.meta import JSON
 from api.requests import is_of_pods
 from policy.judged import Judged, Namespace, Template
 from policy.rule_types import RequiredResources
+from policy.rules.node_uses import USES
 from policy.rules.resources import claims_of_groups, claims_of_pods
 from policy.rules.words import PolicyRule, declared
 
@@ -58,32 +60,24 @@ def _missing(template: Template, wanted: list[str], rule: Rule, *kinds: str) -> 
 FORBIDDEN = declared("forbid", ErrorType.FORBIDDEN, "{what} is not allowed", "{fix}")
 
 
-def _host_network(template: Template) -> Iterator[FieldError]:
-    if template.pod.get("hostNetwork"):
-        path = template.at("hostNetwork")
-        yield FORBIDDEN.at(path, what="the network of the node", fix="remove hostNetwork")
+# The API server still takes the profile from this annotation, where the field is absent.
+APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+APP_ARMOR_HARMLESS = ("", "runtime/default")
+APP_ARMOR_LOCAL = "localhost/"
 
 
-def _host_path(template: Template) -> Iterator[FieldError]:
-    for i, volume in enumerate(template.pod.get("volumes") or ()):
-        if volume.get("hostPath") is not None:
-            path = template.at("volumes", i, "hostPath")
-            yield FORBIDDEN.at(path, what="a directory of the node", fix="use a claim, an emptyDir or an image volume")
+def _uses(what: str, template: Template) -> Iterator[FieldError]:
+    use = USES[what]
+    for path, value in use.found(template):
+        yield FORBIDDEN.at(path, None if isinstance(value, dict) else value, what=use.what, fix=use.fix)
 
 
-def _privileged(template: Template) -> Iterator[FieldError]:
-    for field, i, container in template.containers:
-        if (container.get("securityContext") or {}).get("privileged"):
-            path = template.at(field, i, "securityContext", "privileged")
-            yield FORBIDDEN.at(path, what="a privileged container", fix="remove privileged, and add the capabilities")
-
-
-def _host_ports(template: Template) -> Iterator[FieldError]:
-    for field, i, container in template.containers:
-        for j, port in enumerate(container.get("ports") or ()):
-            if port.get("hostPort"):
-                path = template.at(field, i, "ports", j, "hostPort")
-                yield FORBIDDEN.at(path, what="a port of the node", fix="remove hostPort: pods have addresses")
+def _app_armor(template: Template) -> Iterator[FieldError]:
+    yield from _uses("appArmor", template)
+    use, path = USES["appArmor"], template.job_path.at("template", "metadata", "annotations")
+    for key, value in template.annotations.items():
+        if key.startswith(APP_ARMOR) and not (value in APP_ARMOR_HARMLESS or value.startswith(APP_ARMOR_LOCAL)):
+            yield FORBIDDEN.at(path.at(key), value, what=use.what, fix=use.fix)
 
 
 def _resource_claims(template: Template) -> Iterator[FieldError]:
@@ -95,29 +89,40 @@ def _claim(path: Path) -> FieldError:
 
 
 _FORBIDDEN: Mapping[str, Callable[[Template], Iterator[FieldError]]] = {
-    "hostNetwork": _host_network,
-    "hostPath": _host_path,
-    "hostPorts": _host_ports,
-    "privileged": _privileged,
+    **{what: partial(_uses, what) for what in USES},
+    "appArmor": _app_armor,
     "resourceClaims": _resource_claims,
 }
 
 
-def _used(template: Template) -> Collection[str]:
-    """Which of these the pods of a template use."""
-    return [what for what, found in _FORBIDDEN.items() if any(True for _ in found(template))]
+def _is_found(what: str, template: Template) -> bool:
+    return any(True for _ in _FORBIDDEN[what](template))
+
+
+_USED = {what: partial(_is_found, what) for what in _FORBIDDEN}
+"""Whether the pods of a template use it: one look for all policies."""
 
 
 def forbid(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """Pods may not use certain things of their node.
 
-    `hostNetwork`: its network. `hostPath`: volumes that are directories of the node. `hostPorts`: its ports.
-    `privileged`: privileged containers or init containers. `resourceClaims`: claims for devices, of pods and of their
-    groups, and resources named `deviceclass.resource.kubernetes.io/CLASS`, for which kube-scheduler makes a claim.
+    - `hostNetwork`, `hostPID`, `hostIPC`: its network, its processes, its shared memory.
+    - `hostPath`: volumes that are directories of the node. `hostPorts`: its ports.
+    - `privileged`: privileged containers. `capabilities`: capabilities that containers do not have by themselves.
+      `procMount`: another /proc than the default. `hostProcess`: processes of a Windows node.
+    - `seccomp`, `appArmor`: containers without a profile of these. `seLinux`: another type than those for containers,
+      another user or role. `sysctls`: parameters of the kernel that other pods share.
+    - `probeHosts`: probes and lifecycle hooks with a `host`, by which the kubelet asks another host.
+
+    - `resourceClaims`: claims for devices, of pods and of their groups, and resources named
+      `deviceclass.resource.kubernetes.io/CLASS`, for which kube-scheduler makes a claim.
+
+    All but the last are what the level Baseline of the Pod Security Standards forbids. Init containers are looked at as
+    well. Nothing here demands that a field is set: for the level Restricted use Pod Security Admission.
     """
-    for template, used in zip(judged.templates, judged.each(_used), strict=True):
-        for what in rule:
-            if what in used:
+    for what in rule:
+        for template, used in zip(judged.templates, judged.each(_USED[what]), strict=True):
+            if used:
                 yield from _FORBIDDEN[what](template)
     if "resourceClaims" in rule:
         yield from map(_claim, claims_of_groups(judged.js))

@@ -30,6 +30,13 @@ NODE_LABEL = declared("nodeSelectors", ErrorType.FORBIDDEN, "nodes may not be se
 NODE_VALUE = declared(
     "nodeSelectors", ErrorType.FORBIDDEN, "nodes may be selected by {key} only for certain values", "{allowed}"
 )
+UNTAINTED = declared(
+    "tolerations",
+    ErrorType.FORBIDDEN,
+    "a node may not be named: its taints would not be looked at",
+    "leave the choice to kube-scheduler",
+    "node-name",
+)
 TOLERATION = declared("tolerations", ErrorType.FORBIDDEN, "{what} may not be tolerated", "{allowed}")
 
 
@@ -86,6 +93,10 @@ def node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> Iterato
     Node selectors and node affinity are looked at, required and preferred. Where a label has `values`, an affinity has
     to select by `In`. A node may not be named, neither by `nodeName` nor by its field `metadata.name`. What exclusive
     placement adds by itself is not the author's, and passes.
+
+    Affinity to pods selects the nodes where these run, and anti-affinity to pods of other namespaces those where they do
+    not. So its `topologyKey` has to be an allowed label, too, without `values`: it cannot say which value it takes.
+    Anti-affinity within the namespace and topologySpreadConstraints only spread pods, and pass.
     """
     allowed = {label.key: label for label in rule.allowed}
     for template in judged.templates:
@@ -97,14 +108,34 @@ def node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> Iterato
         affinity: JSON = (pod.get("affinity") or {}).get("nodeAffinity") or {}
         for place, term in _terms(affinity) if affinity else ():
             yield from _term(path.at("affinity", "nodeAffinity", *place), term, allowed)
+        for place, term in _pod_terms(pod.get("affinity") or {}):
+            key = term.get("topologyKey") or ""
+            yield from _selected(path.at("affinity", *place, "topologyKey"), allowed, key, None, key)
 
 
-def _terms(affinity: JSON) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
-    required, preferred = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
-    for i, term in enumerate((affinity.get(required) or {}).get("nodeSelectorTerms") or ()):
-        yield (required, "nodeSelectorTerms", i), term
-    for i, item in enumerate(affinity.get(preferred) or ()):
-        yield (preferred, i, "preference"), item.get("preference") or {}
+_REQUIRED, _PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
+_Terms = Iterator[tuple[tuple[str | int, ...], JSON]]
+
+
+def _terms(affinity: JSON) -> _Terms:
+    for i, term in enumerate((affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()):
+        yield (_REQUIRED, "nodeSelectorTerms", i), term
+    for i, item in enumerate(affinity.get(_PREFERRED) or ()):
+        yield (_PREFERRED, i, "preference"), item.get("preference") or {}
+
+
+def _pod_terms(affinity: JSON) -> _Terms:
+    """Terms that select the nodes where certain pods run, or where pods of other namespaces do not."""
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms: JSON = affinity.get(kind) or {}
+        required = (((kind, _REQUIRED, i), term) for i, term in enumerate(terms.get(_REQUIRED) or ()))
+        preferred = (
+            ((kind, _PREFERRED, i, "podAffinityTerm"), item.get("podAffinityTerm") or {})
+            for i, item in enumerate(terms.get(_PREFERRED) or ())
+        )
+        for place, term in (*required, *preferred):
+            if kind == "podAffinity" or term.get("namespaces") or term.get("namespaceSelector") is not None:
+                yield place, term
 
 
 def _term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Iterator[FieldError]:
@@ -135,11 +166,14 @@ def tolerations(rule: Tolerations, judged: Judged, _: Namespace) -> Iterator[Fie
     """Pods may tolerate only certain taints, by key, and where they are given by value and effect.
 
     A toleration without a key tolerates every taint, and is refused. One that has no effect tolerates all effects, and
-    `Exists` all values: both are refused where the policy names certain ones. What exclusive placement adds by itself
-    is not the author's, and passes.
+    `Exists` all values: both are refused where the policy names certain ones, and so is a comparison of numbers. What
+    exclusive placement adds by itself is not the author's, and passes. A pod with a `nodeName` passes by the scheduler,
+    which looks at taints, and is refused.
     """
     allowed = {entry.key: entry for entry in rule.allowed}
     for template in judged.templates:
+        if template.pod.get("nodeName"):
+            yield UNTAINTED.at(template.at("nodeName"), template.pod["nodeName"])
         for i, toleration in enumerate(template.pod.get("tolerations") or ()):
             what = _untolerable(toleration, allowed.get(toleration.get("key") or ""))
             if what:
@@ -152,11 +186,11 @@ def _untolerable(toleration: JSON, entry: AllowedToleration | None) -> str:
     key = toleration.get("key") or ""
     if entry is None:
         return f"the taint {key}" if key else "every taint"
-    effect, exists = toleration.get("effect") or "", toleration.get("operator") == "Exists"
+    effect, operator = toleration.get("effect") or "", toleration.get("operator") or "Equal"
     if entry.effects is not None and effect not in entry.effects:
         return f"{effect or 'every effect'} of the taint {key}"
-    if entry.values is not None and (exists or (toleration.get("value") or "") not in entry.values):
-        return f"{'every value' if exists else 'this value'} of the taint {key}"
+    if entry.values is not None and (operator != "Equal" or (toleration.get("value") or "") not in entry.values):
+        return f"{'every value' if operator == 'Exists' else 'this value'} of the taint {key}"
     return ""
 
 
@@ -174,5 +208,5 @@ RULES = (
     PolicyRule("priorityClasses", (NO_PRIORITY, PRIORITY), priority_classes),
     PolicyRule("exclusiveTopologies", (NO_TOPOLOGY, TOPOLOGY), exclusive_topologies),
     PolicyRule("nodeSelectors", (NODE_NAME, NODE_LABEL, NODE_VALUE), node_selectors),
-    PolicyRule("tolerations", (TOLERATION,), tolerations),
+    PolicyRule("tolerations", (UNTAINTED, TOLERATION), tolerations),
 )

@@ -1,0 +1,201 @@
+"""What pods may use of their node, as data: fields of a pod, and their harmless values. Pure.
+
+It is what the level Baseline of the Pod Security Standards forbids, because each of these is a way from a container to
+its node. What the level Restricted demands beyond that, such as a user other than root, is no way to the node.
+
+Source: https://kubernetes.io/docs/concepts/security/pod-security-standards/
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from api.field import Path
+from policy.judged import Template
+
+ITEM: Final = "[]"
+"""Stands in the path of a field for each item of the list before it."""
+
+
+class Holder(Enum):
+    """What has the field; the value is its path in a pod, for people."""
+
+    POD = ""
+    CONTAINER = "containers[]."
+    VOLUME = "volumes[]."
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field, and the values that are harmless: an absent one always is, and with no such values no other."""
+
+    holder: Holder
+    parts: tuple[str, ...]
+    harmless: tuple[str | int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Something that pods may be forbidden to use: what it is called, what to do without it, and its fields."""
+
+    what: str
+    fix: str
+    fields: tuple[Field, ...]
+
+    def found(self, template: Template) -> Iterator[tuple[Path, Any]]:
+        """Where the pods of a template use it, and the value there."""
+        for field in self.fields:
+            for place, holder in _holders(template, field.holder):
+                for parts, value in _values(holder, field.parts):
+                    if value not in field.harmless:
+                        yield template.at(*place, *parts), value
+
+
+_Parts = tuple[str | int, ...]
+
+
+def _holders(template: Template, holder: Holder) -> Iterator[tuple[_Parts, Any]]:
+    if holder is Holder.POD:
+        yield (), template.pod
+    elif holder is Holder.CONTAINER:
+        for name, i, container in template.containers:
+            yield (name, i), container
+    else:
+        for i, volume in enumerate(template.pod.get("volumes") or ()):
+            yield ("volumes", i), volume
+
+
+def _values(value: Any, parts: _Parts, place: _Parts = ()) -> Iterator[tuple[_Parts, Any]]:
+    if value is None:
+        return
+    if not parts:
+        yield place, value
+    elif parts[0] == ITEM:
+        for i, item in enumerate(value):
+            yield from _values(item, parts[1:], (*place, i))
+    else:
+        yield from _values(value.get(parts[0]), parts[1:], (*place, parts[0]))
+
+
+def _pod(*parts: str, harmless: tuple[str | int, ...] = ()) -> Field:
+    return Field(Holder.POD, parts, harmless)
+
+
+def _container(*parts: str, harmless: tuple[str | int, ...] = ()) -> Field:
+    return Field(Holder.CONTAINER, parts, harmless)
+
+
+def _security(*parts: str, harmless: tuple[str | int, ...]) -> tuple[Field, Field]:
+    """A field of the security context, which pods and containers have."""
+    whole = ("securityContext", *parts)
+    return _pod(*whole, harmless=harmless), _container(*whole, harmless=harmless)
+
+
+_OFF = (False,)
+_CAPABILITIES = (
+    "AUDIT_WRITE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "MKNOD",
+    "NET_BIND_SERVICE",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYS_CHROOT",
+)
+"""Those that container runtimes give every container."""
+_SYSCTLS = (
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_local_reserved_ports",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_fin_timeout",
+    "net.ipv4.tcp_keepalive_intvl",
+    "net.ipv4.tcp_keepalive_probes",
+    "net.ipv4.tcp_keepalive_time",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+)
+"""Those of the pod's own namespaces, which reach no other pod."""
+_SE_LINUX = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+_PROFILES = ("", "RuntimeDefault", "Localhost")
+_HANDLERS = (
+    ("livenessProbe",),
+    ("readinessProbe",),
+    ("startupProbe",),
+    ("lifecycle", "postStart"),
+    ("lifecycle", "preStop"),
+)
+
+USES: Final[Mapping[str, Use]] = {
+    "hostNetwork": Use("the network of the node", "remove hostNetwork", (_pod("hostNetwork", harmless=_OFF),)),
+    "hostPath": Use(
+        "a directory of the node",
+        "use a claim, an emptyDir or an image volume",
+        (Field(Holder.VOLUME, ("hostPath",)),),
+    ),
+    "hostPorts": Use(
+        "a port of the node",
+        "remove hostPort: pods have addresses",
+        (_container("ports", ITEM, "hostPort", harmless=(0,)),),
+    ),
+    "privileged": Use(
+        "a privileged container",
+        "remove privileged, and add the capabilities",
+        (_container("securityContext", "privileged", harmless=_OFF),),
+    ),
+    "hostPID": Use("the processes of the node", "remove hostPID", (_pod("hostPID", harmless=_OFF),)),
+    "hostIPC": Use("the shared memory of the node", "remove hostIPC", (_pod("hostIPC", harmless=_OFF),)),
+    "capabilities": Use(
+        "a capability that containers do not have by themselves",
+        "remove it",
+        (_container("securityContext", "capabilities", "add", ITEM, harmless=_CAPABILITIES),),
+    ),
+    "procMount": Use(
+        "an unmasked /proc", "remove procMount", (_container("securityContext", "procMount", harmless=("", "Default")),)
+    ),
+    "hostProcess": Use(
+        "a process of a Windows node", "remove hostProcess", _security("windowsOptions", "hostProcess", harmless=_OFF)
+    ),
+    "seccomp": Use(
+        "a container without a seccomp profile",
+        "write RuntimeDefault, or remove seccompProfile",
+        _security("seccompProfile", "type", harmless=_PROFILES),
+    ),
+    "appArmor": Use(
+        "a container without an AppArmor profile",
+        "write RuntimeDefault, or remove appArmorProfile",
+        _security("appArmorProfile", "type", harmless=_PROFILES),
+    ),
+    "seLinux": Use(
+        "another SELinux domain",
+        "remove type, user and role of seLinuxOptions",
+        (
+            *_security("seLinuxOptions", "type", harmless=_SE_LINUX),
+            *_security("seLinuxOptions", "user", harmless=("",)),
+            *_security("seLinuxOptions", "role", harmless=("",)),
+        ),
+    ),
+    "sysctls": Use(
+        "a kernel parameter that other pods share",
+        "remove it",
+        (_pod("securityContext", "sysctls", ITEM, "name", harmless=_SYSCTLS),),
+    ),
+    "probeHosts": Use(
+        "a request of the kubelet to another host",
+        "remove host: the pod itself is asked",
+        tuple(
+            _container(*handler, kind, "host", harmless=("",))
+            for handler in _HANDLERS
+            for kind in ("httpGet", "tcpSocket")
+        ),
+    ),
+}
+"""By their name in a policy."""

@@ -10,7 +10,7 @@ from policy.judged import Judged, Namespace, Template
 from policy.rule_types import RequiredResources
 from policy.rules.node_uses import USES
 from policy.rules.resources import claims_of_groups, claims_of_pods
-from policy.rules.words import PolicyRule, declared
+from policy.rules.words import PolicyRule, declared, of_containers, of_jobs, of_pods
 
 REQUEST = declared("requiredRequests", ErrorType.REQUIRED, "", "state how much {resource} the container requests")
 LIMIT = declared("requiredLimits", ErrorType.REQUIRED, "", "state how much {resource} the container may use at most")
@@ -128,8 +128,15 @@ def forbid(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[Fiel
         yield from map(_claim, claims_of_groups(judged.js))
 
 
+_LIMITS = (*of_containers("resources.limits{}"), *of_pods("resources.limits{}"))
+_REQUESTS = (*of_containers("resources.requests{}"), *of_pods("resources.requests{}"), *_LIMITS)
+_USED_FIELDS = (
+    *(path for use in USES.values() for field in use.fields for path in field.paths),
+    *of_jobs("template.metadata.annotations{}"),
+)
+
 RULES = (
-    PolicyRule("requiredRequests", (REQUEST,), required_requests),
-    PolicyRule("requiredLimits", (LIMIT,), required_limits),
-    PolicyRule("forbid", (FORBIDDEN,), forbid),
+    PolicyRule("requiredRequests", (REQUEST,), required_requests, reads=_REQUESTS),
+    PolicyRule("requiredLimits", (LIMIT,), required_limits, reads=_LIMITS),
+    PolicyRule("forbid", (FORBIDDEN,), forbid, reads=_USED_FIELDS),
 )

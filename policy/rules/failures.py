@@ -9,7 +9,7 @@ from api.named_actions import named_actions
 from api.policies import FailurePolicy
 from policy.judged import Judged, Namespace, Number, Template, bound
 from policy.rule_types import BackoffLimit, MaxRestarts, RestartStrategies
-from policy.rules.words import PolicyRule, declared, held, limited, one_of
+from policy.rules.words import PolicyRule, declared, held, limited, of_jobs, one_of
 
 _POLICY = SPEC.at("failurePolicy")
 _NODES = _POLICY.at("nodeFailure")
@@ -139,8 +139,23 @@ def restart_strategies(rule: RestartStrategies, judged: Judged, _: Namespace) ->
         yield from one_of(STRATEGY, _POLICY.at("restartStrategy"), policy.restart_strategy, rule.allowed)
 
 
+_RESTARTS = (
+    "spec.failurePolicy.maxRestarts",
+    "spec.failurePolicy.rules[].maxRestarts",
+    "spec.failurePolicy.rules[].action",
+    "spec.failurePolicy.rules[].then[].action",
+    "spec.failurePolicy.nodeFailure.action",
+)
+_BACKOFF = (*of_jobs("backoffLimit", "backoffLimitPerIndex"), "spec.failurePolicy.maxRestarts")
+
 RULES = (
-    PolicyRule("maxRestarts", (RESTARTS, RESTARTS_IN_ALL, UNLIMITED, UNLIMITED_OF_NODES), max_restarts, restarts),
-    PolicyRule("backoffLimit", (BACKOFF, NOT_ZERO), backoff_limit, backoffs),
-    PolicyRule("restartStrategies", (STRATEGY,), restart_strategies),
+    PolicyRule(
+        "maxRestarts",
+        (RESTARTS, RESTARTS_IN_ALL, UNLIMITED, UNLIMITED_OF_NODES),
+        max_restarts,
+        restarts,
+        reads=_RESTARTS,
+    ),
+    PolicyRule("backoffLimit", (BACKOFF, NOT_ZERO), backoff_limit, backoffs, reads=_BACKOFF),
+    PolicyRule("restartStrategies", (STRATEGY,), restart_strategies, reads=("spec.failurePolicy.restartStrategy",)),
 )

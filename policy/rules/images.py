@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from api.field import ErrorType, FieldError, Path
 from api.images import full_name
-from policy.judged import Judged, Namespace, Template
+from policy.judged import AGENT_IMAGE, Judged, Namespace, Template
 from policy.rule_types import ImageRegistries
-from policy.rules.words import PolicyRule, declared
+from policy.rules.words import PolicyRule, declared, of_containers, of_pods
 
 REGISTRY = declared(
     "imageRegistries", ErrorType.FORBIDDEN, "images may not come from {registry}", "use an image from {allowed}"
@@ -68,7 +68,9 @@ def images_by_digest(_: bool, judged: Judged, __: Namespace) -> Iterator[FieldEr
             yield DIGEST.at(path, image, name=image)
 
 
+_IMAGES = (*of_containers("image"), *of_pods("volumes[].image.reference"), str(AGENT_IMAGE))
+
 RULES = (
-    PolicyRule("imageRegistries", (REGISTRY,), image_registries),
-    PolicyRule("imagesByDigest", (DIGEST,), images_by_digest),
+    PolicyRule("imageRegistries", (REGISTRY,), image_registries, reads=_IMAGES),
+    PolicyRule("imagesByDigest", (DIGEST,), images_by_digest, reads=_IMAGES),
 )

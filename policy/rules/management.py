@@ -32,6 +32,6 @@ def managed_by(rule: ManagedBy, judged: Judged, _: Namespace) -> Iterator[FieldE
 
 
 RULES = (
-    PolicyRule("networkDNS", (DNS,), network_dns),
-    PolicyRule("managedBy", (MANAGER,), managed_by),
+    PolicyRule("networkDNS", (DNS,), network_dns, reads=("spec.network.enableDNSHostnames",)),
+    PolicyRule("managedBy", (MANAGER,), managed_by, reads=("spec.managedBy",)),
 )

@@ -75,8 +75,10 @@ def fits(pattern: str, value: str) -> bool:
     return not isinstance(found, str) and found.fullmatch(value) is not None
 
 
+_LABELS, _ANNOTATIONS = ("metadata.labels{}",), ("metadata.annotations{}",)
+
 RULES = (
-    PolicyRule("requiredQueue", (NO_QUEUE, QUEUE), required_queue),
-    PolicyRule("requiredLabels", (NO_LABEL, LABEL), required_labels),
-    PolicyRule("requiredAnnotations", (NO_ANNOTATION, ANNOTATION), required_annotations),
+    PolicyRule("requiredQueue", (NO_QUEUE, QUEUE), required_queue, reads=_LABELS),
+    PolicyRule("requiredLabels", (NO_LABEL, LABEL), required_labels, reads=_LABELS),
+    PolicyRule("requiredAnnotations", (NO_ANNOTATION, ANNOTATION), required_annotations, reads=_ANNOTATIONS),
 )

@@ -13,17 +13,18 @@ from typing import Any, Final
 
 from api.field import Path
 from policy.judged import Template
+from policy.rules.words import of_containers, of_pods
 
 ITEM: Final = "[]"
 """Stands in the path of a field for each item of the list before it."""
 
 
 class Holder(Enum):
-    """What has the field; the value is its path in a pod, for people."""
+    """What has the field."""
 
-    POD = ""
-    CONTAINER = "containers[]."
-    VOLUME = "volumes[]."
+    POD = "pod"
+    CONTAINER = "container"
+    VOLUME = "volume"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,14 @@ class Field:
     holder: Holder
     parts: tuple[str, ...]
     harmless: tuple[str | int, ...] = ()
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Where it is in a JobSet, as a rule declares it."""
+        name = ".".join(self.parts).replace(f".{ITEM}", ITEM)
+        if self.holder is Holder.CONTAINER:
+            return of_containers(name)
+        return of_pods(name if self.holder is Holder.POD else f"volumes[].{name}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from policy.rule_types import (
     PriorityClasses,
     Tolerations,
 )
-from policy.rules.words import PolicyRule, declared, one_of
+from policy.rules.words import PolicyRule, declared, of_jobs, of_pods, one_of
 
 NO_PRIORITY = declared("priorityClasses", ErrorType.REQUIRED, "", "name one of {allowed}", "missing")
 PRIORITY = declared("priorityClasses", ErrorType.NOT_SUPPORTED, "this priority class is not allowed", "{allowed}")
@@ -94,8 +94,8 @@ def node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> Iterato
     to select by `In`. A node may not be named, neither by `nodeName` nor by its field `metadata.name`. What exclusive
     placement adds by itself is not the author's, and passes.
 
-    Affinity to pods selects the nodes where these run, and anti-affinity to pods of other namespaces those where they do
-    not. So its `topologyKey` has to be an allowed label, too, without `values`: it cannot say which value it takes.
+    Affinity to pods selects the nodes where these run, and anti-affinity to pods of other namespaces those where they
+    do not. So its `topologyKey` has to be an allowed label, too, without `values`: it cannot say which value it takes.
     Anti-affinity within the namespace and topologySpreadConstraints only spread pods, and pass.
     """
     allowed = {label.key: label for label in rule.allowed}
@@ -114,6 +114,7 @@ def node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> Iterato
 
 
 _REQUIRED, _PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
+_POD_KINDS = ("podAffinity", "podAntiAffinity")
 _Terms = Iterator[tuple[tuple[str | int, ...], JSON]]
 
 
@@ -126,7 +127,7 @@ def _terms(affinity: JSON) -> _Terms:
 
 def _pod_terms(affinity: JSON) -> _Terms:
     """Terms that select the nodes where certain pods run, or where pods of other namespaces do not."""
-    for kind in ("podAffinity", "podAntiAffinity"):
+    for kind in _POD_KINDS:
         terms: JSON = affinity.get(kind) or {}
         required = (((kind, _REQUIRED, i), term) for i, term in enumerate(terms.get(_REQUIRED) or ()))
         preferred = (
@@ -204,9 +205,30 @@ def taints(rule: Tolerations) -> str:
     )
 
 
+_TOPOLOGIES = (
+    "metadata.annotations{}",
+    "spec.replicatedJobs[].template.metadata.annotations{}",
+    *of_jobs("template.metadata.annotations{}"),
+)
+_TERMS = (
+    f"nodeAffinity.{_REQUIRED}.nodeSelectorTerms[]",
+    f"nodeAffinity.{_PREFERRED}[].preference",
+)
+_POD_TERMS = tuple(
+    f"{kind}.{term}" for kind in _POD_KINDS for term in (f"{_REQUIRED}[]", f"{_PREFERRED}[].podAffinityTerm")
+)
+_SELECTIONS = of_pods(
+    "nodeName",
+    "nodeSelector{}",
+    *(f"affinity.{term}.matchExpressions[].{part}" for term in _TERMS for part in ("key", "operator", "values[]")),
+    *(f"affinity.{term}.matchFields[].key" for term in _TERMS),
+    *(f"affinity.{term}.topologyKey" for term in _POD_TERMS),
+)
+_TOLERATIONS = of_pods("nodeName", *(f"tolerations[].{part}" for part in ("key", "operator", "value", "effect")))
+
 RULES = (
-    PolicyRule("priorityClasses", (NO_PRIORITY, PRIORITY), priority_classes),
-    PolicyRule("exclusiveTopologies", (NO_TOPOLOGY, TOPOLOGY), exclusive_topologies),
-    PolicyRule("nodeSelectors", (NODE_NAME, NODE_LABEL, NODE_VALUE), node_selectors),
-    PolicyRule("tolerations", (UNTAINTED, TOLERATION), tolerations),
+    PolicyRule("priorityClasses", (NO_PRIORITY, PRIORITY), priority_classes, reads=of_pods("priorityClassName")),
+    PolicyRule("exclusiveTopologies", (NO_TOPOLOGY, TOPOLOGY), exclusive_topologies, reads=_TOPOLOGIES),
+    PolicyRule("nodeSelectors", (NODE_NAME, NODE_LABEL, NODE_VALUE), node_selectors, reads=_SELECTIONS),
+    PolicyRule("tolerations", (UNTAINTED, TOLERATION), tolerations, reads=_TOLERATIONS),
 )

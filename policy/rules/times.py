@@ -53,6 +53,6 @@ def active_deadline(rule: MaxSeconds, judged: Judged, namespace: Namespace) -> I
 
 
 RULES = (
-    PolicyRule("ttl", (NO_TTL, TTL), ttl, ttls),
-    PolicyRule("activeDeadline", (NO_DEADLINE, DEADLINE), active_deadline, deadlines),
+    PolicyRule("ttl", (NO_TTL, TTL), ttl, ttls, reads=(str(_TTL),)),
+    PolicyRule("activeDeadline", (NO_DEADLINE, DEADLINE), active_deadline, deadlines, reads=(str(_DEADLINE),)),
 )

@@ -8,7 +8,7 @@ from api.field import SPEC, ErrorType, FieldError, Path
 from api.requests import MOST
 from policy.judged import NO_BOUND, Judged, Namespace, Number, Template, as_text, bound
 from policy.rule_types import Limit, MaxTotals
-from policy.rules.words import PolicyRule, by_numbers, declared, held, limited
+from policy.rules.words import PolicyRule, by_numbers, declared, held, limited, of_containers, of_jobs, of_pods
 
 TOTALS = limited("maxTotals", "reduce replicas, parallelism or requests: {parts}")
 UNCOUNTED = declared(
@@ -140,10 +140,22 @@ def _resource_parts(judged: Judged, name: str, limit: str) -> list[str]:
     )
 
 
+_REPLICAS = "spec.replicatedJobs[].replicas"
+_AMOUNTS = (
+    _REPLICAS,
+    *of_jobs("parallelism", "completions"),
+    *of_containers("resources.requests{}", "resources.limits{}"),
+    *of_pods("initContainers[].restartPolicy", "resources.requests{}", "resources.limits{}", "overhead{}"),
+)
+
 RULES = (
-    PolicyRule("maxTotals", (TOTALS, UNCOUNTED), _find_totals, max_totals),
+    PolicyRule("maxTotals", (TOTALS, UNCOUNTED), _find_totals, max_totals, reads=_AMOUNTS),
     PolicyRule(
-        "maxReplicatedJobs", (REPLICATED_JOBS,), by_numbers(max_replicated_jobs, REPLICATED_JOBS), max_replicated_jobs
+        "maxReplicatedJobs",
+        (REPLICATED_JOBS,),
+        by_numbers(max_replicated_jobs, REPLICATED_JOBS),
+        max_replicated_jobs,
+        reads=("spec.replicatedJobs[].name",),
     ),
-    PolicyRule("maxJobs", (JOBS,), by_numbers(max_jobs, JOBS), max_jobs),
+    PolicyRule("maxJobs", (JOBS,), by_numbers(max_jobs, JOBS), max_jobs, reads=(_REPLICAS,)),
 )

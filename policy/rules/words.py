@@ -14,12 +14,35 @@ Numbers = Callable[[Any, Judged, Namespace], Iterator[Number]]
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """One rule: its name in a policy, what it says, what finds violations, and the numbers that it compares, if any."""
+    """One rule: its name in a policy, what it says, what finds violations, and the numbers that it compares, if any.
+
+    `reads`: the fields that it judges, as paths of the schema: `[]` is each item of a list, `{}` each member of a map.
+    A test looks that every field of a JobSet is read by a rule, or exempted with a reason.
+    """
 
     name: str
     says: tuple[Rule, ...]
     find: Find
     numbers: Numbers | None = None
+    reads: tuple[str, ...] = ()
+
+
+_JOB = "spec.replicatedJobs[].template.spec."
+
+
+def of_jobs(*fields: str) -> tuple[str, ...]:
+    """Fields of the spec of Jobs, as a rule declares them."""
+    return tuple(_JOB + field for field in fields)
+
+
+def of_pods(*fields: str) -> tuple[str, ...]:
+    """The same, of the spec of pods."""
+    return of_jobs(*(f"template.spec.{field}" for field in fields))
+
+
+def of_containers(*fields: str) -> tuple[str, ...]:
+    """The same, of containers and init containers."""
+    return of_pods(*(f"{kind}[].{field}" for field in fields for kind in ("containers", "initContainers")))
 
 
 def source(page: str) -> str:

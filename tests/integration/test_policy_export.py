@@ -37,6 +37,7 @@ from tests.support.cluster import apply, request, wait_for
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import jobset, rjob
 from tests.support.policies import exception, manifest
+from tests.support.rule_cases import Case, cases
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 COLLECTIONS = {
@@ -44,7 +45,7 @@ COLLECTIONS = {
     "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
 }
 GATES = FeatureGates({"AllAlpha": True})
-WARNED, DENIED, TABLE = "exported-warns", "exported-denies", "exported-table"
+WARNED, DENIED, TABLE, CASES = "exported-warns", "exported-denies", "exported-table", "exported-cases"
 UNCUT = 8
 """So many warnings stay below the API server's limit."""
 LABELS = {"quota.example.com/gpus": "32", "quota.example.com/jobs": "3"}
@@ -140,6 +141,40 @@ def test_examples_of_each_rule_get_the_verdicts_of_the_command(
         assert got.keys() == wanted.keys()
         if name not in OTHER_WORDS:
             assert [finding for finding in wanted.get(kebab(name), ()) if finding not in got[kebab(name)]] == []
+
+
+@pytest.fixture(scope="module")
+def every_case(jobset_server: Cluster) -> Iterator[dict[str, JSON]]:
+    """A policy for each field that a rule declares to read, exported with warnings, in force in a namespace of its own."""
+    body = {"metadata": {"name": CASES, "labels": {}}}
+    assert request(jobset_server, "POST", "/api/v1/namespaces", body)[0] == 201
+    demands = {json.dumps([case.rule, case.demand], sort_keys=True): case for case in cases()}
+    found = {
+        demand: restricted(manifest(f"case-{i}", **{case.rule: case.demand}), CASES, ["Warn"])
+        for i, (demand, case) in enumerate(demands.items())
+    }
+    for policy in found.values():
+        store(jobset_server, policy)
+    for demand, case in demands.items():
+        bad, name = case.jobset(namespace=CASES), found[demand]["metadata"]["name"]
+        wait_for(
+            lambda bad=bad, name=name: name in warnings(jobset_server, bad, CASES), what=f"the policy of {case.name}"
+        )
+    yield found
+    remove(jobset_server, *found.values())
+    clusters.drop_namespace(jobset_server, CASES)
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=lambda case: case.name)
+def test_what_breaks_a_rule_in_any_field_breaks_what_is_compiled_of_it(
+    jobset_server: Cluster, every_case: dict[str, JSON], case: Case
+):
+    policy = every_case[json.dumps([case.rule, case.demand], sort_keys=True)]
+    name = policy["metadata"]["name"]
+    assert name not in warnings(jobset_server, case.jobset(bad=False, namespace=CASES), CASES)
+    js = case.jobset(namespace=CASES)
+    said = warnings(jobset_server, js, CASES)[name]
+    assert [finding for finding in offline(policy, js) if finding.partition(": ")[0] not in said] == []
 
 
 def answered(cluster: Cluster, js: JSON, query: str = "?dryRun=All") -> tuple[int, str]:

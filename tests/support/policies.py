@@ -3,7 +3,7 @@
 from typing import Any
 
 from api.features import FeatureGates
-from policy.evaluate import violations
+from policy.evaluate import Violation, violations
 from policy.judged import Judged, Namespace
 from policy.types import JobSetPolicy, read_policy
 from tests.support.jobsets import jobset, rjob, stored
@@ -65,6 +65,11 @@ def judged(*rjobs: JSON, metadata: JSON | None = None, **spec: Any) -> Judged:
 def of_pod(**pod: Any) -> Judged:
     """A JobSet of one ReplicatedJob, whose pods have these fields."""
     return judged(rjob(pod=pod))
+
+
+def violations_of(js: JSON, *policies: JobSetPolicy) -> list[Violation]:
+    """What the policies say about a JobSet as it would be stored."""
+    return violations(policies, Judged(subject(js, FeatureGates({"AllAlpha": True})).js), Namespace("default"))
 
 
 def texts(

@@ -1,5 +1,7 @@
 """Every field of a JobSet is judged by a rule of policies, or exempted with a reason: nothing new goes by unseen."""
 
+import copy
+
 import pytest
 
 from app.engine import crd_schema

@@ -18,6 +18,7 @@ _JOB = f"{_RJOB}.template.spec"
 _POD = f"{_JOB}.template.spec"
 _CONTAINER = f"{_POD}.containers[]"
 _INIT = f"{_POD}.initContainers[]"
+_GROUP_LEVELS = ("spec.scheduling", "spec.scheduling.replicatedJobs[]", "spec.scheduling.replicatedJobs[].job")
 _NODE_TERMS = (
     f"{_POD}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[]",
     f"{_POD}.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[].preference",
@@ -74,15 +75,10 @@ EXEMPT: dict[str, str] = {
     "spec.failurePolicy.agent.mode": "how the agent is run, whose image and requests are judged",
     "spec.failurePolicy.agent.probePort": "the same",
     "spec.scheduling.*": GROUPS,
-    **{
-        f"{level}.{field}": GROUPS
-        for level in ("spec.scheduling", "spec.scheduling.replicatedJobs[]", "spec.scheduling.replicatedJobs[].job")
-        for field in (
-            "schedulingPolicy.gang.minCount",
-            "schedulingPolicy.gang.minGroupCount",
-            "schedulingConstraints.topology[].key",
-        )
-    },
+    **{f"{level}.schedulingConstraints.topology[].key": GROUPS for level in _GROUP_LEVELS},
+    "spec.scheduling.schedulingPolicy.gang.minGroupCount": GROUPS,
+    "spec.scheduling.replicatedJobs[].schedulingPolicy.gang.minGroupCount": GROUPS,
+    "spec.scheduling.replicatedJobs[].job.schedulingPolicy.gang.minCount": GROUPS,
     "spec.scheduling.replicatedJobs[].targetReplicatedJobs[]": NAMES,
     "spec.volumeClaimPolicies[].*": STORAGE,
     "spec.volumeClaimPolicies[].templates[].spec.resources.**": STORAGE,

@@ -14,9 +14,8 @@ from policy.defaults import ANNOTATION
 from policy.types import JobSetPolicy, read_policy
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.policies import policy, setting
-from tests.webhooks.test_policies import Played
+from tests.webhooks.test_policies import QUEUES, Played
 from webhooks.jobset import policies as policies_module
-from webhooks.jobset.default import with_defaults
 from webhooks.jobset.handlers import MUTATE_PATH
 
 GPU = {"key": "gpu", "operator": "Exists"}
@@ -149,18 +148,78 @@ async def test_names_of_what_the_api_server_has_set_for_a_policy_that_it_holds_a
     assert record(await created(there, SETS)) == {}
 
 
+async def updated(new: JSON, old: JSON, *policies: JobSetPolicy, user: str = "ann") -> JSON:
+    """What the mutating webhook makes of an update."""
+    response = await Played(*policies).answer(new, old, path=MUTATE_PATH, user=user)
+    assert response["allowed"]
+    made: JSON = jsonpatch.apply_patch(new, response.get("operations", []))
+    return made
+
+
 class TestAnUpdate:
     async def test_that_leaves_them_out_keeps_them_as_they_are_stored(self):
         manifest = jobset(rjob("a"), rjob("b", pod={"tolerations": [{"key": "own", "operator": "Exists"}]}))
         old = stored(await created(manifest, SETS))
-        again = copy.deepcopy(manifest)
-        kept, _ = with_defaults(again, old)
+        kept = await updated(copy.deepcopy(manifest), old, SETS)
         assert kept["metadata"] == old["metadata"]
         assert [pod_of(kept, i) for i in range(2)] == [pod_of(old, i) for i in range(2)]
         assert kept["spec"]["ttlSecondsAfterFinished"] == 60
-        response = await Played().answer(again, old, path=MUTATE_PATH)
-        patched = jsonpatch.apply_patch(again, response["operations"])
-        assert [pod_of(patched, i) for i in range(2)] == [pod_of(old, i) for i in range(2)]
+
+    @pytest.mark.parametrize(
+        "policies",
+        [
+            (),
+            (policy("tenants", ttl={"max": 90}),),
+            (read_policy(setting("other", **ALL)),),
+            (read_policy(setting(match={"namespaceSelector": {"matchLabels": {"a": "b"}}}, **ALL)),),
+            (
+                read_policy(
+                    setting(
+                        labels={"team": "b"},
+                        ttlSecondsAfterFinished=61,
+                        priorityClassName="high",
+                        nodeSelector={"pool": "q", "example.com/zone": "y"},
+                        tolerations=[{"key": "gpu", "value": "other"}],
+                    )
+                ),
+            ),
+        ],
+        ids=["none", "no-defaults", "another-name", "elsewhere", "other-values"],
+    )
+    async def test_keeps_nothing_that_no_policy_in_force_sets_now(self, policies: tuple[JobSetPolicy, ...]):
+        old = stored(await created(jobset(), SETS))
+        made = await updated(jobset(), old, *policies)
+        assert made["metadata"].get("labels", {}) == {}
+        assert "ttlSecondsAfterFinished" not in made["spec"]
+        assert pod_of(made).keys() & {"priorityClassName", "nodeSelector", "tolerations"} == set()
+
+    async def test_keeps_nothing_that_a_policy_in_force_refuses(self):
+        old = stored(await created(jobset(), SETS))
+        made = await updated(jobset(), old, SETS, policy("short", ttl={"max": 10}))
+        assert "ttlSecondsAfterFinished" not in made["spec"]
+        assert made["metadata"]["labels"] == {"team": "a"}
+
+    async def test_with_a_forged_annotation_keeps_nothing(self):
+        old = stored(jobset(rjob(pod={"nodeSelector": {"pool": "mine"}}), ttlSecondsAfterFinished=7))
+        old["metadata"] |= {"labels": {"team": "x"}, "annotations": {ANNOTATION: json.dumps({"tenants": NAMES})}}
+        new = stored(jobset())
+        new["metadata"]["annotations"] = old["metadata"]["annotations"]
+        response = await Played(SETS).answer(new, old, path=MUTATE_PATH)
+        assert (response.get("operations"), response.get("warnings")) == (None, None)
+
+    async def test_by_the_controller_of_a_queue_is_left_as_it_is(self):
+        old = stored(await created(jobset(), SETS))
+        new = copy.deepcopy(old)
+        del pod_of(new)["nodeSelector"], pod_of(new)["tolerations"]
+        assert await updated(new, old, SETS, user=QUEUES) == new
+        assert await updated(new, old, SETS) == old
+
+    async def test_of_a_namespace_that_cannot_be_read_keeps_nothing(self):
+        old = stored(await created(jobset(), SETS))
+        played = Played(SETS, namespace=TransportError("no answer"))
+        response = await played.answer(jobset(), old, path=MUTATE_PATH)
+        assert response["allowed"]
+        assert "ttlSecondsAfterFinished" not in str(response["operations"])
 
     async def test_that_removes_a_field_alone_is_told_that_it_is_put_back(self):
         old = stored(await created(jobset(), SETS))
@@ -174,17 +233,17 @@ class TestAnUpdate:
                 ("spec.ttlSecondsAfterFinished", "ttlSecondsAfterFinished"),
             )
         ]
-        assert (await Played().answer(new, old, path=MUTATE_PATH))["warnings"] == said
-        assert not (await Played().answer(old, old, path=MUTATE_PATH)).get("warnings")
+        assert (await Played(SETS).answer(new, old, path=MUTATE_PATH))["warnings"] == said
+        assert not (await Played(SETS).answer(old, old, path=MUTATE_PATH)).get("warnings")
 
     async def test_by_the_manifest_that_was_created_is_told_nothing(self):
         old = stored(await created(jobset(), SETS))
-        assert not (await Played().answer(jobset(), old, path=MUTATE_PATH)).get("warnings")
+        assert not (await Played(SETS).answer(jobset(), old, path=MUTATE_PATH)).get("warnings")
 
     async def test_that_writes_another_value_has_it(self):
         old = stored(await created(jobset(), SETS))
         new = jobset(rjob(pod={"priorityClassName": "high", "tolerations": [{"key": "gpu", "value": "x"}]}))
-        kept, _ = with_defaults(new, old)
+        kept = await updated(new, old, SETS)
         assert pod_of(kept)["priorityClassName"] == "high"
         assert pod_of(kept)["tolerations"] == [{"key": "gpu", "value": "x"}]
 
@@ -193,22 +252,24 @@ class TestAnUpdate:
         new = copy.deepcopy(old)
         del new["spec"]["ttlSecondsAfterFinished"], new["metadata"]["labels"]["team"]
         new["metadata"]["annotations"][ANNOTATION] = json.dumps({"tenants": ["labels[team]"]})
-        kept, _ = with_defaults(new, old)
+        kept = await updated(new, old, SETS)
         assert ("ttlSecondsAfterFinished" in kept["spec"], kept["metadata"]["labels"]) == (False, {"team": "a"})
 
     @pytest.mark.parametrize(
-        "text", ["", "[]", "{", '{"a": "b"}', '{"a": ["nothing", "labels[", "tolerations", "nodeSelector[x]"]}']
+        "text", ["", "[]", "{", '{"a": "b"}', '{"tenants": ["nothing", "labels[", "tolerations", "nodeSelector[x]"]}']
     )
     async def test_that_says_nonsense_changes_nothing(self, text: str):
         old = stored(jobset())
         new = copy.deepcopy(old)
         new["metadata"]["annotations"] = {ANNOTATION: text}
-        assert with_defaults(new, old) == (new, [])
+        assert await updated(new, old, SETS) == new
 
     async def test_of_a_wrong_shape_is_left_for_the_schema(self):
         old = stored(await created(jobset(), SETS))
         for rjobs in (None, [None, {"name": 3}, {"name": "workers", "template": 4}]):
-            with_defaults({"metadata": {}, "spec": {"replicatedJobs": rjobs}}, old)
+            new = {"metadata": {"name": "train", "namespace": "default"}, "spec": {"replicatedJobs": rjobs}}
+            response = await Played(SETS).answer(new, old, path=MUTATE_PATH)
+            assert response["status"]["code"] in {200, 422}
 
 
 class TestDefaultsThatCannotBeSet:

@@ -9,7 +9,7 @@ Defaults are set on update as well, because a client-side apply of an unchanged 
 ReplicatedJobs without them. On update a default is set only where the stored object has a value: one that was stored
 without it (past this webhook) runs without it, and setting it would change what the object means.
 
-What policies have set when the JobSet was created is kept on update (`policy_defaults.py`).
+Defaults of policies are set, and kept on update, by `policy_defaults.py`.
 
 Names that the schema requires are set in any case, and null metadata of templates becomes `{}`. Other nulls are removed
 on update (`_nulls`): the schema refuses them.
@@ -23,7 +23,6 @@ from api.field import SPEC, Path
 from api.jobset import MAX_CLAIM_POLICIES, MAX_DEPENDS_ON
 from api.jsontree import dig
 from api.meta import JSON
-from webhooks.jobset.policy_defaults import keep_defaults
 from webhooks.json_patch import PatchDraft
 from webhooks.work import Work
 
@@ -62,7 +61,6 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
     for path, value in _wanted(new.get("spec"), None if old is None else old.get("spec") or {}):
         draft.default(path, value, empty_is_absent=bool(value) and path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
     if old is not None:
-        keep_defaults(draft, old)
         for path in islice(_nulls(draft.object.get("spec"), draft.work), MAX_NULLS):
             draft.remove(path)
     return draft.object, draft.operations

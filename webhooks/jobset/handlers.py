@@ -5,17 +5,16 @@ gets to see. So it refuses, with every fault at once, exactly what the schema wo
 faults alone. All else is left to the validating webhook, which is complete by itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from api.field import FieldError
 from api.meta import JSON
-from webhooks.jobset.answers import answer, warning_texts
+from webhooks.jobset.answers import answer
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
-from webhooks.jobset.policies import Judgement, PolicyChecks
-from webhooks.jobset.policy_defaults import put_back
+from webhooks.jobset.policies import Filled, Judgement, PolicyChecks
 from webhooks.offload import compute, work
 from webhooks.review import (
     AdmissionRequest,
@@ -50,15 +49,22 @@ class _Admission:
         if answer_at_once := _without_check(request):
             return answer_at_once
         obj, operations = with_defaults(request.object or {}, request.stored, work())
-        if request.stored is None and self.policies is not None and self.policies.have_defaults:
-            return self._filled(self.policies, request, obj, operations)
+        policies = self.policies
+        if policies is not None and request.stored is None and policies.have_defaults:
+            return self._filled(policies.fill, request, obj, operations)
+        if policies is not None and policies.may_keep(request):
+            return self._filled(policies.keep, request, obj, operations)
         return self._mutated(request, obj, operations)
 
     async def _filled(
-        self, policies: PolicyChecks, request: AdmissionRequest, obj: JSON, operations: list[JSON]
+        self,
+        fill: Callable[[AdmissionRequest, JSON], Awaitable[Filled]],
+        request: AdmissionRequest,
+        obj: JSON,
+        operations: list[JSON],
     ) -> AdmissionResponse:
-        """The answer about a new JobSet that gets defaults of policies, too."""
-        filled = await policies.fill(request, obj)
+        """The answer about a JobSet that gets defaults of policies, too, or keeps them."""
+        filled = await fill(request, obj)
         answered = await compute(self._mutated, request, filled.object, [*operations, *filled.operations])
         return filled.answer(await decided(answered))
 
@@ -68,8 +74,7 @@ class _Admission:
             findings = self._check(obj, old)
             if findings.hides:
                 return self._answer(request, findings, obj)
-        told = () if old is None else warning_texts(list(put_back(request.object or {}, old)))
-        return AdmissionResponse(patch=tuple(operations), warnings=told)
+        return AdmissionResponse(patch=tuple(operations))
 
     def validate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Refuse what breaks a rule, all faults in one answer (docs/reference/validation.md)."""

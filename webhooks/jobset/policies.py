@@ -28,7 +28,7 @@ from policy.rules.words import source
 from policy.types import FAIL, JobSetPolicy, PolicyId
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.engine import Findings
-from webhooks.jobset.policy_defaults import set_defaults
+from webhooks.jobset.policy_defaults import PutBack, keep_defaults, recorded, set_defaults, told_of
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
 from webhooks.offload import compute, work
@@ -212,13 +212,12 @@ class Filled:
     operations: list[JSON] = field(default_factory=list)
     policies: tuple[PolicyId, ...] = ()
     failures: list[Failure] = field(default_factory=list)
+    put_back: list[PutBack] = field(default_factory=list)
 
     def answer(self, response: AdmissionResponse) -> AdmissionResponse:
-        """The answer of the webhook; with what is said about defaults that could not be found."""
-        if not self.failures:
-            return response
+        """The answer of the webhook; with what is said about defaults that were put back, or could not be found."""
         judgement = Judgement(failures=self.failures)
-        warnings = (*response.warnings, *warning_texts(judgement.findings))
+        warnings = (*response.warnings, *warning_texts([*judgement.findings, *told_of(self.put_back)]))
         return judgement.answer(msgspec.structs.replace(response, warnings=warnings))
 
 
@@ -263,6 +262,29 @@ class PolicyChecks:
         for policy in filled.policies:
             self._metrics.decided(policy, DEFAULTS, SET)
         return filled
+
+    def may_keep(self, request: AdmissionRequest) -> bool:
+        """Whether an update may leave out a default that is to be kept: never one by the controller of a queue."""
+        if request.stored is None or not self.have_defaults or request.user_info.username in self._trusted:
+            return False
+        return bool(recorded(request.stored) or recorded(request.object))
+
+    async def keep(self, request: AdmissionRequest, obj: JSON) -> Filled:
+        """A changed JobSet with the defaults that it has got and that the policies in force would set now."""
+        try:
+            namespace = await self.source.namespace(request.namespace)
+        except (KubeError, TimeoutError) as error:
+            log.warning("defaults of policies are not kept: the namespace cannot be read: %s", error)
+            return Filled(obj)
+        return await compute(self._kept, self.source.in_force, namespace, obj, request.stored or {})
+
+    def _kept(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON, old: JSON) -> Filled:
+        def failed(policy: JobSetPolicy, error: Exception) -> None:
+            _failure(policy, DEFAULTS, error)
+
+        draft = PatchDraft(obj)
+        found = keep_defaults(draft, old, defaults_for(policies, obj, namespace, self._gates, failed=failed))
+        return Filled(draft.object, draft.operations, put_back=found)
 
     def _filled(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON) -> Filled:
         failures: list[Failure] = []

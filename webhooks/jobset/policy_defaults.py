@@ -1,11 +1,11 @@
 """Defaults of policies as changes of a JobSet: set when it is created, kept when an update leaves them out. Pure.
 
+They are kept only where the policies in force would set them now.
 The annotation that names them is kept as well. Like `default.py` this works on the JSON as it came: a value that has
 not the shape that the schema wants is left alone.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -17,9 +17,6 @@ from policy.defaults import ANNOTATION, POD, Default, Record, record_of
 from policy.rules.words import source
 from policy.types import JobSetPolicy
 from webhooks.json_patch import PatchDraft
-
-MOST_KEPT = 200
-"""Defaults of one JobSet that are kept: its author may write the annotation."""
 
 PUT_BACK = Rule(
     "policy-default-put-back",
@@ -101,64 +98,51 @@ def _tolerates(pod: JSON, key: Any) -> bool:
     return not isinstance(own, list) or any(dig(toleration, "key") in (key, None, "") for toleration in own)
 
 
-def keep_defaults(draft: PatchDraft, old: JSON) -> None:
-    """Set again what an update leaves out of the defaults that the stored JobSet has got, as it is stored.
+PutBack = tuple[Path, JobSetPolicy, Default]
+
+
+def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> list[PutBack]:
+    """Set again what an update leaves out of these defaults, if the stored JobSet has got them and has them still.
 
     A client that applies or replaces an unchanged manifest leaves them out, and templates are immutable. An author who
-    wants to be without one removes its name from the annotation as well.
+    wants to be without one removes its name from the annotation as well. The annotation alone keeps nothing: `defaults`
+    are those that the policies in force would set now. Gives the fields of the set that are put back although the
+    update says by the annotation that it knows of them.
     """
-    text = dig(old, *_ANNOTATION.parts)
-    if not (record := recorded(old if dig(draft.object, *_ANNOTATION.parts) is None else draft.object)):
-        return
+    is_known = dig(draft.object, *_ANNOTATION.parts) is not None
+    record = recorded(draft.object if is_known else old)
     stored = {dig(rjob, "name"): dig(rjob, *POD) for rjob in items(old, *_RJOBS.parts) if _is_named(rjob)}
-    for name in islice((name for names in record.values() for name in names), MOST_KEPT):
-        field, _, key = name.removesuffix("]").partition("[")
-        if field in _OF_SET:
-            path = Path((*_OF_SET[field], *filter(None, [key])))
-            if (value := dig(old, *path.parts)) is not None:
-                draft.default(path, value)
-        elif field in _OF_PODS:
+    own = [(policy, default) for policy, default in defaults if default.name in record.get(policy.metadata.name, ())]
+    found: list[PutBack] = []
+    for policy, default in own:
+        if default.of_pods:
             for i, rjob in enumerate(items(draft.object, *_RJOBS.parts)):
                 if isinstance(dig(rjob, *POD), dict) and _is_named(rjob):
-                    _keep(draft, _RJOBS.at(i, *POD), stored.get(rjob["name"]), field, key)
-    if text is not None:
-        draft.default(_ANNOTATION, text)
+                    _keep(draft, _RJOBS.at(i, *POD), stored.get(rjob["name"]), default)
+        elif dig(old, *default.parts) == default.value:
+            before = len(draft.operations)
+            draft.default(path := Path(default.parts), default.value)
+            found += [(path, policy, default)] if is_known and len(draft.operations) > before else []
+    if own and not is_known:
+        draft.default(_ANNOTATION, dig(old, *_ANNOTATION.parts))
+    return found
 
 
-def put_back(new: JSON, old: JSON) -> Iterator[FieldError]:
-    """That a field of the set that an author has removed is kept, since the annotation that names it is still there.
-
-    Nothing about an update without the annotation: it is a manifest that is replaced again, as its author wrote it.
-    """
-    named = ((policy, name) for policy, names in recorded(new).items() for name in names)
-    for policy, name in islice(named, MOST_KEPT):
-        field, _, key = name.removesuffix("]").partition("[")
-        path = Path((*_OF_SET.get(field, ()), *filter(None, [key])))
-        if field in _OF_SET and dig(new, *path.parts) is None and dig(old, *path.parts) is not None:
-            yield PUT_BACK.at(path, policy=policy, name=name)
-
-
-_OF_SET = {
-    "labels": ("metadata", "labels"),
-    "ttlSecondsAfterFinished": ("spec", "ttlSecondsAfterFinished"),
-    "activeDeadlineSeconds": ("spec", "activeDeadlineSeconds"),
-}
-_OF_PODS = {"priorityClassName", "nodeSelector", "tolerations"}
+def told_of(found: Iterable[PutBack]) -> list[FieldError]:
+    """What the author is told about these."""
+    return [PUT_BACK.at(path, policy=policy.metadata.name, name=default.name) for path, policy, default in found]
 
 
 def _is_named(rjob: Any) -> bool:
     return isinstance(dig(rjob, "name"), str)
 
 
-def _keep(draft: PatchDraft, path: Path, stored: Any, field: str, key: str) -> None:
+def _keep(draft: PatchDraft, path: Path, stored: Any, default: Default) -> None:
     """Set again one default of one template."""
-    if field != "tolerations":
-        parts = (field, key) if key else (field,)
-        if (value := dig(stored, *parts)) is not None:
-            draft.default(path.at(*parts), value, empty_is_absent=not key)
-        return
-    pod = dig(draft.object, *path.parts)
-    if not _tolerates(pod, key):
-        for toleration in items(stored, "tolerations"):
-            if dig(toleration, "key") == key:
-                draft.append(path.at("tolerations"), toleration)
+    if default.parts != ("tolerations",):
+        if dig(stored, *default.parts) == default.value:
+            empty_is_absent = default.parts == ("priorityClassName",)
+            draft.default(path.at(*default.parts), default.value, empty_is_absent=empty_is_absent)
+    elif default.value in items(stored, "tolerations"):
+        if not _tolerates(dig(draft.object, *path.parts), default.value["key"]):
+            draft.append(path.at("tolerations"), default.value)

@@ -5,9 +5,11 @@ They are set where `webhooks/jobset/policy_defaults.py` sets them, and named in 
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from api.features import FeatureGates
 from api.meta import JSON
-from policy.compiled.cel import Cel, literal, text
+from policy.compiled.cel import Cel, joined, literal, text
 from policy.compiled.policy import compiled_name, head, match_conditions, match_constraints
 from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selected
 from policy.defaults import ANNOTATION, DEADLINE, DEADLINE_GATE, POD, Default, each_default, refusals
@@ -22,7 +24,7 @@ def _escaped(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-def _add(path: str, value: str) -> str:
+def _add(path: Cel, value: Cel | str) -> str:
     """An operation; `path` is an expression."""
     return f"JSONPatch{{op: 'add', path: {path}, value: {value}}}"
 
@@ -84,11 +86,16 @@ def _of_set(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[st
     """Operations on fields of the JobSet itself, as lists."""
     labels = [default for default in defaults if default.parts[:2] == ("metadata", "labels")]
     if labels:
-        yield f"has(object.metadata.labels) ? [] : [{_add(text('/metadata/labels').text, '{}')}]"
+        yield f"has(object.metadata.labels) ? [] : [{_add(text('/metadata/labels'), '{}')}]"
     for default in defaults:
         if not default.of_pods:
-            path = text("/" + "/".join(map(_escaped, default.parts))).text
+            path = text("/" + "/".join(map(_escaped, default.parts)))
             yield f"variables.set{numbers[default.name]} ? [{_add(path, literal(default.value))}] : []"
+
+
+def _in_pod(*parts: str) -> Cel:
+    """The place of these parts in the pod of the ReplicatedJob `i`."""
+    return joined("/spec/replicatedJobs/", Cel("string(i)"), "/".join((_POD, *parts)))
 
 
 def _of_pods(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
@@ -101,28 +108,30 @@ def _of_pods(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[s
         own = [default for default in defaults if default.of_pods and default.parts[0] == field]
         if not own:
             continue
-        path = f"'/spec/replicatedJobs/' + string(i) + '{_POD}/{field}"
         any_unset = " || ".join(map(wanted, own))
-        operations = [f"(!has(p.{field}) ? [{_add(path + chr(39), empty)}] : [])"] if empty else []
+        operations = [f"(!has(p.{field}) ? [{_add(_in_pod(field), empty)}] : [])"] if empty else []
         for default in own:
-            item = "/-" if field == "tolerations" else "".join(f"/{_escaped(part)}" for part in default.parts[1:])
-            operations.append(f"({wanted(default)} ? [{_add(path + item + chr(39), literal(default.value))}] : [])")
+            parts = ("-",) if field == "tolerations" else tuple(map(_escaped, default.parts[1:]))
+            added = _add(_in_pod(field, *parts), literal(default.value))
+            operations.append(f"({wanted(default)} ? [{added}] : [])")
         yield f"variables.pods.transformList(i, p, {any_unset}, {' + '.join(operations)}).flatten()"
+
+
+def _in_json(value: str) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _annotation(policy: str, defaults: Sequence[Default]) -> Iterator[str]:
     """Operations that name what was set."""
-    listed = " + ".join(
-        f"(variables.set{i} ? [{text(chr(34) + d.name + chr(34))}] : [])" for i, d in enumerate(defaults)
-    )
-    own = f"'\"{policy}\":[' + ({listed}).join(',') + ']}}'"
+    listed = " + ".join(f"(variables.set{i} ? [{text(_in_json(d.name))}] : [])" for i, d in enumerate(defaults))
+    own = f"{text(_in_json(policy) + ':[')} + ({listed}).join(',') + ']}}'"
     key = text(ANNOTATION)
     before = f"object.metadata.?annotations[?{key}].orValue('')"
     others = f"{before}.startsWith('{{\"') && {before}.endsWith(']}}')"
     value = f"({others} ? {before}.substring(0, {before}.size() - 1) + ',' : '{{') + {own}"
     any_set = " || ".join(f"variables.set{i}" for i in range(len(defaults)))
-    path = text(f"/metadata/annotations/{_escaped(ANNOTATION)}").text
-    parent = _add(text("/metadata/annotations").text, "{}")
+    path = text(f"/metadata/annotations/{_escaped(ANNOTATION)}")
+    parent = _add(text("/metadata/annotations"), "{}")
     yield f"has(object.metadata.annotations) || !({any_set}) ? [] : [{parent}]"
     yield f"({any_set}) ? [{_add(path, value)}] : []"
 

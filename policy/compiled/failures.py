@@ -36,15 +36,15 @@ _OF_SET = SPEC.at("failurePolicy", "maxRestarts")
 
 def max_restarts(rule: MaxRestarts, say: Say) -> Compiled:
     limits = NEW.variable("restartLimits")
-    amounts = f"{limits}.map(x, x.n)"
-    largest = Cel(f"{limits}[{amounts}.indexOf({amounts}.max())].path")
+    amounts = f"{limits}.map(x, int(x.n))"
+    largest = Cel(f"string({limits}[{amounts}.indexOf({amounts}.max())].path)")
     listed = f"({limits}.size() > {failures.MOST_PARTS} ? {limits}.slice(0, {failures.MOST_PARTS}) : {limits})"
-    parts = Cel(f"{listed}.map(x, x.path + ' has ' + string(x.n)).join('; ')")
+    parts = Cel(f"{listed}.map(x, string(x.path) + ' has ' + string(x.n)).join('; ')")
 
     def number(exceeded: Rule, several: str) -> Numbers:
         def found(root: Root) -> Cel:
             own = root.variable("restartLimits")
-            return Cel(f"({own}.size() {several} 1 ? {one(f'{own}.map(x, x.n).sum()', 'restarts')} : [])")
+            return Cel(f"({own}.size() {several} 1 ? {one(f'{own}.map(x, int(x.n)).sum()', 'restarts')} : [])")
 
         return Numbers(rule, exceeded, found, (largest, largest), parts=parts)
 

@@ -143,6 +143,7 @@ def _keep(draft: PatchDraft, path: Path, stored: Any, default: Default) -> None:
         if dig(stored, *default.parts) == default.value:
             empty_is_absent = default.parts == ("priorityClassName",)
             draft.default(path.at(*default.parts), default.value, empty_is_absent=empty_is_absent)
-    elif default.value in items(stored, "tolerations"):
-        if not _tolerates(dig(draft.object, *path.parts), default.value["key"]):
-            draft.append(path.at("tolerations"), default.value)
+        return
+    has_own = _tolerates(dig(draft.object, *path.parts), default.value["key"])
+    if default.value in items(stored, "tolerations") and not has_own:
+        draft.append(path.at("tolerations"), default.value)

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from api.images import full_name
 from api.jobset import JobSet
 from api.meta import ObjectMeta
 from policy.evaluate import numbers
 from policy.judged import Judged, Namespace
-from policy.rules.images import full_name
 from tests.support.jobsets import rjob
 from tests.support.policies import judged, of_pod, places, policy, texts
 
@@ -183,6 +183,8 @@ def test_exclusive_topologies(own: str | None, whole: str | None, rule: dict[str
         ("team/nginx", "docker.io/team/nginx"),
         ("index.docker.io/team/nginx", "docker.io/team/nginx"),
         ("localhost/a", "localhost/a"),
+        ("EVIL/foo", "EVIL/foo"),
+        ("evil/foo", "docker.io/evil/foo"),
         ("reg:5000/a:b", "reg:5000/a"),
         ("reg.example.com/a/b@sha256:0", "reg.example.com/a/b"),
         ("reg.example.com/a/b:1@sha256:0", "reg.example.com/a/b"),

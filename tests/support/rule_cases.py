@@ -189,6 +189,38 @@ EXAMPLES: Mapping[str, tuple[_Example, ...]] = {
 """By rule; of several that fit a path the first counts."""
 
 
+_HUB = {"allowed": ["docker.io"]}
+_AGENT_IMAGE = "spec.failurePolicy.agent.image"
+_STEP = "spec.failurePolicy.rules[].then[].action"
+_MAIN = f"{_POD}containers[]"
+WAYS_AROUND = (
+    Case("imageRegistries", f"{_MAIN}.image", _HUB, "EVIL/foo", {}),
+    Case("imageRegistries", f"{_MAIN}.image", _HUB, "localhost/foo", {}),
+    Case("imageRegistries", f"{_MAIN}.image", _HUB, "evil:5000/foo", {f"{_MAIN}.image": "index.docker.io/foo"}),
+    Case(
+        "imageRegistries",
+        _AGENT_IMAGE,
+        _HUB,
+        "EVIL/agent",
+        {**_AGENT, "spec.failurePolicy.agent.mode": "MainContainer"},
+    ),
+    Case("maxTotals", _AGENT_IMAGE, {"resources": [{"name": "memory", "max": "1Mi"}]}, "x", _AGENT),
+    Case("maxTotals", _AGENT_IMAGE, {"resources": [{"name": "cpu", "max": "9m"}]}, "x", _AGENT),
+    Case(
+        "maxRestarts",
+        "spec.failurePolicy.rules[].maxRestarts",
+        {"max": 3},
+        2,
+        {_STEP: _FREE, "spec.failurePolicy.maxRestarts": 2},
+    ),
+    Case("forbid", f"{_MAIN}.securityContext.capabilities.add", ["capabilities"], ["CHOWN", "NET_ADMIN"], {}),
+    Case("forbid", f"{_POD}initContainers[].securityContext.procMount", ["procMount"], "Unmasked", {}),
+    Case("forbid", f"{_POD}securityContext.sysctls[].name", ["sysctls"], "kernel.msgmax", {}),
+    Case("tolerations", f"{_POD}tolerations[].operator", _TAINTS, "Lt", _TOLERATED),
+)
+"""What went by a rule once, or could."""
+
+
 def cases() -> Iterator[Case]:
     """One for each field of each rule."""
     for rule in RULES.values():
@@ -197,3 +229,4 @@ def cases() -> Iterator[Case]:
             assert example, f"no example for {path} of {rule.name}: what a policy demands, and what breaks it"
             beside = {path if place == SAME else place: value for place, value in example.beside.items()}
             yield Case(rule.name, path, example.demand, example.value, beside)
+    yield from WAYS_AROUND

@@ -65,9 +65,9 @@ def _field(field: Field, use: Use, root: Root, say: Say) -> Cel:
     return Cel(f"{items(root)}.filter(x, {value}.hasValue()).map(x, {each}).flatten()")
 
 
-def _finding(field: Field, use: Use, say: Say, value: str, *place: str | Cel | Index) -> Cel:
+def _finding(field: Field, use: Use, say: Say, value: str, number: str, *place: str | Cel | Index) -> Cel:
     apart = Cel(f"string({value})") if field.harmless else None
-    return say.at(rules.FORBIDDEN, *of_pod(*place), apart=apart, what=use.what, fix=use.fix)
+    return say.at(rules.FORBIDDEN, *of_pod(number, *place), apart=apart, what=use.what, fix=use.fix)
 
 
 def _harmful(value: str, field: Field) -> str:

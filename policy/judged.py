@@ -122,15 +122,15 @@ def _containers(pod: JSON) -> tuple[tuple[str, int, JSON], ...]:
     )
 
 
-_AGENT = SPEC.at("failurePolicy", "agent")
-AGENT_IMAGE = _AGENT.at("image")
+AGENT = SPEC.at("failurePolicy", "agent")
+AGENT_IMAGE = AGENT.at("image")
 
 
 def _added_by(item: JSON, rest: Sequence[str | int]) -> Path:
     """The field of the JobSet that has added a container or volume to a pod; `rest` leads on inside of that."""
     if item.get("name") != restart_agent.NAME:
         return SPEC.at("volumeClaimPolicies")
-    return AGENT_IMAGE if rest == ["image"] else _AGENT
+    return AGENT_IMAGE if rest == ["image"] else AGENT
 
 
 @dataclass(frozen=True)

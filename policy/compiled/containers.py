@@ -65,9 +65,9 @@ def _field(field: Field, use: Use, root: Root, say: Say) -> Cel:
     return Cel(f"{items(root)}.filter(x, {value}.hasValue()).map(x, {each}).flatten()")
 
 
-def _finding(field: Field, use: Use, say: Say, value: str, number: str, *place: str | Cel | Index) -> Cel:
+def _finding(field: Field, use: Use, say: Say, value: str, *place: str | Cel | Index) -> Cel:
     apart = Cel(f"string({value})") if field.harmless else None
-    return say.at(rules.FORBIDDEN, *of_pod(number, *place), apart=apart, what=use.what, fix=use.fix)
+    return say.at(rules.FORBIDDEN, *of_pod("x.j", *place), apart=apart, what=use.what, fix=use.fix)
 
 
 def _harmful(value: str, field: Field) -> str:
@@ -81,9 +81,9 @@ def _pods(root: Root) -> Cel:
 
 
 _HOLDERS: Mapping[Holder, tuple[Callable[[Root], Cel], str, tuple[str | Cel | Index, ...]]] = {
-    Holder.POD: (_pods, "x.p", ("x.j",)),
-    Holder.CONTAINER: (lambda root: root.variable("containers"), "x.c", ("x.j", ".", Cel("string(x.f)"), Index("x.k"))),
-    Holder.VOLUME: (lambda root: root.variable("volumes"), "x.v", ("x.j", ".volumes", Index("x.k"))),
+    Holder.POD: (_pods, "x.p", ()),
+    Holder.CONTAINER: (lambda root: root.variable("containers"), "x.c", (".", Cel("string(x.f)"), Index("x.k"))),
+    Holder.VOLUME: (lambda root: root.variable("volumes"), "x.v", (".volumes", Index("x.k"))),
 }
 """For each holder: its list, what an item `x` of that has for it, and the place of that."""
 

@@ -27,6 +27,7 @@ from policy.compiled.cel import (
 from policy.compiled.metadata import below
 from policy.compiled.resources import GROUPS, OF_CLASS
 from policy.compiled.words import MOST, Compiled, Numbers, is_amount, limit_of, one, total
+from policy.judged import AGENT
 from policy.rule_types import Limit, MaxTotals, ResourceLimit
 from policy.rules import totals as rules
 
@@ -308,18 +309,19 @@ class _Resource:
         """Where most of it is requested."""
         number = _largest(Cel(f"variables.{self.amounts}"))
         states = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
-        resource = below("", self.key.text)
+        resource, agents = below("", self.key.text), f"variables.agents[{number}]"
+        of_pod = f"'spec.replicatedJobs[' + string({number}) + '].template.spec.template.spec"
         lists, amounts = [], []
         for field in ("containers", "initContainers"):
-            holder = f"'.{field}[' + string(k) + '].resources.' + {states.replace('{}', 'c')} + {resource}"
+            holder = f"{of_pod}.{field}[' + string(k) + '].resources.' + {states.replace('{}', 'c')} + {resource}"
             lists.append(f"p.?{field}.orValue([]).transformList(k, c, {holder})")
             amounts.append(f"p.?{field}.orValue([])")
-        paths = " + ".join([*lists, f"['.resources.' + {states.replace('{}', 'p')} + {resource}]"])
-        holders = " + ".join([*amounts, "[p]"])
+        whole = f"[{of_pod}.resources.' + {states.replace('{}', 'p')} + {resource}]"
+        paths = " + ".join([*lists, f"{agents}.map(c, '{AGENT}')", whole])
+        holders = " + ".join([*amounts, agents, "[p]"])
         stated = self._counted(f"({holders})", self._stated("c"))
-        inside = f"[{stated}].map(a, a.max() < 0 ? '' : ({paths})[a.indexOf(a.max())])[0]"
-        of_pod = f"'spec.replicatedJobs[' + string({number}) + '].template.spec.template.spec' + {inside}"
+        largest = f"[{stated}].map(a, a.max() < 0 ? {of_pod}' : ({paths})[a.indexOf(a.max())])[0]"
         found = Cel(
-            f"(variables.pods.size() == 0 ? 'spec.replicatedJobs' : [variables.pods[{number}]].map(p, {of_pod})[0])"
+            f"(variables.pods.size() == 0 ? 'spec.replicatedJobs' : [variables.pods[{number}]].map(p, {largest})[0])"
         )
         return found, found

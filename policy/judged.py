@@ -60,8 +60,11 @@ class Template:
 
     @cached_property
     def pod(self) -> JSON:
-        """The spec of its pods as they will be built."""
-        return built_pod(self.js, self.rjob)
+        """The spec of its pods as they will be built; that of the template where the controller can build none."""
+        try:
+            return built_pod(self.js, self.rjob)
+        except (AttributeError, KeyError, TypeError):
+            return self.rjob.pod_spec
 
     @property
     def annotations(self) -> dict[str, str]:

@@ -32,6 +32,13 @@ def test_what_the_agent_adds_to_pods_is_judged_once_where_its_author_names_it():
     ]
 
 
+def test_a_template_of_which_no_pod_can_be_built_is_judged_as_it_is_written():
+    nameless = {"containers": [{"image": "evil.example/x", "volumeMounts": [{"mountPath": "/d"}]}]}
+    claims = [{"templates": [{"metadata": {"name": "data"}}]}]
+    js = judged(rjob(pod=nameless), volumeClaimPolicies=claims)
+    assert places(js, imageRegistries={"allowed": ["docker.io"]}) == ["containers[0].image"]
+
+
 def test_pods_that_get_no_agent_do_not_have_its_image():
     own = {"initContainers": [{"name": "jobset-agent", "image": "x"}]}
     waits = [{"name": "b", "status": "Complete"}]

@@ -219,6 +219,34 @@ WAYS_AROUND = (
     Case("tolerations", f"{_POD}tolerations[].operator", _TAINTS, "Lt", _TOLERATED),
 )
 """What went by a rule once, or could."""
+_HOSTILE = "x' || true || 'y\"\\ ) || (true"
+HOSTILE = (
+    Case("priorityClasses", f"{_POD}priorityClassName", {"allowed": [_HOSTILE]}, "b", {}),
+    Case("imageRegistries", f"{_MAIN}.image", {"allowed": [_HOSTILE, "docker.io"]}, "evil.example/x", {}),
+    Case(
+        "nodeSelectors",
+        f"{_POD}nodeSelector{{}}",
+        {"allowed": [{"key": _HOSTILE, "values": [_HOSTILE]}]},
+        {"a": "b"},
+        {},
+    ),
+    Case("tolerations", f"{_POD}tolerations[].key", {"allowed": [{"key": _HOSTILE, "values": [_HOSTILE]}]}, "b", {}),
+    Case(
+        "requiredLabels",
+        "metadata.labels{}",
+        [{"key": "a", "pattern": "x|' || true || '(\\)"}],
+        {"a": "y"},
+        {"metadata.labels{}": {"a": "x"}},
+    ),
+    Case(
+        "managedBy",
+        "spec.managedBy",
+        {"allowed": [_HOSTILE, "jobset.sigs.k8s.io/jobset-controller"]},
+        "b.example/c",
+        {},
+    ),
+)
+"""Texts of policies that would be expressions, were they not quoted."""
 
 
 def cases() -> Iterator[Case]:
@@ -230,3 +258,4 @@ def cases() -> Iterator[Case]:
             beside = {path if place == SAME else place: value for place, value in example.beside.items()}
             yield Case(rule.name, path, example.demand, example.value, beside)
     yield from WAYS_AROUND
+    yield from HOSTILE

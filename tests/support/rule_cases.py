@@ -234,7 +234,7 @@ HOSTILE = (
     Case(
         "requiredLabels",
         "metadata.labels{}",
-        [{"key": "a", "pattern": "x|' || true || '(\\)"}],
+        [{"key": "a", "pattern": "x|' || true || '[)]"}],
         {"a": "y"},
         {"metadata.labels{}": {"a": "x"}},
     ),

@@ -56,7 +56,8 @@ class Use:
         """Where the pods of a template use it, and the value there."""
         for field in self.fields:
             for place, holder in _holders(template, field.holder):
-                for parts, value in _values(holder, field.parts):
+                # Few pods have it: most of the time of a large set would go into looking further.
+                for parts, value in _values(holder, field.parts) if field.parts[0] in holder else ():
                     if value not in field.harmless:
                         yield template.at(*place, *parts), value
 

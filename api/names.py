@@ -1,7 +1,7 @@
 """Names of everything a JobSet creates, and the hash that identifies a Job (docs/reference/names-and-labels.md)."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from api.jobset import JobSet
 
@@ -14,6 +14,17 @@ def job_name_prefix(jobset: str, replicated_job: str) -> str:
 def job_name(jobset: str, replicated_job: str, job_index: int) -> str:
     """`<jobset>-<replicated job>-<index>`."""
     return f"{job_name_prefix(jobset, replicated_job)}{job_index}"
+
+
+def job_names(js: JobSet) -> Callable[[str], bool]:
+    """Whether a name is that of a Job of this set: of any index, for the set may have had more."""
+    prefixes = {job_name_prefix(js.metadata.name, rjob.name) for rjob in js.spec.replicated_jobs}
+
+    def is_job(name: str) -> bool:
+        head, dash, index = name.rpartition("-")
+        return index.isascii() and index.isdigit() and head + dash in prefixes
+
+    return is_job
 
 
 def pod_base_name(jobset: str, replicated_job: str, job_index: int, completion_index: int) -> str:

@@ -10,6 +10,7 @@ from sys import intern
 import msgspec
 
 from api.meta import Base
+from api.owners import owning_job
 from api.pod import DetailedPod
 
 ALWAYS = ("node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
@@ -78,13 +79,14 @@ def node_with(keys: frozenset[str]) -> Callable[[DetailedNode], Node]:
 
 
 class BoundPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod of a JobSet with a node. The last fields are as in `PodOnFailedNode`; a leader has no domain."""
+    """A pod with a node that a Job controls, and the labels of a JobSet, which anybody may write. The last fields are as in `PodOnFailedNode`; a leader has no domain."""
 
     namespace: str
     name: str
     uid: str
     resource_version: str
     node: str
+    job: str
     job_uid: str
     jobset: str
     jobset_uid: str
@@ -104,9 +106,9 @@ def bound_pod(pod: DetailedPod) -> BoundPod | None:
 
     It has to go if it is being deleted, or if it was marked as Failed in order to be deleted.
     """
-    meta, owner = pod.metadata, pod.metadata.controller()
+    meta, owner = pod.metadata, owning_job(pod.metadata)
     deleting, ended = meta.deletion_timestamp is not None, pod.status.phase in {"Succeeded", "Failed"}
-    if not pod.spec.node_name or owner is None or owner.kind != "Job" or (ended and not (deleting or _marked(pod))):
+    if not pod.spec.node_name or owner is None or (ended and not (deleting or _marked(pod))):
         return None
     return BoundPod(
         namespace=intern(meta.namespace),
@@ -114,7 +116,8 @@ def bound_pod(pod: DetailedPod) -> BoundPod | None:
         uid=meta.uid,
         resource_version=meta.resource_version,
         node=pod.spec.node_name,
-        job_uid=owner.uid,
+        job=intern(owner.name),
+        job_uid=intern(owner.uid),
         jobset=intern(meta.labels.jobset),
         jobset_uid=intern(meta.labels.jobset_uid),
         created=intern(meta.creation_timestamp or ""),

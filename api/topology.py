@@ -10,6 +10,7 @@ from functools import lru_cache
 import msgspec
 
 from api.meta import Base
+from api.owners import owning_job
 from api.pod import DetailedPod, PodMeta, PodMetadata, PodStatus
 
 LONGEST_REASON = 160
@@ -20,6 +21,12 @@ LONGEST_REASON = 160
 def _shared(text: str) -> str:
     """One copy of a text that many pods carry. Not `sys.intern`, which keeps texts for ever on some Pythons."""
     return text
+
+
+@lru_cache(maxsize=1024)
+def _shared_keys(keys: frozenset[str]) -> frozenset[str]:
+    """One copy of the keys that many nodes have: few have labels that no other has."""
+    return keys
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -54,6 +61,11 @@ class Leader(_Record, frozen=True, kw_only=True, gc=False):
     reason: str
     since: str
     succeeded: bool = False
+
+    @property
+    def holds_domain(self) -> bool:
+        """Whether followers go to where it is or was."""
+        return bool(self.node) and (self.live or self.succeeded)
 
     @property
     def uid(self) -> str:
@@ -95,7 +107,7 @@ def follower(pod: PodMetadata) -> Follower | None:
 
 
 def _jobset_labels(meta: PodMeta, topology: str) -> dict[str, str]:
-    owner = meta.controller()
+    owner = owning_job(meta)
     return {
         "namespace": _shared(meta.namespace),
         "name": meta.name,
@@ -130,10 +142,14 @@ class NodeMetadata(Base, frozen=True, kw_only=True):
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A node with the labels that were asked for: `values` in the order of `asked`, None where it has none."""
+    """A node with the labels that were asked for: `values` in the order of `asked`, None where it has none.
+
+    `carries`: the keys of all of its labels.
+    """
 
     name: str
     resource_version: str
+    carries: frozenset[str]
     asked: tuple[str, ...]
     values: tuple[str | None, ...]
 
@@ -163,6 +179,7 @@ def node_keeping(asked: Callable[[], tuple[str, ...]]) -> Callable[[NodeMetadata
         return Node(
             name=meta.name,
             resource_version=meta.resource_version,
+            carries=_shared_keys(frozenset(meta.labels)),
             asked=wanted,
             values=tuple(_label(meta, key) for key in wanted),
         )

@@ -3,9 +3,10 @@
 from typing import Protocol
 
 from api.meta import Identity
+from kube.indexes import IndexKey
 
 BY_OWNER = "owner"
-"""Name of the index of objects by the UID of their controlling owner."""
+"""Index of objects by the UID of their controlling owner: see `key_of_children`."""
 
 
 class Object(Protocol):
@@ -16,6 +17,11 @@ class Object(Protocol):
 
 
 def controller_uid(obj: Object) -> list[str]:
-    """A `kube.store.IndexFunction`: the keys of an object in `BY_OWNER`."""
+    """A `kube.store.IndexFunction`: the values of an object in `BY_OWNER`."""
     ref = obj.metadata.controller()
     return [] if ref is None else [ref.uid]
+
+
+def key_of_children(owner: Object) -> IndexKey:
+    """The key in `BY_OWNER` of the objects that an object controls. Owners have no children in other namespaces."""
+    return IndexKey(owner.metadata.namespace, owner.metadata.uid)

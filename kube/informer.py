@@ -10,9 +10,10 @@ from typing import Generic, TypeVar, Unpack
 
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
+from kube.indexes import IndexFunction
 from kube.reflector import Target, WatchOptions, watch
 from kube.resources import Resource
-from kube.store import Change, ChangeKind, IndexFunction, Object, Store, Unreadable
+from kube.store import Change, ChangeKind, Object, Store, Unreadable
 from kube.watcher import Apply, Delete, Event, Init, InitDone, Progress
 from kube.workqueue import LOW_PRIORITY, WorkQueue
 
@@ -39,10 +40,11 @@ class Informer(Generic[T]):
         type: type[T],  # noqa: A002 -- the word msgspec uses for what to decode into
         *,
         indexes: Mapping[str, IndexFunction] | None = None,
+        cluster_indexes: Mapping[str, IndexFunction] | None = None,
         **options: Unpack[WatchOptions],
     ) -> None:
         self.target = Target(resource, type, **options)
-        self.store: Store[T] = Store(indexes)
+        self.store: Store[T] = Store(indexes, cluster_indexes)
         self.unreadable_total = 0
         self._client = client
         self._handlers: list[Handler[T]] = []

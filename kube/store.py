@@ -14,12 +14,11 @@ the server answers AlreadyExists or 404, which are outcomes. Must not do IO.
 import enum
 import heapq
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-Key = tuple[str, str]
-"""(namespace, name); namespace is "" for cluster-scoped objects."""
+from kube.indexes import Indexes, IndexFunction, IndexKey, Key
 
 OVERLAY_TTL = 300.0
 """Seconds after which an overlay is dropped even if the watch never caught up (a server restored from a backup)."""
@@ -109,9 +108,6 @@ class _Pin(Generic[T]):
     expires: float
 
 
-IndexFunction = Callable[[Any], Iterable[str]]
-
-
 @dataclass(slots=True)
 class _Next(Generic[T]):
     """The generation that a running list is filling."""
@@ -129,45 +125,20 @@ def version_of(obj: Object) -> int:
     return int(obj.metadata.resource_version or 0)
 
 
-class _Index(Generic[T]):
-    """Objects by a value. Most values have one object, which is kept without a dictionary of its own (200 bytes)."""
-
-    def __init__(self) -> None:
-        self._one: dict[str, tuple[Key, T]] = {}
-        self._many: dict[str, dict[Key, T]] = {}
-
-    def get(self, value: str) -> Objects[T]:
-        if value in self._one:
-            return [self._one[value][1]]
-        return list(self._many.get(value, {}).values())
-
-    def add(self, value: str, key: Key, obj: T) -> None:
-        many = self._many.get(value)
-        if many is not None:
-            many[key] = obj
-        elif value in self._one and self._one[value][0] != key:
-            self._many[value] = dict([self._one.pop(value), (key, obj)])
-        else:
-            self._one[value] = key, obj
-
-    def remove(self, value: str, key: Key) -> None:
-        many = self._many.get(value)
-        if many is not None:
-            many.pop(key, None)
-            if not many:
-                del self._many[value]
-        elif value in self._one and self._one[value][0] == key:
-            del self._one[value]
-
-
 class Store(Generic[T]):
-    """Objects by key and by named indexes. Not safe for threads; every method is synchronous."""
+    """Objects by key and by named indexes. Not safe for threads; every method is synchronous.
+
+    `indexes` and `cluster_indexes`: see `kube.indexes`.
+    """
 
     def __init__(
-        self, indexes: Mapping[str, IndexFunction] | None = None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        indexes: Mapping[str, IndexFunction] | None = None,
+        cluster_indexes: Mapping[str, IndexFunction] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._functions = dict(indexes or {})
-        self._indexes: dict[str, _Index[T]] = {name: _Index() for name in self._functions}
+        self._indexes: Indexes[T] = Indexes(indexes or {}, cluster_indexes or {})
         self._objects: dict[Key, T] = {}
         self._pins: dict[Key, _Pin[T]] = {}
         self._due: list[tuple[int, Key]] = []
@@ -192,9 +163,16 @@ class Store(Generic[T]):
         """All objects, or those of one namespace (a scan)."""
         return [obj for (space, _), obj in self._objects.items() if namespace is None or space == namespace]
 
-    def by_index(self, index: str, key: str) -> Objects[T]:
-        """Objects for which the index function gave `key`; what changed last is at the end, but for a new list."""
-        return self._indexes[index].get(key)
+    def by_index(self, index: str, key: IndexKey) -> Objects[T]:
+        """Objects of the key's namespace for which the index function gave its value.
+
+        What changed last is at the end, but for a new list.
+        """
+        return self._indexes.get(index, key)
+
+    def by_cluster_index(self, index: str, value: str) -> Objects[T]:
+        """The same of one of the `cluster_indexes`, in whatever namespace."""
+        return self._indexes.get(index, IndexKey("", value))
 
     # What this process wrote
 
@@ -318,7 +296,7 @@ class Store(Generic[T]):
         fresh, self._next = self._next, None
         before, self._objects = self._objects, {}
         self.unreadable = fresh.unreadable
-        self._indexes = {name: _Index() for name in self._functions}
+        self._indexes.clear()
         pins, self._pins, self._due = self._pins, {}, []
         self.seen = version
         for key, obj in fresh.objects.items():
@@ -341,13 +319,7 @@ class Store(Generic[T]):
         old = self._objects.pop(key, None)
         if obj is not None:
             self._objects[key] = obj
-        for name, function in self._functions.items():
-            index = self._indexes[name]
-            for value in () if old is None else function(old):
-                index.remove(value, key)
-            if obj is not None:
-                for value in function(obj):
-                    index.add(value, key, obj)
+        self._indexes.replace(key, old, obj)
 
 
 def _restore(objects: dict[Key, T], key: Key, watched: T | None) -> None:

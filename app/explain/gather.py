@@ -15,6 +15,7 @@ from api.exclusive import topology_of
 from api.gang_status import StoredGroup
 from api.gangs import forest, shape
 from api.jobset import JobSet
+from api.leftovers import NOT_ENDED, LeftoverPod, job_waiting_for
 from api.meta import Owner, seconds_between
 from api.selectors import of_other_attempts
 from api.topology import NodeMetadata
@@ -213,13 +214,17 @@ class _Gatherer:
         """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""
         there = {child.name for child in of.previous}
         found: dict[str, tuple[str, ...]] = {}
+        job_of = job_waiting_for(self._js)
         try:
             async for pod in self._read.all(
-                PODS, Owned, label_selector=of_other_attempts(self._js), accept=METADATA_LIST
+                PODS,
+                LeftoverPod,
+                label_selector=of_other_attempts(self._js),
+                field_selector=NOT_ENDED,
+                accept=METADATA_LIST,
             ):
-                owner = pod.metadata.controller()
-                if owner is not None and owner.name not in there:
-                    found[owner.name] = (*found.get(owner.name, ()), pod.metadata.name)
+                if (job := job_of(pod)) and job not in there:
+                    found[job] = (*found.get(job, ()), pod.metadata.name)
         except Forbidden:
             self._read.skip(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}")
         return found

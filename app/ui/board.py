@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from api.meta import JSON
-from kube.store import Key
+from kube.indexes import Key
 
 REMEMBERED = 1000
 """JobSets that are gone and are remembered, so that browsers can be told."""

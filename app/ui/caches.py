@@ -18,10 +18,11 @@ from app.ui.views import detail, row
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.errors import ApiError, KubeError
+from kube.indexes import IndexFunction, IndexKey, Key
 from kube.informer import Informer
 from kube.reflector import WatchOptions
 from kube.resources import COMPOSITE_POD_GROUPS, JOBS, NODES, POD_GROUPS, PODS, Resource
-from kube.store import Changes, Dropped, IndexFunction, Key, Object, Store, Unreadable, key_of
+from kube.store import Changes, Dropped, Object, Store, Unreadable, key_of
 
 MOST_SETS = 2_000
 MOST_JOBS = 20_000
@@ -219,8 +220,8 @@ def _remedy(resource: Resource, namespace: str | None) -> str:
 
 def _set_of(obj: Job | StoredGroup) -> tuple[str]:
     """The set that an object's label names; that it is the owner is looked at when it is read."""
-    return (f"{obj.metadata.namespace}/{obj.metadata.labels.get(keys.JOBSET_NAME, '')}",)
+    return (obj.metadata.labels.get(keys.JOBSET_NAME, ""),)
 
 
 def _of(informer: Informer[T], key: Key) -> list[T]:
-    return informer.store.by_index(_OF_SET, "/".join(key))
+    return informer.store.by_index(_OF_SET, IndexKey(*key))

@@ -22,7 +22,7 @@ from httpserver.limits import ConnectionLimits
 from httpserver.server import Server
 from kube.client import Client
 from kube.clock import now as wall_clock
-from kube.store import Key
+from kube.indexes import Key
 
 LIMITS = ConnectionLimits(head_timeout=10.0, request_timeout=STREAM_SECONDS + 60, keep_alive=60, max_connections=256)
 """A stream is the longest request. A browser opens up to six connections."""

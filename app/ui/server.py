@@ -16,7 +16,7 @@ from api.meta import JSON
 from app.ui.board import Board
 from httpserver.asgi import Message, Receive, Send
 from kube.errors import ApiError, KubeError
-from kube.store import Key
+from kube.indexes import Key
 
 STATIC = Path(__file__).parent / "static"
 

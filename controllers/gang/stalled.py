@@ -16,6 +16,7 @@ from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group, forest
 from api.jobset import JobSet
 from api.meta import find, is_true, seconds_between
+from api.owners import pods_of
 from api.pod import DetailedPod
 from api.stalled_trees import Member, Tree, why_stalled
 from controllers.planning.actions import Event
@@ -142,7 +143,7 @@ class StalledGangs:
         if clock() < reports.next_look:
             return reports.next_look - clock()
         found = stalled(observed)
-        events = await self._events(js, found)
+        events = await self._events(observed, found)
         if events is not None:
             for event in events - reports.events:
                 self._record(js, event)
@@ -151,8 +152,9 @@ class StalledGangs:
         reports.next_look = clock() + wait
         return wait
 
-    async def _events(self, js: JobSet, found: Stalled) -> frozenset[Event] | None:
+    async def _events(self, observed: Observed, found: Stalled) -> frozenset[Event] | None:
         """The warnings that apply now; None if the pods could not be listed."""
+        js = observed.jobset
         if found.ignored is not None:
             group = found.ignored
             note = (
@@ -163,7 +165,7 @@ class StalledGangs:
         if not found.trees:
             return frozenset()
         try:
-            pods = await self._pods(js)
+            pods = pods_of(observed.jobs, await self._pods(js))
         except (KubeError, TimeoutError) as error:
             log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
             return None

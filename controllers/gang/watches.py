@@ -17,7 +17,7 @@ from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.meta import Identity
 from controllers.gang.execute import Stores
-from controllers.indexes import BY_OWNER, controller_uid
+from controllers.indexes import BY_OWNER, controller_uid, key_of_children
 from controllers.planning.observed import KnownGroups
 from kube.client import Client
 from kube.controller import Request
@@ -61,10 +61,10 @@ class GroupWatches:
 
     def known(self, js: JobSet, error: tuple[str, str] | None) -> KnownGroups | None:
         """The groups of a set; None if it has none and wants none. `error`: see `KnownGroups`."""
-        uid = js.metadata.uid
-        workloads = tuple(self._workloads.store.by_index(BY_OWNER, uid))
-        composites = tuple(self._composites.store.by_index(BY_OWNER, uid))
-        pod_groups = tuple(self._pod_groups.store.by_index(BY_OWNER, uid))
+        children = key_of_children(js)
+        workloads = tuple(self._workloads.store.by_index(BY_OWNER, children))
+        composites = tuple(self._composites.store.by_index(BY_OWNER, children))
+        pod_groups = tuple(self._pod_groups.store.by_index(BY_OWNER, children))
         if js.spec.scheduling is None and not (workloads or composites or pod_groups):
             return None
         return KnownGroups(self.served, self._required, error, workloads, composites, pod_groups)

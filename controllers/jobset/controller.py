@@ -12,12 +12,13 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.names import subdomain, volume_claim_names
+from api.owners import owning_jobset
 from api.packed import unpacked
 from api.pod import Pod
 from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
 from controllers.gang.stalled import NO_EVENTS, StalledGangs
-from controllers.indexes import BY_OWNER
+from controllers.indexes import BY_OWNER, key_of_children
 from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
@@ -25,7 +26,7 @@ from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.pending_pods import look_at_pending_pods
 from controllers.jobset.unscheduled_pods import UnscheduledPods
-from controllers.jobset.watches import BY_SET, owning_jobset
+from controllers.jobset.watches import BY_SET
 from controllers.planning.actions import DeleteJobs, Plan, PodQuery, creates_only, of_type
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.decisive_pod import candidates_of
@@ -41,6 +42,7 @@ from kube.clock import now, rfc3339
 from kube.controller import Request, Result
 from kube.errors import ApiError, Conflict, NotFound
 from kube.events import Recorder
+from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.log_fields import add_log_fields
 from kube.store import ChangeKind
@@ -253,8 +255,8 @@ class JobSetReconciler:
     def _observe(self, js: JobSet, memory: Memory) -> Observed:
         """One frozen view of the caches."""
         meta, nodes, time = js.metadata, self._caches.nodes, rfc3339(self._options.wall_clock())
-        jobs = tuple(self._caches.jobs.by_index(BY_OWNER, meta.uid))
-        named = self._caches.jobs.by_index(BY_SET, f"{meta.namespace}/{meta.name}")
+        jobs = tuple(self._caches.jobs.by_index(BY_OWNER, key_of_children(js)))
+        named = self._caches.jobs.by_index(BY_SET, IndexKey(meta.namespace, meta.name))
         clock = asyncio.get_running_loop().time
         if clock() >= memory.foreign_until:
             memory.foreign = {}
@@ -315,7 +317,7 @@ class JobSetReconciler:
         pods = self._caches.pods
         if pods is None:
             return ()
-        return tuple(pod for job in jobs for pod in pods.by_index(BY_OWNER, job.metadata.uid))
+        return tuple(pod for job in jobs for pod in pods.by_index(BY_OWNER, key_of_children(job)))
 
 
 def _says_namespace_ends(error: Exception) -> bool:

@@ -8,6 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
 from api import keys
+from api.owners import owning_job
 from api.pod import DetailedPod
 from api.selectors import one_of
 from controllers.planning.actions import PodQuery
@@ -81,10 +82,11 @@ async def _pages(
 
 
 def _by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
-    """Summaries of pods by the UID of their Job."""
+    """Summaries of pods by the UID of the Job that controls them; the label by which they were found proves nothing."""
     by_job: dict[str, list[FailedPod]] = {}
     for pod in pods:
-        by_job.setdefault(pod.metadata.labels.job_uid, []).append(summary(pod))
+        if (owner := owning_job(pod.metadata)) is not None:
+            by_job.setdefault(owner.uid, []).append(summary(pod))
     return by_job
 
 

@@ -8,11 +8,11 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from api.batch import Owned
 from api.jobset import JobSet
+from api.leftovers import NOT_ENDED, LeftoverPod
 from api.selectors import of_other_attempts
 from controllers.jobset.memory import Memories
-from controllers.jobset.old_pods import Followed, OldPod, old_pod
+from controllers.jobset.old_pods import Followed, OldPod, old_pod_of
 from kube.client import Client
 from kube.controller import Request
 from kube.informer import Informer, SyncTimeoutError
@@ -36,7 +36,7 @@ class LeftoverPods:
         self._new: asyncio.Queue[tuple[Request, Followed]] = asyncio.Queue()
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """From now on, put a JobSet into the queue when its first list is complete and when one of its pods is gone."""
+        """From now on, put a JobSet into the queue when its first list is complete and when one of its pods has ended."""
         self._enqueue = queue.add
 
     def names(self, js: JobSet) -> frozenset[str] | None:
@@ -48,8 +48,7 @@ class LeftoverPods:
             return frozenset()
         if not followed.pods.synced:
             return None
-        # No Job has to wait for a pod without an owner.
-        return frozenset(pod.job for pod in followed.pods.store.list() if pod.job)
+        return frozenset(pod.job for pod in followed.pods.store.list())
 
     def follow(self, js: JobSet, *, relist: bool) -> None:
         """Follow the pods of attempts before the current one, unless the JobSet is gone.
@@ -67,13 +66,14 @@ class LeftoverPods:
         pods: Informer[OldPod] = Informer(
             self._client,
             PODS,
-            Owned,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
+            LeftoverPod,  # type: ignore[arg-type]  # what is decoded; the transform gives what is kept
             namespace=request.namespace,
             label_selector=of_other_attempts(js),
-            transform=old_pod,
+            field_selector=NOT_ENDED,
+            transform=old_pod_of(js),
             metadata_only=True,
         )
-        # Only a pod that is gone can let a Job be created.
+        # Only a pod that has ended can let a Job be created.
         pods.on_event(lambda kind, *_: self._enqueue(request) if kind is ChangeKind.DELETED else None)
         memory.followed = Followed(attempt, pods)
         self._new.put_nowait((request, memory.followed))

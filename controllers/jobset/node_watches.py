@@ -10,19 +10,21 @@ from typing import Any
 
 from api import keys
 from api.jobset import JobSet
+from api.names import job_names
 from api.nodes import ALWAYS, BoundPod, DetailedNode, Node, bound_pod, node_with
 from api.pod import DetailedPod
 from controllers.planning.node_failure import policy_of
 from controllers.planning.observed import PodOnFailedNode
 from kube.client import Client
 from kube.controller import Request
+from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.resources import NODES, PODS
 from kube.store import ChangeKind, Store
 from kube.workqueue import WorkQueue
 
 BY_NODE = "node"
-"""Index of pods by the name of their node."""
+"""Index of pods of all namespaces by the name of their node: a node that fails concerns all of them."""
 BY_SET = "set"
 """Index of pods by the UID of their JobSet."""
 
@@ -48,7 +50,8 @@ class NodeWatches:
             client,
             PODS,
             DetailedPod,  # type: ignore[arg-type]
-            indexes={BY_NODE: lambda pod: [pod.node], BY_SET: lambda pod: [pod.jobset_uid]},
+            indexes={BY_SET: lambda pod: [pod.jobset_uid]},
+            cluster_indexes={BY_NODE: lambda pod: [pod.node]},
             label_selector=f"{keys.JOBSET_NAME},{keys.JOBSET_UID}",
             transform=bound_pod,
         )
@@ -67,7 +70,7 @@ class NodeWatches:
         def node_changed(_kind: ChangeKind, old: Node | None, new: Node | None) -> None:
             if new is None or new.taints != (() if old is None else old.taints):
                 name = new.name if new is not None else old.name if old is not None else ""
-                for pod in self.pods.store.by_index(BY_NODE, name):
+                for pod in self.pods.store.by_cluster_index(BY_NODE, name):
                     wake(pod)
 
         def pod_changed(_kind: ChangeKind, old: BoundPod | None, new: BoundPod | None) -> None:
@@ -85,7 +88,7 @@ class NodeWatches:
 
     def of(self, js: JobSet, now: str) -> tuple[PodOnFailedNode, ...]:
         """The pods of a set that are on nodes that have failed. A failure whose time nobody says begins at `now`."""
-        pods = [] if policy_of(js) is None else self.pods.store.by_index(BY_SET, js.metadata.uid)
+        pods = [] if policy_of(js) is None else self._pods(js)
         failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._taints(name))}
         since: dict[str, tuple[str, str]] = {}
         for name, taints in failures.items():
@@ -95,6 +98,11 @@ class NodeWatches:
         leading = {pod.job_uid for pod in found if pod.topology and not pod.domain}
         domains = {pod.job_uid: pod.domain for pod in pods if pod.domain and pod.job_uid in leading}
         return tuple(_on_failed_node(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in found)
+
+    def _pods(self, js: JobSet) -> list[BoundPod]:
+        """The pods with the labels of a set, of Jobs that have the name of one of its Jobs, now or before."""
+        meta, is_job = js.metadata, job_names(js)
+        return [pod for pod in self.pods.store.by_index(BY_SET, IndexKey(meta.namespace, meta.uid)) if is_job(pod.job)]
 
     async def read(self, js: JobSet, names: Iterable[str]) -> None:
         """Read these nodes and the pods of the set on them, past the watches. Raises what the client raises."""
@@ -119,8 +127,8 @@ class NodeWatches:
             field_selector=f"spec.nodeName={node}",
         )
         found = {pod.name: pod for pod in map(bound_pod, page.items or ()) if pod is not None}
-        for pod in store.by_index(BY_NODE, node):
-            if pod.jobset_uid == meta.uid and pod.name not in found:
+        for pod in store.by_index(BY_SET, IndexKey(meta.namespace, meta.uid)):
+            if pod.node == node and pod.name not in found:
                 store.overlay_deleted(pod.namespace, pod.name, pod.uid)
         for pod in found.values():
             store.overlay(pod)
@@ -135,7 +143,7 @@ class NodeWatches:
 
     def _pod_seen(self, _kind: ChangeKind, old: BoundPod | None, _new: BoundPod | None) -> None:
         """Forget the node of which this was the last pod."""
-        if old is not None and not self.pods.store.by_index(BY_NODE, old.node):
+        if old is not None and not self.pods.store.by_cluster_index(BY_NODE, old.node):
             self._first_seen.pop(old.node, None)
 
     def _taints(self, node: str) -> tuple[tuple[str, str], ...]:

@@ -1,18 +1,20 @@
 """What is kept of pods of earlier attempts while a set that restarts waits for them to end."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import msgspec
 
-from api.batch import Owned
+from api.jobset import JobSet
+from api.leftovers import LeftoverPod, job_waiting_for
 from kube.informer import Informer
 
 
 class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The part of a pod of an earlier attempt that is kept; there may be tens of thousands.
 
-    `job` is the name of its controlling owner, empty for none. The record is its own `metadata`, to save memory.
+    `job` is the name of the Job that waits for it. The record is its own `metadata`, to save memory.
     """
 
     namespace: str
@@ -30,12 +32,17 @@ class OldPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self
 
 
-def old_pod(pod: Owned) -> OldPod:
-    """What is kept of a pod."""
-    meta = pod.metadata
-    owner = meta.controller()
-    job = "" if owner is None else owner.name
-    return OldPod(namespace=meta.namespace, name=meta.name, resource_version=meta.resource_version, job=job)
+def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
+    """A transform that keeps of a pod what is needed; None for one that no Job has to wait for."""
+    job_of = job_waiting_for(js)
+
+    def kept(pod: LeftoverPod) -> OldPod | None:
+        meta, job = pod.metadata, job_of(pod)
+        if not job:
+            return None
+        return OldPod(namespace=meta.namespace, name=meta.name, resource_version=meta.resource_version, job=job)
+
+    return kept
 
 
 @dataclass(slots=True)

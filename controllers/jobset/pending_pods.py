@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from api import keys
+from api.owners import owning_job
 from api.pending import may_lack_a_node, why_pending
 from api.pod import DetailedPod
 from controllers.planning.observed import Observed, PendingPod
@@ -24,6 +25,7 @@ async def look_at_pending_pods(client: Client, observed: Observed) -> tuple[Mapp
     meta = observed.jobset.metadata
     first: dict[str, PendingPod] = {}
     homeless: dict[str, PendingPod] = {}
+    jobs = {job.metadata.uid for job in observed.jobs}
     pages = client.pages(
         PODS,
         type=DetailedPod,
@@ -33,9 +35,15 @@ async def look_at_pending_pods(client: Client, observed: Observed) -> tuple[Mapp
         limit=PAGE,
     )
     async for pod in pages:
-        if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
+        owner = owning_job(pod.metadata)
+        if (
+            owner is None
+            or owner.uid not in jobs
+            or pod.spec.scheduling_gates
+            or pod.metadata.deletion_timestamp is not None
+        ):
             continue
-        uid, why = pod.metadata.labels.job_uid, why_pending(pod)[:LONGEST_REASON]
+        uid, why = owner.uid, why_pending(pod)[:LONGEST_REASON]
         seen = PendingPod(pod.metadata.name, pod.spec.node_name, pod.metadata.creation_timestamp or "", why)
         _keep_first(first, uid, seen)
         if may_lack_a_node(pod):

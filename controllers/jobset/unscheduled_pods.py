@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from api import keys
 from api.jobset import JobSet
+from api.owners import pods_of
 from api.pod import DetailedPod
 from controllers.gang.stalled import NO_EVENTS, Reports
 from controllers.planning.actions import Event
@@ -56,7 +57,7 @@ class UnscheduledPods:
         if clock() < reports.next_look:
             return reports.next_look - clock()
         try:
-            event = await self._event(js)
+            event = await self._event(observed)
         except (KubeError, TimeoutError) as error:
             log.info("pods of JobSet %s/%s are not known: %s", js.metadata.namespace, js.metadata.name, error)
         else:
@@ -67,8 +68,9 @@ class UnscheduledPods:
         reports.next_look = clock() + reports.wait
         return reports.wait
 
-    async def _event(self, js: JobSet) -> Event | None:
+    async def _event(self, observed: Observed) -> Event | None:
         """The warning that applies now."""
+        js = observed.jobset
         page = await self._client.list(
             PODS,
             type=DetailedPod,
@@ -78,7 +80,7 @@ class UnscheduledPods:
             limit=MOST_PODS,
             timeout=LIST_TIMEOUT,
         )
-        note = note_of(page.items or [], more=bool(page.metadata.continue_token))
+        note = note_of(pods_of(observed.jobs, page.items or ()), more=bool(page.metadata.continue_token))
         return Event("Warning", keys.PODS_UNSCHEDULABLE, note, distinct=True) if note else None
 
 

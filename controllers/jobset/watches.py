@@ -8,8 +8,9 @@ from api import keys
 from api.batch import Claim, Job, Service
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.meta import Identity, OwnerReference
+from api.meta import Identity
 from api.names import subdomain
+from api.owners import owning_jobset
 from api.packed import packed
 from api.pod import Pod
 from api.priority import PriorityClass
@@ -21,15 +22,16 @@ from controllers.planning.node_failure import GATE as NODE_FAILURE
 from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.controller import Request
+from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
 from kube.workqueue import WorkQueue
 
 BY_SET = "set"
-"""Index of Jobs by namespace and the JobSet name on their label, whoever owns them."""
+"""Index of Jobs by the JobSet name on their label, whoever owns them."""
 
 BY_SUBDOMAIN = "subdomain"
-"""Index of JobSets by namespace and name of the Service they want."""
+"""Index of JobSets by the name of the Service they want."""
 
 
 class Watches:
@@ -44,8 +46,8 @@ class Watches:
         failed_node_taints: Iterable[str] = (),
     ) -> None:
         ours = keys.JOBSET_NAME
-        self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_key}, transform=packed)
-        indexes = {BY_OWNER: controller_uid, BY_SET: set_key}
+        self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_name}, transform=packed)
+        indexes = {BY_OWNER: controller_uid, BY_SET: set_name}
         self.jobs = Informer(client, JOBS, Job, indexes=indexes, label_selector=ours)
         self.services = Informer(client, SERVICES, Service)
         self.claims = Informer(client, PERSISTENT_VOLUME_CLAIMS, Claim, label_selector=ours)
@@ -114,7 +116,7 @@ class Watches:
     def _jobsets_of_service(self, service: Service) -> list[Request]:
         """The JobSets that want a Service of this name: its owner, and those that wait until the name is free."""
         meta = service.metadata
-        found = self.jobsets.store.by_index(BY_SUBDOMAIN, f"{meta.namespace}/{meta.name}")
+        found = self.jobsets.store.by_index(BY_SUBDOMAIN, IndexKey(meta.namespace, meta.name))
         return [Request(js.metadata.namespace, js.metadata.name) for js in found]
 
     def _jobset_of_pod(self, pod: Pod) -> list[Request]:
@@ -129,21 +131,15 @@ def _forget_failures(queue: WorkQueue[Request], old: JobSet | None, new: JobSet 
         queue.forget(Request(old.metadata.namespace, old.metadata.name))
 
 
-def _service_key(js: JobSet) -> Iterable[str]:
-    return [f"{js.metadata.namespace}/{subdomain(js)}"] if js.dns_enabled else []
+def _service_name(js: JobSet) -> Iterable[str]:
+    return [subdomain(js)] if js.dns_enabled else []
 
 
-def set_key(job: Job) -> Iterable[str]:
-    return [f"{job.metadata.namespace}/{job.metadata.labels.get(keys.JOBSET_NAME, '')}"]
+def set_name(job: Job) -> Iterable[str]:
+    return [job.metadata.labels.get(keys.JOBSET_NAME, "")]
 
 
 def owner_requests(meta: Identity) -> list[Request]:
     """The JobSet that controls an object, as a request; none for objects of others."""
     ref = owning_jobset(meta)
     return [] if ref is None else [Request(meta.namespace, ref.name)]
-
-
-def owning_jobset(meta: Identity) -> OwnerReference | None:
-    """The reference to the JobSet that controls an object; None for objects of others."""
-    ref = meta.controller()
-    return ref if ref is not None and (ref.kind, ref.api_version) == (keys.KIND, keys.API_VERSION) else None

@@ -82,7 +82,7 @@ class PlacementReconciler:
         self._jobs = jobs
         self.memories = JobMemories()
         """What is known of each Job beyond the caches."""
-        self._reports = PendingReports(watches.leaders.store, recorder, self.memories, wall_clock)
+        self._reports = PendingReports(watches.leaders.store, jobs.store, recorder, self.memories, wall_clock)
         self._map = Map(watches.leaders.store, watches.nodes.store)
         self._relabelled = _Relabelled()
 
@@ -104,7 +104,7 @@ class PlacementReconciler:
         request = JobRequest.of_pod(pod)
         leader = self._map.leader(request.namespace, request.uid)
         placed = leader is None or isinstance(self._map.find(request.namespace, request.uid, leader.topology), Domain)
-        if not placed or self.memories.looks(request) or self._watches.followers.store.by_index(BY_JOB, request.uid):
+        if not placed or self.memories.looks(request) or self._watches.followers.store.by_index(BY_JOB, request.pods):
             return [request]
         self.memories.has_domain(request)
         return []
@@ -160,7 +160,7 @@ class PlacementReconciler:
         owner = None if job is None else job.metadata.controller()
         add_log_fields(namespace=request.namespace, job=request.job, uid="" if owner is None else owner.uid)
         leader = self._map.leader(request.namespace, request.uid)
-        waiting = self._watches.followers.store.by_index(BY_JOB, request.uid)
+        waiting = self._watches.followers.store.by_index(BY_JOB, request.pods)
         if leader is None and waiting:
             return Result(self._reports.leaderless(waiting))
         if leader is None:
@@ -182,7 +182,7 @@ class PlacementReconciler:
         if not leader.node:
             return self._reports.unscheduled(leader)
         if self._map.reading_labels(leader):
-            kept = self._watches.keep_label(leader.topology)
+            kept = self._watches.keep_label(leader)
             return NODE_PAUSE if kept else self._reports.too_many_topologies(leader)
         return self._reports.without_domain(leader, domain)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from api.exclusive import Domain, NoDomain, former_leader, valid_leader
 from api.topology import Leader, Node
 from controllers.placement.watches import BY_JOB, PlacementWatches
+from kube.indexes import IndexKey
 from kube.store import ChangeKind, Store
 
 AT_ONCE = 2
@@ -28,8 +29,7 @@ class Map:
 
     def leader(self, namespace: str, job_uid: str) -> Leader | None:
         """The valid leader of a Job; when there is none, the leader that has succeeded."""
-        indexed = self.leaders.by_index(BY_JOB, job_uid) if job_uid else []
-        found = [pod for pod in indexed if pod.namespace == namespace]
+        found = self.leaders.by_index(BY_JOB, IndexKey(namespace, job_uid)) if job_uid else []
         return valid_leader(found) or former_leader(found)
 
     def find(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
@@ -54,7 +54,7 @@ class Map:
     def reading_labels(self, leader: Leader) -> bool:
         """Whether the node of a leader is known, but not yet the label by which the leader is placed."""
         node = self.nodes.get("", leader.node)
-        return node is not None and leader.topology not in node.asked
+        return node is not None and leader.topology in node.carries and leader.topology not in node.asked
 
     def label(self, topology: str, node: str) -> str | None:
         """The topology label of a node; None if it has none or there is no such node."""
@@ -87,8 +87,8 @@ class Domains:
         self._remembered = remembered
         self._map = Map(watches.leaders.store, watches.nodes.store)
         self._longest_wait = longest_wait
-        self._waiting: dict[str, _Wait] = {}
-        self._given_up: dict[str, None] = {}
+        self._waiting: dict[IndexKey, _Wait] = {}
+        self._given_up: dict[IndexKey, None] = {}
         watches.leaders.on_event(self._leader_changed)
         watches.nodes.on_event(self._node_changed)
 
@@ -98,14 +98,14 @@ class Domains:
 
     async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
         """The same after a wait for it, unless too many Jobs wait already. The followers of a Job share one wait."""
-        answer = self.find(namespace, job_uid, topology)
-        if isinstance(answer, Domain) or not job_uid or job_uid in self._given_up or self._longest_wait <= 0:
+        answer, job = self.find(namespace, job_uid, topology), IndexKey(namespace, job_uid)
+        if isinstance(answer, Domain) or not job_uid or job in self._given_up or self._longest_wait <= 0:
             return answer
-        wait = self._waiting.get(job_uid)
+        wait = self._waiting.get(job)
         if wait is None:
             if len(self._waiting) >= AT_ONCE:
                 return answer
-            wait = self._waiting[job_uid] = _Wait(asyncio.get_running_loop().time() + self._longest_wait)
+            wait = self._waiting[job] = _Wait(asyncio.get_running_loop().time() + self._longest_wait)
         wait.sharers += 1
         try:
             async with asyncio.timeout_at(wait.deadline):
@@ -114,20 +114,20 @@ class Domains:
         except TimeoutError:
             answer = self.find(namespace, job_uid, topology)
             if isinstance(answer, NoDomain):
-                self._give_up(job_uid)
+                self._give_up(job)
         finally:
             wait.sharers -= 1
             if not wait.sharers:
-                del self._waiting[job_uid]
+                del self._waiting[job]
         return answer
 
-    def _give_up(self, job_uid: str) -> None:
-        self._given_up[job_uid] = None
+    def _give_up(self, job: IndexKey) -> None:
+        self._given_up[job] = None
         if len(self._given_up) > self._remembered:
             del self._given_up[next(iter(self._given_up))]
 
     def _leader_changed(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
-        wait = None if new is None else self._waiting.get(new.job_uid)
+        wait = None if new is None else self._waiting.get(IndexKey(new.namespace, new.job_uid))
         if wait is not None:
             wait.wake()
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from api.batch import Job
 from api.topology import Follower, Leader
+from kube.indexes import IndexKey
 
 
 class JobRequest(NamedTuple):
@@ -20,6 +21,11 @@ class JobRequest(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.job}"
+
+    @property
+    def pods(self) -> IndexKey:
+        """The key in `BY_JOB` of the pods that the Job controls."""
+        return IndexKey(self.namespace, self.uid)
 
     @classmethod
     def of(cls, job: Job) -> "JobRequest":
@@ -52,7 +58,7 @@ class JobMemories:
 
     def __init__(self) -> None:
         self._records: dict[JobRequest, JobMemory] = {}
-        self._reported: dict[str, float] = {}
+        self._reported: dict[IndexKey, float] = {}
 
     def __len__(self) -> int:
         return len(self._records)
@@ -95,14 +101,14 @@ class JobMemories:
         """The Job is gone."""
         self._records.pop(request, None)
 
-    def reported(self, jobset_uid: str) -> float | None:
-        """When a JobSet was last reported on."""
-        return self._reported.get(jobset_uid)
+    def reported(self, jobset: IndexKey) -> float | None:
+        """When the JobSet of that namespace and UID was last reported on."""
+        return self._reported.get(jobset)
 
-    def report(self, jobset_uid: str, now: float, keep: float) -> None:
+    def report(self, jobset: IndexKey, now: float, keep: float) -> None:
         """Note that a JobSet is reported on now; forget reports that are older than `keep` seconds."""
-        self._reported = {uid: at for uid, at in self._reported.items() if now - at < keep}
-        self._reported[jobset_uid] = now
+        self._reported = {key: at for key, at in self._reported.items() if now - at < keep}
+        self._reported[jobset] = now
 
     def _drop_if_empty(self, request: JobRequest) -> None:
         if self._records[request].empty:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from api import keys
+from api.owners import owning_job
 from api.pod import DetailedPod
 from api.selectors import one_of
 from controllers.placement.plan import Evict
@@ -70,7 +71,9 @@ class PodReader:
         selector = one_of(keys.JOB_UID, [*looks])
         pods = self._client.pages(PODS, type=DetailedPod, namespace=namespace, label_selector=selector)
         async for pod in pods:
-            look = looks[pod.metadata.labels.job_uid]
-            look.found += look.judge([pod])
+            owner = owning_job(pod.metadata)
+            # The label by which it was found can be written by anybody.
+            if owner is not None and (look := looks.get(owner.uid)) is not None:
+                look.found += look.judge([pod])
         for look in looks.values():
             look.done = True

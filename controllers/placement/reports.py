@@ -5,12 +5,16 @@ from collections.abc import Callable
 from datetime import datetime
 
 from api import keys
+from api.batch import Job
 from api.exclusive import NoDomain
+from api.meta import OwnerReference
+from api.owners import owning_jobset
 from api.topology import Follower, Leader
 from controllers.placement.memory import JobMemories, JobRequest
 from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER, REPORT_EVERY, pending_note
 from controllers.placement.watches import MOST_KEYS
 from kube.events import Recorder, Reference
+from kube.indexes import IndexKey
 from kube.store import Store
 
 
@@ -18,9 +22,15 @@ class PendingReports:
     """Reports each JobSet every `REPORT_EVERY` seconds. Each method returns the seconds until the next reconcile."""
 
     def __init__(
-        self, leaders: Store[Leader], recorder: Recorder, memories: JobMemories, wall_clock: Callable[[], datetime]
+        self,
+        leaders: Store[Leader],
+        jobs: Store[Job],
+        recorder: Recorder,
+        memories: JobMemories,
+        wall_clock: Callable[[], datetime],
     ) -> None:
         self._leaders = leaders
+        self._jobs = jobs
         self._recorder = recorder
         self._memories = memories
         self._wall_clock = wall_clock
@@ -30,20 +40,20 @@ class PendingReports:
         waited = (self._wall_clock() - datetime.fromisoformat(leader.created)).total_seconds()
         if waited < REPORT_AFTER:
             return REPORT_AFTER - waited
-        wait = self._wait(leader)
-        if wait > 0:
-            return wait
-        leaders = self._leaders.list(leader.namespace)
-        others = [pod for pod in leaders if pod.jobset_uid == leader.jobset_uid and pod.live and not pod.node]
-        return self._report(leader, pending_note(others))
+        return self._report(leader, lambda jobset: pending_note(self._waiting(leader.namespace, jobset)))
+
+    def _waiting(self, namespace: str, jobset: OwnerReference) -> list[Leader]:
+        """The leaders of a JobSet that have no node yet."""
+        return [
+            pod for pod in self._leaders.list(namespace) if pod.live and not pod.node and self._jobset(pod) == jobset
+        ]
 
     def without_domain(self, leader: Leader, lack: NoDomain) -> float:
         """A leader whose node carries no topology label, or is gone."""
         if self._grace(leader) > 0:
             return NODE_PAUSE
         # The node may still come, and no event would say so.
-        wait = self._wait(leader) or self._report(leader, f"Job {leader.job} has no domain: {lack.why}")
-        return min(REPORT_AFTER, wait)
+        return min(REPORT_AFTER, self._report(leader, lambda _: f"Job {leader.job} has no domain: {lack.why}"))
 
     def too_many_topologies(self, leader: Leader) -> float:
         """A leader whose topology label is not kept, because `MOST_KEYS` others are in use."""
@@ -52,7 +62,7 @@ class PendingReports:
             f"Job {leader.job} has no domain: too many topologies: {MOST_KEYS} other node labels than the common ones"
             f" are in use, and {leader.topology} is read when one of them is not any more"
         )
-        return min(REPORT_AFTER, self._wait(leader) or self._report(leader, lack))
+        return min(REPORT_AFTER, self._report(leader, lambda _: lack))
 
     def leaderless(self, waiting: list[Follower]) -> float:
         """Followers whose Job has no leader pod, for longer than the Job controller needs to make one."""
@@ -61,26 +71,34 @@ class PendingReports:
             return grace
         pods = "a pod waits" if len(waiting) == 1 else f"{len(waiting)} pods wait"
         lack = f"{pods} for the leader pod of Job {pod.job}, which has none (a pod with completion index 0)"
-        return self._wait(pod) or self._report(pod, lack)
+        return self._report(pod, lambda _: lack)
 
     def _grace(self, pod: Leader | Follower) -> float:
         """Seconds that are left to a Job that is between two leaders, or whose leader's node is not known yet."""
         clock = asyncio.get_running_loop().time()
         return max(0.0, REPORT_AFTER - (clock - self._memories.without_domain(JobRequest.of_pod(pod), clock)))
 
-    def _wait(self, pod: Leader | Follower) -> float:
-        """Seconds until the JobSet of a pod may be reported on again."""
-        last = self._memories.reported(pod.jobset_uid)
-        return 0.0 if last is None else max(0.0, REPORT_EVERY - (asyncio.get_running_loop().time() - last))
+    def _jobset(self, pod: Leader | Follower) -> OwnerReference | None:
+        """The JobSet of the Job that controls a pod, as the Job says: anybody may write the labels of a pod."""
+        job = self._jobs.get(pod.namespace, pod.job)
+        return None if job is None or job.metadata.uid != pod.job_uid else owning_jobset(job.metadata)
 
-    def _report(self, pod: Leader | Follower, note: str) -> float:
-        self._memories.report(pod.jobset_uid, asyncio.get_running_loop().time(), REPORT_EVERY)
+    def _report(self, pod: Leader | Follower, note: Callable[[OwnerReference], str]) -> float:
+        """Report the JobSet of a pod unless that was done a short while ago. A pod of no JobSet is not reported."""
+        owner, clock = self._jobset(pod), asyncio.get_running_loop().time()
+        if owner is None:
+            return REPORT_AFTER
+        key = IndexKey(pod.namespace, owner.uid)
+        last = self._memories.reported(key)
+        if last is not None and clock - last < REPORT_EVERY:
+            return REPORT_EVERY - (clock - last)
+        self._memories.report(key, clock, REPORT_EVERY)
         jobset = Reference(
             api_version=keys.API_VERSION,
             kind=keys.KIND,
             namespace=pod.namespace,
-            name=pod.jobset,
-            uid=pod.jobset_uid,
+            name=owner.name,
+            uid=owner.uid,
         )
-        self._recorder.record(jobset, "Warning", keys.PLACEMENT_PENDING, note)
+        self._recorder.record(jobset, "Warning", keys.PLACEMENT_PENDING, note(owner))
         return REPORT_EVERY

@@ -5,6 +5,8 @@ bytes for each. Followers and nodes are requested as metadata only.
 """
 
 import asyncio
+from collections import Counter
+from math import inf
 from typing import Any
 
 from api import keys
@@ -27,7 +29,8 @@ COMMON_KEYS = (
 """Node labels that are always kept. For another one, the nodes are listed again when its first leader appears."""
 
 MOST_KEYS = 16
-"""Other node labels that are kept at a time. Every user who may create JobSets can invent keys; each costs a list."""
+"""Other node labels that are kept at a time; each costs a list. Only keys that nodes carry and bound leaders use count,
+and of those each namespace has a share: see `PlacementWatches.keep_label`."""
 
 RELIST_PAUSE = 5.0
 """Seconds between two lists of the nodes for new keys."""
@@ -39,6 +42,8 @@ class PlacementWatches:
     def __init__(self, client: Client) -> None:
         self._asked: tuple[str, ...] = COMMON_KEYS
         self._new_key = asyncio.Event()
+        self._users: dict[str, Counter[str]] = {}
+        """By topology, how many bound leaders each namespace has that are placed by it."""
         self.leaders: Informer[Leader] = Informer(
             client,
             PODS,
@@ -64,6 +69,7 @@ class PlacementWatches:
             metadata_only=True,
         )
         self.leaders.on_event(self._leader_changed)
+        self.nodes.on_event(self._node_changed)
 
     @property
     def _all(self) -> tuple[Informer[Any], ...]:
@@ -96,27 +102,55 @@ class PlacementWatches:
         """What keeps first lists from being complete, one text for each."""
         return [informer.lack for informer in self._all if informer.lack]
 
-    def keep_label(self, topology: str) -> bool:
-        """Keep the node label of this key, if need be in place of one by which no leader is placed any more.
+    def keep_label(self, leader: Leader) -> bool:
+        """Keep the node label by which a bound leader is placed, if its node carries it.
 
-        False: all others are in use, so this one is not kept and nothing is listed.
+        When there are `MOST_KEYS` already, it takes the place of one by which no leader is placed any more, or of one
+        whose namespaces have more of them: however many keys one namespace uses, another one gets its own.
+
+        False: this one is not kept, and nothing is listed.
         """
-        if topology in self._asked:
-            return True
+        node = self.nodes.store.get("", leader.node)
+        return leader.topology in self._asked or (
+            node is not None and leader.topology in node.carries and self._keep(leader.topology)
+        )
+
+    def _keep(self, topology: str) -> bool:
         others = [*self._asked[len(COMMON_KEYS) :]]
         if len(others) >= MOST_KEYS:
-            used = {leader.topology for leader in self.leaders.store.list()}
-            unused = next((key for key in others if key not in used), None)
-            if unused is None:
+            shares = Counter(namespace for key in others for namespace in self._users.get(key, ()))
+
+            def share(key: str) -> float:
+                """That of the namespace with the fewest, of those that use the key."""
+                return min((shares[namespace] for namespace in self._users.get(key, ())), default=inf)
+
+            largest = max(others, key=share)
+            # With a difference of one, the two would take it from each other for ever.
+            if share(largest) <= share(topology) + 1:
                 return False
-            others.remove(unused)
+            others.remove(largest)
         self._asked = (*COMMON_KEYS, *others, topology)
         self._new_key.set()
         return True
 
-    def _leader_changed(self, _kind: ChangeKind, _old: Leader | None, new: Leader | None) -> None:
-        if new is not None:
-            self.keep_label(new.topology)
+    def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
+        if old is not None and old.holds_domain:
+            users = self._users[old.topology]
+            users[old.namespace] -= 1
+            if not users[old.namespace]:
+                del users[old.namespace]
+            if not users:
+                del self._users[old.topology]
+        if new is not None and new.holds_domain:
+            self._users.setdefault(new.topology, Counter())[new.namespace] += 1
+            self.keep_label(new)
+
+    def _node_changed(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
+        """A node may come, or get a label, after the leader that is placed by it."""
+        if new is not None and (old is None or old.carries is not new.carries):
+            for key in new.carries:
+                if key in self._users and key not in self._asked:
+                    self._keep(key)
 
 
 def _job(pod: Leader | Follower) -> list[str]:

@@ -19,7 +19,8 @@ from controllers.resources import JOBSET_POLICIES
 from kube import clock
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound, raised_at
-from kube.store import Key, Store
+from kube.indexes import Key
+from kube.store import Store
 from policy.audit import Audit, as_written
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Judged, Namespace

@@ -32,8 +32,8 @@ from api.jobset_status import JobSetStatus
 from api.layout import layout_of
 from api.meta import JSON
 from api.scheduling import Scheduling
-from controllers.indexes import BY_OWNER, controller_uid
-from controllers.jobset.watches import BY_SET, set_key
+from controllers.indexes import BY_OWNER, controller_uid, key_of_children
+from controllers.jobset.watches import BY_SET, set_name
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
@@ -263,12 +263,12 @@ def memory(count: int) -> tuple[int, int]:
     bodies = [msgspec.json.encode(job) for job in jobs(js, active=1, ready=1, startTime=NOW)]
     tracemalloc.start()
     try:
-        store: Store[Job] = Store({BY_OWNER: controller_uid, BY_SET: set_key})
+        store: Store[Job] = Store({BY_OWNER: controller_uid, BY_SET: set_name})
         for body in bodies:
             store.apply(msgspec.json.decode(body, type=Job))
         cached = tracemalloc.get_traced_memory()[0]
         known = SortedJobs()
-        known.sort(js, tuple(store.by_index(BY_OWNER, NO_UID)), layout_of(js), GATES)
+        known.sort(js, tuple(store.by_index(BY_OWNER, key_of_children(js))), layout_of(js), GATES)
         return cached, tracemalloc.get_traced_memory()[0] - cached
     finally:
         tracemalloc.stop()

@@ -22,6 +22,7 @@ from api.topology import (
 )
 from controllers.placement.watches import BY_JOB, COMMON_KEYS, PlacementWatches
 from kube.client import Client
+from kube.indexes import IndexKey
 from kube.store import Store
 from tests.support.memory_api import MemoryApi
 from tests.support.placement import RACK, moment, node_of, placed, pod_json, read_leader
@@ -234,7 +235,7 @@ async def test_a_cached_leader_costs_at_most_a_kibibyte(bound):
     lines, decoder = [leader_json(number, bound=bound) for number in range(MANY)], msgspec.json.Decoder(DetailedPod)
     assert bytes_per_object(store, lines, lambda line: leader(decoder.decode(line))) <= 1024
     assert len(store) == MANY
-    assert len(store.by_index(BY_JOB, "00000007-1111-4222-8333-444444444444")) == 1
+    assert len(store.by_index(BY_JOB, IndexKey("ns", "00000007-1111-4222-8333-444444444444"))) == 1
 
 
 @pytest.mark.no_cover

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,6 +21,10 @@ from tests.support.blind import Blind
 from tests.support.exit_codes import ENDED, STOP, at, rules
 from tests.support.memory_api import MemoryApi
 from tests.support.stored_sets import jobset, rjob
+
+
+def owned_by(job_uid: str) -> dict[str, Any]:
+    return {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job_uid, "controller": True}
 
 
 class Pods(MemoryApi):
@@ -41,7 +46,7 @@ class Pods(MemoryApi):
         self.put(
             "pods",
             name,
-            metadata={"labels": {keys.JOB_UID: job_uid}},
+            metadata={"labels": {keys.JOB_UID: job_uid}, "ownerReferences": [owned_by(job_uid)]},
             spec={"nodeName": "n1"},
             status={"phase": "Failed", "containerStatuses": [{"name": "main", "state": state}]},
         )

@@ -22,13 +22,13 @@ from kube.transport import Request as Call
 from kube.workqueue import WorkQueue
 from tests.support.faults import FaultyTransport, Refused
 from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset
+from tests.support.stored_sets import jobset, rjob
 
 REQUEST = Request("ns", "js")
 
 
 def attempt(number: int, js: JobSet | None = None) -> JobSet:
-    js = js or jobset()
+    js = js or jobset(rjob("a", 4))
     return replace(js, status=replace(js.status, restarts=number))
 
 
@@ -41,6 +41,11 @@ def put(
     labels = {keys.JOBSET_NAME: "js", keys.JOBSET_UID: uid, keys.RESTART_ATTEMPT: str(number)}
     api.put("pods", name, metadata={"labels": labels, "ownerReferences": [owner]})
     return name
+
+
+def change(api: MemoryApi, pod: str, phase: str = "Running", **meta: object) -> None:
+    there = api.objects("pods")["ns", pod]["metadata"]
+    api.put("pods", pod, metadata={**there, **meta}, status={"phase": phase})
 
 
 @dataclass
@@ -301,3 +306,61 @@ async def test_a_list_that_does_not_come_is_reported(caplog: pytest.LogCaptureFi
 
 def _watches() -> int:
     return sum(task.get_name().startswith("old-pods-of-") for task in asyncio.all_tasks())
+
+
+class TestWhatCanBeForged:
+    """Labels, owner and finalizers of a pod are what somebody wrote who may create pods."""
+
+    @pytest.mark.parametrize(
+        "owner",
+        [
+            {"name": "js-b-0"},
+            {"name": "js-a-x"},
+            {"name": "js-a-"},
+            {"name": "other-a-0"},
+            {"kind": "JobSet"},
+            {"kind": "ReplicaSet", "apiVersion": "apps/v1"},
+            {"apiVersion": "batch.example.com/v1"},
+            {"controller": False},
+        ],
+    )
+    async def test_a_pod_of_no_job_of_the_set_is_not_waited_for(self, owner):
+        api, js = MemoryApi(), attempt(1)
+        name = put(api, "js-a-0")
+        [reference] = api.objects("pods")["ns", name]["metadata"]["ownerReferences"]
+        change(api, name, ownerReferences=[reference | owner])
+        async with running(api) as process:
+            process.follow(js, relist=True)
+            await process.knows(js, set())
+
+    @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+    async def test_a_pod_that_has_ended_is_not_waited_for_whatever_keeps_it(self, phase):
+        api, js = MemoryApi(), attempt(1)
+        there = put(api, "js-a-0")
+        ended = put(api, "js-a-1")
+        change(api, ended, phase, finalizers=["example.com/mine"])
+        async with running(api) as process:
+            process.follow(js, relist=True)
+            await process.knows(js, {"js-a-0"})
+            change(api, there, phase, finalizers=["example.com/mine"])
+            assert await process.queued() == REQUEST
+            await process.knows(js, set())
+
+    @pytest.mark.parametrize(("grace", "left"), [(30, {"js-a-0"}), (0, set()), (None, {"js-a-0"})])
+    async def test_a_pod_that_only_a_finalizer_keeps_is_not_waited_for(self, grace, left):
+        """The API server would have removed it: its containers have ended, or it never had a node."""
+        api, js = MemoryApi(), attempt(1)
+        pod = put(api, "js-a-0")
+        ending = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/mine"]}
+        change(api, pod, **ending, **({} if grace is None else {"deletionGracePeriodSeconds": grace}))
+        async with running(api) as process:
+            process.follow(js, relist=True)
+            await process.knows(js, left)
+
+    async def test_the_index_of_a_job_that_the_set_has_no_more_may_be_waited_for(self):
+        """With ElasticJobSet the set may have been larger, and may become so again."""
+        api, js = MemoryApi(), attempt(1)
+        put(api, "js-a-77")
+        async with running(api) as process:
+            process.follow(js, relist=True)
+            await process.knows(js, {"js-a-77"})

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from api import keys
+from api.batch import Job
 from api.pending import why_pending
 from api.pod import DetailedPod
 from controllers.jobset.pending_pods import LONGEST_REASON, look_at_pending_pods
@@ -58,6 +59,7 @@ class TestTheLook:
     def add(self, api: MemoryApi, name: str, second: int, job: str = "u0", phase: str = "Pending", **more) -> None:
         metadata = {
             "labels": {keys.JOB_UID: job, keys.JOBSET_UID: more.pop("owner", "js-uid")},
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": job, "controller": True}],
             "creationTimestamp": f"2026-01-01T00:00:{second:02}Z",
             **more.pop("metadata", {}),
         }
@@ -66,7 +68,8 @@ class TestTheLook:
     async def look(self, api: MemoryApi) -> tuple[dict[str, PendingPod], str]:
         policy = {"maxRestarts": 1, "startTimeoutSeconds": 600}
         js = jobset(rjob(), failurePolicy=policy)
-        found, again = await look_at_pending_pods(Client(api), Observed(js, (), None, frozenset(), NOW))
+        jobs = tuple(msgspec.convert({"metadata": {"name": uid, "uid": uid}}, Job) for uid in ("u0", "u1"))
+        found, again = await look_at_pending_pods(Client(api), Observed(js, jobs, None, frozenset(), NOW))
         return dict(found), again
 
     async def test_one_list_of_the_set_gives_the_oldest_pod_of_each_job(self):
@@ -82,6 +85,12 @@ class TestTheLook:
         [query] = [dict(call.query) for call in api.requests]
         assert query["labelSelector"] == f"{keys.JOBSET_UID}=js-uid"
         assert query["fieldSelector"] == "status.phase=Pending"
+
+    async def test_a_pod_of_a_job_that_is_not_of_the_set_does_not_count(self):
+        """Labels can be written by everybody who may create pods."""
+        api = MemoryApi()
+        self.add(api, "a", 1, job="invented")
+        assert await self.look(api) == ({}, "2026-01-01T00:20:00+00:00")
 
     async def test_pods_that_run_are_gated_or_end_or_belong_to_others_do_not_count(self):
         api = MemoryApi()

@@ -69,9 +69,12 @@ class Looks:
         self.reports = Reports()
 
     def put(self, body: JSON) -> None:
-        labels = {"labels": {keys.JOBSET_UID: self.set_uid}, **body["metadata"]}
-        name = labels.pop("name")
-        self.api.put("pods", name, metadata=labels, spec=body["spec"], status=body["status"])
+        meta = {"labels": {keys.JOBSET_UID: self.set_uid}, **body["metadata"]}
+        name = meta.pop("name")
+        job = self.world.jobs.get(name.rpartition("-")[0])
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "controller": True}
+        meta["ownerReferences"] = [{**owner, "uid": job["metadata"]["uid"] if job else "invented"}]
+        self.api.put("pods", name, metadata=meta, spec=body["spec"], status=body["status"])
 
     async def look(self) -> float | None:
         return await self.unscheduled.look(self.world.observe(), self.reports)

@@ -19,6 +19,7 @@ from controllers.placement.watches import BY_JOB, PlacementWatches
 from dev.cluster.cluster import Cluster
 from kube.client import Client, PatchType
 from kube.errors import NotFound
+from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.options import METADATA, METADATA_LIST
 from kube.resources import JOBS, NODES, PODS
@@ -184,7 +185,7 @@ async def test_only_leaders_of_exclusive_jobs_are_kept(api_server, namespace, ac
         await seen(own, "the leader appears")
         assert own() == {"leader"}
         assert len(watches.followers.store.list(namespace)) == 0
-        [leader] = watches.leaders.store.by_index(BY_JOB, "job-1")
+        [leader] = watches.leaders.store.by_index(BY_JOB, IndexKey(namespace, "job-1"))
         assert (leader.job, leader.jobset, leader.jobset_uid, leader.topology) == ("js-w-0", "js", "js-uid", RACK)
         unwanted = {"metadata": {"annotations": {keys.EXCLUSIVE_TOPOLOGY: None}}}
         await client.patch(PODS, "leader", unwanted, namespace=namespace)

@@ -10,6 +10,7 @@ import pytest
 
 from kube.client import Client
 from kube.errors import KubeError
+from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.store import ChangeKind, Dropped, Store, Unreadable, UnreadableMeta
 from kube.transport import Request
@@ -43,7 +44,7 @@ class TestDropped:
     def test_what_turns_unwanted_leaves_like_something_deleted(self):
         store = listed(thing("a", 1, size=5))
         assert store.apply(dropped("a", 11)) == [(DELETED, thing("a", 1, size=5), None)]
-        assert (store.list(), store.by_index("size", "5")) == ([], [])
+        assert (store.list(), store.by_index("size", IndexKey("ns", "5"))) == ([], [])
         assert store.seen == 11
         assert store.apply(dropped("a", 12)) == []
         assert store.apply(thing("a", 13)) == [(ADDED, None, thing("a", 13))], "and may come back"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from kube.indexes import IndexKey
 from kube.store import OVERLAY_TTL, ChangeKind, Store, Unreadable, UnreadableMeta
 from tests.support.kube_objects import Thing, thing, versions
 
@@ -38,18 +39,18 @@ class TestWatchSide:
         listed(store, 20, thing("a", 1, size=3), thing("b", 2, size=3), thing("a", 3, size=4, namespace="other"))
         assert store.get("ns", "a") == thing("a", 1, size=3)
         assert store.get("ns", "c") is None
-        assert {o.metadata.name for o in store.by_index("size", "3")} == {"a", "b"}
-        assert store.by_index("size", "9") == []
+        assert {o.metadata.name for o in store.by_index("size", IndexKey("ns", "3"))} == {"a", "b"}
+        assert store.by_index("size", IndexKey("ns", "9")) == []
         assert [o.size for o in store.list("other")] == [4]
         assert len(store) == 3
 
     def test_an_index_follows_changes_and_deletions(self, store):
         store.apply(thing("a", 11, size=1))
         store.apply(thing("a", 12, size=2))
-        assert store.by_index("size", "1") == []
-        assert store.by_index("size", "2") == [thing("a", 12, size=2)]
+        assert store.by_index("size", IndexKey("ns", "1")) == []
+        assert store.by_index("size", IndexKey("ns", "2")) == [thing("a", 12, size=2)]
         store.remove(thing("a", 13, size=2))
-        assert store.by_index("size", "2") == []
+        assert store.by_index("size", IndexKey("ns", "2")) == []
 
     def test_readers_never_see_half_a_list(self, store):
         listed(store, 20, thing("old", 11))
@@ -93,7 +94,7 @@ class TestOwnWrites:
         made = thing("a", 12)
         store.overlay(made)
         assert store.get("ns", "a") == made
-        assert store.by_index("size", "0") == [made]
+        assert store.by_index("size", IndexKey("ns", "0")) == [made]
         assert store.apply(made) == [(ADDED, made, made)], "same version before and after: our own echo"
 
     def test_the_event_may_come_before_the_answer(self, store):
@@ -108,7 +109,7 @@ class TestOwnWrites:
         store.overlay(thing("a", 15, size=5))
         assert store.apply(thing("a", 13, size=3)) == [], "an event from before our write says nothing new"
         assert store.get("ns", "a").size == 5
-        assert store.by_index("size", "3") == []
+        assert store.by_index("size", IndexKey("ns", "3")) == []
         store.apply(thing("a", 16, size=6))
         assert store.get("ns", "a").size == 6
 
@@ -129,7 +130,7 @@ class TestOwnWrites:
         store.apply(thing("a", 11, size=1))
         store.overlay_deleted("ns", "a", "uid-a")
         assert store.get("ns", "a") is None
-        assert store.by_index("size", "1") == []
+        assert store.by_index("size", IndexKey("ns", "1")) == []
         assert store.apply(thing("a", 12, size=2)) == [], "an older status change must not bring it back"
         assert store.get("ns", "a") is None
         assert store.remove(thing("a", 13, size=2)) == [(DELETED, thing("a", 12, size=2), None)]
@@ -151,7 +152,7 @@ class TestOwnWrites:
         store.overlay(thing("a", answer, size=answer))
         shown = max(answer, 13)
         assert versions(store) == {("ns", "a"): str(shown)}
-        assert store.by_index("size", str(shown)) == [thing("a", shown, size=shown)]
+        assert store.by_index("size", IndexKey("ns", str(shown))) == [thing("a", shown, size=shown)]
         assert [change.kind for change in store.remove(thing("a", 15))] == [DELETED]
         assert store.get("ns", "a") is None
 
@@ -281,7 +282,9 @@ class World:
             if self.store.get("ns", name) is None:
                 gone = [o for v, o in self.history if v == "delete" and o.metadata.name == name]
                 assert any(int(o.metadata.resource_version) > floor for o in gone), "our object vanished"
-        indexed = {o.metadata.name for o in self.store.list() if o in self.store.by_index("size", str(o.size))}
+        indexed = {
+            o.metadata.name for o in self.store.list() if o in self.store.by_index("size", IndexKey("ns", str(o.size)))
+        }
         assert indexed == {o.metadata.name for o in self.store.list()}
 
 

@@ -8,6 +8,7 @@ import tracemalloc
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kube.indexes import IndexKey
 from kube.store import Dropped, Store
 from tests.support.kube_objects import Thing, thing
 
@@ -28,7 +29,7 @@ def values(obj: Thing) -> list[str]:
 
 def agrees(store: Store[Thing]) -> None:
     for value in "01234":
-        found = sorted(store.by_index("size", value), key=lambda obj: obj.metadata.name)
+        found = sorted(store.by_index("size", IndexKey("ns", value)), key=lambda obj: obj.metadata.name)
         scanned = sorted((o for o in store.list() if value in values(o)), key=lambda obj: obj.metadata.name)
         assert found == scanned
 
@@ -66,7 +67,7 @@ def test_what_changed_last_is_at_the_end_and_the_others_keep_their_order():
     for version, name in enumerate("abcdbfa", start=1):
         store.apply(thing(name, version, size=1))
     store.overlay(thing("c", 10, size=1))
-    assert [obj.metadata.name for obj in store.by_index("size", "1")] == [*"dbfac"]
+    assert [obj.metadata.name for obj in store.by_index("size", IndexKey("ns", "1"))] == [*"dbfac"]
 
 
 def test_what_an_index_gives_may_be_changed_by_the_caller():
@@ -74,9 +75,9 @@ def test_what_an_index_gives_may_be_changed_by_the_caller():
     store.apply(thing("a", 1, size=1))
     store.apply(thing("b", 2, size=2))
     for value in "012":
-        store.by_index("size", value).clear()
+        store.by_index("size", IndexKey("ns", value)).clear()
     agrees(store)
-    assert len(store.by_index("size", "1")) == 2
+    assert len(store.by_index("size", IndexKey("ns", "1"))) == 2
 
 
 def test_values_that_have_no_object_any_more_cost_nothing():

@@ -109,6 +109,8 @@ def _chosen(body: JSON, query: dict[str, str]) -> bool:
     """Whether the selectors that matter here choose it."""
     labels, phase = body["metadata"].get("labels", {}), body.get("status", {}).get("phase", "")
     fields = query.get("fieldSelector", "")
+    if f"status.phase!={phase}" in fields.split(","):
+        return False
     if "status.phase=" in fields.split(",")[0] and phase != fields.partition("=")[2]:
         return False
     return all(_matches(labels, term) for term in query.get("labelSelector", "").split(",") if term)

@@ -21,7 +21,7 @@ from api.gang_api import Served
 from api.jobset import JobSet
 from api.nodes import bound_pod
 from api.pod import DetailedPod, Pod
-from controllers.indexes import BY_OWNER
+from controllers.indexes import BY_OWNER, key_of_children
 from controllers.jobset.controller import JobSetReconciler, Options
 from controllers.jobset.execute import FailedWrites
 from controllers.jobset.watches import Watches
@@ -346,7 +346,7 @@ class Replica:
         js = self.watches.jobsets.store.get("ns", "js")
         self._forget_others(js)
         if js is not None:
-            jobs = {job.metadata.name: job for job in self.watches.jobs.store.by_index(BY_OWNER, js.metadata.uid)}
+            jobs = {job.metadata.name: job for job in self.watches.jobs.store.by_index(BY_OWNER, key_of_children(js))}
             self.server.ledger.begin(View(js, jobs, self.saw_complete, self.watches.groups.known(js, None)))
         self.client.fault, self.client.meanwhile, self.client.writes = fault, meanwhile, 0
         self.due = None

@@ -12,6 +12,7 @@ from typing import Any
 
 from kube.client import Client
 from kube.errors import KubeError
+from kube.indexes import IndexKey
 from kube.informer import Informer, SyncTimeoutError
 from kube.resources import NAMESPACES, Resource
 from policy.exception_types import EXCEPTION_KIND, EXCEPTION_PLURAL, JobSetPolicyException
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 JOBSET_POLICIES = Resource(GROUP, VERSION, KIND, PLURAL, namespaced=False)
 POLICY_EXCEPTIONS = Resource(GROUP, VERSION, EXCEPTION_KIND, EXCEPTION_PLURAL)
 BY_NAMESPACE = "namespace"
+"""Index of exceptions by their namespace alone: all have the same value."""
 READ_TIMEOUT = 2.0
 """Seconds for a namespace that is not in the cache."""
 
@@ -52,10 +54,6 @@ OnWatch = Callable[
     [Informer[JobSetPolicy], Informer[KnownNamespace], Informer[JobSetPolicyException] | None],
     None,
 ]
-
-
-def _namespace_of(exception: JobSetPolicyException) -> list[str]:
-    return [exception.metadata.namespace]
 
 
 class PolicyWatches:
@@ -115,7 +113,9 @@ class PolicyWatches:
 
     def exceptions(self, namespace: str) -> list[JobSetPolicyException]:
         """The exceptions in a namespace, whether they count or not."""
-        return [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, namespace)
+        return (
+            [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, IndexKey(namespace, ""))
+        )
 
     @property
     def all_exceptions(self) -> list[JobSetPolicyException]:
@@ -181,7 +181,7 @@ class PolicyWatches:
         parts = [policies.run(), self._namespaces.run(), *(each() for each in self._beside)]
         exceptions: Informer[JobSetPolicyException] | None = None
         if with_exceptions:
-            by_namespace = {BY_NAMESPACE: _namespace_of}
+            by_namespace = {BY_NAMESPACE: lambda _: [""]}
             exceptions = Informer(self._client, POLICY_EXCEPTIONS, JobSetPolicyException, indexes=by_namespace)
             parts.append(exceptions.run())
         async with asyncio.TaskGroup() as group:

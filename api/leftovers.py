@@ -1,0 +1,47 @@
+"""Pods of earlier attempts for which a Job of a JobSet has to wait, so that no two attempts run side by side. Pure.
+
+Everybody who may create pods can write the labels and the owner of one. So a pod counts only as long as it can do harm:
+it says that a Job of the set by its name controls it, and it can still run.
+"""
+
+from collections.abc import Callable
+
+from api.jobset import JobSet
+from api.meta import Base, Identity
+from api.names import job_names
+from api.owners import owning_job
+
+NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector of pods that may run. The kubelet reports an end only when no container runs any more."""
+
+
+class PodMeta(Identity, frozen=True, kw_only=True):
+    """Metadata of a pod that may be left over."""
+
+    deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+
+    @property
+    def only_finalized(self) -> bool:
+        """Whether the API server would have removed it but for a finalizer.
+
+        So it is once the kubelet has ended the containers, if there never were any, or if the deletion was forced.
+        """
+        return self.deletion_timestamp is not None and self.deletion_grace_period_seconds == 0
+
+
+class LeftoverPod(Base, frozen=True, kw_only=True):
+    """A pod that may be left over, of which only metadata was sent."""
+
+    metadata: PodMeta
+
+
+def job_waiting_for(js: JobSet) -> Callable[[LeftoverPod], str]:
+    """Gives the name of the Job that waits until a pod is gone; empty if none has to."""
+    is_job = job_names(js)
+
+    def job(pod: LeftoverPod) -> str:
+        owner = None if pod.metadata.only_finalized else owning_job(pod.metadata)
+        return owner.name if owner is not None and is_job(owner.name) else ""
+
+    return job

@@ -1,0 +1,40 @@
+"""Who controls an object. Pure.
+
+An owner is in the namespace of the object: a reference that names the UID of something in another namespace names
+nothing. So what is compared here are UIDs of objects of one namespace.
+"""
+
+from collections.abc import Iterable
+from typing import Protocol, TypeVar
+
+from api import keys
+from api.meta import Identity, OwnerReference
+
+
+class _Object(Protocol):
+    @property
+    def metadata(self) -> Identity: ...
+
+
+T = TypeVar("T", bound=_Object)
+
+
+def owning_jobset(meta: Identity) -> OwnerReference | None:
+    """The reference to the JobSet that controls an object; None for objects of others."""
+    return _controller(meta, keys.KIND, keys.API_VERSION)
+
+
+def owning_job(meta: Identity) -> OwnerReference | None:
+    """The same for a Job."""
+    return _controller(meta, "Job", "batch/v1")
+
+
+def _controller(meta: Identity, kind: str, api_version: str) -> OwnerReference | None:
+    ref = meta.controller()
+    return ref if ref is not None and (ref.kind, ref.api_version) == (kind, api_version) else None
+
+
+def pods_of(jobs: Iterable[_Object], pods: Iterable[T]) -> list[T]:
+    """The pods that one of these Jobs controls. Labels, by which pods are listed, can be written by anybody."""
+    uids = {job.metadata.uid for job in jobs}
+    return [pod for pod in pods if (owner := owning_job(pod.metadata)) is not None and owner.uid in uids]

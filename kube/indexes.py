@@ -1,0 +1,94 @@
+"""Finds the objects of a store by what they say of themselves, such as the UID of their owner. Must not do IO.
+
+Whoever writes an object can write any value into it, also the UID of something in another namespace. Only the namespace
+is what the API server guarantees. So identity is namespace and value, and the namespace is taken from where the object
+is stored: no index function can leave it out.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+Key = tuple[str, str]
+"""(namespace, name); namespace is "" for cluster-scoped objects."""
+
+IndexFunction = Callable[[Any], Iterable[str]]
+"""From an object to the values by which it is found in its namespace."""
+
+
+class IndexKey(NamedTuple):
+    """By what objects are looked up. `namespace` is "" for cluster-scoped objects."""
+
+    namespace: str
+    value: str
+
+
+class Indexes(Generic[T]):
+    """The objects of one store by index, namespace and value.
+
+    `cluster_wide`: indexes of the objects of all namespaces, as if they had none. They are for readers that are about
+    something that is in no namespace, such as a node; these look at namespace and owner of what they find.
+    """
+
+    def __init__(self, functions: Mapping[str, IndexFunction], cluster_wide: Mapping[str, IndexFunction]) -> None:
+        self._functions = {**functions, **cluster_wide}
+        self._cluster_wide = frozenset(cluster_wide)
+        self._values: dict[str, dict[str, _Values[T]]] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        self._values = {name: {} for name in self._functions}
+
+    def get(self, index: str, key: IndexKey) -> list[T]:
+        found = self._values[index].get(key.namespace)
+        return [] if found is None else found.get(key.value)
+
+    def replace(self, key: Key, old: T | None, new: T | None) -> None:
+        """The object of that key was `old` and is `new`; None: not there."""
+        for name, function in self._functions.items():
+            spaces, namespace = self._values[name], "" if name in self._cluster_wide else key[0]
+            values = spaces.get(namespace)
+            if values is None:
+                values = spaces[namespace] = _Values()
+            for value in () if old is None else function(old):
+                values.remove(value, key)
+            for value in () if new is None else function(new):
+                values.add(value, key, new)
+            if values.empty:
+                del spaces[namespace]
+
+
+class _Values(Generic[T]):
+    """Objects by a value. Most values have one object, which is kept without a dictionary of its own (200 bytes)."""
+
+    def __init__(self) -> None:
+        self._one: dict[str, tuple[Key, T]] = {}
+        self._many: dict[str, dict[Key, T]] = {}
+
+    @property
+    def empty(self) -> bool:
+        return not (self._one or self._many)
+
+    def get(self, value: str) -> list[T]:
+        if value in self._one:
+            return [self._one[value][1]]
+        return list(self._many.get(value, {}).values())
+
+    def add(self, value: str, key: Key, obj: T) -> None:
+        many = self._many.get(value)
+        if many is not None:
+            many[key] = obj
+        elif value in self._one and self._one[value][0] != key:
+            self._many[value] = dict([self._one.pop(value), (key, obj)])
+        else:
+            self._one[value] = key, obj
+
+    def remove(self, value: str, key: Key) -> None:
+        many = self._many.get(value)
+        if many is not None:
+            many.pop(key, None)
+            if not many:
+                del self._many[value]
+        elif value in self._one and self._one[value][0] == key:
+            del self._one[value]

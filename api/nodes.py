@@ -79,7 +79,10 @@ def node_with(keys: frozenset[str]) -> Callable[[DetailedNode], Node]:
 
 
 class BoundPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A pod with a node that a Job controls, and the labels of a JobSet, which anybody may write. The last fields are as in `PodOnFailedNode`; a leader has no domain."""
+    """A pod with a node that a Job controls, and the labels of a JobSet, which anybody may write.
+
+    The last fields are as in `PodOnFailedNode`; a leader has no domain.
+    """
 
     namespace: str
     name: str

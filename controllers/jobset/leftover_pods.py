@@ -36,7 +36,7 @@ class LeftoverPods:
         self._new: asyncio.Queue[tuple[Request, Followed]] = asyncio.Queue()
 
     def feed(self, queue: WorkQueue[Request]) -> None:
-        """From now on, put a JobSet into the queue when its first list is complete and when one of its pods has ended."""
+        """From now on, put a JobSet into the queue when its first list is complete and when a pod has ended."""
         self._enqueue = queue.add
 
     def names(self, js: JobSet) -> frozenset[str] | None:

@@ -36,12 +36,9 @@ async def look_at_pending_pods(client: Client, observed: Observed) -> tuple[Mapp
     )
     async for pod in pages:
         owner = owning_job(pod.metadata)
-        if (
-            owner is None
-            or owner.uid not in jobs
-            or pod.spec.scheduling_gates
-            or pod.metadata.deletion_timestamp is not None
-        ):
+        if owner is None or owner.uid not in jobs:
+            continue
+        if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp is not None:
             continue
         uid, why = owner.uid, why_pending(pod)[:LONGEST_REASON]
         seen = PendingPod(pod.metadata.name, pod.spec.node_name, pod.metadata.creation_timestamp or "", why)

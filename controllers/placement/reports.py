@@ -44,9 +44,8 @@ class PendingReports:
 
     def _waiting(self, namespace: str, jobset: OwnerReference) -> list[Leader]:
         """The leaders of a JobSet that have no node yet."""
-        return [
-            pod for pod in self._leaders.list(namespace) if pod.live and not pod.node and self._jobset(pod) == jobset
-        ]
+        waiting = (pod for pod in self._leaders.list(namespace) if pod.live and not pod.node)
+        return [pod for pod in waiting if self._jobset(pod) == jobset]
 
     def without_domain(self, leader: Leader, lack: NoDomain) -> float:
         """A leader whose node carries no topology label, or is gone."""

@@ -19,7 +19,7 @@ from tests.support.virtual import run
 
 HOST = "kubernetes.io/hostname"
 WAIT = 0.25
-NODES = (node_of("n1", rack="r1"), node_of("n2", rack="r2"), node_of("bare"))
+NODES = (node_of("n1", rack="r1", row="x"), node_of("n2", rack="r2"), node_of("bare"))
 BOUND_TO = ("", "n1", "n2", "bare", "gone")
 
 

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from api import keys
+from controllers.placement.memory import JobRequest
 from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER, REPORT_EVERY
 from kube.controller import Controller
 from tests.support.placement import follower_of, hide, leader_of, moment, node_of, show
@@ -17,7 +18,9 @@ pytestmark = pytest.mark.looptime
 
 @pytest.fixture
 async def bench() -> Bench:
-    return Bench()
+    bench = Bench()
+    bench.add_job(active=1)
+    return bench
 
 
 class TestEvents:
@@ -43,6 +46,8 @@ class TestEvents:
         assert "0/20 nodes are available" in note
 
     async def test_once_a_minute_for_a_jobset_however_many_jobs_wait(self, bench):
+        for number in range(30):
+            bench.add_job(f"js-w-{number}", active=1)
         show(bench.watches.leaders, *(leader_of(f"js-w-{n}") for n in range(30)))
         bench.feed()
         controller = Controller("placement", bench.queue, bench.reconciler.reconcile, workers=4)
@@ -55,6 +60,8 @@ class TestEvents:
 
     async def test_each_jobset_is_reported_on(self, bench):
         await asyncio.sleep(REPORT_AFTER)
+        for number in range(3):
+            bench.add_job(f"j{number}-w-0", active=1, jobset=f"j{number}")
         show(bench.watches.leaders, *(leader_of(f"j{n}-w-0", jobset=f"j{n}", jobset_uid=f"u{n}") for n in range(3)))
         bench.feed()
         await bench.until_idle()
@@ -69,10 +76,27 @@ class TestEvents:
             leader_of("js-w-1", node="n1"),
             leader_of("js-w-2", live=False),
             leader_of("js-w-3", jobset_uid="another"),
+            leader_of("js-w-4", created=moment(-9)),
+            leader_of("js-w-5", job_uid="another", created=moment(-9)),
+            leader_of("other-w-0", created=moment(-9)),
         )
+        for name, jobset in (("js-w-1", "js"), ("js-w-2", "js"), ("js-w-3", "another"), ("js-w-5", "js")):
+            bench.add_job(name, active=1, jobset=jobset)
+        bench.add_job("other-w-0", active=1, jobset="other")
         await bench.reconcile()
         assert all("more of its Jobs" not in note for *_, note in bench.events)
         assert len(bench.events) == 1
+
+    async def test_a_pod_that_invents_its_job_is_not_reported_nor_hides_another(self, bench):
+        """Labels and owner of a pod are what somebody wrote who may create pods."""
+        await asyncio.sleep(REPORT_AFTER)
+        invented = leader_of("invented", created=moment(-9))
+        show(bench.watches.leaders, invented, leader_of())
+        assert (await bench.reconciler.reconcile(JobRequest.of_pod(invented))).requeue_after == REPORT_AFTER
+        assert bench.events == []
+        await bench.reconcile()
+        [(*_, note)] = bench.events
+        assert "invented" not in note
 
     async def test_the_wait_is_over_as_soon_as_there_is_a_domain(self, bench):
         await asyncio.sleep(REPORT_AFTER)
@@ -154,8 +178,8 @@ class TestEvents:
     async def test_jobsets_without_anything_to_report_are_forgotten(self, bench):
         await asyncio.sleep(REPORT_AFTER)
         for number in range(200):
-            gone = leader_of(JOB, jobset_uid=f"u{number}")
-            show(bench.watches.leaders, gone)
+            bench.add_job(active=1, jobset=f"js{number}")
+            show(bench.watches.leaders, leader_of(JOB))
             await bench.reconcile()
             await asyncio.sleep(1)
         assert len(bench.events) == 200

@@ -20,7 +20,8 @@ from kube.options import METADATA
 from kube.resources import JOBS
 from tests.support.blind import RecordedEvents
 from tests.support.memory_api import MemoryApi
-from tests.support.placement import list_empty, pod_json
+from tests.support.placement import list_empty, pod_json, show
+from tests.support.placement_bench import job_of
 from tests.support.virtual import run
 
 ENOUGH = 3 * RELIST_PAUSE
@@ -37,12 +38,13 @@ class Cluster:
         labels = {f"key-{number}": f"value-{number}" for number in range(200)} | dict.fromkeys(COMMON_KEYS, "common")
         self.api.put("nodes", "n", "", metadata={"name": "n", "namespace": "", "labels": labels})
 
-    def lead(self, key: str, job: str, **more: Any) -> None:
+    def lead(self, key: str, job: str, namespace: str = "ns", node: str = "n", **more: Any) -> None:
         """A leader that is placed by this key, on the node."""
-        pod = pod_json(job, spec={"nodeName": "n"}, **more)
+        pod = pod_json(job, spec={"nodeName": node} if node else {}, **more)
         pod["metadata"]["annotations"][keys.EXCLUSIVE_TOPOLOGY] = key
         pod["metadata"]["labels"] |= {keys.JOBSET_NAME: "js", keys.COMPLETION_INDEX: "0"}
-        self.api.put("pods", pod["metadata"].pop("name"), **pod)
+        pod["metadata"]["namespace"] = namespace
+        self.api.put("pods", pod["metadata"].pop("name"), namespace, **pod)
 
     def lists(self) -> int:
         """How often the nodes were asked for in full."""
@@ -147,6 +149,107 @@ def test_invented_keys_are_bounded_in_number_and_in_lists():
     play(scene)
 
 
+def test_keys_that_no_node_carries_take_no_room_and_no_list():
+    """Of a tenant that invents keys, also if it binds its pods itself."""
+
+    async def scene(cluster: Cluster) -> None:
+        for number in range(5 * MOST_KEYS):
+            cluster.lead(f"invented-{number}", f"j{number}")
+        await asyncio.sleep(ENOUGH)
+        assert cluster.lists() == 1
+        where = cluster.where.find("ns", "uid-j0", "invented-0")
+        assert isinstance(where, NoDomain)
+        assert where.why.endswith("which has no label invented-0")
+        cluster.lead("key-7", "theirs", "other")
+        await asyncio.sleep(ENOUGH)
+        assert cluster.where.find("other", "uid-theirs", "key-7") == Domain("value-7", "theirs-0-abcde", "n")
+
+    play(scene)
+
+
+@pytest.mark.parametrize("node", ["", "no-such-node"])
+def test_leaders_without_a_node_take_no_room(node):
+    async def scene(cluster: Cluster) -> None:
+        for number in range(MOST_KEYS):
+            cluster.lead(f"key-{number}", f"j{number}", node=node)
+        await asyncio.sleep(ENOUGH)
+        assert cluster.lists() == 1
+        cluster.lead("key-99", "theirs", "other")
+        await asyncio.sleep(ENOUGH)
+        assert cluster.where.find("other", "uid-theirs", "key-99") == Domain("value-99", "theirs-0-abcde", "n")
+
+    play(scene)
+
+
+def test_a_namespace_that_uses_all_keys_leaves_the_others_their_share():
+    """And does not take them back, however often it asks: each gets as many as there are for all."""
+
+    async def scene(cluster: Cluster) -> None:
+        for number in range(5 * MOST_KEYS):
+            cluster.lead(f"key-{number}", f"j{number}")
+        await asyncio.sleep(ENOUGH)
+        for number in range(100, 100 + MOST_KEYS):
+            cluster.lead(f"key-{number}", f"theirs-{number}", "other")
+            await asyncio.sleep(RELIST_PAUSE)
+            for again in range(5 * MOST_KEYS):
+                cluster.watches.keep_label(cluster.watches.leaders.store.get("ns", f"j{again}-0-abcde"))
+        lists = cluster.lists()
+        await asyncio.sleep(ENOUGH)
+        [node] = cluster.watches.nodes.store.list()
+        theirs = [key for key in node.asked if key in {f"key-{n}" for n in range(100, 200)}]
+        assert len(node.asked) == len(COMMON_KEYS) + MOST_KEYS
+        assert len(theirs) in {MOST_KEYS // 2 - 1, MOST_KEYS // 2}
+        assert cluster.where.find("other", "uid-theirs-100", "key-100") == Domain(
+            "value-100", "theirs-100-0-abcde", "n"
+        )
+        assert cluster.lists() <= lists + 1
+
+    play(scene)
+
+
+def test_a_key_that_two_namespaces_use_stays_for_the_one_that_uses_few():
+    async def scene(cluster: Cluster) -> None:
+        cluster.lead("key-0", "theirs", "small")
+        for number in range(MOST_KEYS):
+            cluster.lead(f"key-{number}", f"j{number}")
+        await asyncio.sleep(ENOUGH)
+        for number in range(4):
+            cluster.lead(f"key-{100 + number}", "new", f"new-{number}")
+            await asyncio.sleep(ENOUGH)
+            assert cluster.where.label(f"key-{100 + number}", "n") == f"value-{100 + number}"
+        assert cluster.where.find("small", "uid-theirs", "key-0") == Domain("value-0", "theirs-0-abcde", "n")
+
+    play(scene)
+
+
+def test_a_node_may_come_or_get_its_label_after_the_leader():
+    async def scene(cluster: Cluster) -> None:
+        cluster.lead("row", "j", node="late")
+        cluster.lead("row", "k", node="n")
+        await asyncio.sleep(ENOUGH)
+        cluster.api.put("nodes", "late", "", metadata={"name": "late", "namespace": "", "labels": {"row": "7"}})
+        await asyncio.sleep(ENOUGH)
+        assert cluster.where.find("ns", "uid-j", "row") == Domain("7", "j-0-abcde", "late")
+        cluster.api.put("nodes", "n", "", metadata={"name": "n", "namespace": "", "labels": {"row": "8"}})
+        await asyncio.sleep(1)
+        assert cluster.where.find("ns", "uid-k", "row") == Domain("8", "k-0-abcde", "n")
+
+    play(scene)
+
+
+def test_what_is_counted_of_leaders_goes_with_them():
+    async def scene(cluster: Cluster) -> None:
+        for number in range(30):
+            cluster.lead(f"key-{number}", f"j{number}", f"ns-{number % 3}")
+        await asyncio.sleep(1)
+        for number in range(30):
+            cluster.api.drop("pods", f"j{number}-0-abcde", f"ns-{number % 3}")
+        await asyncio.sleep(1)
+        assert cluster.watches._users == {}
+
+    play(scene)
+
+
 def test_keys_in_use_outlast_those_whose_leaders_are_gone():
     async def scene(cluster: Cluster) -> None:
         cluster.lead("key-0", "stays")
@@ -174,6 +277,7 @@ def test_one_key_too_many_is_refused_without_a_list_until_another_is_free():
         await asyncio.sleep(1)
         jobs = Informer(cluster.client, JOBS, Job)
         list_empty(jobs)
+        show(jobs, job_of("late"))
         reported = RecordedEvents()
         reconciler = PlacementReconciler(cluster.client, cluster.watches, jobs, reported)
         late = JobRequest("ns", "late", "uid-late")

@@ -88,8 +88,8 @@ class Bench:
         self.reconciler.feed(self.queue)
         return self
 
-    def add_job(self, job: str = JOB, *, active: int = 3, **annotations: str) -> None:
-        show(self.jobs, job_of(job, active=active, **annotations))
+    def add_job(self, job: str = JOB, *, active: int = 3, jobset: str = "js", **annotations: str) -> None:
+        show(self.jobs, job_of(job, active=active, jobset=jobset, **annotations))
 
     def add_pod(self, index: int = 1, **more: Any) -> None:
         """A pod in the API server that no watch shows."""
@@ -133,8 +133,17 @@ class Bench:
         return [name.removesuffix("/status") for _, name, _ in self.api.writes if name.endswith("/status")]
 
 
-def job_of(job: str = JOB, *, active: int = 3, uid: str = "", suspend: bool = False, **annotations: str) -> Job:
-    meta = {"name": job, "namespace": "ns", "uid": uid or f"uid-{job}"}
+def job_of(
+    job: str = JOB, *, active: int = 3, uid: str = "", suspend: bool = False, jobset: str = "js", **annotations: str
+) -> Job:
+    """A Job of the JobSet of that name, whose UID is made of it."""
+    owner = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "name": jobset, "uid": f"uid-{jobset}"}
+    meta = {
+        "name": job,
+        "namespace": "ns",
+        "uid": uid or f"uid-{job}",
+        "ownerReferences": [owner | {"controller": True}],
+    }
     pods = {"annotations": annotations or {keys.JOBSET_NAME: "js", keys.EXCLUSIVE_TOPOLOGY: RACK}}
     spec = {"suspend": suspend, "template": {"metadata": pods}}
     return msgspec.convert({"metadata": meta, "spec": spec, "status": {"active": active}}, Job)

@@ -113,9 +113,8 @@ class PolicyWatches:
 
     def exceptions(self, namespace: str) -> list[JobSetPolicyException]:
         """The exceptions in a namespace, whether they count or not."""
-        return (
-            [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, IndexKey(namespace, ""))
-        )
+        here = IndexKey(namespace, "")
+        return [] if self._exceptions is None else self._exceptions.store.by_index(BY_NAMESPACE, here)
 
     @property
     def all_exceptions(self) -> list[JobSetPolicyException]:

@@ -25,6 +25,7 @@ from manifests.chart.files import generated as chart
 from manifests.definition import crd, exception_crd, policy_crd
 from manifests.naming import IMAGE_NAME, IMAGE_TAG, Object
 from manifests.policies import pod_policies
+from manifests.reserved import reserved_label_policies
 from manifests.state_metrics import state_metrics
 from manifests.workload import install_objects, manager_objects, namespace, webhook_service
 from policy import types as policy
@@ -122,10 +123,12 @@ def generated() -> dict[str, str]:
     in_api_server = _folder("policy-in-api-server", {"rbac": policy_api_server_rbac_objects()})
     # Nor this: it is about in-place restarts only.
     agents = _folder("in-place-restart", {"policy": agent_policy()})
+    # Nor this: without it the label is nobody's.
+    reserved = _folder("reserved-label", {"policies": reserved_label_policies()})
     # Nor this: a cluster without the Prometheus Operator has no such kind.
     alerts = _folder("prometheus", {"alerts": [prometheus_rule()]})
     files["kube-state-metrics/config.yaml"] = _render([state_metrics()])
-    apart = policies | reports | references | agents | in_api_server | alerts | _in_api_server()
+    apart = policies | reports | references | agents | in_api_server | reserved | alerts | _in_api_server()
     return dict(sorted((files | apart).items()))
 
 

@@ -29,7 +29,7 @@ exec 3>&1
 manifests=$(dirname "$0")/../../manifests
 deleted=$("$@" delete -f "$manifests/install.yaml" --ignore-not-found | tee /dev/fd/3)
 if [ -z "$deleted" ]; then echo "There was nothing to remove: JobSet is not installed in this cluster."; fi
-for part in policy policy-in-api-server policy-reports in-api-server/policies; do
+for part in policy policy-in-api-server policy-reports reserved-label in-api-server/policies; do
     left=$("$@" get -k "$manifests/$part" --ignore-not-found -o name 2> /dev/null || true)
     if [ -n "$left" ]; then
         echo "Still there, for it was installed by itself: ${left//$'\n'/, }"

@@ -35,6 +35,7 @@ from manifests.naming import (
     Object,
 )
 from manifests.policies import pod_policies
+from manifests.reserved import reserved_label_policies
 from manifests.workload import CONFIGURATION, manager_objects, webhook_service
 
 _IN_API_SERVER = "and .Values.jobSetPolicies.enable .Values.jobSetPolicies.inAPIServer"
@@ -256,12 +257,15 @@ def _configuration(made: Object) -> Object:
 
 
 def admission() -> list[Any]:
-    """The webhook configurations, and the policies that can stand in the place of the webhooks of pods."""
+    """The webhook configurations, and policies: in the place of the webhooks of pods, and for the reserved label."""
     gate, affinity = templated(pod_policies("gate")), templated(pod_policies("affinity"))
+    account = f"system:serviceaccount:{{{{ .Release.Namespace }}}}:{name(SERVICE_ACCOUNT).text}"
+    reserved = templated(reserved_label_policies(Raw(f"\"['{account}']\"")))
     return [
         *(_configuration(made) for made in webhook_configurations()),
         If('eq .Values.podAdmission "policies"', tuple(gate)),
         If('eq .Values.podAdmission "policies-without-manager"', tuple(affinity)),
+        If(".Values.reservedLabel.enable", tuple(reserved)),
     ]
 
 

@@ -142,6 +142,13 @@ VALUES = (
         ours=True,
     ),
     Value(
+        "reservedLabel.enable",
+        False,
+        FLAG,
+        "admission policies: no other pods get the label by which exclusive placement keeps Jobs apart",
+        ours=True,
+    ),
+    Value(
         "lookUp.configMaps",
         False,
         FLAG,

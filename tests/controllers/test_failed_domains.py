@@ -67,7 +67,7 @@ def test_the_domain_is_that_of_the_node_selector_of_a_follower(pod: Any, topolog
 async def domains(*pods: Any) -> dict[str, str]:
     """The domains of pods on the node n1, which is gone, as they are decided by."""
     policy = {"nodeFailure": {"afterSeconds": 30}}
-    js = jobset(rjob("a", 2), failurePolicy=policy)
+    js = jobset(rjob("a", 2), rjob("b"), failurePolicy=policy)
     js = msgspec.structs.replace(js, metadata=msgspec.structs.replace(js.metadata, uid="js-uid"))
     api, sets = MemoryApi(), Store[JobSet]()
     sets.apply(js)

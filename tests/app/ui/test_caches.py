@@ -173,4 +173,4 @@ def test_a_list_that_fits_again_leaves_out_nothing():
 def test_jobs_are_found_by_the_set_that_their_label_names():
     js = made(stored(jobset()))
     job = msgspec.convert(made(job_of(js, 0)), Job)
-    assert module._set_of(job) == ("default/train",)
+    assert module._set_of(job) == ("train",)

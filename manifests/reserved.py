@@ -72,7 +72,7 @@ def reserved_label_policies(manager: Any = MANAGER) -> list[Object]:
         "jobs",
         "spec.template.?metadata.?labels",
         manager,
-        f"the label {keys.JOB_KEY} is reserved for pods of JobSets, whose Jobs the JobSet manager creates: {why}; remove"
-        " it from the pod template",
+        f"the label {keys.JOB_KEY} is reserved for pods of JobSets, whose Jobs the JobSet manager creates: {why};"
+        " remove it from the pod template",
     )
     return [*pods, *jobs]

@@ -84,6 +84,17 @@ def test_a_look_up_comes_with_its_right_and_its_setting(helm, value, look_up, fi
     assert both["childDryRun"] == {"lookUp": ["ConfigMaps", "Secrets"], "budget": "5s"}
 
 
+def test_the_reserved_label_is_that_of_kustomize_for_the_account_of_the_release(helm):
+    wanted = {"reservedLabel": {"enable": True}}
+    on, off = comparable(helm.objects(wanted)), comparable(helm.objects())
+    added = {name: each for name, each in on.items() if name not in off}
+    assert added == comparable(documents(files.ROOT / "reserved-label/policies.yaml"))
+    elsewhere = by_name(helm.objects(wanted, release="ml", namespace="elsewhere"))
+    (variable,) = elsewhere["ValidatingAdmissionPolicy", "jobset-reserved-label-jobs"]["spec"]["variables"]
+    (account,) = (each["metadata"] for (kind, _), each in elsewhere.items() if kind == "ServiceAccount")
+    assert variable["expression"] == f"['system:serviceaccount:elsewhere:{account['name']}']"
+
+
 def test_nothing_that_is_written_at_run_time_is_rendered(helm):
     everything = GO_USER | {"certManager": {"enable": False}, "jobSetPolicies": {"enable": True}}
     text = helm.template(everything)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -52,9 +53,12 @@ def server(tmp_path_factory, binaries):
         before = request(cluster, "POST", PODS, pod("before", LABEL), user=TENANT)
         assert before[0] == 201, before
         kubectl(cluster, "apply", "--server-side", "-k", str(files.ROOT / "reserved-label"))
+
+        def refused(path: str, body: JSON) -> bool:
+            return request(cluster, "POST", f"{path}?dryRun=All", body, user=TENANT)[0] == 403
+
         for path, body in ((PODS, pod("probe", LABEL)), (JOBS, job("probe", LABEL))):
-            dry = f"{path}?dryRun=All"
-            wait_for(lambda: request(cluster, "POST", dry, body, user=TENANT)[0] == 403, what="the policies in force")
+            wait_for(functools.partial(refused, path, body), what="the policies in force")
         yield cluster
 
 

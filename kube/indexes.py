@@ -51,10 +51,12 @@ class Indexes(Generic[T]):
             values = spaces.get(namespace)
             if values is None:
                 values = spaces[namespace] = _Values()
-            for value in () if old is None else function(old):
-                values.remove(value, key)
-            for value in () if new is None else function(new):
-                values.add(value, key, new)
+            if old is not None:
+                for value in function(old):
+                    values.remove(value, key)
+            if new is not None:
+                for value in function(new):
+                    values.add(value, key, new)
             if values.empty:
                 del spaces[namespace]
 

@@ -73,7 +73,8 @@ class PodReader:
         async for pod in pods:
             owner = owning_job(pod.metadata)
             # The label by which it was found can be written by anybody.
-            if owner is not None and (look := looks.get(owner.uid)) is not None:
-                look.found += look.judge([pod])
+            own = None if owner is None else looks.get(owner.uid)
+            if own is not None:
+                own.found += own.judge([pod])
         for look in looks.values():
             look.done = True

@@ -189,6 +189,19 @@ class TestSettle:
 
         play(scene)
 
+    def test_a_pod_of_another_namespace_with_the_uid_of_a_job_takes_nothing_from_it(self):
+        """Neither the wait for it nor a part of its time: whoever creates a pod writes its owner."""
+
+        async def scene(made, domains):
+            await domains.settle("other", "uid-js-w-0", RACK)
+            stranger = asyncio.create_task(domains.settle("other", "uid-js-w-0", RACK))
+            await asyncio.sleep(WAIT / 2)
+            answer, took = await timed(domains)
+            assert (isinstance(answer, NoDomain), took) == (True, about(WAIT))
+            await stranger
+
+        play(scene)
+
     def test_without_a_wait_time_the_answer_comes_at_once(self):
         async def scene(_, domains):
             assert (await timed(domains))[1] == 0

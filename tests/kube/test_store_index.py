@@ -99,3 +99,23 @@ def test_values_that_have_no_object_any_more_cost_nothing():
     finally:
         tracemalloc.stop()
     assert store.list() == []
+
+
+def test_an_index_finds_objects_of_one_namespace_and_a_cluster_index_those_of_all():
+    store: Store[Thing] = Store({"size": values}, {"all": values})
+    for version, namespace in enumerate(("ns", "other", "other"), start=1):
+        store.apply(thing(f"a{version}", version, size=1, namespace=namespace))
+
+    def found() -> list[list[str]]:
+        ours, theirs = (store.by_index("size", IndexKey(namespace, "1")) for namespace in ("ns", "other"))
+        return [
+            [obj.metadata.name for obj in objects] for objects in (ours, theirs, store.by_cluster_index("all", "1"))
+        ]
+
+    assert found() == [["a1"], ["a2", "a3"], ["a1", "a2", "a3"]]
+    store.remove(thing("a1", 4, size=1))
+    store.remove(thing("a2", 5, size=1, namespace="other"))
+    assert found() == [[], ["a3"], ["a3"]]
+    store.begin()
+    store.commit(6)
+    assert found() == [[], [], []]

@@ -222,8 +222,7 @@ class OldPods:
             return
         for event in self._log[self._place : self._place + most]:
             self._place += 1
-            if self._selects(event.item):
-                self._of.pods._receive(_as_informer_input(event))
+            self._of.pods._receive(_as_informer_input(event, self._kept))
 
     def relist(self) -> None:
         """What happened since is not sent, only what it led to."""
@@ -235,12 +234,15 @@ class OldPods:
         receive = self._of.pods._receive
         receive(Init())
         for pod in self._server.tables["pods"].at(self._place).values():
-            if self._selects(pod):
-                receive(Apply(pod.obj))
+            if (kept := self._kept(pod)) is not None:
+                receive(Apply(kept))
         receive(InitDone(self._log[self._place - 1].item.version if self._place else 0))
 
-    def _selects(self, pod: Stored) -> bool:
-        return parse(self._of.pods.target.label_selector).met(pod.label)
+    def _kept(self, pod: Stored) -> Any:
+        """What the watch keeps of a pod; None for one that its selectors leave out."""
+        target = self._of.pods.target
+        scope = Scope(NS, parse(target.label_selector), parse(target.field_selector))
+        return target.transform(pod.obj) if scope.holds(pod) else None
 
 
 class Replica:

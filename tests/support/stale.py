@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from api import keys
 from api.avoided_nodes import avoided_by, policy_of
-from api.batch import Claim, Job, Owned, Service
+from api.batch import Claim, Job, Service
 from api.exclusive import topology_of
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
+from api.leftovers import LeftoverPod
 from api.meta import seconds_between
 from api.pod import DetailedPod as Pod
-from controllers.jobset.old_pods import old_pod
 from dev.simulator import group_rules, job_rules, job_status
 from dev.simulator.api_server import FOREGROUND
 from dev.simulator.patches import JSON, merge
@@ -40,7 +40,7 @@ GROUPS = {"workloads": StoredWorkload, "compositepodgroups": StoredGroup, "podgr
 """What is watched beside `KINDS` where sets have groups."""
 RECORDS: dict[str, Callable[[JSON], Any]] = {
     **{plural: partial(msgspec.convert, type=kind) for plural, kind in (KINDS | GROUPS).items()},
-    "pods": lambda pod: old_pod(msgspec.convert(pod, Owned)),
+    "pods": partial(msgspec.convert, type=LeftoverPod),
     "nodes": node_of,
 }
 """What caches hold. One pod stands for all pods of a Job; they are watched where a large set restarts."""

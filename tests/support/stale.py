@@ -136,7 +136,7 @@ class Server(FailingNodes):
     def check_new(self, plural: str, new: JSON) -> None:
         super().check_new(plural, new)
         if plural == "jobs":
-            self.ledger.job_created(RECORDS[plural](new), self.orphans())
+            self.ledger.job_created(RECORDS[plural](new), self.orphans(ended=False))
             self.ledger.keeps_away(new)
         elif plural in GROUPS:
             self.ledger.group_created(RECORDS[plural](new))
@@ -248,11 +248,14 @@ class Server(FailingNodes):
         elif not deleting:
             self.mark("pods", pod, [])
 
-    def orphans(self) -> dict[str, JSON]:
-        """Metadata of pods whose Job is gone, by the UID of that."""
+    def orphans(self, *, ended: bool = True) -> dict[str, JSON]:
+        """Metadata of pods whose Job is gone, by the UID of that; with those that have `ended`, or without."""
         here = {stored.uid for stored in self.jobs.values()}
-        pods = (stored.meta for stored in self.tables["pods"].live.values())
-        return {uid: pod for pod in pods if (uid := pod["ownerReferences"][0]["uid"]) not in here}
+        phases = set() if ended else {"Succeeded", "Failed"}
+        pods = (
+            stored for stored in self.tables["pods"].live.values() if stored.content["status"]["phase"] not in phases
+        )
+        return {uid: pod.meta for pod in pods if (uid := pod.meta["ownerReferences"][0]["uid"]) not in here}
 
     def doom(self, name: str, reason: str, message: str) -> None:
         """The Job is bound to fail, and its pods are being ended."""

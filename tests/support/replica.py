@@ -218,7 +218,6 @@ class OldPods:
             return
         if not self._of.pods.synced:
             self._list()
-            self._queue.add(REQUEST)
             return
         for event in self._log[self._place : self._place + most]:
             self._place += 1
@@ -231,6 +230,9 @@ class OldPods:
             self._list()
 
     def _list(self) -> None:
+        """The first one is a reason to plan."""
+        if not self._of.pods.synced:
+            self._queue.add(REQUEST)
         receive = self._of.pods._receive
         receive(Init())
         for pod in self._server.tables["pods"].at(self._place).values():

@@ -195,7 +195,8 @@ class OldPods:
 
     def __init__(self, reconciler: JobSetReconciler, server: Server, queue: Requests) -> None:
         self._memories = reconciler.memories
-        self._server = server
+        self._pods = server.tables["pods"]
+        self._log = self._pods.log
         self._queue = queue
         self._of: Any = None
         self._place = 0
@@ -207,10 +208,6 @@ class OldPods:
         of = None if memory is None else memory.followed
         if of is not self._of:
             self._of, self._place = of, len(self._log)
-
-    @property
-    def _log(self) -> list[Any]:
-        return self._server.tables["pods"].log
 
     def arrive(self, most: int = 1_000_000) -> None:
         """The first list, and then the next events."""
@@ -235,7 +232,7 @@ class OldPods:
             self._queue.add(REQUEST)
         receive = self._of.pods._receive
         receive(Init())
-        for pod in self._server.tables["pods"].at(self._place).values():
+        for pod in self._pods.at(self._place).values():
             if (kept := self._kept(pod)) is not None:
                 receive(Apply(kept))
         receive(InitDone(self._log[self._place - 1].item.version if self._place else 0))

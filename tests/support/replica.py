@@ -232,9 +232,8 @@ class OldPods:
             self._queue.add(REQUEST)
         receive = self._of.pods._receive
         receive(Init())
-        for pod in self._pods.at(self._place).values():
-            if (kept := self._kept(pod)) is not None:
-                receive(Apply(kept))
+        for kept in filter(None, map(self._kept, self._pods.at(self._place).values())):
+            receive(Apply(kept))
         receive(InitDone(self._log[self._place - 1].item.version if self._place else 0))
 
     def _kept(self, pod: Stored) -> Any:

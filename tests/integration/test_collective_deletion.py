@@ -14,6 +14,7 @@ from api.children import build_job
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import layout_of
+from api.names import job_name
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories
 from controllers.planning.batch_deletion import batches
@@ -97,8 +98,11 @@ async def test_old_pods_are_listed_and_watched(api_server: Cluster, namespace: s
     js = of("one", 2)
     js = replace(js, metadata=replace(js.metadata, namespace=namespace))
 
+    def job_of(pod: str) -> str:
+        return job_name(js.metadata.name, js.spec.replicated_jobs[0].name, ord(pod))
+
     async def pod(client: Client, name: str, uid: str, attempt: int) -> None:
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"of-{name}", "uid": name, "controller": True}
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job_of(name), "uid": name, "controller": True}
         labels = {keys.JOBSET_UID: uid, keys.RESTART_ATTEMPT: str(attempt)}
         meta = {"name": name, "labels": labels, "ownerReferences": [owner]}
         spec = {"containers": [{"name": "main", "image": "busybox"}]}
@@ -114,17 +118,17 @@ async def test_old_pods_are_listed_and_watched(api_server: Cluster, namespace: s
             running = tasks.create_task(leftovers.run())
             leftovers.follow(js, relist=True)
 
-            async def known(*jobs: str) -> None:
+            async def known(*pods: str) -> None:
                 async def as_wanted() -> bool:
-                    return leftovers.names(js) == set(jobs)
+                    return leftovers.names(js) == set(map(job_of, pods))
 
-                await eventually(as_wanted, what=f"the pods of {jobs}")
+                await eventually(as_wanted, what=f"the pods {pods}")
 
-            await known("of-a", "of-b")
+            await known("a", "b")
             await client.delete(PODS, "a", namespace=namespace)
-            await known("of-b")
+            await known("b")
             await pod(client, "e", "one", 1)
-            await known("of-b", "of-e")
+            await known("b", "e")
             for name in ("b", "e"):
                 await client.delete(PODS, name, namespace=namespace)
             await known()

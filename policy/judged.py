@@ -111,9 +111,7 @@ class Template:
     def uncounted(self) -> tuple[tuple[Path, str, Any], ...]:
         """Amounts that cannot be counted: the place of each, its resource, and what stands there."""
         return tuple(
-            (self.at(*parts), name, value)
-            for parts, name, value in stated(self.pod)
-            if counted(name, value) is None
+            (self.at(*parts), name, value) for parts, name, value in stated(self.pod) if counted(name, value) is None
         )
 
 

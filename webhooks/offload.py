@@ -7,6 +7,7 @@ that touches the event loop.
 import asyncio
 import contextlib
 import gc
+import inspect
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -94,6 +95,7 @@ class Costly:
             return await asyncio.shield(self.running)
         except asyncio.CancelledError:
             self.work.stop()
+            self.running.add_done_callback(_discard)
             raise
 
     async def _in_thread(self, call: Callable[[], T], turn: Turn) -> T:
@@ -113,6 +115,12 @@ class Costly:
             then()
         else:
             self.running.add_done_callback(lambda _: then())
+
+
+def _discard(done: asyncio.Task[Any]) -> None:
+    """Drop what a thread has made for nobody: Python would report a coroutine that is never awaited."""
+    if not done.cancelled() and done.exception() is None and inspect.iscoroutine(made := done.result()):
+        made.close()
 
 
 costly: ContextVar[Costly | None] = ContextVar("costly", default=None)

@@ -1,10 +1,11 @@
 """Input of attackers: it gets a well-formed answer, stays out of the logs, and costs others little."""
 
 import asyncio
+import inspect
 import logging
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from typing import Any
 
 import pytest
@@ -262,6 +263,28 @@ async def test_a_thread_keeps_its_turn_until_it_ends_and_ends_when_nobody_waits(
         await asyncio.wait([task])
     await until(lambda: app.state.bodies.is_idle)
     assert threads == {"now": 0, "most": 1}
+
+
+async def test_an_answer_that_a_thread_prepared_for_a_client_that_left_is_dropped():
+    begun, release = threading.Event(), threading.Event()
+
+    async def answer() -> AdmissionResponse:
+        return AdmissionResponse()
+
+    def handle(_: AdmissionRequest) -> Coroutine[None, None, AdmissionResponse]:
+        begun.set()
+        assert release.wait(10)
+        return prepared
+
+    prepared = answer()
+    app = create_app({"/x": handle})
+    task = asyncio.create_task(ask(padded(LARGE + 1), "/x", app))
+    await until(begun.is_set)
+    task.cancel()
+    await asyncio.wait([task])
+    release.set()
+    await until(lambda: app.state.bodies.is_idle)
+    await until(lambda: inspect.getcoroutinestate(prepared) == inspect.CORO_CLOSED)
 
 
 async def test_a_review_of_medium_size_does_not_wait_for_the_work_on_large_ones():

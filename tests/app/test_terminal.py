@@ -61,7 +61,7 @@ def test_whatever_a_command_writes_is_escaped(monkeypatch: pytest.MonkeyPatch, c
 def test_nothing_reaches_a_standard_stream_by_another_way():
     found = {
         str(file.relative_to(ROOT))
-        for folder in ("app", "devcluster", "jobset_controller")
+        for folder in ("app", "dev/cluster", "jobset_controller")
         for file in (ROOT / folder).rglob("*.py")
         if AROUND.search(file.read_text(encoding="utf-8"))
     }

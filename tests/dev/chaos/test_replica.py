@@ -44,7 +44,7 @@ def test_it_has_to_answer_from_the_first_time_it_is_ready_on(replica):
 
 
 @pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGTERM, signal.SIGKILL])
-def test_it_need_not_answer_once_it_is_told_to_stop_or_end_though_it_may_still_be_ready(replica, number):
+def test_it_need_not_answer_once_it_is_told_to_stop_or_end(replica, number):
     replica._probe()
     replica.signal(number)
     replica._probe()

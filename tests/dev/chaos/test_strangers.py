@@ -52,7 +52,7 @@ def reviews(seconds: float, number: int, *, fault: str = "", begin: float = 110)
 
 
 @pytest.mark.parametrize("slow", [reviews(1.5, 2), reviews(0.001, 2, fault="HTTP 200, code 429")], ids=["slow", "no"])
-def test_small_reviews_of_which_more_than_one_in_100_are_slow_or_not_admitted_are_found(slow):
+def test_more_than_one_in_100_small_reviews_slow_or_not_admitted_is_found(slow):
     quick = reviews(0.1, 100)
     figures, violations = strangers.check_reviews([*quick, *slow[:1]], THERE, ALWAYS)
     assert (figures["replica-0"]["p99_seconds"], violations) == (0.1, [])
@@ -63,7 +63,7 @@ def test_small_reviews_of_which_more_than_one_in_100_are_slow_or_not_admitted_ar
     assert figures["replica-0"]["p99_seconds"] >= 1
 
 
-def test_reviews_beside_a_fault_that_they_wait_for_few_of_them_and_probes_are_not_judged():
+def test_few_reviews_those_beside_a_fault_and_their_probes_are_not_judged():
     slow = reviews(1.5, 120)
     assert strangers.check_reviews(slow, THERE, [(0.0, 110.0)]) == (
         {"replica-0": {"asked": 0, "failed": 0, "p99_seconds": 0.0}},

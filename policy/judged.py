@@ -88,6 +88,11 @@ class Template:
         """Claims for devices: how many are made for each pod, and names of those that are there already."""
         return pod_claims(self.pod)
 
+    @property
+    def claims_of_job(self) -> Sequence[JSON]:
+        """Claims for devices that all pods of one of its Jobs share."""
+        return (self.rjob.job_spec.get("scheduling") or {}).get("resourceClaims") or ()
+
     @cached_property
     def containers(self) -> tuple[tuple[str, int, JSON], ...]:
         """Containers and init containers, with the list that each stands in and its index there."""
@@ -179,6 +184,9 @@ class Judged:
             + sum(template.jobs for template in self.templates if template.rjob.name in entry.target_replicated_jobs)
             * _made(entry.job.resource_claims if entry.job else ())
             for entry in self._groups
+        ) + sum(
+            template.jobs * sum(not claim.get("resourceClaimName") for claim in template.claims_of_job)
+            for template in self.templates
         )
 
     @cached_property
@@ -186,8 +194,9 @@ class Judged:
         """Names of claims that are there already, each of which counts once."""
         shared = [entry.resource_claims for entry in self._groups]
         shared += [entry.job.resource_claims for entry in self._groups if entry.job]
-        names = {claim.resource_claim_name for claims in shared for claim in claims} - {""}
-        return frozenset(names).union(*(template.claims[1] for template in self.templates))
+        names = {claim.resource_claim_name for claims in shared for claim in claims}
+        names |= {claim.get("resourceClaimName") or "" for each in self.templates for claim in each.claims_of_job}
+        return frozenset(names - {""}).union(*(template.claims[1] for template in self.templates))
 
     @property
     def _groups(self) -> tuple[EntryScheduling, ...]:

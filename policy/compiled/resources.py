@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from api.requests import DEVICE_CLASS
-from policy.compiled.cel import Cel, Index, Place, Root, Say, added, of_pod, place, quoted, text, texts
+from policy.compiled.cel import Cel, Index, Place, Root, Say, added, of_pod, of_template, place, quoted, text, texts
 from policy.compiled.metadata import below
 from policy.compiled.words import Compiled, allowed_are
 from policy.rules import resources as rules
@@ -12,6 +12,8 @@ _KINDS = ("requests", "limits")
 _NAME = below("", "string(r)")
 GROUPS = "{}.?spec.?scheduling.?replicatedJobs.orValue([])"
 """Groups of ReplicatedJobs in a JobSet."""
+OF_JOB = "j.?template.?spec.?scheduling.?resourceClaims.orValue([])"
+"""Claims of the template of Jobs `j`, which the pods of a Job share."""
 OF_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
 
 
@@ -47,7 +49,9 @@ def claims(root: Root, finding: Callable[[Place], Cel]) -> Cel:
         f"{root.variable('changedPods')}.transformList(i, p, p.?resourceClaims.orValue([])"
         f".transformList(k, c, {claim})).flatten()"
     )
-    of_groups = []
+    at = of_template("i", ".template.spec.scheduling.resourceClaims", Index("k"))
+    found = f"{OF_JOB}.transformList(k, c, {finding(at)})"
+    of_groups = [Cel(f"{root.variable('jobs')}.transformList(i, j, {found}).flatten()")]
     for field in ("", ".job"):
         at = place("spec.scheduling.replicatedJobs", Index("i"), f"{field}.resourceClaims", Index("k"))
         holder = f"e{field.replace('.', '.?')}"

@@ -25,7 +25,7 @@ from policy.compiled.cel import (
     texts,
 )
 from policy.compiled.metadata import below
-from policy.compiled.resources import GROUPS, OF_CLASS
+from policy.compiled.resources import GROUPS, OF_CLASS, OF_JOB
 from policy.compiled.words import MOST, Compiled, Numbers, is_amount, limit_of, one, total
 from policy.judged import AGENT
 from policy.rule_types import Limit, MaxTotals, ResourceLimit
@@ -136,17 +136,19 @@ def _claim_counts(root: Root) -> Cel:
 
 
 def _claims_of_groups(root: Root) -> Cel:
-    """Claims that are made for groups of pods, for each entry of the groups."""
+    """Claims that are made for groups of pods, for each entry of the groups and for each template."""
     jobs = f"{root.variable('jobs')}.filter(j, j.name in e.targetReplicatedJobs).map(j, {_JOBS}).sum()"
     of_job = f"e.?job.?resourceClaims.orValue([]).{_IS_MADE}.size() * {jobs}"
     groups = GROUPS.format(root.name)
-    return Cel(f"{groups}.map(e, e.?resourceClaims.orValue([]).{_IS_MADE}.size() + {of_job})")
+    of_entries = f"{groups}.map(e, e.?resourceClaims.orValue([]).{_IS_MADE}.size() + {of_job})"
+    return Cel(f"{of_entries} + {root.variable('jobs')}.map(j, {OF_JOB}.{_IS_MADE}.size() * {_JOBS})")
 
 
 def _named_claims(root: Root) -> Cel:
     """Names of claims that are there already, each once."""
     groups = GROUPS.format(root.name)
     lists = [f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]))"]
+    lists += [f"{root.variable('jobs')}.map(j, {OF_JOB})"]
     lists += [f"{groups}.map(e, e.?{field}resourceClaims.orValue([]))" for field in ("", "job.?")]
     names = f"({' + '.join(lists)}).flatten().map(c, string(c.?resourceClaimName.orValue('')))"
     return Cel(f"{names}.filter(n, n != '').distinct()")

@@ -9,7 +9,7 @@ from api.requests import is_of_pods
 from policy.judged import Judged, Namespace, Template
 from policy.rule_types import RequiredResources
 from policy.rules.node_uses import USES
-from policy.rules.resources import claims_of_groups, claims_of_pods
+from policy.rules.resources import CLAIMS, claims_of_groups, claims_of_pods
 from policy.rules.words import PolicyRule, declared, of_containers, of_jobs, of_pods
 
 REQUEST = declared("requiredRequests", ErrorType.REQUIRED, "", "state how much {resource} the container requests")
@@ -125,7 +125,7 @@ def forbid(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[Fiel
             if used:
                 yield from _FORBIDDEN[what](template)
     if "resourceClaims" in rule:
-        yield from map(_claim, claims_of_groups(judged.js))
+        yield from map(_claim, claims_of_groups(judged))
 
 
 _LIMITS = (*of_containers("resources.limits{}"), *of_pods("resources.limits{}"))
@@ -133,6 +133,7 @@ _REQUESTS = (*of_containers("resources.requests{}"), *of_pods("resources.request
 _USED_FIELDS = (
     *(path for use in USES.values() for field in use.fields for path in field.paths),
     *of_jobs("template.metadata.annotations{}"),
+    *CLAIMS,
 )
 
 RULES = (

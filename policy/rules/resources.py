@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from api.field import SPEC, ErrorType, FieldError, Path
-from api.jobset import JobSet
 from api.requests import is_device_class
 from policy.judged import Judged, Namespace, Template
-from policy.rules.words import PolicyRule, declared, one_of
+from policy.rules.words import PolicyRule, declared, of_containers, of_jobs, of_pods, one_of
 
 RESOURCE = declared("allowedResources", ErrorType.NOT_SUPPORTED, "this resource is not allowed", "{allowed}")
 
@@ -24,7 +23,7 @@ def allowed_resources(rule: tuple[str, ...], judged: Judged, _: Namespace) -> It
 
 def _stated(template: Template) -> Iterator[tuple[Path, str]]:
     """Each resource that a pod, its containers or its overhead name, and where."""
-    of_containers = ((template.pod_path.at(field, i), container) for field, i, container in template.containers)
+    of_containers = ((template.pod_path.at(field, i), container) for field, i, container in template.own_containers)
     for place, holder in (*of_containers, (template.pod_path, template.pod)):
         for kind in ("requests", "limits"):
             for name in (holder.get("resources") or {}).get(kind) or ():
@@ -40,13 +39,37 @@ def claims_of_pods(template: Template) -> Iterator[Path]:
     yield from (path for path, name in _stated(template) if is_device_class(name))
 
 
-def claims_of_groups(js: JobSet) -> Iterator[Path]:
+def claims_of_groups(judged: Judged) -> Iterator[Path]:
     """Where groups of pods claim devices that they share."""
-    entries = js.spec.scheduling.replicated_jobs if js.spec.scheduling else ()
+    for template in judged.templates:
+        for k, _ in enumerate(template.claims_of_job):
+            yield template.job_path.at("scheduling", "resourceClaims", k)
+    scheduling = judged.js.spec.scheduling
+    entries = scheduling.replicated_jobs if scheduling else ()
     for i, entry in enumerate(entries):
         path = SPEC.at("scheduling", "replicatedJobs", i)
         for place, claims in ((path, entry.resource_claims), (path.at("job"), entry.job and entry.job.resource_claims)):
             yield from (place.at("resourceClaims", k) for k, _ in enumerate(claims or ()))
 
 
-RULES = (PolicyRule("allowedResources", (RESOURCE,), allowed_resources),)
+_NAMES = (
+    *of_containers("resources.requests{}", "resources.limits{}"),
+    *of_pods("resources.requests{}", "resources.limits{}", "overhead{}"),
+)
+_HOLDERS = (
+    *of_pods(""),
+    *of_jobs("scheduling."),
+    "spec.scheduling.replicatedJobs[].",
+    "spec.scheduling.replicatedJobs[].job.",
+)
+CLAIMS = (
+    *(
+        f"{holder}resourceClaims[].{field}"
+        for holder in _HOLDERS
+        for field in ("resourceClaimName", "resourceClaimTemplateName")
+    ),
+    *_NAMES,
+)
+"""The fields by which pods and their groups claim devices."""
+
+RULES = (PolicyRule("allowedResources", (RESOURCE,), allowed_resources, reads=_NAMES),)

@@ -8,6 +8,7 @@ from api.field import SPEC, ErrorType, FieldError, Path
 from api.requests import MOST
 from policy.judged import NO_BOUND, Judged, Namespace, Number, Template, as_text, bound
 from policy.rule_types import Limit, MaxTotals
+from policy.rules.resources import CLAIMS
 from policy.rules.words import PolicyRule, by_numbers, declared, held, limited, of_containers, of_jobs, of_pods
 
 TOTALS = limited("maxTotals", "reduce replicas, parallelism or requests: {parts}")
@@ -146,6 +147,7 @@ _AMOUNTS = (
     *of_jobs("parallelism", "completions"),
     *of_containers("resources.requests{}", "resources.limits{}"),
     *of_pods("initContainers[].restartPolicy", "resources.requests{}", "resources.limits{}", "overhead{}"),
+    *CLAIMS,
 )
 
 RULES = (

@@ -6,7 +6,7 @@ import pytest
 
 from app.engine import crd_schema
 from policy.registry import RULES
-from tests.support.exempt_fields import EXEMPT, PENDING, SENSITIVE
+from tests.support.exempt_fields import EXEMPT, SENSITIVE
 from tests.support.jobsets import JSON
 from tests.support.policies import policy, violations_of
 from tests.support.rule_cases import Case, cases
@@ -44,11 +44,7 @@ def covers(line: str, path: str) -> bool:
 def unjudged(schema: JSON) -> list[str]:
     """Fields that no rule reads and nothing exempts."""
     read = {path for rule in RULES.values() for path in rule.reads}
-    return [
-        path
-        for path in leaves(schema)
-        if path not in read and path not in PENDING and not any(covers(line, path) for line in EXEMPT)
-    ]
+    return [path for path in leaves(schema) if path not in read and not any(covers(line, path) for line in EXEMPT)]
 
 
 SPEC = {"type": "object", "properties": {"spec": crd_schema()["properties"]["spec"]}}
@@ -85,6 +81,5 @@ def test_what_is_declared_and_exempted_is_in_the_schema_and_not_both():
     read = {path for rule in RULES.values() for path in rule.reads if path.startswith("spec.")}
     assert {rule.name for rule in RULES.values() if not rule.reads} == set()
     assert {path for path in read if path not in known and not path.endswith("hostPath")} == set()
-    assert {path for path in PENDING if path not in known} == set()
     assert [line for line in EXEMPT if not any(covers(line, path) for path in known)] == []
-    assert [path for path in read | PENDING.keys() if path in EXEMPT] == []
+    assert [path for path in read if path in EXEMPT] == []

@@ -92,6 +92,8 @@ _AGENT = {"spec.failurePolicy.restartStrategy": "InPlaceRestart"}
 _GOOD = f"registry.example.com/x@sha256:{'0' * 64}"
 _IMAGES = {f"{_POD}containers[].image": _GOOD, **_AGENT}
 _CPU, _MEMORY = ({"resources": [{"name": name, "max": 1}]} for name in ("cpu", "memory"))
+_CLAIMED, _SOURCES = {"resourceClaims": {"max": 0}}, ("resourceClaimName", "resourceClaimTemplateName")
+_TARGETS = {"spec.scheduling.replicatedJobs[].targetReplicatedJobs": ["workers"]}
 _PODS = {"pods": {"max": 4}}
 _STARTED = {f"{_POD}{kind}[].resources": {"requests": {"cpu": 1}} for kind in ("containers", "initContainers")}
 _UNLIMITED = {"forbidUnlimitedActions": True}
@@ -134,7 +136,13 @@ EXAMPLES: Mapping[str, tuple[_Example, ...]] = {
         _Example(f"{_POD}resources.requests{{}}", _MEMORY, {"memory": "1Gi"}),
         _Example(f"{_POD}resources.limits{{}}", _MEMORY, {"memory": "1Gi"}),
         _Example("{}", _CPU, {"cpu": "1500m"}),
+        *(
+            _Example(f"spec.scheduling.replicatedJobs[].job.resourceClaims[].{source}", _CLAIMED, "a", _TARGETS)
+            for source in _SOURCES
+        ),
+        *(_Example(source, _CLAIMED, "a") for source in _SOURCES),
     ),
+    "allowedResources": (_Example("", ["cpu"], {"memory": 1}),),
     "maxReplicatedJobs": (_Example("", {"max": 0}, "workers", {"spec.replicatedJobs": []}),),
     "maxJobs": (_Example("", {"max": 4}, 5),),
     "maxRestarts": (
@@ -176,6 +184,8 @@ EXAMPLES: Mapping[str, tuple[_Example, ...]] = {
             if each.harmless
         ),
         _Example("hostPath", ["hostPath"], {"path": "/"}),
+        *(_Example(source, ["resourceClaims"], "a") for source in _SOURCES),
+        _Example("{}", ["resourceClaims"], {"deviceclass.resource.kubernetes.io/gpu": 1}),
     ),
     "backoffLimit": (
         _Example("maxRestarts", {"zeroWithRestarts": True}, 1),

@@ -136,28 +136,19 @@ fmt: $(READY) ## Format the code and apply the fixes that ruff can make
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.PHONY: manifests
-manifests: $(READY) ## Generate CRD, RBAC, webhook configurations, install.yaml, the Helm chart and the Python client's models
-	$(BIN)/python -m manifests
-	$(BIN)/python -m dev.hack.client_models
+# What writes files of the tree. Each takes --check and then writes nothing.
+GENERATORS := manifests dev.hack.client_models app.reference dev.hack.licences
 
-.PHONY: check-manifests
-check-manifests: $(READY) ## Fail if the committed manifests or models differ from the generated ones
-	$(BIN)/python -m manifests --check
-	$(BIN)/python -m dev.hack.client_models --check
+.PHONY: generate
+generate: $(READY) ## Generate all that is generated: manifests, chart, models of the Python client, reference pages
+	@for generator in $(GENERATORS); do $(BIN)/python -m $$generator || exit; done
 
-.PHONY: docs
-docs: $(READY) ## Generate the pages of errors, of the configuration, and of licences
-	$(BIN)/python -m app.reference
-	$(BIN)/python -m dev.hack.licences
-
-.PHONY: check-docs
-check-docs: $(READY) ## Fail if a generated page differs from what would be generated
-	$(BIN)/python -m app.reference --check
-	$(BIN)/python -m dev.hack.licences --check
+.PHONY: check-generated
+check-generated: $(READY) ## Fail if a generated file differs from what would be generated
+	@for generator in $(GENERATORS); do $(BIN)/python -m $$generator --check || exit; done
 
 .PHONY: ci
-ci: lint typecheck check-manifests check-docs ## What .ci/run runs: every check, and all tests but the slow ones
+ci: lint typecheck check-generated ## What .ci/run runs: every check, and all tests but the slow ones
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory rights
 

@@ -2,7 +2,7 @@
 
 See docs/reference/api.md.
 
-These records are the one source of the fields: the decoder reads JobSets into them and `make manifests` turns their
+These records are the one source of the fields: the decoder reads JobSets into them and `make generate` turns their
 descriptions and schema keywords into the CRD. Pod and volume-claim templates stay raw JSON and are passed through.
 "Default (CRD)" is set by the API server from the schema, "default (webhook)" by our mutating webhook.
 """

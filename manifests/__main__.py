@@ -43,7 +43,7 @@ def _check(root: Path) -> int:
     for path, diff in stale.items():
         sys.stdout.write(f"{path} differs from what is generated:\n{diff}\n")
     if stale:
-        sys.stdout.write(f"{len(stale)} file(s) out of date; run `make manifests` and commit the result.\n")
+        sys.stdout.write(f"{len(stale)} file(s) out of date; run `make generate` and commit the result.\n")
     return 1 if stale else 0
 
 

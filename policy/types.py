@@ -1,7 +1,7 @@
 """The JobSetPolicy API, `policy.jobset.x-k8s.io/v1alpha1`: cluster-scoped, in a CRD of its own.
 
 As in api/jobset.py the records are the one source of the fields: the decoder reads policies into them, and
-`make manifests` turns their descriptions and keywords into the CRD. What a schema cannot say stands in faults.py.
+`make generate` turns their descriptions and keywords into the CRD. What a schema cannot say stands in faults.py.
 """
 
 from typing import Annotated, Final, NamedTuple

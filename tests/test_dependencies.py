@@ -103,7 +103,7 @@ def test_what_is_declared_is_imported():
 
 
 def test_the_page_of_licences_is_current():
-    assert licences.PAGE.read_text(encoding="utf-8") == licences.page(), "run `make docs` and commit the result"
+    assert licences.PAGE.read_text(encoding="utf-8") == licences.page(), "run `make generate` and commit the result"
 
 
 def test_every_licence_is_known():

@@ -25,7 +25,7 @@ def test_the_page_has_a_row_for_every_rule():
     page = reference.page()
     assert all(f"| `{rule.id}` |" in page for group in rules().values() for rule in group)
     assert not re.search(r"(?m)^\| .*\{\w+\}", page), "templates are shown for people"
-    assert reference.main(["--check"]) == 0, "run `make docs`"
+    assert reference.main(["--check"]) == 0, "run `make generate`"
 
 
 def test_check_names_each_outdated_page(tmp_path, capsys):
@@ -38,4 +38,4 @@ def test_check_names_each_outdated_page(tmp_path, capsys):
     assert reference.main(["--check"], tmp_path) == 0
     (tmp_path / "errors.md").write_text("old")
     assert reference.main(["--check"], tmp_path) == 1
-    assert capsys.readouterr().out == "docs/errors.md is out of date; run `make docs` and commit the result.\n"
+    assert capsys.readouterr().out == "docs/errors.md is out of date; run `make generate` and commit the result.\n"

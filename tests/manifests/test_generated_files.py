@@ -57,7 +57,7 @@ def test_check_shows_a_changed_file_and_leaves_it(copy, capsys):
     assert "manifests/rbac/rbac.yaml differs" in shown
     assert "-  - tokenreviewers" in shown
     assert "+  - tokenreviews" in shown
-    assert "1 file(s) out of date; run `make manifests`" in shown
+    assert "1 file(s) out of date; run `make generate`" in shown
     assert "tokenreviewers" in path.read_text()
 
 

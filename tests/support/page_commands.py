@@ -20,7 +20,7 @@ SIMULATED = "tests/dev/bench/test_simulated.py::def test_the_manager_restarts_a_
 RUN_BY = {
     r"make env": ".github/workflows/release.yml::make env\n",
     r"make test": "Makefile::\t@$(MAKE) --no-print-directory test\n",
-    r"make test-unit": ".github/workflows/release.yml::check-docs test-unit\n",
+    r"make test-unit": ".github/workflows/release.yml::check-generated test-unit\n",
     r"make demo( STORY=\S+)?": DEMO,
     r"jobset cluster down .*": DEMO,
     r"jobset render -o tree .*": "tests/app/test_examples.py"

@@ -47,23 +47,23 @@ def parse_quantity(value: Any) -> Fraction | None:
     if match is None or not match[0]:
         return None
     sign, whole, fraction, suffix, exponent_sign, exponent = match.groups("")
-    power = _wrapped(exponent_sign, exponent) if exponent else _DECIMAL.get(suffix, 0)
+    power = _wrapped_exponent(exponent_sign, exponent) if exponent else _DECIMAL.get(suffix, 0)
     if power is None or (not (whole or fraction) and (power < _NANO or suffix in _NEVER_ALONE)):
         return None
-    amount = _rounded((whole + fraction).lstrip("0"), power - len(fraction), _BINARY.get(suffix, 0))
+    amount = _rounded_amount((whole + fraction).lstrip("0"), power - len(fraction), _BINARY.get(suffix, 0))
     if amount is not None and suffix in _BINARY:
         amount = min(amount, Fraction(_MOST_BINARY))
     return -amount if amount is not None and sign == "-" else amount
 
 
-def _wrapped(sign: str, digits: str) -> int | None:
+def _wrapped_exponent(sign: str, digits: str) -> int | None:
     """The exponent as the API server takes it: the lowest 32 bits of a number of 64 bits, which it has to be."""
     digits = digits.lstrip("0") or "0"
     exponent = int(sign + digits) if len(digits) < 20 else 1 << 63
     return (exponent + (1 << 31)) % (1 << 32) - (1 << 31) if -(1 << 63) <= exponent < 1 << 63 else None
 
 
-def _rounded(digits: str, power: int, bits: int) -> Fraction | None:
+def _rounded_amount(digits: str, power: int, bits: int) -> Fraction | None:
     """These digits times this power of ten and of two, rounded up; None where that is beyond any use."""
     if not digits:
         return Fraction()

@@ -48,7 +48,7 @@ def amount_of(value: Any) -> Amount | None:
     return _parsed(text) if len(text) <= LONGEST else None
 
 
-def counted(resource: str, value: Any) -> Amount | None:
+def countable_amount(resource: str, value: Any) -> Amount | None:
     """The amount that a pod states of a resource, rounded up as for kube-scheduler: cpu to thousandths, the rest to 1.
 
     None when it is none that `amount_of` can read, or more than a pod could get.
@@ -62,9 +62,9 @@ def counted(resource: str, value: Any) -> Amount | None:
 
 
 def amounts(quantities: Any) -> Amounts:
-    """Each quantity of a list of resources; what cannot be counted is left out: `stated` finds it."""
+    """Each quantity of a list of resources; what cannot be counted is left out: `stated_amounts` finds it."""
     pairs = quantities.items() if isinstance(quantities, Mapping) else ()
-    return {name: amount for name, value in pairs if (amount := counted(name, value)) is not None}
+    return {name: amount for name, value in pairs if (amount := countable_amount(name, value)) is not None}
 
 
 def is_of_pods(resource: str) -> bool:
@@ -153,7 +153,7 @@ def pod_claims(spec: JSON) -> tuple[int, frozenset[str]]:
     return claims.count("") + by_class, frozenset(filter(None, claims))
 
 
-def stated(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:
+def stated_amounts(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:
     """What the requests of a pod are made of: the place of each amount below the spec, its resource, the amount."""
     for parts, holder in _holders(spec):
         for name, (kind, value) in _own(holder).items():

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from api.features import FeatureGateError
 from api.suggest import did_you_mean, nearest
-from app.terminal import unescaped
+from app.terminal import raw_stream
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 _CHOICE = re.compile(r"invalid choice: '?([^']*)'? \(choose from (.*)\)$")
@@ -77,7 +77,7 @@ def as_command(handler: Handler) -> Handler:
     """
 
     def run(parsed: argparse.Namespace) -> int:
-        for stream in map(unescaped, (sys.stdout, sys.stderr)):
+        for stream in map(raw_stream, (sys.stdout, sys.stderr)):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(encoding="utf-8", errors="backslashreplace")
         try:

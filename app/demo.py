@@ -21,7 +21,7 @@ from rich.table import Table
 
 from app import local
 from app.local import LocalError, kubectl
-from app.terminal import unescaped
+from app.terminal import raw_stream
 from app.ui.cli import ADDRESS
 from dev.cluster.assets import Sources, locate
 from dev.cluster.cluster import Cluster, down, up
@@ -172,7 +172,7 @@ def table(js: Status) -> Table:
 
 def run(story: Story, *, keep: bool) -> int:
     """The whole demo. `keep` leaves cluster and manager running."""
-    console = Console(file=unescaped(sys.stdout), soft_wrap=True)
+    console = Console(file=raw_stream(sys.stdout), soft_wrap=True)
     try:
         locate(Sources())
         started = time.monotonic()

@@ -54,7 +54,7 @@ def escaped_streams() -> Iterator[None]:
         yield
 
 
-def unescaped(stream: TextIO) -> TextIO:
+def raw_stream(stream: TextIO) -> TextIO:
     """What a stream writes to, for output that escapes by itself."""
     return stream.inner if isinstance(stream, Terminal) else stream
 
@@ -65,13 +65,13 @@ def lines_of_programs(out: TextIO) -> Callable[[str, str], None]:
     Elsewhere than at a terminal the line is written as it is. At one it keeps its colours, which end with it, and
     of what a carriage return has it write over, the last is shown.
     """
-    to = unescaped(out)
+    to = raw_stream(out)
     if not to.isatty():
         return lambda prefix, line: _write(to, f"{prefix} {line}\n")
-    return lambda prefix, line: _write(to, f"{escaped(prefix)} {_painted(line)}\n")
+    return lambda prefix, line: _write(to, f"{escaped(prefix)} {_coloured_line(line)}\n")
 
 
-def _painted(line: str) -> str:
+def _coloured_line(line: str) -> str:
     last = escaped(line.rstrip("\r").rpartition("\r")[2], _CONTROL_OR_STYLE)
     return last + _RESET if "\x1b" in last else last
 

@@ -21,7 +21,7 @@ MANAGER = f"['system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}']"
 """CEL: the names by which the API server knows the manager."""
 
 
-def _changed(labels: str) -> str:
+def _changes_label(labels: str) -> str:
     """CEL: whether an object has the label, and did not have it with this value before. `labels`: where they are."""
     new, old = (f"{of}.{labels}" for of in ("object", "oldObject"))
     label = f"[?'{keys.JOB_KEY}']"
@@ -42,7 +42,7 @@ def _policy(name: str, group: str, resource: str, labels: str, makers: str, mess
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [{**rule, "scope": "Namespaced"}], **match},
-        "matchConditions": [{"name": "gets-the-label", "expression": _changed(labels)}],
+        "matchConditions": [{"name": "gets-the-label", "expression": _changes_label(labels)}],
         "variables": [{"name": "makers", "expression": makers}],
         "validations": [validation],
     }

@@ -20,7 +20,7 @@ from api.field import SPEC, Path
 from api.jobset import JobSet, ReplicatedJob
 from api.meta import JSON
 from api.quantity import WHOLE_PATTERN, with_unit
-from api.requests import Amount, Amounts, amount_of, counted, pod_claims, pod_requests, stated
+from api.requests import Amount, Amounts, amount_of, countable_amount, pod_claims, pod_requests, stated_amounts
 from api.scheduling import Claims, EntryScheduling
 from policy.rule_types import Limit, ResourceLimit
 
@@ -106,17 +106,19 @@ class Template:
     def request_place(self, resource: str) -> Path:
         """Where the largest request of that resource stands."""
         best, place = Fraction(-1), self.pod_path
-        for parts, name, value in stated(self.pod):
-            amount = counted(name, value) if name == resource and parts[0] != "overhead" else None
+        for parts, name, value in stated_amounts(self.pod):
+            amount = countable_amount(name, value) if name == resource and parts[0] != "overhead" else None
             if amount is not None and amount > best:
                 best, place = Fraction(amount), self.at(*parts)
         return place
 
     @cached_property
-    def uncounted(self) -> tuple[tuple[Path, str, Any], ...]:
+    def uncountable_amounts(self) -> tuple[tuple[Path, str, Any], ...]:
         """Amounts that cannot be counted: the place of each, its resource, and what stands there."""
         return tuple(
-            (self.at(*parts), name, value) for parts, name, value in stated(self.pod) if counted(name, value) is None
+            (self.at(*parts), name, value)
+            for parts, name, value in stated_amounts(self.pod)
+            if countable_amount(name, value) is None
         )
 
 
@@ -180,9 +182,9 @@ class Judged:
     def claims_of_groups(self) -> int:
         """Claims for devices that are made for groups of pods, which these share."""
         return sum(
-            _made(entry.resource_claims)
+            _claims_by_template(entry.resource_claims)
             + sum(template.jobs for template in self.templates if template.rjob.name in entry.target_replicated_jobs)
-            * _made(entry.job.resource_claims if entry.job else ())
+            * _claims_by_template(entry.job.resource_claims if entry.job else ())
             for entry in self._groups
         ) + sum(
             template.jobs * sum(not claim.get("resourceClaimName") for claim in template.claims_of_job)
@@ -203,7 +205,7 @@ class Judged:
         return self.js.spec.scheduling.replicated_jobs if self.js.spec.scheduling else ()
 
 
-def _made(claims: Claims) -> int:
+def _claims_by_template(claims: Claims) -> int:
     """Claims that are made from a template."""
     return sum(not claim.resource_claim_name for claim in claims)
 

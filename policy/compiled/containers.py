@@ -15,14 +15,14 @@ from policy.rules.node_uses import ITEM, USES, Field, Holder, Use
 
 
 def required_requests(rule: RequiredResources, say: Say) -> Compiled:
-    return _stated(rule, rules.REQUEST, ("requests", "limits"), say)
+    return _missing_amounts(rule, rules.REQUEST, ("requests", "limits"), say)
 
 
 def required_limits(rule: RequiredResources, say: Say) -> Compiled:
-    return _stated(rule, rules.LIMIT, ("limits",), say)
+    return _missing_amounts(rule, rules.LIMIT, ("limits",), say)
 
 
-def _stated(rule: RequiredResources, missing: Rule, kinds: tuple[str, ...], say: Say) -> Compiled:
+def _missing_amounts(rule: RequiredResources, missing: Rule, kinds: tuple[str, ...], say: Say) -> Compiled:
     """Findings about containers that do not state a resource in any of these ways."""
     of_pods = texts(filter(is_of_pods, rule.resources))
 

@@ -21,10 +21,10 @@ def allowed_resources(rule: tuple[str, ...], say: Say) -> Compiled:
     def finding(at: Place) -> Cel:
         return say.at(rules.RESOURCE, *at, shown=quoted(Cel("string(r)")), allowed=allowed_are(rule))
 
-    return Compiled(lambda root: added(*_stated(root, f"!(r in {texts(rule)})", finding)))
+    return Compiled(lambda root: added(*_findings_by_resource(root, f"!(r in {texts(rule)})", finding)))
 
 
-def _stated(root: Root, condition: str, finding: Callable[[Place], Cel]) -> list[Cel]:
+def _findings_by_resource(root: Root, condition: str, finding: Callable[[Place], Cel]) -> list[Cel]:
     """Findings about each resource `r` that a pod, its containers or its overhead name, where the condition holds."""
     pods, lists = root.variable("changedPods"), []
 
@@ -57,4 +57,4 @@ def claims(root: Root, finding: Callable[[Place], Cel]) -> Cel:
         holder = f"e{field.replace('.', '.?')}"
         found = f"{holder}.?resourceClaims.orValue([]).transformList(k, c, {finding(at)})"
         of_groups.append(Cel(f"{GROUPS.format(root.name)}.transformList(i, e, {found}).flatten()"))
-    return added(Cel(of_pods), *_stated(root, OF_CLASS, finding), *of_groups)
+    return added(Cel(of_pods), *_findings_by_resource(root, OF_CLASS, finding), *of_groups)

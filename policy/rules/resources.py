@@ -17,11 +17,11 @@ def allowed_resources(rule: tuple[str, ...], judged: Judged, _: Namespace) -> It
     an extendedResourceName. Claims for devices are no resources: `forbid` refuses them, `maxTotals` counts them.
     """
     for template in judged.templates:
-        for path, name in _stated(template):
+        for path, name in _named_resources(template):
             yield from one_of(RESOURCE, path, name, rule)
 
 
-def _stated(template: Template) -> Iterator[tuple[Path, str]]:
+def _named_resources(template: Template) -> Iterator[tuple[Path, str]]:
     """Each resource that a pod, its containers or its overhead name, and where."""
     of_containers = ((template.pod_path.at(field, i), container) for field, i, container in template.own_containers)
     for place, holder in (*of_containers, (template.pod_path, template.pod)):
@@ -36,7 +36,7 @@ def claims_of_pods(template: Template) -> Iterator[Path]:
     """Where the pods of a template claim devices: by claims, and by resources that stand for a DeviceClass."""
     for i, _ in enumerate(template.pod.get("resourceClaims") or ()):
         yield template.pod_path.at("resourceClaims", i)
-    yield from (path for path, name in _stated(template) if is_device_class(name))
+    yield from (path for path, name in _named_resources(template) if is_device_class(name))
 
 
 def claims_of_groups(judged: Judged) -> Iterator[Path]:

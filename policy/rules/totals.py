@@ -56,7 +56,7 @@ def max_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterato
 def _find_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
     limited_names = {limit.name for limit in rule.resources if bound(limit, namespace) != NO_BOUND}
     for template in judged.templates:
-        for path, name, value in template.uncounted:
+        for path, name, value in template.uncountable_amounts:
             if name in limited_names:
                 yield UNCOUNTED.at(path, str(value))
     for number in max_totals(rule, judged, namespace):

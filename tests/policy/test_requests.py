@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.requests import MOST, amount_of, counted, pod_requests
+from api.requests import MOST, amount_of, countable_amount, pod_requests
 from tests.support.jobsets import rjob
 from tests.support.policies import judged
 
@@ -126,4 +126,4 @@ def test_amounts(value: Any, amount: Any):
     ],
 )
 def test_a_pod_states_what_kube_scheduler_counts(resource: str, value: Any, amount: Any):
-    assert counted(resource, value) == amount
+    assert countable_amount(resource, value) == amount

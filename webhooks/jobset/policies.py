@@ -276,9 +276,9 @@ class PolicyChecks:
         except (KubeError, TimeoutError) as error:
             log.warning("defaults of policies are not kept: the namespace cannot be read: %s", error)
             return Filled(obj)
-        return await compute(self._kept, self.source.in_force, namespace, obj, request.stored or {})
+        return await compute(self._keep_defaults, self.source.in_force, namespace, obj, request.stored or {})
 
-    def _kept(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON, old: JSON) -> Filled:
+    def _keep_defaults(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON, old: JSON) -> Filled:
         def failed(policy: JobSetPolicy, error: Exception) -> None:
             _failure(policy, DEFAULTS, error)
 

@@ -60,7 +60,7 @@ def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[
     """
     figures = Counter[str](asked=0, refused=0, late=0)
     violations = []
-    for replica, probes in _expected(answers, LIVENESS, expected).items():
+    for replica, probes in _expected_answers(answers, LIVENESS, expected).items():
         refused = [probe for probe in probes if probe.fault not in {"", NO_ANSWER}]
         late = [probe for probe in probes if probe.fault == NO_ANSWER]
         hung = [probe for before, probe in pairwise(probes) if before.fault == probe.fault == NO_ANSWER]
@@ -80,7 +80,7 @@ def check_reviews(
     `undisturbed`: when no fault acts that a review has to wait for. One that is not admitted counts as `NEVER`.
     """
     figures, violations = {}, []
-    for replica, reviews in _expected(answers, REVIEW, expected).items():
+    for replica, reviews in _expected_answers(answers, REVIEW, expected).items():
         judged = [review for review in reviews if within(undisturbed, review.at, review.end)]
         failed = [review for review in judged if review.fault]
         most = percentile([NEVER if review.fault else review.seconds for review in judged])
@@ -93,7 +93,7 @@ def check_reviews(
     return figures, violations
 
 
-def _expected(answers: Iterable[Answer], kind: str, expected: Expected) -> dict[str, list[Answer]]:
+def _expected_answers(answers: Iterable[Answer], kind: str, expected: Expected) -> dict[str, list[Answer]]:
     """Of each replica, in order of time: what it was there for from beginning to end."""
     found = defaultdict(list)
     for answer in sorted(answers, key=lambda answer: answer.at):

@@ -1,4 +1,4 @@
-"""Whether a restart kept its promise: no pod of the old attempt is left when its Job is created again.
+"""Whether a restart kept its promise: no pod of the old attempt can still run when its Job is created again.
 
 Told from resource versions, which put every change of the cluster in one order, not from clocks. Must not measure.
 """
@@ -6,10 +6,13 @@ Told from resource versions, which put every change of the cluster in one order,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 
+from msgspec import convert
+
+from api.leftovers import NOT_ENDED, PodMeta
 from dev.bench.scene import BenchmarkError, Event, Scene
 from dev.bench.sets import BATCH, attempt
 
@@ -19,17 +22,17 @@ NAMED = 5
 
 @contextlib.contextmanager
 def promise(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator[None]:
-    """Raises `BenchmarkError` unless each of the Jobs is created after its pods of attempt `old` have gone.
+    """Raises `BenchmarkError` unless each of the Jobs is created after its pods of attempt `old` have ended.
 
     The block has to last until all Jobs of the next attempt are there.
     """
     with (
-        scene.watch(scene.path("pods"), labelSelector=attempt(old)) as of_pods,
+        scene.watch(scene.path("pods"), labelSelector=attempt(old), fieldSelector=NOT_ENDED) as of_pods,
         scene.watch(scene.path("jobs", BATCH), labelSelector=attempt(old + 1)) as of_jobs,
         ThreadPoolExecutor(2) as pool,
     ):
-        gone = pool.submit(lambda: list(islice(_first(of_pods, "DELETED"), pods)))
-        created = pool.submit(lambda: list(islice(_first(of_jobs, "ADDED"), jobs)))
+        gone = pool.submit(lambda: list(islice(_first(of_pods, has_ended), pods)))
+        created = pool.submit(lambda: list(islice(_first(of_jobs, lambda event: event.type == "ADDED"), jobs)))
         yield
         last: dict[str, int] = {}
         for event in gone.result():
@@ -39,19 +42,24 @@ def promise(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator[None]:
     if wrong := too_early(first, last):
         more = f" and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
         raise BenchmarkError(
-            f"{len(wrong)} Jobs were created while pods of attempt {old} were there: {', '.join(wrong[:NAMED])}{more}"
+            f"{len(wrong)} Jobs were created while pods of attempt {old} could run: {', '.join(wrong[:NAMED])}{more}"
         )
 
 
-def _first(events: Iterator[Event], kind: str) -> Iterator[Event]:
-    """The first event of that type of each object."""
+def has_ended(event: Event) -> bool:
+    """Whether a pod cannot run any more: it is gone, or left out by `NOT_ENDED`, or only finalizers keep it."""
+    return event.type == "DELETED" or convert(event.metadata, PodMeta).only_finalized
+
+
+def _first(events: Iterator[Event], is_wanted: Callable[[Event], bool]) -> Iterator[Event]:
+    """The first event of each object that is wanted."""
     seen: set[str] = set()
     for event in events:
-        if event.type == kind and event.metadata["uid"] not in seen:
+        if is_wanted(event) and event.metadata["uid"] not in seen:
             seen.add(event.metadata["uid"])
             yield event
 
 
 def too_early(created: Mapping[str, int], gone: Mapping[str, int]) -> list[str]:
-    """Jobs that were created, by resource version, before the last of their old pods had gone."""
+    """Jobs that were created, by resource version, before the last of their old pods had ended."""
     return sorted(job for job, version in created.items() if version < gone.get(job, 0))

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from policy.registry import RULES
+from policy.rule_types import FORBIDDEN
 from tests.support.client_calls import COUNTERS, idle, path, post
 from tests.support.cluster import MERGE, request, wait_for
 from tests.support.jobs import group, manifest
@@ -31,7 +32,8 @@ MET: dict[str, Any] = {
     "exclusiveTopologies": {"allowed": ["rack"]},
     "imageRegistries": {"allowed": ["docker.io/library"]},
     "requiredRequests": {"resources": ["cpu"]},
-    "forbid": ["hostNetwork", "hostPath", "hostPorts", "privileged"],
+    "allowedResources": ["cpu", "memory"],
+    "forbid": list(FORBIDDEN),
     "managedBy": {"allowed": ["jobset.sigs.k8s.io/jobset-controller", "kueue.x-k8s.io/multikueue"]},
     "networkDNS": "Enabled",
     "restartStrategies": {"allowed": ["Recreate"]},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -58,28 +59,30 @@ class Restarts:
 
     def created(self, attempt: int) -> dict[str, int]:
         """When each Job of an attempt was created, by name."""
-        found = self._events("jobs", "ADDED", attempt)
+        found = [job for kind, job in self._events("jobs", attempt) if kind == "ADDED"]
         assert len({of["metadata"]["name"] for of in found}) == len(found), "a Job was created twice"
         return {of["metadata"]["name"]: int(of["metadata"]["resourceVersion"]) for of in found}
 
-    def gone(self, attempt: int) -> dict[str, int]:
-        """When the last pod of each Job of an attempt was gone, by name of the Job."""
-        out: dict[str, int] = {}
-        for of in self._events("pods", "DELETED", attempt):
-            job, version = of["metadata"]["labels"][JOB], int(of["metadata"]["resourceVersion"])
-            out[job] = max(out.get(job, 0), version)
-        return out
+    def ended(self, attempt: int) -> dict[str, int]:
+        """When the last pod of each Job of an attempt could not run any more, by name of the Job."""
+        pods: dict[str, tuple[str, int]] = {}
+        for kind, pod in self._events("pods", attempt):
+            meta = pod["metadata"]
+            is_only_finalized = "deletionTimestamp" in meta and meta["deletionGracePeriodSeconds"] == 0
+            if kind == "DELETED" or is_only_finalized or pod["status"]["phase"] in {"Succeeded", "Failed"}:
+                pods.setdefault(meta["uid"], (meta["labels"][JOB], int(meta["resourceVersion"])))
+        return {name: max(version for job, version in pods.values() if job == name) for name, _ in pods.values()}
 
-    def _events(self, kind: str, what: str, attempt: int) -> list[JSON]:
-        events = history(self.sets.cluster, self._paths[kind], self._since[kind])
-        objects = [event["object"] for event in events if event["type"] == what]
-        return [of for of in objects if of["metadata"]["labels"].get(ATTEMPT) == str(attempt)]
+    def _events(self, kind: str, attempt: int) -> Iterator[tuple[str, JSON]]:
+        for event in history(self.sets.cluster, self._paths[kind], self._since[kind]):
+            if event["object"]["metadata"]["labels"].get(ATTEMPT) == str(attempt):
+                yield event["type"], event["object"]
 
     def old_pods_went_first(self) -> None:
-        created, gone = self.created(1), self.gone(0)
-        assert len(created) == len(gone) == JOBS
-        early = {job: (gone[job], version) for job, version in created.items() if gone[job] > version}
-        assert early == {}, "created while pods of the earlier attempt lived"
+        created, ended = self.created(1), self.ended(0)
+        assert len(created) == len(ended) == JOBS
+        early = {job: (ended[job], version) for job, version in created.items() if ended[job] > version}
+        assert early == {}, "created while pods of the earlier attempt could run"
 
 
 @pytest.mark.timeout(120)
@@ -125,7 +128,7 @@ def test_blocking_recreate_waits_for_the_last_pod(sets: Sets):
     wait_for(lambda: len(sets.pods(f"{ATTEMPT}=0", ending=True)) == 2, what="only the pods of the last Job are left")
     restarts.let_go()
     sets.wait_ready(JOBS)
-    assert min(restarts.created(1).values()) > max(restarts.gone(0).values())
+    assert min(restarts.created(1).values()) > max(restarts.ended(0).values())
 
 
 @pytest.mark.timeout(120)
@@ -142,6 +145,6 @@ def test_a_restart_in_the_middle_of_another_waits_for_the_pods_of_both(sets: Set
     restarts.let_go()
     restarts.let_go(attempt=1)
     sets.wait_ready(JOBS)
-    created, before = restarts.created(2), [restarts.gone(attempt) for attempt in (0, 1)]
+    created, before = restarts.created(2), [restarts.ended(attempt) for attempt in (0, 1)]
     assert len(created) == JOBS
     assert all(version > of.get(job, 0) for job, version in created.items() for of in before)

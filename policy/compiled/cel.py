@@ -8,9 +8,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from string import Formatter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from api.field import MAX_SHOWN_VALUE, ErrorType, Rule
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +22,9 @@ class Cel:
     """An expression."""
 
     text: str
+
+    def __post_init__(self) -> None:
+        format(self.text)  # fails for a text of an object
 
     def __str__(self) -> str:
         return self.text
@@ -38,6 +45,34 @@ NEW: Final = Root("object", "")
 OLD: Final = Root("oldObject", "Before")
 
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+class Foreign(str):
+    """A text that somebody has written into an object.
+
+    Formatting it fails, so it gets into an expression by `text` alone, which quotes it.
+    """
+
+    __slots__ = ()
+
+    def __format__(self, _: str) -> str:
+        raise TypeError("a text of an object is no expression: write it with text()")
+
+
+def foreign(value: T) -> T:
+    """The same value, every text in it foreign: texts are found by type, in whatever field they stand."""
+    made: Any = value
+    if isinstance(value, str):
+        made = Foreign(value)
+    elif isinstance(value, msgspec.Struct):
+        fields = {name: foreign(getattr(value, name)) for name in value.__struct_fields__}
+        made = msgspec.structs.replace(value, **fields)
+    elif isinstance(value, dict):
+        made = {foreign(key): foreign(each) for key, each in value.items()}
+    elif isinstance(value, list | tuple):
+        made = type(value)(map(foreign, value))
+    result: T = made
+    return result
 
 
 def text(value: str) -> Cel:
@@ -119,7 +154,7 @@ class Say:
         body: list[str | Cel] = [rule.type.text]
         if shown is not None and rule.type in SHOWN:
             body += [": ", shown]
-        body.append(f": policy {self.policy}")
+        body += [": policy ", self.policy]
         if rule.message:
             body += [": ", *filled(rule.message, words)]
         if rule.fix:

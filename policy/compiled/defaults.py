@@ -4,12 +4,13 @@ They are set where `webhooks/jobset/policy_defaults.py` sets them, and named in 
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
 from api.features import FeatureGates
 from api.meta import JSON
-from policy.compiled.cel import Cel, joined, literal, text
+from policy.compiled.cel import Cel, foreign, joined, literal, text
 from policy.compiled.policy import compiled_name, head, match_conditions, match_constraints
 from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selected
 from policy.defaults import ANNOTATION, DEADLINE, DEADLINE_GATE, POD, Default, each_default, refusals
@@ -136,14 +137,20 @@ def _annotation(policy: str, defaults: Sequence[Default]) -> Iterator[str]:
     yield f"({any_set}) ? [{_add(path, value)}] : []"
 
 
+def _foreign(default: Default) -> Default:
+    """What the author of a policy has written: the value, and the key in a map."""
+    *parents, key = default.parts
+    parts = (*parents, foreign(key)) if parents else default.parts
+    return replace(default, parts=parts, value=foreign(default.value))
+
+
 def mutating(policy: JobSetPolicy, others: Sequence[JobSetPolicy], gates: FeatureGates) -> list[JSON]:
     """The MutatingAdmissionPolicy that sets the defaults of a policy, and its binding; nothing if it has none.
 
     `others`: all policies that are in force with it.
     """
-    defaults = [
-        default for default in each_default(policy.spec.defaults) if default.name != DEADLINE or gates[DEADLINE_GATE]
-    ]
+    every = each_default(policy.spec.defaults)
+    defaults = [_foreign(default) for default in every if default.name != DEADLINE or gates[DEADLINE_GATE]]
     if not defaults:
         return []
     name, numbers = policy.metadata.name, {default.name: i for i, default in enumerate(defaults)}

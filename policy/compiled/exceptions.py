@@ -9,7 +9,7 @@ counts: what an update makes worse is refused.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from policy.compiled.cel import text, texts
+from policy.compiled.cel import foreign, text, texts
 from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selected
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import ends_at, shown
@@ -38,7 +38,8 @@ def excused(rule: str, found: Sequence[tuple[JobSetPolicyException, datetime]], 
 
 
 def _condition(exception: JobSetPolicyException, end: datetime, policy: JobSetPolicy) -> str:
-    match, allowed = exception.spec.match, policy.spec.exceptions
+    spec = foreign(exception.spec)
+    match, allowed = spec.match, policy.spec.exceptions
     conditions = ["oldObject == null", f"request.namespace == {text(exception.metadata.namespace)}"]
     if allowed is not None:
         conditions += selected(allowed.allowed_namespaces, NAMESPACE_LABELS)

@@ -10,7 +10,7 @@ from policy.rules import metadata as rules
 
 def required_queue(rule: RequiredQueue, say: Say) -> Compiled:
     known = texts(rule.labels)
-    first = text(str(METADATA.at("labels", rule.labels[0])))
+    first = text(str(METADATA.at("labels", str(rule.labels[0]))))
     missing = say.at(rules.NO_QUEUE, first, labels=" or ".join(rule.labels))
 
     def found(root: Root) -> Cel:
@@ -41,12 +41,12 @@ def _pairs(pairs: tuple[RequiredPair, ...], field: str, missing: Rule, wrong: Ru
 
 
 def _pair(pair: RequiredPair, field: str, values: Cel, missing: Rule, wrong: Rule, say: Say) -> Cel:
-    path, key = text(str(METADATA.at(field, pair.key))), text(pair.key)
-    form = f" with a value that matches '{pair.pattern}'" if pair.pattern else ""
+    path, key = text(str(METADATA.at(field, str(pair.key)))), text(pair.key)
+    form = f" with a value that matches '{pair.pattern!s}'" if pair.pattern else ""
     none = conditional(f"!({key} in {values})", say.at(missing, path, key=pair.key, form=form))
     if not pair.pattern:
         return none
-    whole, value = text(f"^(?:{pair.pattern})$"), quoted(Cel(f"string({values}[{key}])"))
+    whole, value = text(f"^(?:{pair.pattern!s})$"), quoted(Cel(f"string({values}[{key}])"))
     unfit = say.at(wrong, path, shown=value, pattern=pair.pattern)
     return added(none, conditional(f"{key} in {values} && !string({values}[{key}]).matches({whole})", unfit))
 

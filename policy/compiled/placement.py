@@ -229,7 +229,7 @@ _TAINT = "string(t.?key.orValue(''))"
 
 def _untolerable(entry: AllowedToleration) -> str:
     """What may not be tolerated of a taint, in words; empty when all of it may."""
-    of_taint, what = text(f" of the taint {entry.key}"), "''"
+    of_taint, what = text(f" of the taint {entry.key!s}"), "''"
     if entry.values is not None:
         operator, value = "t.?operator.orValue('')", "t.?value.orValue('')"
         exists = f"{operator} == 'Exists'"

@@ -9,7 +9,7 @@ from typing import Any, Final
 from api.keys import GROUP as JOBSET_GROUP
 from api.keys import PLURAL, VERSION
 from api.meta import JSON
-from policy.compiled.cel import NEW, OLD, Cel, Say, added, joined, names_in, texts
+from policy.compiled.cel import NEW, OLD, Cel, Say, added, foreign, joined, names_in, texts
 from policy.compiled.exceptions import excused, in_time
 from policy.compiled.registry import COMPILED, Fit
 from policy.compiled.selectors import OBJECT_LABELS, as_json, selected
@@ -135,7 +135,7 @@ class Circumstances:
 def validating(policy: JobSetPolicy, beside: Circumstances) -> list[JSON]:
     """The ValidatingAdmissionPolicy of a policy and its binding; nothing for one without rules."""
     exceptions = in_time(beside.exceptions, policy, beside.now)
-    name, draft, say = policy.metadata.name, _Draft(), Say(policy.metadata.name)
+    name, draft, say = policy.metadata.name, _Draft(), Say(foreign(policy.metadata.name))
     for variable, shared in SHARED.items():
         draft.both(variable, shared(NEW), shared(OLD))
     rules = [
@@ -144,7 +144,7 @@ def validating(policy: JobSetPolicy, beside: Circumstances) -> list[JSON]:
             _rule(
                 draft,
                 rule.name,
-                COMPILED[rule.name].write(demanded, say),
+                COMPILED[rule.name].write(foreign(demanded), say),
                 say,
                 excused(rule.name, exceptions, policy),
             ),

@@ -1,7 +1,7 @@
 """Label selectors, in CEL and as Kubernetes writes them. Pure."""
 
 from api.meta import JSON
-from policy.compiled.cel import text, texts
+from policy.compiled.cel import foreign, text, texts
 from policy.types import Requirement, Selector
 
 OBJECT_LABELS = "object.metadata.?labels.orValue({})"
@@ -10,6 +10,7 @@ NAMESPACE_LABELS = "namespaceObject.metadata.?labels.orValue({})"
 
 def selected(selector: Selector, labels: str) -> list[str]:
     """Conditions that all hold for labels, an expression, that a selector selects."""
+    selector = foreign(selector)
     same = [f"{labels}[?{text(key)}] == optional.of({text(value)})" for key, value in selector.match_labels.items()]
     return same + [_requirement(requirement, labels) for requirement in selector.match_expressions]
 

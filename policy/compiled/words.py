@@ -66,7 +66,7 @@ def limit_of(limit: Limit) -> Cel:
     for kind, key in places:
         if key:
             value = f"namespaceObject.metadata.?{kind}s[?{text(key)}]"
-            there = f"[{value}.orValue(''), {text(f'{kind} {key} of the namespace')}]"
+            there = f"[{value}.orValue(''), {text(f'{kind} {key!s} of the namespace')}]"
             expression = f"({value}.hasValue() ? {there} : {expression})"
     return Cel(expression)
 

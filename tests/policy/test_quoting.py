@@ -10,9 +10,13 @@ import pytest
 
 from api.features import FeatureGates
 from api.meta import ObjectMeta
+from policy.compiled import cel
+from policy.compiled.cel import Cel, Foreign, foreign
 from policy.compiled.defaults import mutating
 from policy.compiled.policy import Circumstances, validating
-from policy.exception_types import JobSetPolicyException
+from policy.default_types import Defaults
+from policy.exception_types import JobSetPolicyException, JobSetPolicyExceptionSpec
+from policy.rule_types import Rules
 from policy.types import JobSetPolicy
 
 HOSTILE = (
@@ -116,3 +120,32 @@ def test_a_text_in_any_field_of_a_policy_or_an_exception_stays_a_text(text: str)
     for each in written:
         assert "canary" not in _TEXTS.sub("", each)
         assert "true ||" not in _TEXTS.sub("", each)
+
+
+def foreign_texts(value: Any) -> Iterator[bool]:
+    """Whether each text of a value is foreign."""
+    if isinstance(value, str):
+        yield isinstance(value, Foreign)
+    elif isinstance(value, msgspec.Struct):
+        yield from (each for name in value.__struct_fields__ for each in foreign_texts(getattr(value, name)))
+    elif isinstance(value, dict):
+        yield from (each for pair in value.items() for part in pair for each in foreign_texts(part))
+    elif isinstance(value, list | tuple):
+        yield from (each for item in value for each in foreign_texts(item))
+
+
+@pytest.mark.parametrize("record", [Rules, JobSetPolicyExceptionSpec, Defaults])
+def test_every_text_of_a_record_is_foreign_and_no_expression(record: type):
+    whole = filled(msgspec.inspect.type_info(record), "canary")
+    texts = [*foreign_texts(foreign(whole))]
+    assert texts
+    assert all(texts)
+    assert foreign(whole) == whole
+
+
+def test_a_foreign_text_gets_into_an_expression_by_a_literal_only():
+    name = foreign("x' + y")
+    assert cel.text(name) == Cel(r"'x\' + y'")
+    for write in (lambda: f"a == {name}", lambda: "a == {}".format(name), lambda: Cel(name)):  # noqa: UP032
+        with pytest.raises(TypeError, match="text\\(\\)"):
+            write()

@@ -142,6 +142,8 @@ class Store(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._pins: dict[Key, _Pin[T]] = {}
         self._due: list[tuple[int, Key]] = []
+        self._gone: dict[str, float] = {}
+        """UIDs that were deleted while another object had the name here, with the end of that: no pin can hide them."""
         self._next: _Next[T] | None = None
         self._clock = clock
         self.unreadable: dict[Key, str] = {}
@@ -178,6 +180,7 @@ class Store(Generic[T]):
 
     def overlay(self, obj: T) -> None:
         """Show an object as the API server returned it, until the watch has caught up."""
+        self._gone.pop(obj.metadata.uid, None)
         key, version = key_of(obj), version_of(obj)
         pin, current = self._pins.get(key), self._objects.get(key)
         if pin is not None and pin.written is None and pin.uid == obj.metadata.uid:
@@ -198,6 +201,7 @@ class Store(Generic[T]):
         key = namespace, name
         current = self._objects.get(key)
         if current is not None and current.metadata.uid != uid:
+            self._gone[uid] = self._clock() + OVERLAY_TTL
             return
         pin = self._pins.get(key)
         known = max(pin.version if pin else 0, version_of(current) if current else 0)
@@ -228,7 +232,7 @@ class Store(Generic[T]):
             watched = None
         else:
             self.unreadable.pop(key, None)
-            watched = None if isinstance(obj, Dropped) else obj
+            watched = None if isinstance(obj, Dropped) or self._is_gone(obj) else obj
         return self._watched(key, watched, obj) + self.advance(version_of(obj))
 
     def remove(self, obj: T | Unreadable | Dropped) -> Changes[T]:
@@ -238,15 +242,18 @@ class Store(Generic[T]):
             self._next.unreadable.pop(key, None)
             return []
         self.unreadable.pop(key, None)
+        self._gone.pop(obj.metadata.uid, None)
         return self._watched(key, None, obj) + self.advance(version_of(obj))
 
-    @staticmethod
-    def _fill(generation: _Next[T], key: Key, obj: T | Unreadable | Dropped) -> None:
+    def _is_gone(self, obj: T) -> bool:
+        return self._gone.get(obj.metadata.uid, 0.0) > self._clock()
+
+    def _fill(self, generation: _Next[T], key: Key, obj: T | Unreadable | Dropped) -> None:
         generation.objects.pop(key, None)
         generation.unreadable.pop(key, None)
         if isinstance(obj, Unreadable):
             generation.unreadable[key] = obj.reason
-        elif not isinstance(obj, Dropped):
+        elif not isinstance(obj, Dropped) and not self._is_gone(obj):
             generation.objects[key] = obj
 
     def _watched(self, key: Key, watched: T | None, event: T | Unreadable | Dropped) -> Changes[T]:
@@ -283,6 +290,8 @@ class Store(Generic[T]):
         now = self._clock()
         while self._pins and next(iter(self._pins.values())).expires <= now:
             changes += self._unpin(next(iter(self._pins)))
+        while self._gone and next(iter(self._gone.values())) <= now:
+            del self._gone[next(iter(self._gone))]
         return changes
 
     def _unpin(self, key: Key) -> Changes[T]:
@@ -294,6 +303,7 @@ class Store(Generic[T]):
         if self._next is None:
             raise RuntimeError("commit without begin")
         fresh, self._next = self._next, None
+        self._gone = {uid: expires for uid, expires in self._gone.items() if expires > self._clock()}
         before, self._objects = self._objects, {}
         self.unreadable = fresh.unreadable
         self._indexes.clear()

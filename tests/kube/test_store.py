@@ -288,6 +288,8 @@ class World:
         assert indexed == {o.metadata.name for o in self.store.list()}
 
 
+@example([(verb, 0) for verb in ("put", "foreign_delete", "answer", "foreign_put", "delete", "answer", "deliver")] * 2)
+@example([(verb, 0) for verb in ("put", "foreign_delete", "answer", "foreign_put", "delete", "answer", "relist")] * 2)
 @example([("foreign_put", 0), ("delete", 0), ("answer", 0), ("relist", 2), ("deliver", 0)])
 @example(
     [("foreign_put", 0), *[(verb, 0) for verb in ("delete", "put", "delete")], *[("answer", 0)] * 3, ("deliver", 0)]

@@ -246,7 +246,8 @@ class Store(Generic[T]):
         return self._watched(key, None, obj) + self.advance(version_of(obj))
 
     def _is_gone(self, obj: T) -> bool:
-        return self._gone.get(obj.metadata.uid, 0.0) > self._clock()
+        expires = self._gone.get(obj.metadata.uid)
+        return expires is not None and expires > self._clock()
 
     def _fill(self, generation: _Next[T], key: Key, obj: T | Unreadable | Dropped) -> None:
         generation.objects.pop(key, None)

@@ -137,7 +137,7 @@ fmt: $(READY) ## Format the code and apply the fixes that ruff can make
 	$(BIN)/ruff format .
 
 # What writes files of the tree. Each takes --check and then writes nothing.
-GENERATORS := manifests dev.hack.client_models app.reference dev.hack.licences
+GENERATORS := manifests dev.hack.client_models dev.reference.pages dev.hack.licences
 
 .PHONY: generate
 generate: $(READY) ## Generate all that is generated: manifests, chart, models of the Python client, reference pages

@@ -9,8 +9,8 @@ from api import keys
 from api.exclusive import topology_of
 from api.jobset import JobSet
 from api.jobset_status import FailedNode
-from api.meta import JSON, seconds_between
 from api.policies import AvoidNodes
+from kube.model.meta import JSON, seconds_between
 
 GATE = "JobSetAvoidNodes"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from api.keys import JOB_COMPLETE, JOB_CONTROLLER, JOB_FAILED, JOB_FAILURE_TARGET, JOB_SUSPENDED
-from api.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true, shared
+from kube.model.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true, shared
 
 _OF_JOB_CONTROLLER = frozenset(
     {"batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"}

@@ -12,10 +12,10 @@ from api.exit_codes import job_spec_with
 from api.features import FeatureGates
 from api.jobset import JobSet, ReplicatedJob, VolumeClaimPolicy
 from api.layout import JobPosition, JobRange
-from api.meta import JSON
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
 from api.priority import Priorities
 from api.restart_agent import with_agent
+from kube.model.meta import JSON
 
 NO_UID = "00000000-0000-0000-0000-000000000000"
 """Stands for the uid of a JobSet that is not stored yet: an owner reference must have one."""

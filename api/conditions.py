@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import msgspec
 
 from api.keys import STARTUP_COMPLETED, STARTUP_IN_PROGRESS
-from api.meta import Condition
+from kube.model.meta import Condition
 
 _EXCLUSIVE = {STARTUP_IN_PROGRESS: STARTUP_COMPLETED, STARTUP_COMPLETED: STARTUP_IN_PROGRESS}
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from api import keys
-from api.meta import JSON
 from api.topology import Leader
+from kube.model.meta import JSON
 
 EXCLUDED_NAMESPACES = ("kube-system", keys.MANAGER_NAMESPACE)
 """Namespaces whose pods reach neither webhooks nor policies: what runs there must not depend on us."""

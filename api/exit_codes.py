@@ -6,8 +6,8 @@ without us. Pure.
 
 from typing import Final
 
-from api.meta import JSON
 from api.policies import ExitCodePolicy
+from kube.model.meta import JSON
 
 PERMANENT: Final = (1, 2, 126, 127, 128, 139)
 """A retry cannot help: general errors, wrong use of a command, not executable, not found, wrong argument of exit,

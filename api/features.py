@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from api.suggest import nearest
+from kube.model.suggest import nearest
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from api.gang_objects import ALPHA, BETA
 from api.gangs import POD_GROUP, Forest
-from api.meta import JSON
+from kube.model.meta import JSON
 
 GATE = "JobSetWorkloadAwareSchedulingAPI"
 LEVELS_GATE = "JobSetGangOfGangs"

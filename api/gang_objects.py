@@ -7,8 +7,8 @@ from api.children import owner_reference
 from api.gang_status import StoredGroup
 from api.gangs import WORKLOAD, Forest, Group
 from api.jobset import JobSet
-from api.meta import JSON
 from api.scheduling import GroupResourceClaim
+from kube.model.meta import JSON
 
 BETA = "scheduling.k8s.io/v1beta1"
 ALPHA = "scheduling.k8s.io/v1alpha3"

@@ -1,7 +1,7 @@
 """Workload, PodGroup and CompositePodGroup as they are cached: what decisions compare (scheduling.k8s.io, 1.37)."""
 
-from api.meta import JSON, Base, Condition, ObjectMeta
 from api.scheduling import GangOfPods, JobScheduling, PodsPolicy
+from kube.model.meta import JSON, Base, Condition, ObjectMeta
 
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 """Condition of a PodGroup. True: it was scheduled once. False: it could not be scheduled, but may be bound by now."""

@@ -13,7 +13,6 @@ import msgspec
 
 from api.jobset_status import JobSetStatus
 from api.keys import CONTROLLER_NAME, MAX_REPLICAS
-from api.meta import JSON, Base, ObjectMeta, doc
 from api.policies import (
     ATOMIC,
     INT32,
@@ -27,6 +26,7 @@ from api.policies import (
     SuccessPolicy,
 )
 from api.scheduling import Scheduling
+from kube.model.meta import JSON, Base, ObjectMeta, doc
 
 MAX_DEPENDS_ON = 5
 MAX_CLAIM_POLICIES = 50

@@ -6,8 +6,8 @@ Records only, turned into the CRD like those of api/jobset.py.
 from typing import Annotated
 
 from api.failure_actions import MAX_REPLICAS_TO_RESTART
-from api.meta import Base, Condition, doc
 from api.policies import ATOMIC, INT32, INT64, MAP_BY_NAME, MOST_FAILED_NODES
+from kube.model.meta import Base, Condition, doc
 
 
 class ReplicatedJobStatus(Base, frozen=True, kw_only=True):

@@ -106,6 +106,8 @@ JOB_CONTROLLER = "kubernetes.io/job-controller"
 # Condition type of batch/v1 Jobs that are bound to fail, while their pods still end.
 JOB_FAILURE_TARGET = "FailureTarget"
 
-MAX_INT32 = 2**31 - 1
+# Name of the lease for leader election, which the Go manager takes, too.
+LEASE = "6d4f6a47.jobset.x-k8s.io"
+
 MAX_REPLICAS = 1_000_000
 """Jobs of one ReplicatedJob that the CRD allows: more than any cluster can hold."""

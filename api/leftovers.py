@@ -7,9 +7,9 @@ it says that a Job of the set by its name controls it, and it can still run.
 from collections.abc import Callable
 
 from api.jobset import JobSet
-from api.meta import Base, Identity
 from api.names import job_names
 from api.owners import owning_job
+from kube.model.meta import Base, Identity
 
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that may run. The kubelet reports an end only when no container runs any more."""

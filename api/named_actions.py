@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from api.failure_actions import FailureAction, action_of
-from api.field import SPEC, Path
 from api.policies import FailurePolicy
+from kube.model.field import SPEC, Path
 
 _POLICY = SPEC.at("failurePolicy")
 

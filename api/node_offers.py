@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Any
 
-from api.quantity import with_unit
-from api.requests import Amount, Amounts, amounts
-from api.suggest import nearest
+from kube.model.quantity import with_unit
+from kube.model.requests import Amount, Amounts, amounts
+from kube.model.suggest import nearest
 
 _EVERY_NODE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _HUGE_PAGES = "hugepages-"

@@ -9,9 +9,9 @@ from sys import intern
 
 import msgspec
 
-from api.meta import Base
 from api.owners import owning_job
 from api.pod import DetailedPod
+from kube.model.meta import Base
 
 ALWAYS = ("node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
 """Taints of Kubernetes that say that nobody can reach the node, or that it is off."""

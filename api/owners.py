@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 from api import keys
-from api.meta import Identity, OwnerReference
+from kube.model.meta import Identity, OwnerReference
 
 
 class _Object(Protocol):

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from api.jobset import JobSet
-from api.meta import JSON
+from kube.model.meta import JSON
 
 
 class PackedTree(Mapping[str, Any]):

@@ -10,7 +10,7 @@ Nothing is written through these records. Pods that are about to be stored are r
 import msgspec
 
 from api import keys
-from api.meta import Base, Identity
+from kube.model.meta import Base, Identity
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

@@ -8,7 +8,7 @@ behaves as it would there.
 from typing import Annotated, Final
 
 from api import failure_actions
-from api.meta import Base, doc
+from kube.model.meta import Base, doc
 
 MAP_BY_NAME: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
 ATOMIC: Final = {"x-kubernetes-list-type": "atomic"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from api.meta import JSON, Base, Identity
+from kube.model.meta import JSON, Base, Identity
 
 
 class PriorityClass(Base, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from api import keys
 from api.jobset import JobSet, ReplicatedJob
-from api.meta import JSON
 from api.policies import RestartAgent
+from kube.model.meta import JSON
 
 NAME: Final = "jobset-agent"
 """Of the container and, where the agent is copied, the volume that are added."""

@@ -7,8 +7,8 @@ JobSetGangOfGangs for more than one level.
 
 from typing import Annotated, Final
 
-from api.meta import Base, doc
 from api.policies import INT32, MAP_BY_NAME, SET
+from kube.model.meta import Base, doc
 
 MAX_ENTRIES: Final = 8
 """Length of every list of templates in a Workload."""

@@ -9,9 +9,9 @@ from functools import lru_cache
 
 import msgspec
 
-from api.meta import Base
 from api.owners import owning_job
 from api.pod import DetailedPod, PodMeta, PodMetadata, PodStatus
+from kube.model.meta import Base
 
 LONGEST_REASON = 160
 """Characters that are kept of the scheduler's reason; the most frequent causes stand first."""

@@ -1,1 +1,1 @@
-"""The composition root: settings, wiring, the command line. It may import every package; only bench imports it."""
+"""The composition root of the manager: settings, stages, wiring, metrics, probes, logs."""

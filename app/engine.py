@@ -3,7 +3,7 @@
 from functools import cache
 
 from api.features import FeatureGates
-from api.meta import JSON
+from kube.model.meta import JSON
 from manifests.definition import crd, exception_crd, policy_crd
 from webhooks.jobset.engine import Engine
 from webhooks.jobset.schema.schema import Schema

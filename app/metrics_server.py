@@ -17,7 +17,6 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from api.expiring import Expiring
 from app.debug.pages import Debug
 from app.metrics import Metrics
 from app.settings import TLSSettings
@@ -30,6 +29,7 @@ from httpserver.limits import ENDPOINT_LIMITS
 from httpserver.server import Server
 from kube.client import Client
 from kube.errors import KubeError
+from kube.model.expiring import Expiring
 from kube.resources import Resource
 
 log = logging.getLogger(__name__)

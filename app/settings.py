@@ -23,12 +23,13 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from api import keys
 from api.features import FeatureGateError, FeatureGates, gate_faults
-from api.validation import dns1035_label, dns1123_label, dns1123_subdomain
 from app.durations import Duration, duration_text
 from app.settings_faults import GateFaultsError, again, faults
 from certs.tls import check_options
 from httpserver.address import BindError, check_host, parse_bind_address
+from kube.model.validation import dns1035_label, dns1123_label, dns1123_subdomain
 from kube.resources import CONFIG_MAPS, SECRETS
 from webhooks.jobset.subject import DEFAULT_LIMITS
 
@@ -110,7 +111,7 @@ class LeaderElectionSettings(_Section):
     """Time between tries."""
     resource_lock: Literal["leases", ""] = Field("leases", examples=["leases"])
     """Kind of the object that is held: a Lease."""
-    resource_name: str = Field("6d4f6a47.jobset.x-k8s.io", examples=["6d4f6a47.jobset.x-k8s.io"])
+    resource_name: str = Field(keys.LEASE, examples=[keys.LEASE])
     """Name of the lease, a DNS-1123 subdomain. Replicas with one name take turns; the Go manager has the same."""
     resource_namespace: str = Field("", examples=["jobset-system"])
     """Namespace of the lease, which has to exist; empty = that of the manager's pod, else jobset-system."""

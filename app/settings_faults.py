@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from api.suggest import did_you_mean
+from kube.model.suggest import did_you_mean
 
 
 class GateFaultsError(ValueError):

@@ -1,7 +1,7 @@
 """Nothing from outside reaches a terminal that could move its cursor, hide text, or turn it round.
 
 `main` puts `Terminal` in the place of both standard streams, so this holds for every command, whoever wrote the text.
-What is escaped means the same to whoever reads JSON, and YAML as `app.output` writes it.
+What is escaped means the same to whoever reads JSON, and YAML as `cli.output` writes it.
 """
 
 import re

@@ -22,7 +22,6 @@ from typing import Any, Literal
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from api.meta import Base, ObjectMeta
 from certs.bundles import injector, names_service, trusts
 from certs.decision import heal
 from certs.pki import Fresh, Material, PrivateKey, Renewal, certificates
@@ -32,6 +31,7 @@ from kube.client import Client
 from kube.clock import now, rfc3339
 from kube.errors import Conflict, Forbidden, KubeError, NotFound
 from kube.informer import Informer
+from kube.model.meta import Base, ObjectMeta
 from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
 
 log = logging.getLogger(__name__)

@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from api.meta import Identity
 from kube.indexes import IndexKey
+from kube.model.meta import Identity
 
 BY_OWNER = "owner"
 """Index of objects by the UID of their controlling owner: see `key_of_children`."""

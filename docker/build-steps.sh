@@ -72,7 +72,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "opt" / "jobset"))
-from app.cli import main
+from cli.main import main
 
 sys.exit(main([${2:-}*sys.argv[1:]]))
 ENTRY

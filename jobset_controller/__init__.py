@@ -16,11 +16,11 @@ def main() -> int:
     """The command `jobset`; gives the exit code."""
     _find_packages()
     try:
-        from app.cli import main as command  # noqa: PLC0415 (found only now)
+        from cli.main import main as command  # noqa: PLC0415 (found only now)
 
         return command()
     except ModuleNotFoundError as error:
-        from app.extras import EXTRA, SERVER_MODULES  # noqa: PLC0415 (the same)
+        from cli.extras import EXTRA, SERVER_MODULES  # noqa: PLC0415 (the same)
 
         if error.name not in SERVER_MODULES:
             raise
@@ -34,7 +34,7 @@ def main() -> int:
 def complete() -> int:
     """The program that kubectl asks what may follow `kubectl jobset`; gives the exit code."""
     _find_packages()
-    from app.cli import complete_for_kubectl  # noqa: PLC0415 (as above)
+    from cli.main import complete_for_kubectl  # noqa: PLC0415 (as above)
 
     return complete_for_kubectl()
 

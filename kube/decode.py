@@ -5,8 +5,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from api.jsontree import in_json_words, without_nulls
 from kube.errors import UnreadableAnswerError
+from kube.model.jsontree import in_json_words, without_nulls
 
 T = TypeVar("T")
 

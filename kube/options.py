@@ -10,6 +10,9 @@ from kube.transport import Request
 TIMEOUT = 30.0
 """Default seconds for one exchange."""
 
+COMMAND_TIMEOUT = 15.0
+"""Seconds for one exchange of a command that somebody waits for."""
+
 JSON_FORM = "application/json"
 """Form of an answer: the whole object."""
 

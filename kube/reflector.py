@@ -14,11 +14,11 @@ from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 import msgspec
 
-from api.jsontree import in_json_words
 from kube.client import PAGE, Client, ListMeta
 from kube.decode import decode
 from kube.errors import KubeError, TransportError, UnreadableAnswerError, from_status, parse_status
 from kube.interruptions import CLUSTER_ROLES, Interruptions
+from kube.model.jsontree import in_json_words
 from kube.options import JSON_FORM, METADATA, METADATA_LIST
 from kube.resources import Resource
 from kube.store import Dropped, Unreadable, UnreadableMeta

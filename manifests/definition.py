@@ -15,7 +15,7 @@ from msgspec import inspect as mi
 
 from api.jobset import JobSet
 from api.keys import API_VERSION, GROUP, KIND, PLURAL, VERSION
-from api.meta import Condition, ObjectMeta
+from kube.model.meta import Condition, ObjectMeta
 from manifests.embedded import Schema, embedded
 from manifests.naming import Object, obj
 from policy import exception_types as exception

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from api.quantity import PATTERN
+from kube.model.quantity import PATTERN
 
 Schema = dict[str, Any]
 

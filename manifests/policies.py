@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from api import keys
 from api.exclusive import TermForm, affinity_term, anti_affinity_term
-from api.meta import JSON
+from kube.model.meta import JSON
 from manifests.admission import (
     BY_AFFINITY,
     EXCLUSIVE,

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from api.field import shortened
+from kube.model.field import shortened
 from policy.evaluate import Failed, Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import excused

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from api.features import FeatureGates
-from api.field import FieldError, shortened
-from api.meta import Condition, find, is_true
+from kube.model.field import FieldError, shortened
+from kube.model.meta import Condition, find, is_true
 from policy.conflicts import conflicts
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import EXPIRED, IN_FORCE, Standing, shown

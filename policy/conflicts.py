@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from api.features import FeatureGates
-from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, by_path
+from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, by_path
 from policy.defaults import DEADLINE, DEADLINE_GATE, Default, each_default, refusals
 from policy.judged import Namespace
 from policy.rules.words import source

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from api.meta import JSON
+from kube.model.meta import JSON
 from policy.status_types import ANYONE, API_SERVER, MOST_RULES, JobSetPolicyStatus, RuleCounts
 
 MATCHED: Final = "Matched"

@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from api.meta import Base, doc
 from api.policies import INT32, INT64
+from kube.model.meta import Base, doc
 from policy.rule_types import MOST_ITEMS
 
 _TEXTS = {"additionalProperties": {"type": "string", "maxLength": 63}}

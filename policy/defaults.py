@@ -11,11 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from api.features import FeatureGates
-from api.field import FieldError, Path
 from api.jobset import JobSet, JobSetSpec, ReplicatedJob
-from api.jsontree import dig
-from api.meta import JSON, ObjectMeta
-from api.validation import dns1123_subdomain
+from kube.model.field import FieldError, Path
+from kube.model.jsontree import dig
+from kube.model.meta import JSON, ObjectMeta
+from kube.model.validation import dns1123_subdomain
 from policy.default_types import Defaults
 from policy.evaluate import in_force, matches
 from policy.judged import Judged, Namespace

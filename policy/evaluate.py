@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 
-from api.field import FieldError, Rule, Severity
-from api.requests import Amount
+from kube.model.field import FieldError, Rule, Severity
+from kube.model.requests import Amount
 from policy.judged import Judged, Namespace, Number
 from policy.registry import RULES
 from policy.rules.words import LimitError, PolicyRule

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from api.field import SPEC, ErrorType, FieldError, Rule, Severity, by_path
-from api.suggest import did_you_mean
-from api.validation import dns1123_subdomain
+from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity, by_path
+from kube.model.suggest import did_you_mean
+from kube.model.validation import dns1123_subdomain
 from policy.evaluate import as_warning, in_force
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import shown, standing, time_of

@@ -4,8 +4,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from api.meta import Base, ObjectMeta, doc
 from api.policies import SET
+from kube.model.meta import Base, ObjectMeta, doc
 from policy.rule_types import Rules
 from policy.status_types import JobSetPolicyExceptionStatus
 from policy.types import Selector

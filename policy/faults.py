@@ -5,12 +5,12 @@ from functools import partial
 
 import msgspec
 
-from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, by_path, quote, render_value
-from api.job_rules.resources import of_container
 from api.keys import CONTROLLER_NAME
-from api.patterns import compiled
-from api.suggest import nearest
-from api.validation import byte_length, dns1123_subdomain, http_path, label_value, qualified_name
+from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, by_path, quote, render_value
+from kube.model.job_rules.resources import of_container
+from kube.model.patterns import compiled
+from kube.model.suggest import nearest
+from kube.model.validation import byte_length, dns1123_subdomain, http_path, label_value, qualified_name
 from policy.default_types import Defaults, DefaultToleration
 from policy.defaults import each_default, refusals
 from policy.judged import Namespace, form_of, read_limit

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, TypeVar
 from api import restart_agent
 from api.batch import pods_at_once
 from api.children import built_pod
-from api.field import SPEC, Path
 from api.jobset import JobSet, ReplicatedJob
-from api.meta import JSON
-from api.quantity import WHOLE_PATTERN, with_unit
-from api.requests import Amount, Amounts, amount_of, countable_amount, pod_claims, pod_requests, stated_amounts
 from api.scheduling import Claims, EntryScheduling
+from kube.model.field import SPEC, Path
+from kube.model.meta import JSON
+from kube.model.quantity import WHOLE_PATTERN, with_unit
+from kube.model.requests import Amount, Amounts, amount_of, countable_amount, pod_claims, pod_requests, stated_amounts
 from policy.rule_types import Limit, ResourceLimit
 
 T = TypeVar("T")

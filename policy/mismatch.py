@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from api.field import shortened
+from kube.model.field import shortened
 from policy.judged import Namespace
 from policy.types import JobSetPolicy, Requirement, Selector
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from api.meta import Base
+from kube.model.meta import Base
 from policy.judged import Namespace
 from policy.rule_types import Limit
 from policy.types import JobSetPolicy

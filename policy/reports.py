@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from api import keys
-from api.meta import JSON
+from kube.model.meta import JSON
 from policy.audit import MOST_OF_REPORT, First
 from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
 

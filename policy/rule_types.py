@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from api.keys import QUEUE_NAME
-from api.meta import Base, doc
-from api.quantity import PATTERN, WHOLE_PATTERN
+from kube.model.meta import Base, doc
+from kube.model.quantity import PATTERN, WHOLE_PATTERN
 
 MOST_ITEMS: Final = 64
 MOST_PATTERN: Final = 512

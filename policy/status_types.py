@@ -2,8 +2,8 @@
 
 from typing import Annotated, Any, Final
 
-from api.meta import Base, Condition, doc
 from api.policies import ATOMIC, INT64, MAP_BY_NAME
+from kube.model.meta import Base, Condition, doc
 
 MAP_BY_TYPE: Final = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]}
 

@@ -9,8 +9,8 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from api.keys import GROUP as JOBSET_GROUP
-from api.meta import Base, ObjectMeta, doc
 from api.policies import ATOMIC, SET
+from kube.model.meta import Base, ObjectMeta, doc
 from policy.default_types import Defaults
 from policy.rule_types import Rules
 from policy.status_types import JobSetPolicyStatus

@@ -29,7 +29,7 @@ EXTRA = {name for extra in PROJECT["project"]["optional-dependencies"].values() 
 DEVELOPMENT = names(PROJECT["dependency-groups"]["dev"])
 
 INSTALLED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
-BY_PEOPLE_WHO_CHANGE_IT = ["dev/bench", "dev/chaos", "dev/hack", "dev/simulator", "tests"]
+BY_PEOPLE_WHO_CHANGE_IT = ["dev/bench", "dev/chaos", "dev/hack", "dev/reference", "dev/simulator", "tests"]
 ALONE = ["agent"]
 CLIENT = "clients/python"
 """Packages by what they may import: dependencies; these and what is for development; nothing."""

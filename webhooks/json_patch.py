@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from api.field import Path
-from api.jsontree import dig
-from api.meta import JSON
+from kube.model.field import Path
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
 from webhooks.work import Work
 
 _STEPS = 60

@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from api.jsontree import dig, in_json_words
-from api.meta import JSON
+from kube.model.jsontree import dig, in_json_words
+from kube.model.meta import JSON
 
 GROUP = "admission.k8s.io"
 KIND = "AdmissionReview"

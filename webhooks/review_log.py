@@ -8,7 +8,7 @@ import logging
 import re
 from typing import Any, Final
 
-from api.jsontree import dig
+from kube.model.jsontree import dig
 from webhooks.review import AdmissionRequest, AdmissionResponse
 
 log = logging.getLogger(__name__)

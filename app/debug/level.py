@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from api.jsontree import in_json_words
-from api.meta import JSON
 from app.durations import duration_text, parse_duration
 from app.logs import LogSettingsError, level_name, parse_level, set_level
 from kube.clock import now, rfc3339
+from kube.model.jsontree import in_json_words
+from kube.model.meta import JSON
 
 log = logging.getLogger(__name__)
 

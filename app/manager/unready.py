@@ -12,14 +12,14 @@ from typing import Final
 
 import msgspec
 
-from api.field import shortened
 from api.keys import NOT_READY
-from api.meta import seconds_between
 from app.health import Health
 from kube import clock
 from kube.client import Client
 from kube.errors import AlreadyExists, KubeError, NotFound
 from kube.leader import LeaseConfig
+from kube.model.field import shortened
+from kube.model.meta import seconds_between
 from kube.resources import LEASES
 
 LOOK_EVERY: Final = 10.0

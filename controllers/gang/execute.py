@@ -13,11 +13,11 @@ from api.gang_objects import dropped
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD
 from api.jobset import JobSet
-from api.meta import JSON, ObjectMeta
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup, of_type
 from kube.client import Client
 from kube.decode import convert
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
+from kube.model.meta import JSON, ObjectMeta
 from kube.parallel import Failure, each
 from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.store import Store

@@ -15,7 +15,6 @@ from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group, forest
 from api.jobset import JobSet
-from api.meta import find, is_true, seconds_between
 from api.owners import pods_of
 from api.pod import DetailedPod
 from api.stalled_trees import Member, Tree, why_stalled
@@ -23,6 +22,7 @@ from controllers.planning.actions import Event
 from controllers.planning.observed import Observed
 from kube.client import Client
 from kube.errors import KubeError
+from kube.model.meta import find, is_true, seconds_between
 from kube.resources import PODS
 
 log = logging.getLogger(__name__)

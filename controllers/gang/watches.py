@@ -15,7 +15,6 @@ from api.features import FeatureGates
 from api.gang_api import GATE, PROBE, PROBE_NAMESPACE, Served, keeps_topology
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
-from api.meta import Identity
 from controllers.gang.execute import Stores
 from controllers.indexes import BY_OWNER, controller_uid, key_of_children
 from controllers.planning.observed import KnownGroups
@@ -23,6 +22,7 @@ from kube.client import Client
 from kube.controller import Request
 from kube.errors import KubeError
 from kube.informer import Informer
+from kube.model.meta import Identity
 from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.workqueue import WorkQueue
 

@@ -10,12 +10,12 @@ from typing import Protocol
 from api import keys
 from api.jobset import JobSet
 from api.jobset_status import FailedAttempt, Recovery
-from api.meta import find
 from controllers.jobset.memory import Memories
 from controllers.planning.deadline import EXCEEDED
 from controllers.planning.node_failure import REASON as NODE_FAILURE
 from controllers.planning.start_timeout import REASON as START_TIMEOUT
 from kube.controller import Request
+from kube.model.meta import find
 
 
 class Outcomes(Protocol):

@@ -18,7 +18,6 @@ from api import keys
 from api.batch import Claim, Job, Service
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
-from api.meta import JSON, Owner
 from api.pod import Pod
 from api.priority import PriorityClass
 from controllers.gang.execute import GroupWriteError, GroupWriter
@@ -43,6 +42,7 @@ from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
 from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, NotFound
 from kube.events import NOTE_LIMIT, Recorder, Reference
+from kube.model.meta import JSON, Owner
 from kube.parallel import Failure, each
 from kube.patches import merge_diff
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from api.batch import Job
 from api.jobset_status import JobSetStatus
-from api.meta import Owner
 from controllers.gang.stalled import NO_EVENTS, Reports
 from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import Followed
@@ -16,6 +15,7 @@ from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import Event
 from controllers.planning.sorted_jobs import SortedJobs
 from kube.controller import Request
+from kube.model.meta import Owner
 
 
 @dataclass(slots=True)

@@ -8,7 +8,6 @@ from api import keys
 from api.batch import Claim, Job, Service
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.meta import Identity
 from api.names import subdomain
 from api.owners import owning_jobset
 from api.packed import packed
@@ -24,6 +23,7 @@ from kube.client import Client
 from kube.controller import Request
 from kube.indexes import IndexKey
 from kube.informer import Informer
+from kube.model.meta import Identity
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
 from kube.workqueue import WorkQueue
 

@@ -7,7 +7,6 @@ from datetime import datetime
 from api import keys
 from api.batch import Job
 from api.exclusive import NoDomain
-from api.meta import OwnerReference
 from api.owners import owning_jobset
 from api.topology import Follower, Leader
 from controllers.placement.memory import JobMemories, JobRequest
@@ -15,6 +14,7 @@ from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER, REPORT_EVERY, p
 from controllers.placement.watches import MOST_KEYS
 from kube.events import Recorder, Reference
 from kube.indexes import IndexKey
+from kube.model.meta import OwnerReference
 from kube.store import Store
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from api.jobset_status import JobSetStatus
-from api.meta import JSON
+from kube.model.meta import JSON
 
 
 @dataclass(frozen=True, slots=True)

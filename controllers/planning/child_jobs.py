@@ -20,9 +20,9 @@ from api.features import FeatureGates
 from api.indexes import Indexes, parse_indexes
 from api.jobset import JobSet
 from api.layout import JobRange, Layout, layout_of
-from api.meta import Condition
 from api.names import job_name_prefix
 from controllers.planning.tally import NONE, Tally, tally
+from kube.model.meta import Condition
 
 _DIGITS = 18
 _GO_INTEGER = re.compile(rf"[+-]?[0-9]{{1,{_DIGITS}}}", re.ASCII)

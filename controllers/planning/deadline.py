@@ -1,6 +1,6 @@
 """How long a JobSet may still run (docs/reference/lifecycle.md#deadline)."""
 
-from api.meta import seconds_between
+from kube.model.meta import seconds_between
 
 GATE = "JobSetActiveDeadlineSeconds"
 EXCEEDED = "DeadlineExceeded"

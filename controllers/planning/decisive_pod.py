@@ -14,9 +14,9 @@ from api import keys
 from api.batch import Job
 from api.exit_codes import pod_failure_rules
 from api.jobset import JobSet, ReplicatedJob
-from api.meta import JSON
 from api.policies import OnExitCodes
 from controllers.planning.observed import Ended, FailedPod
+from kube.model.meta import JSON
 
 BACKOFF_LIMIT = 6
 """What Kubernetes takes for a Job without backoffLimit."""

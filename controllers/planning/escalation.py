@@ -12,9 +12,9 @@ import msgspec
 
 from api.failure_actions import FailureAction, Scope, action_of
 from api.jobset_status import RuleStep
-from api.meta import seconds_between
 from api.policies import Escalation, FailurePolicyRule
 from controllers.planning.status import StatusDraft
+from kube.model.meta import seconds_between
 
 GATE = "JobSetFailureEscalation"
 

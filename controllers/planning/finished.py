@@ -2,7 +2,7 @@
 
 from api import keys
 from api.jobset import JobSet
-from api.meta import seconds_between
+from kube.model.meta import seconds_between
 
 
 def finished(js: JobSet) -> bool:

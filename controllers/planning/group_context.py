@@ -7,12 +7,12 @@ from functools import partial
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
 from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD, Forest, Group
 from api.jobset import JobSet
-from api.meta import find, is_true
 from api.names import job_name
 from controllers.planning.actions import Action, DeleteGroup
 from controllers.planning.child_jobs import Child, ChildJobs
 from controllers.planning.observed import KnownGroups
 from controllers.planning.tally import job_ready
+from kube.model.meta import find, is_true
 
 
 @dataclass(frozen=True, slots=True)

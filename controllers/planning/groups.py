@@ -18,7 +18,6 @@ from api.gang_objects import build_group, build_workload, holds, same
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import MOST_JOBS, WORKLOAD, Forest, Group, forest, too_many_jobs
 from api.jobset import JobSet, ReplicatedJob
-from api.meta import JSON
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from controllers.planning.child_jobs import Child, ChildJobs
 from controllers.planning.group_context import (
@@ -34,6 +33,7 @@ from controllers.planning.group_context import (
 )
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups
+from kube.model.meta import JSON
 
 NOT_A_WARNING = {"Created", "Suspended", "WaitingForOldGroups", "Discovering", "JobsWithoutGroups"}
 """Reasons of the condition that need no Warning event."""

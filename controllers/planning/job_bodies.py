@@ -3,9 +3,9 @@
 from api.avoided_nodes import avoided, away_from
 from api.children import build_job, in_group, with_priority
 from api.layout import JobRange
-from api.meta import JSON
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import wanted
+from kube.model.meta import JSON
 
 
 def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = None) -> JSON:

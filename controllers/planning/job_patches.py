@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from api import keys
 from api.exclusive import topology_of
-from api.meta import JSON
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child, integer
+from kube.model.meta import JSON
 
 _JOB_CONTROLLER_PREFIX = "batch.kubernetes.io/"
 _JOB_CONTROLLER_LABELS = {"job-name", "controller-uid"}

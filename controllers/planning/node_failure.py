@@ -17,10 +17,10 @@ from api import nodes
 from api.batch import Job, pods_at_once
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.meta import seconds_between
 from api.policies import FailurePolicyRule, NodeFailure
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.observed import PodOnFailedNode
+from kube.model.meta import seconds_between
 
 GATE = "JobSetNodeFailure"
 REASON = nodes.REASON

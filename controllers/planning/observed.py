@@ -10,9 +10,9 @@ from api.batch import Job, Service
 from api.gang_api import NOT_KNOWN, Served
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
-from api.meta import Owner
 from api.pod import Pod
 from api.priority import Priorities
+from kube.model.meta import Owner
 
 
 @dataclass(frozen=True, slots=True)

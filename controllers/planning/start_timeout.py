@@ -16,9 +16,9 @@ from datetime import datetime, timedelta
 from api import avoided_nodes
 from api.batch import Job
 from api.jobset import JobSet
-from api.meta import seconds_between
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.observed import PendingPod
+from kube.model.meta import seconds_between
 
 GATE = "JobSetStartTimeout"
 REASON = "StartTimeout"

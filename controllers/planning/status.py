@@ -11,8 +11,8 @@ import msgspec
 
 from api.conditions import set_condition
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
-from api.meta import Condition
 from controllers.planning.actions import Event
+from kube.model.meta import Condition
 
 
 class StatusDraft:

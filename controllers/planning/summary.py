@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from api.jobset import JobSet
-from api.meta import Condition
 from controllers.planning.actions import (
     Action,
     CreateClaim,
@@ -20,6 +19,7 @@ from controllers.planning.actions import (
     PatchJob,
     Plan,
 )
+from kube.model.meta import Condition
 
 MAX_LINE = 1_000
 """Characters: the words of a reason may be somebody else's."""

@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from api.jobset import JobSet
-from api.meta import ObjectMeta
 from api.packed import unpacked
 from controllers.policy.controller import PolicySource
 from controllers.resources import JOBSET_POLICIES
@@ -20,6 +19,7 @@ from kube import clock
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound, raised_at
 from kube.indexes import Key
+from kube.model.meta import ObjectMeta
 from kube.store import Store
 from policy.audit import Audit, as_written
 from policy.exception_types import JobSetPolicyException

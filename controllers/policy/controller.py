@@ -11,7 +11,6 @@ from typing import Final, Protocol
 import msgspec
 
 from api.features import FeatureGates
-from api.meta import Base, Identity
 from controllers.resources import JOBSET_POLICIES, POLICY_EXCEPTIONS
 from kube import clock
 from kube.client import Client
@@ -19,6 +18,7 @@ from kube.controller import Request, Result
 from kube.errors import NotFound
 from kube.events import Recorder, Reference
 from kube.informer import Informer
+from kube.model.meta import Base, Identity
 from kube.store import ChangeKind
 from kube.workqueue import WorkQueue
 from policy.conditions import FIRST_USED, USED, Held, exception_status, happened, policy_status

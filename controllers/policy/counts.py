@@ -10,11 +10,11 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from api.meta import Base, Identity
 from controllers.resources import JOBSET_POLICIES
 from kube import clock
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound, ServerError, TransportError, UnreadableAnswerError
+from kube.model.meta import Base, Identity
 from policy.counts import Tally, added
 from policy.status_types import JobSetPolicyStatus
 from policy.types import PolicyId

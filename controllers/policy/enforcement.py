@@ -13,11 +13,11 @@ from typing import Final, Protocol
 import msgspec
 
 from api.features import FeatureGates
-from api.field import shortened
-from api.meta import JSON, Base, Identity
 from kube import clock
 from kube.client import Client, PatchType
 from kube.errors import Forbidden, KubeError, NotFound, raised_at
+from kube.model.field import shortened
+from kube.model.meta import JSON, Base, Identity
 from kube.options import METADATA_LIST
 from kube.resources import (
     MUTATING_ADMISSION_POLICIES,

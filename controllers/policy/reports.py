@@ -6,9 +6,9 @@ A cluster need not have the CRD of reports: then nothing is written. A report of
 import logging
 from typing import Final
 
-from api.meta import JSON, Base, ObjectMeta
 from kube.client import Client
 from kube.errors import AlreadyExists, Forbidden, KubeError, NotFound
+from kube.model.meta import JSON, Base, ObjectMeta
 from kube.options import METADATA_LIST
 from kube.resources import Resource
 from policy.audit import Audit

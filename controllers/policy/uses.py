@@ -4,11 +4,11 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from api.meta import Base, Identity
 from controllers.resources import POLICY_EXCEPTIONS
 from kube import clock
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound
+from kube.model.meta import Base, Identity
 from policy.status_types import ANYONE, JobSetPolicyExceptionStatus
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from app import local
+from cli import local
 from dev.bench import managers, once, plots, run, runs, show
 from dev.bench.ending import unwound_by_sigterm
 from dev.bench.machine import machine, revision

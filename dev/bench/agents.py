@@ -27,13 +27,13 @@ import uvloop
 
 from agent.decision import Action, Own, decide, following_attempt, next_attempt
 from api import keys
-from api.meta import Base, Identity
 from controllers.resources import JOBSETS
 from dev.cluster.node_faults import SILENT
 from kube.client import Client, PatchType
 from kube.config import load
 from kube.errors import KubeError
 from kube.informer import Informer
+from kube.model.meta import Base, Identity
 from kube.resources import PODS
 from kube.store import ChangeKind
 from kube.transport import MAX_IN_FLIGHT, HttpTransport

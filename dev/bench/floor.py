@@ -25,7 +25,6 @@ from api.batch import Job, LabelledIdentity
 from api.children import build_job, build_service
 from api.jobset import JobSet
 from api.layout import layout_of
-from api.meta import Base
 from app import settings, settings_file
 from controllers.resources import JOBSETS
 from httpserver.address import parse_bind_address
@@ -33,6 +32,7 @@ from kube.client import Client
 from kube.config import load
 from kube.errors import KubeError
 from kube.informer import Informer
+from kube.model.meta import Base
 from kube.options import DeleteOptions
 from kube.resources import JOBS, PODS, SERVICES
 from kube.store import ChangeKind

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app import local
+from cli import local
 from dev.cluster import pki
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE, SERVICE_ACCOUNT

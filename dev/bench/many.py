@@ -28,7 +28,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from app import local
+from cli import local
 from dev.bench import managers
 from dev.bench.counts import counts
 from dev.bench.ending import unwound_by_sigterm

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from app import local
+from cli import local
 from dev.bench import managers, plan, saturation
 from dev.bench.managers import Entry
 from dev.bench.run import Bench

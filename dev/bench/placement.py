@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from api import keys
-from app import local
+from cli import local
 from dev.bench.ending import unwound_by_sigterm
 from dev.bench.machine import machine
 from dev.bench.options import positive

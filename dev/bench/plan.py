@@ -30,7 +30,6 @@ from api.gangs import COMPOSITE, MOST_JOBS, POD_GROUP, forest
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.layout import layout_of
-from api.meta import JSON
 from api.scheduling import Scheduling
 from controllers.indexes import BY_OWNER, controller_uid, key_of_children
 from controllers.jobset.watches import BY_SET, set_name
@@ -38,6 +37,7 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 from controllers.planning.sorted_jobs import SortedJobs
+from kube.model.meta import JSON
 from kube.store import Store
 
 NOW = "2026-01-01T00:00:00Z"

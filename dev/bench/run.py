@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
 
-from app import local
+from cli import local
 from dev.bench import managers
 from dev.bench.managers import Entry
 from dev.bench.phases import settled

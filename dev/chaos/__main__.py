@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from app.local import LocalError
+from cli.local import LocalError
 from dev.chaos.faults import GENTLE, MEANINGS, Kind
 from dev.chaos.run import RESULTS, SETS, Options, report, run
 from dev.cluster.errors import DevclusterError

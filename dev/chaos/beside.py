@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
-from app.local import LocalError
+from cli.local import LocalError
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from app.local import LocalError
+from cli.local import LocalError
 from dev.bench import proc
 from dev.chaos import beside, load
 from dev.chaos.checks import calm

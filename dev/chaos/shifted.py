@@ -11,7 +11,7 @@ import kube.clock
 def main() -> None:
     shift = timedelta(seconds=float(sys.argv.pop(1)))
     kube.clock.now = lambda: datetime.now(UTC) + shift
-    from app.cli import main as program  # noqa: PLC0415 (what it imports takes the clock from the module as it is then)
+    from cli.main import main as program  # noqa: PLC0415 (what it imports takes the clock from the module as it is then)
 
     sys.exit(program())
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from api.quantity import parse_quantity
 from dev.cluster import cluster, node_faults
 from dev.cluster.assets import Sources, locate
 from dev.cluster.errors import DevclusterError, UsageError
 from dev.cluster.spec import DEFAULT_CAPACITY, ClusterSpec, FakeNodes, Layout
 from dev.cluster.supervisor import tail
+from kube.model.quantity import parse_quantity
 
 UP_EXAMPLES = """examples:
   %(prog)s                                      API server, controllers, scheduler; no nodes

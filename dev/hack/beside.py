@@ -17,8 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from app.local import KEPT
 from app.settings import LeaderElectionSettings
+from cli.local import KEPT
 from dev.cluster import cluster
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import default_state_root

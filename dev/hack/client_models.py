@@ -16,9 +16,9 @@ from pydantic.alias_generators import to_camel
 
 from api import keys
 from api.jobset import JobSet
-from api.meta import ObjectMeta
-from app.editor_schema import FILLED_IN
+from cli.editor_schema import FILLED_IN
 from dev.hack import generated
+from kube.model.meta import ObjectMeta
 from manifests.definition import crd
 
 FILE = Path(__file__).parents[2] / "clients/python/jobset_client/models.py"

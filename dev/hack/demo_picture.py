@@ -128,7 +128,7 @@ def _is_number(text: str) -> bool:
 
 def _played() -> Iterator[tuple[float, str]]:
     """The lines of a demo, each with the seconds since its start."""
-    command = [sys.executable, "-u", "-m", "app", "demo"]
+    command = [sys.executable, "-u", "-m", "cli", "demo"]
     began = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:  # noqa: S603 (ourselves)
         for line in process.stdout or ():

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from api.field import MAX_SHOWN_VALUE, ErrorType, Rule
+from kube.model.field import MAX_SHOWN_VALUE, ErrorType, Rule
 
 T = TypeVar("T")
 

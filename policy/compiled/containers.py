@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from api.field import Rule
-from api.requests import is_of_pods
+from kube.model.field import Rule
+from kube.model.requests import is_of_pods
 from policy.compiled.cel import Cel, Index, Place, Root, Say, added, literal, of_pod, of_template, text, texts
 from policy.compiled.metadata import below
 from policy.compiled.resources import claims

@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from api.features import FeatureGates
-from api.meta import JSON
+from kube.model.meta import JSON
 from policy.compiled.cel import Cel, foreign, joined, literal, text
 from policy.compiled.policy import compiled_name, head, match_conditions, match_constraints
 from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selected

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from api.features import FeatureGates
-from api.meta import JSON
+from kube.model.meta import JSON
 from policy.compiled.defaults import mutating
 from policy.compiled.policy import Circumstances, validating
 from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy

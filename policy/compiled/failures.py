@@ -1,8 +1,8 @@
 """Rules about failures, times, DNS names and managers, in CEL. Pure."""
 
 from api.failure_actions import ACTIONS
-from api.field import SPEC, Path, Rule
 from api.keys import CONTROLLER_NAME
+from kube.model.field import SPEC, Path, Rule
 from policy.compiled.cel import NEW, Cel, Index, Root, Say, added, conditional, of_template, place, quoted, text, texts
 from policy.compiled.words import NOTHING, Compiled, Numbers, allowed_are, one
 from policy.rule_types import BackoffLimit, ManagedBy, MaxRestarts, MaxSeconds, RestartStrategies

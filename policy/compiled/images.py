@@ -1,6 +1,6 @@
 """Rules about images, in CEL. Pure."""
 
-from api import images
+from kube.model import images
 from policy.compiled.cel import Cel, Index, Place, Root, Say, added, of_pod, place, text, texts
 from policy.compiled.words import Compiled
 from policy.judged import AGENT_IMAGE

@@ -1,6 +1,6 @@
 """Rules about labels and annotations of the JobSet, in CEL. Pure."""
 
-from api.field import Rule
+from kube.model.field import Rule
 from policy.compiled.cel import Cel, Root, Say, added, conditional, quoted, text, texts
 from policy.compiled.words import Compiled, allowed_are
 from policy.judged import METADATA

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from api.keys import GROUP as JOBSET_GROUP
 from api.keys import PLURAL, VERSION
-from api.meta import JSON
+from kube.model.meta import JSON
 from policy.compiled.cel import NEW, OLD, Cel, Say, added, foreign, joined, names_in, texts
 from policy.compiled.exceptions import excused, in_time
 from policy.compiled.registry import COMPILED, Fit

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from api.requests import DEVICE_CLASS
+from kube.model.requests import DEVICE_CLASS
 from policy.compiled.cel import Cel, Index, Place, Root, Say, added, of_pod, of_template, place, quoted, text, texts
 from policy.compiled.metadata import below
 from policy.compiled.words import Compiled, allowed_are

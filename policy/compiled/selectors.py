@@ -1,6 +1,6 @@
 """Label selectors, in CEL and as Kubernetes writes them. Pure."""
 
-from api.meta import JSON
+from kube.model.meta import JSON
 from policy.compiled.cel import foreign, text, texts
 from policy.types import Requirement, Selector
 

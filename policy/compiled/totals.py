@@ -1,14 +1,14 @@
 """Rules about the size of the whole set, in CEL. Pure.
 
-Totals are computed as `api.requests` does, in whole numbers: of cpu in thousandths, of everything else in
+Totals are computed as `kube.model.requests` does, in whole numbers: of cpu in thousandths, of everything else in
 whole units.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from api.requests import MOST as MOST_OF_POD
-from api.requests import is_of_pods
+from kube.model.requests import MOST as MOST_OF_POD
+from kube.model.requests import is_of_pods
 from policy.compiled.cel import (
     NO_TEXTS,
     Cel,

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from api.field import Rule, quote
-from api.quantity import COUNTED_PATTERN, WHOLE_PATTERN
-from api.requests import LONGEST
+from kube.model.field import Rule, quote
+from kube.model.quantity import COUNTED_PATTERN, WHOLE_PATTERN
+from kube.model.requests import LONGEST
 from policy.compiled.cel import Cel, Place, Root, Say, Shared, joined, text
 from policy.judged import form_of
 from policy.rule_types import Limit, ResourceLimit
@@ -72,7 +72,7 @@ def limit_of(limit: Limit) -> Cel:
 
 
 def is_amount(value: str) -> str:
-    """Whether a text is an amount that `api.requests.amount_of` can read."""
+    """Whether a text is an amount that `kube.model.requests.amount_of` can read."""
     return f"size({value}) <= {LONGEST} && {value}.matches({text(COUNTED_PATTERN)})"
 
 

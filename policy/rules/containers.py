@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from api.field import ErrorType, FieldError, Path, Rule
-from api.meta import JSON
-from api.requests import is_of_pods
+from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.meta import JSON
+from kube.model.requests import is_of_pods
 from policy.judged import Judged, Namespace, Template
 from policy.rule_types import RequiredResources
 from policy.rules.node_uses import USES

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
 
-from api.field import SPEC, ErrorType, FieldError, Path
 from api.named_actions import named_actions
 from api.policies import FailurePolicy
+from kube.model.field import SPEC, ErrorType, FieldError, Path
 from policy.judged import Judged, Namespace, Number, Template, bound
 from policy.rule_types import BackoffLimit, MaxRestarts, RestartStrategies
 from policy.rules.words import PolicyRule, declared, held, limited, of_jobs, one_of

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from api.field import ErrorType, FieldError, Path
-from api.images import full_name
+from kube.model.field import ErrorType, FieldError, Path
+from kube.model.images import full_name
 from policy.judged import AGENT_IMAGE, Judged, Namespace, Template
 from policy.rule_types import ImageRegistries
 from policy.rules.words import PolicyRule, declared, of_containers, of_pods

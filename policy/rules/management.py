@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError
 from api.keys import CONTROLLER_NAME
+from kube.model.field import SPEC, ErrorType, FieldError
 from policy.judged import Judged, Namespace
 from policy.rule_types import ManagedBy
 from policy.rules.words import PolicyRule, declared, one_of

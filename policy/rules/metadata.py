@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from api.field import ErrorType, FieldError
-from api.patterns import compiled
+from kube.model.field import ErrorType, FieldError
+from kube.model.patterns import compiled
 from policy.judged import METADATA, Judged, Namespace
 from policy.rule_types import RequiredPair, RequiredQueue
 from policy.rules.words import PolicyRule, declared, one_of

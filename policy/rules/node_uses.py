@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from api.field import Path
+from kube.model.field import Path
 from policy.judged import Template
 from policy.rules.words import of_containers, of_pods
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from api import keys
-from api.field import ErrorType, FieldError, Path
-from api.meta import JSON
-from api.suggest import did_you_mean
+from kube.model.field import ErrorType, FieldError, Path
+from kube.model.meta import JSON
+from kube.model.suggest import did_you_mean
 from policy.judged import METADATA, Judged, Namespace, Template
 from policy.rule_types import (
     AllowedToleration,

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Path
-from api.requests import is_device_class
+from kube.model.field import SPEC, ErrorType, FieldError, Path
+from kube.model.requests import is_device_class
 from policy.judged import Judged, Namespace, Template
 from policy.rules.words import PolicyRule, declared, of_containers, of_jobs, of_pods, one_of
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError
+from kube.model.field import SPEC, ErrorType, FieldError
 from policy.judged import Judged, Namespace, Number, bound
 from policy.rule_types import MaxSeconds
 from policy.rules.words import PolicyRule, declared, held, limited

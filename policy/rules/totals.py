@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 
-from api.field import SPEC, ErrorType, FieldError, Path
-from api.requests import MOST
+from kube.model.field import SPEC, ErrorType, FieldError, Path
+from kube.model.requests import MOST
 from policy.judged import NO_BOUND, Judged, Namespace, Number, Template, as_text, bound
 from policy.rule_types import Limit, MaxTotals
 from policy.rules.resources import CLAIMS

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from api.field import ErrorType, FieldError, Path, Rule
-from api.suggest import did_you_mean
+from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.suggest import did_you_mean
 from policy.judged import Judged, Namespace, Number
 
 Find = Callable[[Any, Judged, Namespace], Iterator[FieldError]]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app import cli
+from cli import main as cli
 from tests.support import agents
 
 

@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 import yaml
 
-from app import local
+from cli import local
 from dev.bench.proc import cpu_seconds
 from tests.support import agents
 from tests.support.cluster import kubectl, wait_for

@@ -4,7 +4,7 @@ import pytest
 
 from api.conditions import set_condition
 from api.features import FeatureGateError, FeatureGates, parse_feature_gates
-from api.meta import Condition
+from kube.model.meta import Condition
 
 
 def condition(kind="Suspended", status="True", reason="R", message="m", at="t1"):

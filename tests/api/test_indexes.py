@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.indexes import LONG, LONG_TOGETHER, Indexes, format_indexes, longest_text, parse_indexes
-from api.keys import MAX_INT32
+from kube.model.meta import MAX_INT32
 from tests.support.work import memory, steps
 
 SETS = st.sets(st.integers(0, 200))

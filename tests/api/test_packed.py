@@ -12,8 +12,8 @@ from api.children import build_job
 from api.jobset import JobSet
 from api.keys import JOBSET_NAME, PRIORITY
 from api.layout import layout_of
-from api.meta import JSON
 from api.packed import packed, unpacked
+from kube.model.meta import JSON
 from tests.support.jobsets import jobset, rjob, stored
 
 UID = "11111111-2222-4333-8444-555555555555"

@@ -20,10 +20,9 @@ from api.jobset_status import (
     RuleRestarts,
     RuleStep,
 )
-from api.keys import MAX_INT32
-from api.meta import Condition
 from api.policies import MOST_FAILED_NODES
 from api.status_size import largest_status
+from kube.model.meta import MAX_INT32, Condition
 from tests.support.jobsets import jobset, rjob
 
 KIB = 1024

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.abandoned import SERVERS, STATES, Act, Served, abandon
 
-APP = Path(__file__).parents[2] / "app"
+ROOT = Path(__file__).parents[2]
 
 
 def _endpoints() -> list[Any]:
@@ -34,8 +34,9 @@ async def test_nothing_outlives_its_client(name: str, path: str, state: str):
 
 def test_every_server_is_looked_at():
     makers = {
-        str(file.relative_to(APP.parent))
-        for file in APP.rglob("*.py")
+        str(file.relative_to(ROOT))
+        for room in ("app", "cli")
+        for file in (ROOT / room).rglob("*.py")
         if "from httpserver.server import Server" in (text := file.read_text())
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Server"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app import cli, demo
+from cli import demo
+from cli import main as cli
 from tests.support.pages import ROOT, yaml_blocks
 
 EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if "kind: JobSet\n" in path.read_text())

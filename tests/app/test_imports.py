@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-SHOW = "import sys; sys.argv = ['jobset', 'manager', '--config=/nowhere']; from app.cli import main; main()\n"
+SHOW = "import sys; sys.argv = ['jobset', 'manager', '--config=/nowhere']; from cli.main import main; main()\n"
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def imported() -> set[str]:
 @pytest.mark.parametrize(
     "module",
     [
-        "app.demo",
+        "cli.demo",
         "cryptography",
         "dev.cluster",
         "kubernetes_asyncio.client.models",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.cli import main
+from cli.main import main
 
 COMMANDS = [
     ("rollback-check",),

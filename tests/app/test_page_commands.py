@@ -11,7 +11,7 @@ from itertools import takewhile
 
 import pytest
 
-from app import cli
+from cli import main as cli
 from tests.support.page_commands import NOT_RUN, RUN_BY, elsewhere
 from tests.support.page_scenes import SCENES
 from tests.support.pages import ENDS, FENCE, ROOT, commands, pages

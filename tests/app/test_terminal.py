@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app import cli, logs
-from app.check.render import to_yaml
-from app.output import dumped
+from app import logs
 from app.terminal import CONTROL, escaped
-from tests.app.test_logs_of_pods import a_set, pod
+from cli import main as cli
+from cli.check.render import to_yaml
+from cli.output import dumped
+from tests.cli.test_logs_of_pods import a_set, pod
 from tests.support.jobsets import jobset
 
 ROOT = Path(cli.__file__).parent.parent
@@ -29,7 +30,7 @@ AROUND = re.compile(
     r"__std(out|err)__|\bstd(out|err)\.buffer|\bos\.write\(|\.inner\b|\bunescaped\(sys|\bConsole\(|/dev/tty"
 )
 ALLOWED = {
-    "app/demo.py": "rich, in colours, about a cluster of our own",
+    "cli/demo.py": "rich, in colours, about a cluster of our own",
     "app/terminal.py": "escapes",
     "dev/cluster/progress.py": "a live line of our own words",
 }
@@ -61,7 +62,7 @@ def test_whatever_a_command_writes_is_escaped(monkeypatch: pytest.MonkeyPatch, c
 def test_nothing_reaches_a_standard_stream_by_another_way():
     found = {
         str(file.relative_to(ROOT))
-        for folder in ("app", "dev/cluster", "jobset_controller")
+        for folder in ("app", "cli", "dev/cluster", "jobset_controller")
         for file in (ROOT / folder).rglob("*.py")
         if AROUND.search(file.read_text(encoding="utf-8"))
     }
@@ -72,7 +73,7 @@ def at_a_terminal(*words: str) -> str:
     """What a terminal gets from a run of `jobset`, both streams."""
     ours, theirs = pty.openpty()
     run = subprocess.Popen(  # noqa: S603 (ourselves)
-        [sys.executable, "-m", "app", *words], stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT
+        [sys.executable, "-m", "cli", *words], stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT
     )
     os.close(theirs)
     text = b""

@@ -15,7 +15,6 @@ import yaml
 
 from api.features import FeatureGates
 from api.gang_api import Served
-from api.jsontree import dig, set_in
 from app.engine import engine
 from app.settings import SettingsError
 from app.settings_file import load as load_settings
@@ -23,6 +22,7 @@ from app.settings_file import parse
 from certs.decision import heal
 from kube.config import load
 from kube.errors import KubeconfigError, KubeError
+from kube.model.jsontree import dig, set_in
 from kube.resources import PODS
 from kube.transport import HttpTransport, Request
 from tests.app.test_settings import HEAD

@@ -11,7 +11,7 @@ import pytest
 
 from api import names
 from api.jobset import JobSet as Stored
-from app import cli
+from cli import main as cli
 from jobset_client import JobSet
 from jobset_client.builders import INDEX, address, jax, jobset, mpi, replicated_job, torchrun
 from jobset_client.errors import UnreadableError

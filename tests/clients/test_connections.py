@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from api.jsontree import set_in
 from jobset_client import connections, errors
+from kube.model.jsontree import set_in
 from tests.app.test_words_of_messages import PYTHON, places
 from tests.clients.test_clients import Served, kubeconfig, served, serving
 from tests.support.python_clients import CLIENTS, Face

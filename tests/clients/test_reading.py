@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from api.jsontree import dig, set_in
-from api.suggest import nearest
 from jobset_client import JobSet, JobSetSpec, ReplicatedJob, operations, words
 from jobset_client.builders import jobset as built
 from jobset_client.errors import UnreadableError
 from jobset_client.models import FailurePolicy
 from jobset_client.words import MOST
+from kube.model.jsontree import dig, set_in
+from kube.model.suggest import nearest
 from manifests import crd
 from tests.app.test_words_of_messages import RICH, WRONG, check, places
 from tests.support.jobsets import jobset, rjob

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.jobset import JobSet as Stored
-from app.check import manifest_files, trees
-from app.check.documents import documents
-from app.check.places import Source
-from app.operate import log_order, states
+from cli.check import manifest_files, trees
+from cli.check.documents import documents
+from cli.check.places import Source
+from cli.operate import log_order
+from diagnose import states
 from jobset_client import JobSet, operations
 from jobset_client import documents as client_documents
 from jobset_client.core import Answer

@@ -18,14 +18,14 @@ from api.features import FeatureGates
 from api.gang_api import Served
 from api.gangs import MOST_JOBS
 from api.jobset import JobSet
-from api.keys import GROUPS_READY, MAX_INT32, RESTART_ATTEMPT
+from api.keys import GROUPS_READY, RESTART_ATTEMPT
 from api.layout import layout_of
-from api.meta import NOBODY, find
 from controllers.jobset.milestones import Stopwatch
 from controllers.planning.actions import CreateGroup, CreateJob, Plan
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
+from kube.model.meta import MAX_INT32, NOBODY, find
 from tests.support.stored_sets import jobset, rjob
 from tests.support.tally import Tally
 from tests.support.work import memory, steps

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from api import keys
-from api.meta import NOBODY
 from controllers.planning.actions import DeleteJob, DeleteJobs
 from controllers.planning.limits import DEFAULT_LIMITS
 from dev.simulator.selectors import matches
+from kube.model.meta import NOBODY
 from tests.support.large_sets import NAMES, RESTARTS, created, fail, twelve
 from tests.support.lives import ONE_BY_ONE, of_type, started
 from tests.support.stored_sets import rjob

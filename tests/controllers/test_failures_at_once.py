@@ -8,9 +8,9 @@ import pytest
 
 from api import keys
 from api.failure_actions import MAX_REPLICAS_TO_RESTART
-from api.patterns import MOST_PATTERNS
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.plan import plan
+from kube.model.patterns import MOST_PATTERNS
 from tests.controllers.test_bounded_plans import FAILED, GATES, children, failed, observed
 from tests.support.lives import counts_of
 from tests.support.stored_sets import jobset, rjob

@@ -10,12 +10,11 @@ import pytest
 
 from api.features import FeatureGates
 from api.jobset import JobSet
-from api.keys import MAX_INT32
-from api.meta import NOBODY
 from controllers.planning.actions import CreateJob
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import Observed
 from controllers.planning.plan import plan
+from kube.model.meta import MAX_INT32, NOBODY
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.lives import of_type
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from api.batch import Job
 from api.jobset_status import JobSetStatus
-from api.meta import NOBODY, ObjectMeta
 from controllers.gang.stalled import Reports
 from controllers.jobset.memory import Memories, Memory
 from controllers.jobset.milestones import AttemptTimes
@@ -17,6 +16,7 @@ from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import Event
 from controllers.planning.sorted_jobs import SortedJobs
 from kube.controller import Request
+from kube.model.meta import NOBODY, ObjectMeta
 
 WHO = Request("ns", "js")
 OTHER = Request("ns", "other")

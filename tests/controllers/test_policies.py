@@ -10,10 +10,10 @@ import pytest
 
 from api import keys
 from api.batch import Service
-from api.meta import Owner
 from controllers.planning.actions import CreateJob, PatchJob
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.plan import plan
+from kube.model.meta import Owner
 from tests.support.blind import Blind
 from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
 from tests.support.memory_api import MemoryApi

@@ -10,12 +10,12 @@ from functools import partial
 from typing import Any
 
 from api.features import FeatureGates
-from api.meta import JSON
 from controllers.policy.controller import PolicyReconciler
 from controllers.policy.uses import ExceptionUses
 from kube.client import Client
 from kube.controller import Controller, Request
 from kube.events import Reference
+from kube.model.meta import JSON
 from kube.workqueue import WorkQueue
 from policy.conditions import Held
 from policy.status_types import ANYONE, API_SERVER, FORGEABLE

@@ -13,10 +13,10 @@ from api.batch import Job
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import layout_of
-from api.meta import Condition
 from controllers.planning.child_jobs import sort_jobs
 from controllers.planning.sorted_jobs import SortedJobs
 from dev.bench import plan as bench
+from kube.model.meta import Condition
 from tests.support.work import steps
 
 COUNT = 12

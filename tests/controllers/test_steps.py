@@ -21,7 +21,6 @@ from api.jobset_status import (
     RuleRestarts,
     RuleStep,
 )
-from api.meta import Condition
 from controllers.planning.actions import DeleteJob, Event, PodQuery
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, restart_set
 from controllers.planning.context import context
@@ -29,6 +28,7 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.partial import Partial, Stop, combine
 from controllers.planning.plan import STEPS
 from controllers.planning.status import StatusDraft
+from kube.model.meta import Condition
 from tests.support.stored_sets import jobset, rjob
 from tests.support.world import World
 

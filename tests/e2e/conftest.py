@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app import local
+from cli import local
 from dev.cluster.cluster import Cluster
 from manifests import policy_objects
 from tests.support.jobs import Sets

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from app.demo import ACCELERATOR, Demo
-from app.stories import STORIES, TENANT
+from cli.demo import ACCELERATOR, Demo
+from cli.stories import STORIES, TENANT
 from dev.cluster.contents import STORAGE_CLASS, create_volumes
 from tests.support.cluster import kubectl, more_capacity
 

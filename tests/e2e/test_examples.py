@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app import local
-from app.demo import SPEC
-from app.stories import STORIES
+from cli import local
+from cli.demo import SPEC
+from cli.stories import STORIES
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from tests.support.cluster import empty, kubectl, listed, new_namespace, wait_for

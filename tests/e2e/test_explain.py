@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.explain.run import Options, run
+from cli.explain.run import Options, run
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from tests.support.cluster import kubectl_apply, listed, wait_for

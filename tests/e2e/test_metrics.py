@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from app import local
+from cli import local
 from tests.support.cluster import kubectl, wait_for
 from tests.support.jobs import group, manifest
 

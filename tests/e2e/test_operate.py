@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 
-from app.operate import change, logs, restart, wait
+from cli.operate import change, logs, restart, wait
 from tests.support.jobs import Sets, group, manifest
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.local import free_port
+from cli.local import free_port
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from manifests.workload import manager_objects

@@ -49,7 +49,7 @@ EVERYTHING["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-top
 
 
 def rendered(body: dict[str, Any], namespace: str) -> str:
-    command = [sys.executable, "-m", "app", "render", "-f", "-", "-n", namespace, "-o", "json"]
+    command = [sys.executable, "-m", "cli", "render", "-f", "-", "-n", namespace, "-o", "json"]
     done = subprocess.run(command, input=json.dumps(body), capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 (ourselves)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.explain.run import Options, run
+from cli.explain.run import Options, run
 from dev.cluster.cluster import Cluster
 from tests.support.cluster import MERGE, apply, create_class, kubectl, kubectl_apply, more_capacity, request, wait_for
 from tests.support.jobs import Sets, group, manifest

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from api.keys import EXCLUSIVE_TOPOLOGY, PLACEMENT_GATE
-from app import local
-from app.cli import main
+from cli import local
+from cli.main import main
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from tests.support.cluster import listed, request, uids, wait_for

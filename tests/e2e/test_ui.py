@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app.local import free_port
+from cli.local import free_port
 from dev.cluster.cluster import Cluster
 from manifests.chart.page import lease_rules, rules
 from tests.support.browser import Tab, browser_tab
@@ -70,7 +70,7 @@ def page(full_cluster: Cluster, sets: Sets) -> Iterator[Page]:
 def served(kubeconfig: Path, of: str, *args: str) -> Iterator[Page]:
     """`jobset ui` as a process of its own; it is ended by a signal, and must end well."""
     port = free_port()
-    command = [sys.executable, "-m", "app", "ui", *args, "--address", f"127.0.0.1:{port}"]
+    command = [sys.executable, "-m", "cli", "ui", *args, "--address", f"127.0.0.1:{port}"]
     process = subprocess.Popen(  # noqa: S603 (ourselves)
         [*command, "--kubeconfig", str(kubeconfig)], stdout=subprocess.PIPE, text=True
     )

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from app.explain import run as explain
-from app.operate import change
+from cli.explain import run as explain
+from cli.operate import change
 from tests.support.cluster import kubectl, wait_for
 from tests.support.jobs import group, manifest
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.local import SERVED
+from cli.local import SERVED
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec, FakeNodes

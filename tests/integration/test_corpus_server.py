@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from api.features import FeatureGates
-from api.semantic import semantically_equal
 from dev.cluster import rest
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.components import ADMIN
 from dev.cluster.spec import ClusterSpec
+from kube.model.semantic import semantically_equal
 from tests.support.admission import admission
 from tests.support.cluster import new_namespace, request, wait_for
 from tests.support.corpus import JSON, Case, Finding, case_id, cases, differences, without_defaults

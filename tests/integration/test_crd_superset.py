@@ -16,12 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from api.features import FeatureGates
-from api.keys import MAX_INT32, MAX_REPLICAS
+from api.keys import MAX_REPLICAS
 from app.engine import engine
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.rest import Connection
 from dev.cluster.spec import ClusterSpec
+from kube.model.meta import MAX_INT32
 from manifests import crd
 from tests.support.cluster import MERGE, replace_object, request, wait_for
 from tests.support.corpus import Case, cases

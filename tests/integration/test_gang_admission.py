@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from app.check.render import as_stored, by_stage
 from app.engine import engine
+from cli.check.render import as_stored, by_stage
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec

@@ -15,7 +15,6 @@ from api.gang_api import Served, lacking
 from api.gang_objects import build_group, build_workload, dropped
 from api.gangs import forest
 from api.jobset import JobSet
-from api.jsontree import without_nulls
 from controllers.gang.execute import RESOURCES
 from controllers.gang.watches import GroupWatches
 from dev.cluster.assets import Sources
@@ -23,6 +22,7 @@ from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
 from kube.client import Client
 from kube.errors import AlreadyExists, ApiError, Invalid
+from kube.model.jsontree import without_nulls
 from tests.support.cluster import drop_namespace, new_namespace
 from tests.support.gang_trees import entry
 from tests.support.kube_client import connected

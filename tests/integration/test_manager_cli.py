@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app import local
 from certs.self_signed import self_signed
+from cli import local
 from dev.cluster.cluster import Cluster
 from tests.support.admission import GROUPS
 from tests.support.cluster import kubectl, request, wait_for
@@ -28,7 +28,7 @@ from tests.support.jobsets import jobset, rjob, stored
 from tests.support.manager import USER
 from tests.support.reviews import review
 
-COMMAND = [sys.executable, "-m", "app", "manager"]
+COMMAND = [sys.executable, "-m", "cli", "manager"]
 HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
 
 

@@ -15,9 +15,9 @@ import pytest
 import urllib3
 import yaml
 
-from app import local
-from app.check.policies import policy_faults
 from app.engine import exception_schema
+from cli import local
+from cli.check.policies import policy_faults
 from dev.cluster import audit
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
@@ -95,7 +95,7 @@ def offline(folder: Path, body: dict[str, Any]) -> list[dict[str, Any]]:
     (folder / "set.yaml").write_text(yaml.safe_dump(body))
     (folder / "policies.yaml").write_text(yaml.safe_dump_all([LIMITS, QUEUES, TIMES]))
     labels = [part for key, value in LABELS.items() for part in ("--namespace-label", f"{key}={value}")]
-    command = [sys.executable, "-m", "app", "policy", "eval", "-f", "set.yaml", "-p", "policies.yaml", "-o", "json"]
+    command = [sys.executable, "-m", "cli", "policy", "eval", "-f", "set.yaml", "-p", "policies.yaml", "-o", "json"]
     done = subprocess.run(  # noqa: S603 (ourselves)
         [*command, *labels],
         cwd=folder,

@@ -16,13 +16,13 @@ import yaml
 
 from api.features import FeatureGates
 from api.keys import NAMESPACE_NAME
-from api.meta import JSON
-from app.check.checks import Checks
-from app.check.findings import Report
-from app.check.policies import judged_of, namespace_of
-from app.policy.reference import EXAMPLES
-from app.policy.suite import suites
+from cli.check.checks import Checks
+from cli.check.findings import Report
+from cli.check.policies import judged_of, namespace_of
+from cli.policy.suite import suites
 from dev.cluster.cluster import Cluster
+from dev.reference.policies import EXAMPLES
+from kube.model.meta import JSON
 from policy.compiled.policy import Circumstances, compiled_name, validating
 from policy.compiled.registry import COMPILED
 from policy.evaluate import violations

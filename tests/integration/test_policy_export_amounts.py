@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from api.meta import JSON
 from dev.cluster.cluster import Cluster
+from kube.model.meta import JSON
 from tests.integration.test_policy_export import LABELS, offline, remove, restricted, store, warnings
 from tests.support.cluster import drop_namespace, request, wait_for
 from tests.support.jobsets import jobset, rjob

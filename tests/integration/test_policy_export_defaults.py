@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from api.meta import JSON
-from app.check.policies import namespace_of
+from cli.check.policies import namespace_of
 from dev.cluster.cluster import Cluster
+from kube.model.meta import JSON
 from policy.compiled.defaults import mutating
 from policy.compiled.policy import compiled_name
 from policy.defaults import ANNOTATION, defaults_for

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from app import local
+from cli import local
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from manifests import policy_api_server_rbac_objects, policy_objects, policy_report_rbac_objects

@@ -127,7 +127,7 @@ def written(path: Path, documents: list[JSON]) -> None:
 
 def judged(folder: Path, binaries: Path, *flags: str) -> tuple[int, JSON, str]:
     """Exit code, report, standard error."""
-    command = [sys.executable, "-m", "app", "policy", "test", "--server", "-o", "json", policy_table.GATES, *flags]
+    command = [sys.executable, "-m", "cli", "policy", "test", "--server", "-o", "json", policy_table.GATES, *flags]
     done = subprocess.run(  # noqa: S603 (ourselves)
         [*command, str(folder)],
         capture_output=True,

@@ -20,7 +20,7 @@ WRONG = ("requests-above-limits", "exit-codes-zero", "spread-skew", "mount-witho
 def validate(*args: str, stdin: str, **environment: str) -> tuple[int, dict[str, Any], str]:
     """Exit code, report, standard error."""
     done = subprocess.run(  # noqa: S603 (ourselves)
-        [sys.executable, "-m", "app", "validate", "-f", "-", "-o", "json", *args],
+        [sys.executable, "-m", "cli", "validate", "-f", "-", "-o", "json", *args],
         input=stdin, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment},
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr

@@ -20,7 +20,7 @@ from tests.support.jobsets import jobset, rjob
 
 def validate(kubeconfig: Path, body: dict[str, Any], *args: str) -> tuple[int, dict[str, Any], str]:
     """Exit code, report, standard error."""
-    command = [sys.executable, "-m", "app", "validate", "-f", "-", "--server", "-o", "json"]
+    command = [sys.executable, "-m", "cli", "validate", "-f", "-", "--server", "-o", "json"]
     done = subprocess.run(  # noqa: S603 (ourselves)
         [*command, f"--kubeconfig={kubeconfig}", *args],
         input=json.dumps(body), capture_output=True, text=True, timeout=60, check=False,

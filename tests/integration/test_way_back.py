@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from api.jsontree import items
 from api.keys import CONTROLLER_NAME
 from app.engine import engine
-from app.rollback.concerns import DROPPED
-from app.rollback.run import Options, run
+from cli.rollback.concerns import DROPPED
+from cli.rollback.run import Options, run
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
+from kube.model.jsontree import items
 from manifests import crd
 from tests.support.cluster import MERGE, listed, replace_object, request, wait_for
 from tests.support.corpus import cases

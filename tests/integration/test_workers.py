@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from app import local
 from app.settings import LeaderElectionSettings
+from cli import local
 from controllers.resources import JOBSETS
 from dev.bench import proc
 from dev.bench.closed_loop import Load, run

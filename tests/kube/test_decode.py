@@ -11,10 +11,10 @@ from api import pod
 from api.batch import Claim, Job, Owned, Service
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
-from api.meta import Base
 from api.priority import PriorityClass
 from kube.decode import decode
 from kube.errors import UnreadableAnswerError
+from kube.model.meta import Base
 
 JSON = dict[str, Any]
 RAW = "key"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from api.features import FeatureGates
-from api.meta import JSON
+from kube.model.meta import JSON
 from policy.compiled.cel import joined, quoted, text
 from policy.compiled.defaults import mutating
 from policy.compiled.policy import Circumstances, compiled_name, validating

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from api.features import FeatureGates
-from api.meta import Condition, find
+from kube.model.meta import Condition, find
 from policy.conditions import Held, exception_status, happened, policy_status
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.exceptions import Standing, standing

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.check.policies import policy_faults
 from app.engine import policy_schema
+from cli.check.policies import policy_faults
 from policy.faults import cautions
 from tests.support.policies import manifest
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from api.features import FeatureGates
-from api.meta import ObjectMeta
+from kube.model.meta import ObjectMeta
 from policy.compiled import cel
 from policy.compiled.cel import Cel, Foreign, foreign
 from policy.compiled.defaults import mutating

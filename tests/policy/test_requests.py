@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.requests import MOST, amount_of, countable_amount, pod_requests
+from kube.model.requests import MOST, amount_of, countable_amount, pod_requests
 from tests.support.jobsets import rjob
 from tests.support.policies import judged
 

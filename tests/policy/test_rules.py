@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from api.images import full_name
 from api.jobset import JobSet
-from api.meta import ObjectMeta
+from kube.model.images import full_name
+from kube.model.meta import ObjectMeta
 from policy.evaluate import numbers
 from policy.judged import Judged, Namespace
 from tests.support.jobsets import rjob

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from app import local
+from cli import local
 from dev.cluster import build, pki
 from dev.cluster.cluster import Cluster
 from tests.support.cluster import request, wait_for

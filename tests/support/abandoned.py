@@ -16,9 +16,9 @@ from app.engine import engine, policy_schemas
 from app.health import Health, passes
 from app.metrics import Metrics
 from app.metrics_server import Guard, MetricsApp, User
-from app.ui.board import Board
-from app.ui.guard import Guard as Page
-from app.ui.server import Pages
+from cli.ui.board import Board
+from cli.ui.guard import Guard as Page
+from cli.ui.server import Pages
 from dev.bench.admission import samples
 from dev.bench.admission.policies import Policies
 from httpserver.address import bind
@@ -164,7 +164,7 @@ SERVERS: dict[str, Callable[[], Served]] = {
     "app/manager/admission.py": webhooks,
     "app/health.py": probes,
     "app/metrics_server.py": metrics,
-    "app/ui/run.py": pages,
+    "cli/ui/run.py": pages,
 }
 """By the file that makes the server."""
 

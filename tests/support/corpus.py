@@ -29,7 +29,7 @@ from typing import Any
 
 import yaml
 
-from api.jsontree import set_in, without_nulls
+from kube.model.jsontree import set_in, without_nulls
 from tests.support.crd_fields import FIELDS
 
 JSON = dict[str, Any]

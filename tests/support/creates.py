@@ -3,8 +3,8 @@
 from typing import Any
 
 from api.features import FeatureGates
-from api.field import FieldError
 from app.engine import engine
+from kube.model.field import FieldError
 from tests.support.jobsets import JSON
 
 

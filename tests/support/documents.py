@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from app.check.documents import Document, documents
-from app.check.places import Source
+from cli.check.documents import Document, documents
+from cli.check.places import Source
 
 
 def read(text: str) -> list[Document]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from api.features import FeatureGates
-from api.field import FieldError
 from dev.cluster.cluster import Cluster
 from kube.client import Client
+from kube.model.field import FieldError
 from manifests.files import ROOT
 from tests.support.cluster import kubectl, wait_for
 from tests.support.jobsets import JSON, jobset, stored

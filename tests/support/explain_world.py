@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from app.explain.run import Options, run
+from cli.explain.run import Options, run
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.cluster import MERGE, request

@@ -11,9 +11,9 @@ import msgspec
 from api import keys
 from api.jobset import JobSet
 from api.names import job_key
-from app.explain import show
-from app.explain.facts import Facts, SeenEvent, SeenJob, SeenLease, SeenPod
-from app.explain.reasons import explain
+from cli.explain import show
+from diagnose.facts import Facts, SeenEvent, SeenJob, SeenLease, SeenPod
+from diagnose.reasons import explain
 from tests.support.jobsets import rjob
 
 JSON = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from app.explain.reader import PAGE
+from diagnose.reader import PAGE
 from kube.errors import from_response
 from kube.transport import Request, Response
 

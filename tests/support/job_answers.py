@@ -11,10 +11,10 @@ import tempfile
 from pathlib import Path
 
 from api.features import FeatureGates
-from api.job_rules.job import job_errors
-from api.jsontree import dig
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
+from kube.model.job_rules.job import job_errors
+from kube.model.jsontree import dig
 from tests.support.cluster import request
 from tests.support.job_mistakes import CASES
 from tests.support.jobsets import JSON, jobset, stored

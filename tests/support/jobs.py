@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from typing import Any
 
-from app.explain.run import Options, run
+from cli.explain.run import Options, run
 from dev.cluster.cluster import Cluster
 from tests.support.cluster import MERGE, apply, drop_namespace, empty, finish_pod, listed, pods, request, wait_for
 

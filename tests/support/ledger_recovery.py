@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from api.jobset_status import AttemptTimes, JobSetStatus, Recovery
-from api.meta import seconds_between
+from kube.model.meta import seconds_between
 
 Said = tuple[int | str | None, ...]
 """What an entry says that does not change once it is over."""

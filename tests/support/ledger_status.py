@@ -11,10 +11,10 @@ from api.failure_actions import Scope, action_of
 from api.indexes import parse_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus, RuleStep
-from api.meta import seconds_between
 from api.policies import OnExitCodes
 from controllers.planning.escalation import GATE as ESCALATION
 from controllers.planning.escalation import actions_of
+from kube.model.meta import seconds_between
 
 KNOWN = {
     keys.COMPLETED,

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from api import keys
-from app import cli
+from cli import main as cli
 from tests.support.cluster import wait_for
 from tests.support.pages import ROOT
 

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from api.features import FeatureGates
-from api.field import FieldError
 from kube.client import Client
+from kube.model.field import FieldError
 from kube.transport import Request, Response
 from tests.support.jobsets import JSON, stored
 from webhooks.jobset.answers import MAX_WARNING, warning_texts

@@ -8,7 +8,7 @@ import msgspec
 
 from api.batch import Job
 from api.jobset import JobSet
-from app.ui.records import PlacedPod, SeenNode, kept_jobset
+from cli.ui.records import PlacedPod, SeenNode, kept_jobset
 from tests.support.explained import job_of, made
 from tests.support.jobsets import jobset, rjob, stored
 

@@ -22,13 +22,13 @@ from api.exclusive import topology_of
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.leftovers import LeftoverPod
-from api.meta import seconds_between
 from api.pod import DetailedPod as Pod
 from dev.simulator import group_rules, job_rules, job_status
 from dev.simulator.api_server import FOREGROUND
 from dev.simulator.patches import JSON, merge
 from dev.simulator.selectors import parse
 from dev.simulator.storage import Collection, Event, Item, Plain, Scope, Watcher
+from kube.model.meta import seconds_between
 from tests.support.failing_nodes import FailingNodes, node_of
 from tests.support.ledger import Ledger
 from tests.support.ledger_nodes import EVICTED

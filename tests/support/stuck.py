@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from app.explain.facts import Facts, SeenNamespace, SeenPod
-from app.explain.nodes import Nodes, SeenNode
+from diagnose.facts import Facts, SeenNamespace, SeenPod
+from diagnose.nodes import Nodes, SeenNode
 from tests.support.explained import MOMENT, NOW, at, event, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import jobset, rjob, stored
 

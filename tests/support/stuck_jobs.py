@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import msgspec
 
-from app.explain.facts import Facts, SeenQuota
+from diagnose.facts import Facts, SeenQuota
 from tests.support.explained import MOMENT, at, event, facts, lease, made, pod_of
 from tests.support.jobsets import rjob
 from tests.support.stuck import JSON, POD, a_set, started, stuck

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.explain.facts import Facts, PlacedPod
+from diagnose.facts import Facts, PlacedPod
 from tests.support.jobsets import rjob
 from tests.support.stuck import a_set, node, started, stuck, unscheduled
 from tests.support.stuck_pods import NOT_SCHEDULED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from app.explain.facts import Facts, Holder, SeenClaim, SeenStorageClass, SeenStorageClasses
+from diagnose.facts import Facts, Holder, SeenClaim, SeenStorageClass, SeenStorageClasses
 from tests.support.explained import MOMENT, RACK, at, exclusive, facts, job_of, leader_of, lease, made, pod_of
 from tests.support.jobsets import rjob
 from tests.support.stuck import (

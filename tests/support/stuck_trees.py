@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from app.explain.facts import Facts, Holder
-from app.explain.nodes import Nodes, SeenNode
+from diagnose.facts import Facts, Holder
+from diagnose.nodes import Nodes, SeenNode
 from tests.support.explained_gangs import GANG, Played
 from tests.support.jobsets import rjob
 from tests.support.stuck import JSON, node, stuck

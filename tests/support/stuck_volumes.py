@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from app.explain.facts import Facts, SeenClaim, SeenStorageClass, SeenStorageClasses
+from diagnose.facts import Facts, SeenClaim, SeenStorageClass, SeenStorageClasses
 from tests.support.stuck import JSON, a_set, about_pod, stuck, unscheduled
 from tests.support.stuck_pods import NOT_SCHEDULED
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from api.meta import Owner
-from app.explain.facts import Facts, SeenPod
-from app.explain.nodes import SeenNode
+from diagnose.facts import Facts, SeenPod
+from diagnose.nodes import SeenNode
+from kube.model.meta import Owner
 from tests.support.explained import MOMENT, at, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import rjob
 from tests.support.stuck import JSON, POD, a_set, silent_node, started, stuck

@@ -21,7 +21,6 @@ from api.gang_api import Served
 from api.gang_status import StoredGroup, StoredWorkload
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
-from api.meta import Owner
 from api.pod import Pod
 from controllers.planning.actions import (
     CreateClaim,
@@ -46,6 +45,7 @@ from dev.simulator import group_rules, job_rules, job_status, jobset_rules
 from dev.simulator.patches import merge, strategic
 from dev.simulator.selectors import matches
 from kube.decode import convert
+from kube.model.meta import Owner
 
 JSON = dict[str, Any]
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)

@@ -8,9 +8,9 @@ import copy
 import pytest
 
 from api.features import FeatureGates
-from api.field import FieldError
-from api.semantic import semantically_equal
 from app.engine import engine
+from kube.model.field import FieldError
+from kube.model.semantic import semantically_equal
 from tests.support.corpus import MANIFESTS, SUFFIX, Case, case_id, cases, differences, without_defaults
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS, warning_texts
 from webhooks.jobset.engine import Findings

@@ -3,7 +3,7 @@
 import pytest
 
 from api.features import FeatureGates
-from api.field import ErrorType, FieldError, Path, Rule
+from kube.model.field import ErrorType, FieldError, Path, Rule
 from tests.support.creates import create_errors, rules
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import answer

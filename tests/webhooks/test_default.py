@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from api.jsontree import dig
+from kube.model.jsontree import dig
 from tests.support.jobsets import jobset, rjob, stored
 from webhooks.jobset.default import MAX_NULLS, with_defaults
 

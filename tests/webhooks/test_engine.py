@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
-from api.jsontree import dig, set_in
 from app.engine import engine
+from kube.model.jsontree import dig, set_in
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.mutations import mutated, training
 from webhooks.jobset.default import with_defaults

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from api.field import FieldError
 from kube.errors import TransportError
+from kube.model.field import FieldError
 from tests.support.jobsets import jobset, rjob
 from tests.support.scripted_server import (
     DATA,

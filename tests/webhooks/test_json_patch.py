@@ -5,7 +5,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from api.field import Path
+from kube.model.field import Path
 from webhooks.json_patch import PatchDraft
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
-from api.field import ErrorType, FieldError
 from app.engine import engine
+from kube.model.field import ErrorType, FieldError
 from tests.support.corpus import Case, case_id, cases
 from tests.support.jobsets import JSON, jobset, rjob
 from tests.support.mutations import mutated, training

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from app.check.policies import policy_faults
 from app.engine import policy_schemas
+from cli.check.policies import policy_faults
 from kube.errors import TransportError
 from manifests.admission import MUTATING_POLICIES, VALIDATING_POLICIES
 from policy.judged import Namespace

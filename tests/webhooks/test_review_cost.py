@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from api.field import MAX_SHOWN_ERRORS
-from api.suggest import MAX_CANDIDATES, Comparison
 from app.engine import engine
+from kube.model.field import MAX_SHOWN_ERRORS
+from kube.model.suggest import MAX_CANDIDATES, Comparison
 from policy.types import read_policy
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.policies import manifest

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.field import ErrorType, Layer
+from kube.model.field import ErrorType, Layer
 from tests.support.jobsets import jobset, rjob
 from tests.support.mutations import SCHEMA, dig, mutated, places, training
 from webhooks.jobset.schema.schema import Schema

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from api.field import FieldError
 from app.engine import engine
+from kube.model.field import FieldError
 from tests.support.creates import rules
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.scripted_server import MOUNT, Script, claims, create, found_object, status

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from api import validation as v
 from api.features import FeatureGates
 from app.engine import engine
+from kube.model import validation as v
 from tests.support.creates import create_errors, rules
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.subject import SetLimits

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from api.features import FeatureGates
-from api.field import ErrorType, FieldError, Path, Rule, Severity
 from app.engine import engine
+from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS, warning_texts
 

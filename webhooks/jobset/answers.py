@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from api.field import FieldError, invalid_status, shortened
-from api.jsontree import dig
 from api.keys import GROUP, KIND
-from api.meta import JSON
+from kube.model.field import FieldError, invalid_status, shortened
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
 from webhooks.jobset.engine import Findings
 from webhooks.review import AdmissionResponse
 

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from api.field import SPEC, Path
 from api.jobset import MAX_CLAIM_POLICIES, MAX_DEPENDS_ON
-from api.jsontree import dig
-from api.meta import JSON
+from kube.model.field import SPEC, Path
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
 from webhooks.json_patch import PatchDraft
 from webhooks.work import Work
 

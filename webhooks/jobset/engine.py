@@ -11,10 +11,10 @@ from itertools import islice
 from typing import Any
 
 from api.features import FeatureGates
-from api.field import FieldError, Layer, Path, by_path
-from api.jsontree import dig
-from api.meta import JSON
 from api.policies import STAGE_STATES
+from kube.model.field import FieldError, Layer, Path, by_path
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
 from webhooks.jobset.default import by_name, with_defaults
 from webhooks.jobset.places import at_existing_places
 from webhooks.jobset.rules import depends_on

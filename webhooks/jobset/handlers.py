@@ -8,8 +8,8 @@ faults alone. All else is left to the validating webhook, which is complete by i
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from api.field import FieldError
-from api.meta import JSON
+from kube.model.field import FieldError
+from kube.model.meta import JSON
 from webhooks.jobset.answers import answer
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.default import with_defaults

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from api.field import ErrorType, FieldError, Path
-from api.meta import JSON
+from kube.model.field import ErrorType, FieldError, Path
+from kube.model.meta import JSON
 
 _NAME = Path(("metadata", "name"))
 _GENERATE_NAME = Path(("metadata", "generateName"))

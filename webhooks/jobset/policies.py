@@ -13,11 +13,11 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from api.features import FeatureGates
-from api.field import SPEC, ErrorType, FieldError, Rule, Severity, shortened
-from api.jsontree import dig
-from api.meta import JSON
 from kube.clock import now
 from kube.errors import KubeError, raised_at
+from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity, shortened
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
 from policy.counts import MATCHED, SET
 from policy.defaults import defaults_for
 from policy.evaluate import Violation, matches, violations

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from api.field import ErrorType, FieldError, Path, Rule, Severity
-from api.jsontree import dig, items
-from api.meta import JSON
+from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
+from kube.model.jsontree import dig, items
+from kube.model.meta import JSON
 from policy.defaults import ANNOTATION, POD, Default, Record, record_of
 from policy.rules.words import source
 from policy.types import JobSetPolicy

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from api import share
-from api.field import SPEC, ErrorType, FieldError, Path, Rule
-from api.jsontree import dig
-from api.meta import JSON
 from api.stages import stages
+from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
 from webhooks.jobset.rules import failure, names, success
 from webhooks.jobset.rules.size import size
 from webhooks.jobset.subject import Subject

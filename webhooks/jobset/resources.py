@@ -5,8 +5,8 @@ Pure. With gate MutablePodResourcesForSuspendedJobSets. Claims, and resources of
 
 from collections.abc import Iterator
 
-from api.jsontree import dig, set_in
-from api.meta import JSON
+from kube.model.jsontree import dig, set_in
+from kube.model.meta import JSON
 
 _POD_SPEC = ("template", "spec", "template", "spec")
 _KINDS = ("containers", "initContainers")

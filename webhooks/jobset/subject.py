@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from api.features import FeatureGates
-from api.field import ErrorType, FieldError, Layer, Path, Rule
 from api.gangs import Forest, shape
 from api.jobset import JobSet, ReplicatedJob
-from api.jsontree import dig, in_json_words, without_nulls
-from api.meta import JSON, Base
 from api.policies import FailurePolicy
+from kube.model.field import ErrorType, FieldError, Layer, Path, Rule
+from kube.model.jsontree import dig, in_json_words, without_nulls
+from kube.model.meta import JSON, Base
 from webhooks.work import Work
 
 MAX_GENERATED_BASE = 58

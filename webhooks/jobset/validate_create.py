@@ -5,7 +5,7 @@ See docs/reference/validation.md#new-jobsets.
 
 from collections.abc import Iterator
 
-from api.field import FieldError
+from kube.model.field import FieldError
 from webhooks.jobset.rules import (
     EntryCheck,
     SubjectCheck,

@@ -12,11 +12,11 @@ from itertools import islice
 from typing import Any
 
 from api.features import FeatureGates
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
-from api.jsontree import dig, items
 from api.keys import COMPLETED, FAILED
-from api.meta import JSON
-from api.semantic import differences, semantically_equal
+from kube.model.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from kube.model.jsontree import dig, items
+from kube.model.meta import JSON
+from kube.model.semantic import differences, semantically_equal
 from webhooks.jobset.default import by_name
 from webhooks.jobset.resize import JOBS, PODS, Change, size_findings, sizes
 from webhooks.jobset.resources import is_amount, restored, with_amounts_of

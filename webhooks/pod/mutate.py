@@ -8,9 +8,9 @@ the controller lifts the gate when the domain is known.
 
 from api import keys
 from api.exclusive import Domain, NoDomain, TermForm, affinity_term, anti_affinity_term, priority_label
-from api.field import SPEC, Path
-from api.jsontree import dig
-from api.meta import JSON
+from kube.model.field import SPEC, Path
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
 from webhooks.json_patch import PatchDraft
 from webhooks.pod.subject import Pod, read
 

@@ -6,8 +6,8 @@ The API server has normally decoded the pod before; where it has not, what canno
 import msgspec
 
 from api import exclusive, keys
-from api.jsontree import in_json_words, without_nulls
-from api.meta import JSON, Base, ObjectMeta
+from kube.model.jsontree import in_json_words, without_nulls
+from kube.model.meta import JSON, Base, ObjectMeta
 from webhooks.jobset.subject import GENERATED_SUFFIX, Named
 
 

@@ -12,11 +12,11 @@ from datetime import datetime
 from functools import partial
 
 from api.features import FeatureGates
-from api.field import FieldError, by_path, invalid_status
-from api.jsontree import dig, without_nulls
-from api.meta import JSON
 from kube.clock import now
 from kube.errors import KubeError
+from kube.model.field import FieldError, by_path, invalid_status
+from kube.model.jsontree import dig, without_nulls
+from kube.model.meta import JSON
 from policy.conflicts import conflicts
 from policy.exception_faults import exception_faults
 from policy.exception_types import EXCEPTION_KIND, read_exception

@@ -21,7 +21,6 @@ from api.failure_actions import MAX_REPLICAS_TO_RESTART, RESTART_JOBSET, Failure
 from api.features import FeatureGates
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import FailedAttempt
-from api.patterns import MOST_PATTERNS, compiled
 from api.policies import FailurePolicyRule
 from controllers.planning import attempts, escalation, failed_nodes, node_failure
 from controllers.planning.actions import PodQuery
@@ -43,6 +42,7 @@ from controllers.planning.decisive_pod import (
 from controllers.planning.observed import FailedPod, FailedPodsByJob
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.status import StatusDraft
+from kube.model.patterns import MOST_PATTERNS, compiled
 
 MESSAGE_LIMIT = 1024
 """Bytes of a message in the attempt history."""

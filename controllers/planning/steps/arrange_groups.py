@@ -1,13 +1,13 @@
 """Step: scheduling groups, which exist before the Jobs that are their members (spec.scheduling)."""
 
 from api import keys
-from api.meta import find
 from controllers.planning.context import Context
 from controllers.planning.deletions import delete
 from controllers.planning.group_context import misplaced
 from controllers.planning.groups import NOT_A_WARNING
 from controllers.planning.partial import Partial, of_draft
 from controllers.planning.status import StatusDraft
+from kube.model.meta import find
 
 
 def arrange_groups(ctx: Context) -> Partial:

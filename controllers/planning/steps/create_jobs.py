@@ -10,7 +10,6 @@ from itertools import islice
 
 from api import keys
 from api.layout import JobRange
-from api.meta import Owner, seconds_between
 from api.names import job_name_prefix
 from api.stages import in_order
 from controllers.planning.actions import CreateJob
@@ -20,6 +19,7 @@ from controllers.planning.job_bodies import job_body
 from controllers.planning.partial import Partial, of_draft
 from controllers.planning.status import StatusDraft
 from controllers.planning.warnings import listed
+from kube.model.meta import Owner, seconds_between
 
 _Places = Mapping[str, Mapping[int, str]]
 """Names of Jobs by the ReplicatedJob and the index that they are of."""

@@ -3,11 +3,11 @@
 from api import keys
 from api.batch import ServiceSpec
 from api.children import build_service
-from api.meta import Owner
 from api.names import subdomain
 from controllers.planning.actions import CreateService
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, of_draft
+from kube.model.meta import Owner
 
 
 def create_service(ctx: Context) -> Partial:

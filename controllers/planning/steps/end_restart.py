@@ -3,10 +3,10 @@
 import msgspec
 
 from api import keys
-from api.meta import seconds_between
 from controllers.planning import counters
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, of_draft
+from kube.model.meta import seconds_between
 
 
 def end_restart(ctx: Context) -> Partial:

@@ -10,12 +10,12 @@ running Job cannot change.
 from api import keys
 from api.jobset import ReplicatedJob
 from api.layout import JobRange, Layout
-from api.meta import JSON
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.job_patches import guarded
 from controllers.planning.partial import NOTHING, Partial
+from kube.model.meta import JSON
 
 
 def resize_jobs(ctx: Context) -> Partial:

@@ -32,6 +32,7 @@ from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, of_draft
 from controllers.planning.status import StatusDraft
+from kube.model.meta import MAX_INT32
 
 _QUOTED = 64
 """Characters of an annotation that are quoted; it may be 256 KiB long."""
@@ -113,7 +114,7 @@ def _reported(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
         if text is None or pod.status.phase == "Failed" or pod.metadata.deletion_timestamp is not None:
             continue
         attempt = integer(text)
-        if attempt is not None and 0 <= attempt <= keys.MAX_INT32:
+        if attempt is not None and 0 <= attempt <= MAX_INT32:
             reported.append((pod, attempt))
         else:
             draft.warn(

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from api.features import FeatureGates
-from app import local
 from app.engine import engine
+from cli import local
 from dev.bench.admission import samples
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.progress import step

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from api import keys
-from app import local
+from cli import local
 from dev.bench.dashboard.evaluate import evaluate
 from dev.bench.dashboard.picture import draw
 from dev.bench.dashboard.scrape import EVERY, Scrapes, scraping

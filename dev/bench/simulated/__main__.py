@@ -16,7 +16,7 @@ from dev.bench.simulated.run import GOAL_KIB_PER_NODE, GOAL_PODS_PER_SECOND, JSO
 @unwound_by_sigterm()
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.bench.simulated", description=__doc__)
-    own = shlex.join([sys.executable, "-m", "app", "manager"])
+    own = shlex.join([sys.executable, "-m", "cli", "manager"])
     parser.add_argument("--manager", default=own, help="command that is given --config and --kubeconfig (our own)")
     parser.add_argument("--small", action="store_true", help="a fleet of 16 nodes, to see whether it works")
     parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="format of the result")

@@ -212,7 +212,7 @@ def main() -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    own = shlex.join([sys.executable, "-m", "app", "manager"])
+    own = shlex.join([sys.executable, "-m", "cli", "manager"])
     parser.add_argument("--manager", default=own, help="command that is given --config and --kubeconfig (our own)")
     parser.add_argument(
         "--sets", type=numbers, default="0,1000,5000,20000", help="numbers of JobSets (default %(default)s)"

@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 
 from api.features import FeatureGates
-from app.local import free_port
 from app.manager.options import Options
 from app.settings_file import parse
+from cli.local import free_port
 from kube.transport import Request, Response
 from tests.app.manager.test_stages import Api, answer, living, mount
 from tests.support.jobsets import jobset, rjob, stored

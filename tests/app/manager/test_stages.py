@@ -14,7 +14,6 @@ import pytest
 
 from api.features import FeatureGates
 from app.health import passes
-from app.local import free_port
 from app.manager.endpoints import start_endpoints
 from app.manager.options import Deps, Options, StartError
 from app.manager.run import stages
@@ -22,6 +21,7 @@ from app.manager.supervisor import DEFAULT, Supervisor, supervise
 from app.metrics import Metrics
 from app.settings_file import parse
 from certs.self_signed import self_signed
+from cli.local import free_port
 from kube.client import Client
 from kube.errors import from_response
 from kube.transport import Request, Response

@@ -323,7 +323,7 @@ def test_a_fleet_is_what_it_says(server):
 
 def test_the_manager_restarts_a_fleet_under_it():
     """The real manager as a process: starts, restarts all, and makes the calls that have to be made."""
-    result = measure([sys.executable, "-m", "app", "manager"], FLEET, single=5)
+    result = measure([sys.executable, "-m", "cli", "manager"], FLEET, single=5)
     restart = result["restart"]
     assert (restart["jobs"], restart["pods"]) == (4, 16)
     counted = {(verb, what): count for verb, what, code, count in restart["calls"] if code < 300}

@@ -15,7 +15,7 @@ from dev.bench.simulated.server import Server
 from dev.simulator.rest import Request, Stream
 from dev.simulator.storage import Plain
 
-MANAGER = [sys.executable, "-m", "app", "manager"]
+MANAGER = [sys.executable, "-m", "cli", "manager"]
 KEY = NAMESPACE, set_name(0)
 JOB = NAMESPACE, "train-00-workers-0"
 FLEET = Fleet(domains=1, nodes=2, jobsets=1, jobs=2, pods=3, exclusive=False, in_place=True)

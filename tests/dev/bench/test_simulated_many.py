@@ -11,7 +11,7 @@ from dev.bench.simulated import many, sizes
 @pytest.mark.timeout(400)  # three managers start, and each has to come to rest
 def test_jobsets_at_rest_fail_one_after_the_other():
     """The real manager as a process: each failure is counted, and the figures are there."""
-    result = many.measure([sys.executable, "-m", "app", "manager"], 3, rest_seconds=0.1, failures=2)
+    result = many.measure([sys.executable, "-m", "cli", "manager"], 3, rest_seconds=0.1, failures=2)
     assert (result["sets"], result["failures"]) == (3, 2)
     assert 0 < result["delay_p50_ms"] <= result["delay_p99_ms"]
     assert result["calls_per_restart"] >= 5, "five Jobs are created again"

@@ -10,7 +10,7 @@ from dataclasses import asdict
 
 import pytest
 
-from app.local import LocalError
+from cli.local import LocalError
 from dev.chaos import beside, hostile, neighbour, prober
 from dev.chaos.checks.strangers import LIVENESS, NO_ANSWER, REVIEW, Answer
 from tests.support.tls import context_with, material, serving, until

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.local import LocalError
+from cli.local import LocalError
 from dev.chaos.faults import Kind
 from dev.chaos.run import require_ends, whole
 

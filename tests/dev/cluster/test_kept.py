@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from api.keys import NOT_READY
-from app import local
 from app.settings import LeaderElectionSettings
+from cli import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running, statuses
 from dev.cluster.components import Component, Plan

@@ -95,7 +95,7 @@ def test_the_command_lets_a_node_fall_silent_and_come_back(full_cluster, namespa
     place = ["--name", full_cluster.name, "--state-dir", str(full_cluster.plan.layout.root.parent)]
 
     def said(*change: str) -> str:
-        command = [sys.executable, "-m", "app", "cluster", "node", node, *place, *change]
+        command = [sys.executable, "-m", "cli", "cluster", "node", node, *place, *change]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
         return done.stdout
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app import local
+from cli import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec, FakeNodes

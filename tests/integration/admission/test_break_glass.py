@@ -25,7 +25,7 @@ PLACES = [
 
 
 def webhooks(server: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "app", "webhooks", *arguments, "--kubeconfig", str(server.kubeconfig)]
+    command = [sys.executable, "-m", "cli", "webhooks", *arguments, "--kubeconfig", str(server.kubeconfig)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)  # noqa: S603
 
 

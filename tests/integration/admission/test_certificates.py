@@ -72,7 +72,7 @@ def test_no_admission_fails_while_the_ca_is_replaced(server: Cluster, ns: str):
 
 
 def status(server: Cluster, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "app", "certs", "status", *arguments, "--kubeconfig", str(server.kubeconfig)]
+    command = [sys.executable, "-m", "cli", "certs", "status", *arguments, "--kubeconfig", str(server.kubeconfig)]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=60)  # noqa: S603
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app import local
+from cli import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from app import cli
+from cli import main as cli
 from tests.support.admission_calls import create, manifest
 from tests.support.cluster import kubectl_apply, request
 from tests.support.jobsets import JSON, rjob

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from api.field import FieldError
 from dev.cluster.cluster import Cluster
 from kube.client import Client
+from kube.model.field import FieldError
 from kube.resources import PERSISTENT_VOLUME_CLAIMS
 from tests.support.dry_run import administrator, ask, container, errors, pod, storage, warnings
 from tests.support.jobsets import rjob

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from api.jsontree import dig
 from kube.client import Client
 from kube.errors import ApiError
+from kube.model.jsontree import dig
 from kube.resources import JOBS, SERVICES, Resource
 from tests.support.cluster import eventually
 from tests.support.dry_run import POD, SPEC, administrator, ask, errors, pod, warnings

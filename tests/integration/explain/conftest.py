@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from api import keys
-from app.explain.look_up import LEASE
 from dev.cluster.cluster import Cluster
+from diagnose.look_up import LEASE
 from tests.support.cluster import request
 from tests.support.explain_world import LEASES, NO_NODE, World, post
 from tests.support.explained import RACK, exclusive, leader_of, pod_of

@@ -16,8 +16,8 @@ import yaml
 from api.gang_objects import build_group
 from api.gangs import forest
 from api.jobset import JobSet
-from app.explain.look_up import LEASE
 from dev.cluster import audit
+from diagnose.look_up import LEASE
 from tests.support.cluster import request
 from tests.support.explain_world import JOBS, LEASES, MERGE, NO_NODE, World, explain, post, report
 from tests.support.explained import MOMENT, causes, exclusive, job_of, leader_of, pod_of
@@ -39,7 +39,7 @@ def test_a_leader_that_waits_for_a_rack(waiting: World):
 
 
 def test_as_a_process_json_and_yaml_say_the_same(waiting: World):
-    command = [sys.executable, "-m", "app", "explain", "train", "-n", waiting.namespace]
+    command = [sys.executable, "-m", "cli", "explain", "train", "-n", waiting.namespace]
     command += [f"--kubeconfig={waiting.cluster.kubeconfig}", "-o"]
     texts = []
     for form in ("json", "yaml"):

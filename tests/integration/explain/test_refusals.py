@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app import local
+from cli import local
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.cluster import new_namespace, request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from app.cli import main
+from cli.main import main
 from tests.support.cluster import pods
 from tests.support.explain_world import World
 from tests.support.jobsets import jobset, rjob

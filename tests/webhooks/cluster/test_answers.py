@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from api.field import ErrorType, FieldError, Layer, Path, Rule
 from kube.errors import ApiError, Status
+from kube.model.field import ErrorType, FieldError, Layer, Path, Rule
 from kube.transport import Request, Response
 from tests.support.jobsets import jobset, rjob
 from tests.support.scripted_server import (

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from api.features import FeatureGates
-from api.field import FieldError
 from api.jobset import JobSet
 from controllers.planning.actions import CreateClaim, CreateJob, CreateService
 from controllers.planning.observed import Observed
 from controllers.planning.plan import plan
+from kube.model.field import FieldError
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.scripted_server import GATES, MOUNT, UID, Script, checks, claims, create, refusal
 

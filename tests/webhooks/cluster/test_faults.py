@@ -6,8 +6,8 @@ The messages are those of Kubernetes 1.37; that they are still so is tested in t
 import pytest
 
 from api.features import FeatureGates
-from api.field import ErrorType, FieldError
 from kube.errors import Cause, Details, Status, from_status
+from kube.model.field import ErrorType, FieldError
 from kube.resources import JOBS
 from tests.support.jobsets import jobset, rjob, stored
 from webhooks.jobset.cluster.children import ChildJob, child_jobs

@@ -6,9 +6,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from api.field import FieldError, Rule
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, QUEUE_NAME
 from kube.errors import TransportError
+from kube.model.field import FieldError, Rule
 from kube.options import METADATA
 from kube.resources import CONFIG_MAPS, SECRETS, Resource
 from kube.transport import Request, Response

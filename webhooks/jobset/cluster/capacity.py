@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from api.children import placement_annotations
-from api.field import ErrorType, FieldError, Path
 from api.jobset import JobSet
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.node_offers import in_words
-from api.requests import Amounts
+from kube.model.field import ErrorType, FieldError, Path
+from kube.model.requests import Amounts
 from policy.judged import Judged, Template
 from webhooks.jobset.cluster.quota import at_once, needed_by
 from webhooks.jobset.cluster.verdict import warning

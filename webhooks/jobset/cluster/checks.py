@@ -27,16 +27,16 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 
 from api.features import FeatureGates
-from api.field import SPEC, FieldError, Path
 from api.gang_api import GATE
 from api.jobset import JobSet, ReplicatedJob
-from api.jsontree import dig
 from api.keys import QUEUE_NAME
-from api.meta import JSON
-from api.semantic import differences
-from api.validation import dns1035_label
 from kube.client import Client
 from kube.errors import NotFound
+from kube.model.field import SPEC, FieldError, Path
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from kube.model.semantic import differences
+from kube.model.validation import dns1035_label
 from kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, Resource
 from policy.judged import Judged
 from webhooks.jobset.cluster.capacity import exclusive

@@ -11,12 +11,12 @@ import msgspec
 from api import keys
 from api.children import NO_UID, build_first_job, job_labels
 from api.features import FeatureGates
-from api.field import SPEC, FieldError, Path
 from api.jobset import JobSet
-from api.jsontree import dig
 from api.layout import JobPosition, JobRange, Layout, layout_of
-from api.meta import JSON
 from api.names import namespaced_job
+from kube.model.field import SPEC, FieldError, Path
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
 from webhooks.jobset.cluster.decode import Parts
 from webhooks.jobset.rules.managed_by import PATH as MANAGED_BY
 

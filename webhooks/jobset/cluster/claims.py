@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from api import keys
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, render_value
 from api.jobset import JobSet, VolumeClaimPolicy
-from api.meta import JSON, Base, ObjectMeta
 from api.names import volume_claim_name
-from api.semantic import semantically_equal
-from api.validation import dns1123_subdomain
+from kube.model.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, render_value
+from kube.model.meta import JSON, Base, ObjectMeta
+from kube.model.semantic import semantically_equal
+from kube.model.validation import dns1123_subdomain
 from webhooks.jobset.cluster.verdict import warning
 
 MISMATCH = Rule(

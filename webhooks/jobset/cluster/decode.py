@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from api.jsontree import dig
-from api.meta import JSON
-from api.quantity import parse_quantity
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from kube.model.quantity import parse_quantity
 
 Parts = tuple[str | int, ...]
 

@@ -12,13 +12,13 @@ import msgspec
 from api import keys
 from api.batch import Owned
 from api.children import build_service, build_volume_claim
-from api.expiring import Expiring
-from api.field import FieldError
 from api.jobset import JobSet
-from api.jsontree import set_in
-from api.meta import JSON, Owner
 from kube.client import Client
 from kube.errors import ApiError, BadRequest, NotFound
+from kube.model.expiring import Expiring
+from kube.model.field import FieldError
+from kube.model.jsontree import set_in
+from kube.model.meta import JSON, Owner
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES, Resource
 from webhooks.jobset.cluster.children import ChildJob, service_name_path
 from webhooks.jobset.cluster.claims import Claim

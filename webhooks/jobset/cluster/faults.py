@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
 from api.jobset import JobSet
-from api.jsontree import dig
-from api.meta import JSON
-from api.quantity import parse_quantity
-from api.suggest import did_you_mean, nearest
-from api.validation import as_label
 from kube.errors import Cause
+from kube.model.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from kube.model.quantity import parse_quantity
+from kube.model.suggest import did_you_mean, nearest
+from kube.model.validation import as_label
 from webhooks.jobset.cluster.children import JOBSET_NAME, ChildJob, claim_names, service_name_path
 from webhooks.jobset.cluster.claims import Claim
 from webhooks.jobset.cluster.decode import Parts, Unreadable

@@ -8,13 +8,13 @@ once cost a few requests.
 import asyncio
 import math
 
-from api.field import FieldError
 from api.gang_api import PROBE, PROBE_NAMESPACE, UNKNOWN, Served, keeps_topology, lacking
 from api.gangs import shape
 from api.jobset import JobSet
-from api.meta import JSON
 from kube.client import Client
 from kube.errors import ApiError
+from kube.model.field import FieldError
+from kube.model.meta import JSON
 from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from webhooks.jobset.cluster.verdict import warning
 from webhooks.jobset.rules.scheduling import SCHEDULING

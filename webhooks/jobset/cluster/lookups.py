@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
-from api.expiring import Expiring
+from kube.model.expiring import Expiring
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

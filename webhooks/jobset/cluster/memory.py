@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterable
 
 import msgspec
 
-from api.expiring import Expiring
-from api.meta import JSON
+from kube.model.expiring import Expiring
+from kube.model.meta import JSON
 
 SECONDS = 30.0
 """How long an answer is used.

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import msgspec
 
 from api.batch import Owned
-from api.field import ErrorType, FieldError, Path, Rule
-from api.jsontree import dig
 from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
-from api.meta import JSON
-from api.suggest import nearest
-from api.validation import dns1123_subdomain, label_value, qualified_name
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
+from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from kube.model.suggest import nearest
+from kube.model.validation import dns1123_subdomain, label_value, qualified_name
 from kube.options import METADATA, METADATA_LIST
 from kube.resources import (
     CONFIG_MAPS,

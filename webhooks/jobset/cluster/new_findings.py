@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from api.field import FieldError, Layer
 from api.jobset import JobSet
-from api.jsontree import dig
+from kube.model.field import FieldError, Layer
+from kube.model.jsontree import dig
 from webhooks.jobset.cluster.children import JOBSET_NAME, replicated_job
 from webhooks.jobset.cluster.claims import claims_of
 from webhooks.jobset.cluster.decode import Parts

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from api.field import ErrorType, FieldError
 from api.node_offers import device_meant, in_words, offers_of
-from api.requests import Amounts
 from kube.client import PAGE, Client
 from kube.errors import Forbidden
+from kube.model.field import ErrorType, FieldError
+from kube.model.requests import Amounts
 from kube.resources import NODES
 from policy.judged import Judged, Template
 from webhooks.jobset.cluster.capacity import too_few_domains, too_few_nodes

@@ -8,9 +8,9 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from api.field import FieldError
 from kube.client import Client
 from kube.errors import KubeError
+from kube.model.field import FieldError
 from kube.transport import Request, Response, Transport
 
 PER_REVIEW = 16

@@ -13,12 +13,12 @@ from typing import Any
 
 import msgspec
 
-from api.field import ErrorType, FieldError, Path
-from api.quantity import with_unit
-from api.requests import Amount, Amounts, amounts
 from api.stages import in_order, stages
 from kube.client import Client
 from kube.errors import Forbidden
+from kube.model.field import ErrorType, FieldError, Path
+from kube.model.quantity import with_unit
+from kube.model.requests import Amount, Amounts, amounts
 from kube.resources import RESOURCE_QUOTAS
 from policy.judged import Judged, Template
 from webhooks.jobset.cluster.lookups import Lookups

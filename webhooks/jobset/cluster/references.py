@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from api.jsontree import dig, items
+from kube.model.jsontree import dig, items
 from kube.resources import CONFIG_MAPS, SECRETS, Resource
 
 Place = tuple[str | int, ...]

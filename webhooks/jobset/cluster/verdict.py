@@ -14,8 +14,8 @@ from collections.abc import Callable
 from enum import Enum
 
 from api import keys
-from api.field import ErrorType, Layer, Rule, Severity, shortened
 from kube.errors import AlreadyExists, ApiError, Invalid, TransportError, UnreadableAnswerError
+from kube.model.field import ErrorType, Layer, Rule, Severity, shortened
 from kube.resources import JOBS, Resource
 
 DOCS = "docs/reference/validation.md#what-only-the-cluster-knows"

@@ -8,7 +8,7 @@ assumes nothing about other checks having passed. How rules differ from the Go J
 
 from collections.abc import Callable, Iterator
 
-from api.field import FieldError
+from kube.model.field import FieldError
 from webhooks.jobset.subject import Entry, Subject
 
 SubjectCheck = Callable[[Subject], Iterator[FieldError]]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from api.avoided_nodes import GATE
 from api.children import placement_annotations
-from api.field import SPEC, ErrorType, FieldError, Rule, Severity
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
+from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity
 from webhooks.jobset.rules.exit_codes import NO_VALUES
 from webhooks.jobset.subject import Subject
 

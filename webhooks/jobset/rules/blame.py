@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from api.field import Path, quote
-from api.validation import MAX_LABEL
+from kube.model.field import Path, quote
+from kube.model.validation import MAX_LABEL
 from webhooks.jobset.subject import GENERATED_SUFFIX
 
 _SET_PART = re.compile(r"[a-z][-a-z0-9]*")

@@ -8,10 +8,10 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from api import images
-from api.field import ErrorType, FieldError, Path, Rule, Severity, quote, render_value
-from api.quantity import parse_quantity
-from api.suggest import nearest
+from kube.model import images
+from kube.model.field import ErrorType, FieldError, Path, Rule, Severity, quote, render_value
+from kube.model.quantity import parse_quantity
+from kube.model.suggest import nearest
 from webhooks.jobset.command_lines import as_list
 from webhooks.jobset.subject import Container, Entry, Subject
 

@@ -6,11 +6,11 @@ See docs/reference/validation.md#coordinator.
 from collections.abc import Iterator
 from functools import partial
 
-from api.field import SPEC, ErrorType, FieldError, Rule
 from api.jobset import Coordinator
 from api.keys import COORDINATOR
 from api.names import coordinator_endpoint
-from api.validation import label_value
+from kube.model.field import SPEC, ErrorType, FieldError, Rule
+from kube.model.validation import label_value
 from webhooks.jobset.rules.targets import meant
 from webhooks.jobset.subject import Entry, Subject
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from api import stages
-from api.field import ErrorType, FieldError, Layer, Rule, Severity, quote
+from kube.model.field import ErrorType, FieldError, Layer, Rule, Severity, quote
 from webhooks.jobset.rules.success import completion
 from webhooks.jobset.rules.targets import meant
 from webhooks.jobset.subject import Entry, Subject

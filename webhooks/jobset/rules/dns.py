@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Rule, Severity
+from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity
 from webhooks.jobset.subject import Subject
 
 NETWORK = SPEC.at("network", "enableDNSHostnames")

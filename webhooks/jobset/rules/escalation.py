@@ -6,8 +6,8 @@ See docs/reference/validation.md#escalation.
 from collections.abc import Iterator
 
 from api.failure_actions import ACTIONS, FailureAction, Scope, action_of
-from api.field import ErrorType, FieldError, Path, Rule
 from api.policies import FailurePolicyRule
+from kube.model.field import ErrorType, FieldError, Path, Rule
 from webhooks.jobset.rules.failure import FAILURE, RULES
 from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.subject import Subject

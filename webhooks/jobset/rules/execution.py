@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
 from api.policies import NOT_FAILED, NOT_SUSPENDED, STAGE_STATES
 from api.stages import in_order, staged, stages
-from api.suggest import did_you_mean
+from kube.model.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
+from kube.model.suggest import did_you_mean
 from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.rules.success import completion
 from webhooks.jobset.subject import Subject

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from api.exit_codes import meanings, pod_failure_rules
-from api.field import ErrorType, FieldError, Path, Rule, Severity
-from api.jsontree import dig
-from api.meta import JSON
 from api.policies import ExitCodePolicy, FailurePolicyRule
-from api.suggest import did_you_mean
+from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from kube.model.suggest import did_you_mean
 from webhooks.jobset.rules.failure import RULES
 from webhooks.jobset.subject import Entry, Subject
 

@@ -15,11 +15,11 @@ from api.failure_actions import (
     Scope,
     action_of,
 )
-from api.field import SPEC, ErrorType, FieldError, Path, Rule
 from api.named_actions import named_actions
 from api.policies import FailurePolicyRule
-from api.suggest import did_you_mean
-from api.validation import byte_length
+from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
+from kube.model.suggest import did_you_mean
+from kube.model.validation import byte_length
 from webhooks.jobset.rules.targets import unknown_targets
 from webhooks.jobset.subject import Entry, Subject
 

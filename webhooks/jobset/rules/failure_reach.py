@@ -5,10 +5,10 @@ from itertools import islice
 
 from api.exit_codes import meanings
 from api.failure_actions import action_of
-from api.field import ErrorType, FieldError, Path, Rule, Severity
-from api.jsontree import dig
-from api.patterns import MOST_PATTERNS, compiled
 from api.policies import FailurePolicyRule, OnExitCodes
+from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
+from kube.model.jsontree import dig
+from kube.model.patterns import MOST_PATTERNS, compiled
 from webhooks.jobset.rules.failure import FAILURE, RULES
 from webhooks.jobset.subject import Entry, Subject
 

@@ -5,8 +5,8 @@ See docs/reference/validation.md#in-place-restart.
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Rule
-from api.keys import MAX_INT32
+from kube.model.field import SPEC, ErrorType, FieldError, Rule
+from kube.model.meta import MAX_INT32
 from webhooks.jobset.subject import Entry, Subject
 
 IN_PLACE = "InPlaceRestart"

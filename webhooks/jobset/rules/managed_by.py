@@ -5,9 +5,9 @@ See docs/reference/validation.md#managedby.
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Rule, Severity
 from api.keys import JOB_CONTROLLER
-from api.validation import byte_length, dns1123_subdomain, http_path
+from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity
+from kube.model.validation import byte_length, dns1123_subdomain, http_path
 from webhooks.jobset.subject import Entry, Subject
 
 PATH = SPEC.at("managedBy")

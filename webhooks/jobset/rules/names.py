@@ -5,10 +5,10 @@ See docs/reference/validation.md#names.
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, quote
-from api.keys import MAX_INT32
 from api.names import job_name, pod_base_name
-from api.validation import MAX_LABEL, TOO_LONG_LABEL, as_label, byte_length, dns1035_label, dns1123_subdomain
+from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, quote
+from kube.model.meta import MAX_INT32
+from kube.model.validation import MAX_LABEL, TOO_LONG_LABEL, as_label, byte_length, dns1035_label, dns1123_subdomain
 from webhooks.jobset.rules import blame
 from webhooks.jobset.subject import Entry, Subject
 

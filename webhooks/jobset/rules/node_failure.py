@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Rule
+from kube.model.field import SPEC, ErrorType, FieldError, Rule
 from webhooks.jobset.subject import Subject
 
 _GATE = "JobSetNodeFailure"

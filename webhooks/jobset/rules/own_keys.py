@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 
-from api.field import ErrorType, FieldError, Path, Rule, Severity
 from api.keys import OUR_KEYS, OUR_PREFIXES, SET_BY_USERS
-from api.suggest import nearest
-from api.validation import MAX_LABEL
+from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
+from kube.model.suggest import nearest
+from kube.model.validation import MAX_LABEL
 from webhooks.jobset.subject import Subject
 
 MOST = 8

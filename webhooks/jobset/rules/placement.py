@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 from api.children import placement_annotations
 from api.exclusive import EXCLUDED_NAMESPACES
-from api.field import ErrorType, FieldError, Path, Rule, Severity
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import namespaced_job
-from api.validation import MAX_LABEL, byte_length, qualified_name
+from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
+from kube.model.validation import MAX_LABEL, byte_length, qualified_name
 from webhooks.jobset.rules.names import longest_job_name
 from webhooks.jobset.subject import Entry, Subject
 

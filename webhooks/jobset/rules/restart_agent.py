@@ -5,9 +5,9 @@ See docs/reference/validation.md#agent-for-restarts-in-place.
 
 from collections.abc import Iterator
 
-from api.field import SPEC, ErrorType, FieldError, Rule
 from api.policies import RestartAgent
 from api.restart_agent import DEFAULT_PORT, NAME, agent_of, awaited
+from kube.model.field import SPEC, ErrorType, FieldError, Rule
 from webhooks.jobset.subject import Entry, Subject
 
 _SOURCE = "docs/reference/validation.md#agent-for-restarts-in-place"

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from api.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
 from api.gang_api import GATE, LEVELS_GATE
-from api.jsontree import dig
 from api.scheduling import (
     ONE_MODE,
     ONE_POLICY,
@@ -19,7 +17,9 @@ from api.scheduling import (
     PodsPolicy,
     SchedulingConstraints,
 )
-from api.validation import dns1123_label, dns1123_subdomain, qualified_name
+from kube.model.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from kube.model.jsontree import dig
+from kube.model.validation import dns1123_label, dns1123_subdomain, qualified_name
 from webhooks.jobset.subject import Subject
 
 SCHEDULING = SPEC.at("scheduling")

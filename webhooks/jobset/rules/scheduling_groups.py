@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from api.batch import pods_at_once
-from api.field import ErrorType, FieldError, Path, Rule
 from api.gangs import MOST_JOBS, ROOT, Group, too_many_jobs
 from api.jobset import ReplicatedJob
 from api.scheduling import EntryScheduling, GroupsPolicy
 from api.stages import in_order, stages
+from kube.model.field import ErrorType, FieldError, Path, Rule
 from webhooks.jobset.rules.scheduling import ENTRIES, POLICY, SCHEDULING
 from webhooks.jobset.rules.targets import unknown_targets
 from webhooks.jobset.subject import Subject

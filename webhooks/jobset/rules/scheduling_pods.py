@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from api.batch import pods_at_once
-from api.field import ErrorType, FieldError, Rule, Severity
 from api.keys import EXCLUSIVE_TOPOLOGY
+from kube.model.field import ErrorType, FieldError, Rule, Severity
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.rules.scheduling import lines
 from webhooks.jobset.subject import Entry, Subject

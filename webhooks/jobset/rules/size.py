@@ -6,10 +6,10 @@ See docs/reference/validation.md#size.
 from collections.abc import Iterator
 
 from api.batch import pods_at_once
-from api.field import SPEC, ErrorType, FieldError, Rule, Severity
-from api.keys import MAX_INT32
 from api.named_actions import named_actions
 from api.status_size import ETCD_LIMIT, largest_status
+from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity
+from kube.model.meta import MAX_INT32
 from webhooks.jobset.subject import Entry, Subject
 
 JOBS = Rule(

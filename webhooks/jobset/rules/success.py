@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 import msgspec
 
 from api import share
-from api.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
 from api.jobset import ReplicatedJob
 from api.policies import ANY_WITH_SHARE, SuccessPolicy
+from kube.model.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
 from webhooks.jobset.rules.targets import unknown_targets
 from webhooks.jobset.subject import Subject
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 
-from api.field import FieldError, Path, Rule, quote
-from api.suggest import MAX_CANDIDATES, did_you_mean
+from kube.model.field import FieldError, Path, Rule, quote
+from kube.model.suggest import MAX_CANDIDATES, did_you_mean
 from webhooks.jobset.rules.blame import job_part
 from webhooks.jobset.subject import Subject
 

@@ -5,9 +5,9 @@ See docs/reference/validation.md#volume-claims. What asks the cluster is in clus
 
 from collections.abc import Iterator
 
-from api.field import ErrorType, FieldError, Layer, Rule
 from api.names import volume_claim_name
-from api.validation import MAX_LABEL, byte_length, dns1123_subdomain
+from kube.model.field import ErrorType, FieldError, Layer, Rule
+from kube.model.validation import MAX_LABEL, byte_length, dns1123_subdomain
 from webhooks.jobset.subject import Claim, Subject
 
 NAMESPACE = Rule(

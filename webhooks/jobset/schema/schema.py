@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from api.field import FieldError
-from api.meta import JSON
+from kube.model.field import FieldError
+from kube.model.meta import JSON
 from webhooks.jobset.schema.unknown import UnknownFields
 from webhooks.jobset.schema.walk import INTEGERS, Walk, bounds, demanded, list_keys, pattern
 from webhooks.jobset.schema.words import INT_OR_STRING

@@ -10,9 +10,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from api.field import ErrorType, FieldError, Layer, Path, Rule, quote
-from api.meta import JSON
-from api.suggest import Comparison, did_you_mean, nearest
+from kube.model.field import ErrorType, FieldError, Layer, Path, Rule, quote
+from kube.model.meta import JSON
+from kube.model.suggest import Comparison, did_you_mean, nearest
 from webhooks.jobset.schema.words import INT_OR_STRING, type_name
 
 MAX_UNKNOWN = 500

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import re2
 
-from api.field import FieldError, Path
-from api.meta import JSON
+from kube.model.field import FieldError, Path
+from kube.model.meta import JSON
 from webhooks.jobset.schema import words
 from webhooks.work import Work
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from api.field import MAX_SHOWN_WORD, ErrorType, FieldError, Layer, Path, Rule, quote, render_value
-from api.keys import MAX_INT32, NAMESPACE_NAME
-from api.meta import JSON
-from api.quantity import WHOLE_PATTERN, is_native
-from api.suggest import nearest
-from api.validation import dns1123_label
+from api.keys import NAMESPACE_NAME
+from kube.model.field import MAX_SHOWN_WORD, ErrorType, FieldError, Layer, Path, Rule, quote, render_value
+from kube.model.meta import JSON, MAX_INT32
+from kube.model.quantity import WHOLE_PATTERN, is_native
+from kube.model.suggest import nearest
+from kube.model.validation import dns1123_label
 from webhooks.jobset.command_lines import as_list
 
 _SOURCE = "CRD schema"

@@ -1,0 +1,48 @@
+"""The command `jobset webhooks`. Parses and calls; it decides nothing."""
+
+import argparse
+import sys
+
+from cli.commands import Commands, add_cluster_flags, as_command
+
+EXAMPLES = """examples:
+  %(prog)s status              which webhooks the API server calls
+  %(prog)s off                 it calls none: for an emergency in which they stand in the way
+  %(prog)s on                  they are as before
+
+While they are off:
+  - JobSets are created and changed without defaults and without checks but the schema of the CRD.
+  - Pods of exclusive Jobs are created without their affinity: Jobs may share a domain until they restart.
+  - Everything else goes on: the manager reconciles, and pods of other JobSets never needed a webhook.
+What was let in stays as it is when they are on again. `kubectl apply`, Helm or GitOps put them back, too.
+
+exit codes:
+  0  done; of status: all are on
+  1  of status: some are off or missing, or no replica answers them; of on: some are missing
+  2  not done: a wrong flag, a cluster that does not answer, a right that is missing"""
+
+
+def add_webhooks(commands: Commands) -> None:
+    """Register `webhooks`."""
+    parser = commands.add_parser(
+        "webhooks",
+        help="take the webhooks out of the way in an emergency, and put them back",
+        description="Take the webhooks of JobSet out of the way of the API server, and put them back.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("wanted", choices=("status", "off", "on"), metavar="status|off|on", help="what to do")
+    add("-o", "--output", choices=("table", "yaml", "json"), default="table", help="default: table, a line for each")
+    add_cluster_flags(parser)
+    parser.set_defaults(handler=as_command(_webhooks))
+
+
+def _webhooks(parsed: argparse.Namespace) -> int:
+    from cli.break_glass import run  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = run.Options(
+        wanted=parsed.wanted, output=parsed.output, kubeconfig=parsed.kubeconfig, context=parsed.context
+    )
+    return run.run(options, sys.stdout, sys.stderr)

@@ -1,0 +1,110 @@
+"""One run of `jobset webhooks`: connect, read both configurations, change them if asked to, write their state."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TextIO
+
+from certs.remedies import apply_again
+from cli import session
+from cli.check.findings import printable
+from cli.output import FORMS, dumped
+from controllers.resources import JOBSETS
+from diagnose.answering import unanswered
+from diagnose.webhook_switch import Configuration, State, look, switched_off, switched_on
+from kube.client import Client
+from kube.clock import now, rfc3339
+from kube.errors import Conflict, KubeError, NotFound
+from kube.model.meta import JSON
+from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
+
+CONFIGURATIONS = (
+    (MUTATING_WEBHOOK_CONFIGURATIONS, MUTATING_CONFIGURATION),
+    (VALIDATING_WEBHOOK_CONFIGURATIONS, VALIDATING_CONFIGURATION),
+)
+TRIES = 5
+"""Writes of one configuration while somebody else writes it, too: the manager renews its CA bundle."""
+
+NOT_ENFORCED = (
+    "while they are off, JobSets get no defaults (their pods have no DNS names) and no checks but the CRD's schema, and"
+    " pods of exclusive Jobs no affinity; `jobset webhooks on` puts them back"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is wanted: `status`, `off` or `on`; and how to say it. Empty: the usual kubeconfig, its current context."""
+
+    wanted: str
+    output: str = "table"
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write what the configurations are like to `out`, or the problem to `err`; gives the exit code."""
+    return session.run("webhooks", partial(_run, options, out, err), err, right="")
+
+
+async def _run(options: Options, out: TextIO, err: TextIO) -> int:
+    found, remedy, silent = await _switched(options)
+    _write(found, options.output, out)
+    missing = [each.name for each in found if each.state is State.MISSING]
+    if missing:
+        err.write(f"jobset webhooks: {' and '.join(missing)}: no webhooks are there: {remedy}\n")
+    wrong = [hook for each in found for hook in each.misdirected]
+    if wrong:
+        said = f"called where the manager does not serve them: {', '.join(wrong)}: {remedy}"
+        err.write(printable(f"jobset webhooks: {said}") + "\n")
+    err.writelines(printable(f"jobset webhooks: {fault}") + "\n" for fault in silent)
+    if any(each.state is State.OFF for each in found):
+        err.write(f"jobset webhooks: {NOT_ENFORCED}\n")
+    if options.wanted == "off":
+        return 0
+    return 0 if not (wrong or silent) and all(each.state is State.ON for each in found) else 1
+
+
+async def _switched(options: Options) -> tuple[list[Configuration], str, list[str]]:
+    """The configurations, the remedy for what is missing there, and Services without a ready endpoint.
+
+    The latter only for `status`: who switches them on may just have started the manager.
+    """
+    async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
+        stored = [await _switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
+        found = [look(resource.kind, name, body) for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)]
+        missing = all(each.state is State.MISSING for each in found)
+        if missing and JOBSETS.plural not in await to.client.served(JOBSETS.api_version):
+            raise KubeError(session.NOT_INSTALLED)
+        silent = await unanswered(to.client, stored) if options.wanted == "status" else []
+        return found, apply_again(stored), silent
+
+
+async def _switch(client: Client, resource: Resource, name: str, wanted: str) -> JSON | None:
+    """Bring one configuration into the wanted state; gives what is stored then."""
+    for last in (False,) * (TRIES - 1) + (True,):
+        try:
+            stored: JSON | None = await client.get(resource, name)
+        except NotFound:
+            stored = None
+        found = look(resource.kind, name, stored)
+        if stored is None or wanted == "status" or found.state is State.MISSING or found.state.value == wanted:
+            return stored
+        body = switched_off(stored, rfc3339(now())) if wanted == "off" else switched_on(stored)
+        try:
+            return await client.replace(resource, name, body)
+        except Conflict:
+            if last:
+                raise
+    raise AssertionError("unreachable: the last conflict is raised")
+
+
+def _write(found: Sequence[Configuration], output: str, out: TextIO) -> None:
+    body = {"configurations": [{**asdict(each), "state": each.state.value} for each in found]}
+    if output in FORMS:
+        out.write(dumped(body, output))
+    else:
+        for each in found:
+            since = f" since {each.since}" if each.since else ""
+            names = f": {', '.join(each.webhooks)}" if each.webhooks else ""
+            out.write(printable(f"{each.state.value}{since}  {each.kind} {each.name}{names}") + "\n")

@@ -1,0 +1,152 @@
+"""One run of `jobset certs status`: connect, read what there is, write what is said about it."""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any, TextIO
+
+from pydantic.alias_generators import to_camel
+
+from cli import session
+from cli.certificates.look import Found, Status, look
+from cli.check.findings import printable
+from cli.output import FORMS, dumped
+from controllers.resources import JOBSETS
+from diagnose.answering import unanswered
+from kube.client import Client
+from kube.clock import now
+from kube.errors import Forbidden, KubeError, NotFound
+from kube.model.meta import JSON
+from kube.options import COMMAND_TIMEOUT
+from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
+from manifests.naming import (
+    MUTATING_CONFIGURATION,
+    NAMESPACE,
+    POLICY_MUTATING_CONFIGURATION,
+    POLICY_VALIDATING_CONFIGURATION,
+    VALIDATING_CONFIGURATION,
+    WEBHOOK_SECRET,
+)
+
+_CONFIGURATIONS = (
+    (MUTATING_WEBHOOK_CONFIGURATIONS, MUTATING_CONFIGURATION),
+    (VALIDATING_WEBHOOK_CONFIGURATIONS, VALIDATING_CONFIGURATION),
+)
+_OF_POLICIES = (
+    (MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
+    (VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
+)
+"""Those of manifests/policy, which is not part of every installation."""
+_CRD = f"{JOBSETS.plural}.{JOBSETS.group}"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to look at and how to say it. Empty: the usual kubeconfig, its current context."""
+
+    namespace: str = NAMESPACE
+    secret: str = WEBHOOK_SECRET
+    output: str = "table"
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write the status to `out`, or why there is none to `err`; gives the exit code."""
+    return session.run("certs status", partial(_run, options, out), err, right="")
+
+
+async def _run(options: Options, out: TextIO) -> int:
+    status = look(await _found(options), now())
+    write(status, options.output, out)
+    return session.FAILED if status.problems else session.DONE
+
+
+async def _found(options: Options) -> Found:
+    session.checked(options.namespace)
+    session.checked(options.secret)
+    async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
+        client = to.client
+        secret = await _get(client, SECRETS, options.secret, options.namespace)
+        configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in _CONFIGURATIONS}
+        for kind, name in _OF_POLICIES:
+            with contextlib.suppress(Forbidden):  # mostly there is none
+                if stored := await _get(client, kind, name):
+                    configurations[kind.kind, name] = stored
+        found = Found(
+            f"{options.namespace}/{options.secret}",
+            secret,
+            configurations,
+            _CRD,
+            await _get(client, CRDS, _CRD),
+            tuple(await unanswered(client, configurations.values())),
+        )
+    if not (found.secret or found.crd or any(found.configurations.values())):
+        raise KubeError(session.NOT_INSTALLED)
+    return found
+
+
+async def _get(client: Client, resource: Resource, name: str, namespace: str | None = None) -> JSON | None:
+    try:
+        return await client.get(resource, name, namespace=namespace, timeout=COMMAND_TIMEOUT)
+    except NotFound:
+        return None
+
+
+def write(status: Status, output: str, out: TextIO) -> None:
+    """As a table for people, or with the same facts for programs."""
+    if output in FORMS:
+        out.write(dumped(_camel(asdict(status)), output))
+    else:
+        _table(status, out)
+
+
+def _camel(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {to_camel(key): _camel(part) for key, part in value.items()}
+    return [_camel(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def _table(status: Status, out: TextIO) -> None:
+    renewed_by = f", renewed by {status.renewed_by}" if status.renewed_by else ": no certificate"
+    out.write(printable(f"Secret {status.secret}{renewed_by}") + "\n\n")
+    _columns(
+        [
+            ("CERTIFICATE", "KEY", "FROM", "UNTIL", "DAYS LEFT", "RENEWAL", "ISSUER", "NAMES"),
+            *(
+                (
+                    each.use,
+                    each.key,
+                    each.not_before,
+                    each.not_after,
+                    str(each.days_left),
+                    each.renewal or "-",
+                    each.issuer,
+                    ", ".join(each.names) or "-",
+                )
+                for each in status.certificates
+            ),
+        ],
+        out,
+    )
+    out.write("\n")
+    there = any(each.use == "serving" for each in status.certificates)
+    fine = "trusted" if there else "there is none"
+    rows = [
+        (f"{each.kind} {each.name}", each.webhook, each.host, each.bundle_written_by, each.problem or fine)
+        for each in status.callers
+    ]
+    _columns([("CALLED BY", "WEBHOOK", "AS", "CABUNDLE WRITTEN BY", "CERTIFICATE"), *rows], out)
+    out.write("\n" + printable(f"conversion of the CRD: {status.conversion}") + "\n")
+    out.writelines(printable(f"problem: {problem}") + "\n" for problem in status.problems)
+
+
+def _columns(rows: Sequence[tuple[str, ...]], out: TextIO) -> None:
+    """Columns as wide as they need to be; the last is never cut."""
+    shown = [tuple(map(printable, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)][:-1]
+    out.writelines(
+        "".join(f"{cell:{width}}  " for cell, width in zip(cells, widths, strict=True)) + last + "\n"
+        for *cells, last in shown
+    )

@@ -1,0 +1,191 @@
+"""The checks of the webhook, for manifests that have not been sent yet: one way for `validate` and `render`.
+
+Adds what the API server does before a webhook sees an object: it holds type and metadata to its rules, finds unknown
+fields, and sets the defaults of the CRD. Pure.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from api.features import FeatureGates
+from app.engine import crd_schema, engine
+from cli.check.documents import TEMPLATE_HINT, Document
+from cli.check.findings import Finding, located
+from cli.check.job_checks import with_job_faults
+from cli.check.object_checks import checked
+from cli.check.trees import DUPLICATE_KEY, Fault
+from kube.model.field import FieldError, Path, render_value
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from webhooks.jobset.engine import Findings
+from webhooks.jobset.rules import names
+from webhooks.jobset.rules.blame import own_name
+
+_TWO_SENTENCES = {"subdomain-form", "child-resource-name"}
+"""Rules that the API server has two sentences for, with one remedy."""
+
+_JOB_LENGTH, _POD_LENGTH = "job-name-length", "pod-name-length"
+"""Of a name that is too long for both, what its pods need is enough: more has to go."""
+
+_MANAGERS_FLAG = re.compile(r"the manager (?:runs )?with (--feature-gates=\w+=true(?:,\w+=true)*)")
+"""In the fix of a rule about a feature gate."""
+
+
+class CheckError(Exception):
+    """A check cannot be made; the text is one line for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A manifest as it would reach the webhook, and the faults that the API server would have found before."""
+
+    object: JSON
+    faults: tuple[FieldError, ...]
+
+
+class Checks:
+    """The engine with what stands before it."""
+
+    def __init__(self, gates: FeatureGates, namespace: str = "") -> None:
+        """`namespace` is that of -n: it fills in where a manifest names none, and must not differ elsewhere."""
+        self.engine = engine(gates)
+        self.gates = gates
+        self._namespace = namespace
+
+    def respelt(self, document: Document) -> Document:
+        """A JobSet with misspelt fields spelled as they were meant, so that mistakes under them are found as well.
+
+        The misspelt ones are faults of the document. Places are found by either spelling.
+        """
+        value, found = self.engine.schema.respelt(document.value)
+        for error, meant in found:
+            *above, name = error.path.parts
+            members = document.place.nearest(above)[0].members
+            if name in members:
+                members[meant] = members[name]
+            document.faults.append(Fault(document.place.nearest(error.path.parts)[0].pointed(at_key=True), error))
+        return replace(document, value=value)
+
+    def sent(self, manifest: JSON) -> Sent:
+        """What the API server makes of a manifest before anything else."""
+        faults, obj = checked(manifest, self._namespace)
+        return Sent(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown(obj)))
+
+    def create(self, sent: Sent, *, children: bool = True) -> Findings:
+        """Findings about a new JobSet; `children` False leaves out its Jobs, which the API server checks then."""
+        findings = self.engine.create(sent.object)
+        return joined(sent, with_job_faults(findings, self.gates, jobs=children))
+
+    def update(self, stored: JSON, sent: Sent) -> Findings:
+        """Findings about an update of a stored JobSet.
+
+        One that is refused gets the errors of a new JobSet as well, which is what its author may have to make of it;
+        not those that the stored one has.
+        """
+        found = joined(sent, self.engine.update(stored, sent.object))
+        if not found.errors:
+            return found
+        known = {(error.rule, error.path) for error in (*found.errors, *self.create(Sent(stored, ())).errors)}
+        new = self.create(sent).errors
+        return found.and_also(error for error in new if (error.rule, error.path) not in known)
+
+
+def joined(sent: Sent, findings: Findings) -> Findings:
+    """The findings of both layers; errors about fields that the first one refused are left out as consequences."""
+    refused = {error.path for error in sent.faults}
+    errors = [error for error in findings.errors if error.path not in refused]
+    return Findings(tuple(errors), findings.warnings, findings.object).and_also(sent.faults)
+
+
+def placed(document: Document, findings: Findings | None = None) -> list[Finding]:
+    """Findings about a document's text and object, with their places.
+
+    Where the text has a value that cannot be read, findings about the object are left out.
+    """
+    errors = _each_once((*findings.errors, *findings.warnings)) if findings else []
+    texts = [located(document, fault.error, fault.span) for fault in document.faults]
+    unread = {fault.error.path for fault in document.faults if fault.error.rule is not DUPLICATE_KEY}
+    left = [error for error in errors if error.path not in unread]
+    return [*texts, *(_located(document, error, findings) for error in _blamed_once(left, findings))]
+
+
+def _located(document: Document, error: FieldError, findings: Findings | None) -> Finding:
+    """The finding at its place; at the JobSet's name where that alone makes the names of Jobs wrong."""
+    own = None if findings is None else _name_to_blame(error, findings.object)
+    span = document.place.nearest(own.parts)[0].pointed(at_key=False) if own else None
+    return located(document, _of_template(_with_our_flag(error)), span)
+
+
+def _blamed_once(errors: Sequence[FieldError], findings: Findings | None) -> list[FieldError]:
+    """Without the second and further ReplicatedJobs of which the JobSet's name makes the same wrong."""
+    kept: dict[object, FieldError] = {}
+    for i, error in enumerate(errors):
+        own = None if findings is None else _name_to_blame(error, findings.object)
+        kept.setdefault((error.rule, error.fix) if own else i, error)
+    return list(kept.values())
+
+
+def _name_to_blame(error: FieldError, obj: JSON) -> Path | None:
+    """The place of the JobSet's name, if it is what has to change."""
+    if error.rule not in names.OF_JOBS:
+        return None
+    own = own_name(dig(obj, "metadata", "name"), dig(obj, "metadata", "generateName"))
+    job = dig(obj, *error.path.parts)
+    return own.place if names.set_to_blame(error, own, job if isinstance(job, str) else "") else None
+
+
+def _of_template(error: FieldError) -> FieldError:
+    """What is wrong with a text that is to be filled in first needs no other remedy."""
+    templated = isinstance(error.value, str) and "{{" in error.value
+    return replace(error, hint=TEMPLATE_HINT) if templated else error
+
+
+def _with_our_flag(error: FieldError) -> FieldError:
+    """Where a fix names a flag of the manager, with the flags that check for such a manager."""
+    flag = _MANAGERS_FLAG.search(error.hint) if isinstance(error.hint, str) else None
+    if flag is None:
+        return error
+    return replace(
+        error,
+        hint=f"{error.hint}; if yours runs so, check with jobset validate {flag[1]}, or with --server, which asks it",
+    )
+
+
+def _each_once(errors: Sequence[FieldError]) -> list[FieldError]:
+    """Without what is said a second time about a value. Admission says all, as the API server would."""
+    found = dict[tuple[object, ...], list[FieldError]]()
+    pods_too_long = {error.path for error in errors if _is(error, _POD_LENGTH)}
+    for error in errors:
+        if error.path in pods_too_long and _is(error, _JOB_LENGTH):
+            continue
+        same = found.setdefault((error.path, error.type, render_value(error.value)), [])
+        if not any(_says_the_same(error, other) for other in same):
+            same.append(error)
+    return [error for same in found.values() for error in same]
+
+
+def _is(error: FieldError, rule: str) -> bool:
+    return error.rule is not None and error.rule.id == rule
+
+
+def _says_the_same(one: FieldError, other: FieldError) -> bool:
+    """Of two findings about one value."""
+    if one.rule is not None and one.rule is other.rule and one.rule.id in _TWO_SENTENCES:
+        return True
+    return (one.detail, one.verbatim) == (other.detail, other.verbatim)
+
+
+def with_defaults(value: Any, schema: JSON) -> Any:
+    """The value with the defaults of a structural schema, as the API server stores it; shares what stays the same."""
+    if isinstance(value, dict) and "properties" in schema:
+        known: JSON = schema["properties"]
+        members = {key: with_defaults(member, known[key]) if key in known else member for key, member in value.items()}
+        absent = {key: node["default"] for key, node in known.items() if "default" in node and members.get(key) is None}
+        return members | absent
+    if isinstance(value, dict) and "additionalProperties" in schema:
+        return {key: with_defaults(member, schema["additionalProperties"]) for key, member in value.items()}
+    if isinstance(value, list) and "items" in schema:
+        return [with_defaults(item, schema["items"]) for item in value]
+    return value

@@ -1,0 +1,212 @@
+"""The commands about manifests: `jobset validate` and `jobset render`. Parses and calls; it decides nothing."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TextIO
+
+from api.features import FeatureGates, parse_feature_gates
+from cli.commands import Commands, as_command
+from kube.clock import now
+from kube.model.validation import dns1123_label
+from policy.exceptions import time_of
+
+VALIDATE_EXAMPLES = """examples:
+  %(prog)s jobset.yaml                          one file, all its documents; the same as -f jobset.yaml
+  %(prog)s a.yaml b.yaml jobsets/               several; a directory stands for its *.yaml, *.yml and *.json
+  helm template chart | %(prog)s -f -           standard input; objects of other kinds are passed over
+  %(prog)s -R -f deploy/ --strict               subdirectories too; warnings count as faults
+  %(prog)s -f jobset.yaml --server              check at the cluster too: updates, namespace, Jobs; changes nothing
+  %(prog)s -R -f deploy/ --local-server         check at an API server too, which is started for this run (4 s)
+  %(prog)s -f jobset.yaml -o sarif > out.sarif  for code hosts; -o json for everything else
+  git diff --name-only --diff-filter=d -z '*.yaml' '*.yml' | xargs -0 -r %(prog)s --allow-none    changed files, which
+                                                need not hold a JobSet
+
+Each finding has the form FILE:LINE:COLUMN: error: PATH: what is wrong; how to fix it. The line follows, with a mark
+under the place. In a file of several JobSets each finding names its own before PATH. JobSetPolicies and exceptions from
+them are checked, too; JobSets are held to those of --policies alone. These are the checks of the admission webhook,
+the checks of the API server before it, and the rules of the Job API that people break.
+--local-server checks all rules of the Job API: it starts etcd and kube-apiserver on this machine, with the CRD, and
+stops them at the end. `jobset cluster fetch` downloads or builds these binaries once. For what only a certain cluster
+knows (policies, quotas, stored objects) use --server.
+
+exit codes:
+  0  good; there may be warnings
+  1  faults
+  2  not checked, or not all of it: no such file, no JobSet in it (0 with --allow-none), a wrong flag,
+     a cluster that does not answer; with --strict also a check of the cluster that a missing right prevents"""
+
+RENDER_EXAMPLES = """examples:
+  %(prog)s -f jobset.yaml                          Service, claims and Jobs as YAML
+  %(prog)s -f jobset.yaml -o json | jq '.items[].metadata.name'
+  %(prog)s -f gang.yaml -o tree --feature-gates=AllAlpha=true    its gangs as a picture: how many, where
+  %(prog)s -f jobset.yaml -n team-a | kubectl diff -f -      beside the objects that exist
+  kubectl get jobset train -o yaml | %(prog)s -f -          with its uid and attempt: owner references, names of groups
+  %(prog)s -f jobset.yaml | kubectl apply --dry-run=server -f -
+
+The objects are those that the controller creates for the stored JobSet, defaults included, in the same order. A
+manifest has no uid before it is stored. Without one, owner references and the labels jobset-uid and restart-attempt are
+left out, names of groups (spec.scheduling) end in another hash, and a generated name ends in xxxxx. The priority label
+of pods is left out, because it depends on the cluster's PriorityClasses. A JobSet without a namespace is taken to be in
+`default`.
+
+exit codes:
+  0  rendered
+  1  a JobSet has faults: standard error has them as `jobset validate` writes them, and nothing is rendered
+  2  not rendered: no such file, no JobSet in it, a wrong flag"""
+
+
+def add_validate(commands: Commands) -> None:
+    """Register `validate`."""
+    parser = _command(commands, "validate", "check JobSet manifests without creating them", VALIDATE_EXAMPLES)
+    add = parser.add_argument
+    add("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="default: text")
+    add("--strict", action="store_true", help="warnings count as faults: exit code 1")
+    add("--allow-none", action="store_true", help="files without any JobSet are good: exit code 0")
+    server = parser.add_mutually_exclusive_group()
+    server.add_argument(
+        "--server",
+        action="store_true",
+        help="check at the cluster too, with your rights and its feature gates; changes nothing there",
+    )
+    server.add_argument(
+        "--local-server",
+        action="store_true",
+        help="check at an API server that is started here for this run; needs no cluster and no rights",
+    )
+    add("--policies", action="append", default=[], metavar="FILE|DIR", help="hold them to JobSetPolicies; repeatable")
+    add_namespace_flags(parser)
+    add("--kubeconfig", default="", metavar="FILE", help="for --server; default: $KUBECONFIG, ~/.kube/config")
+    add("--context", default="", metavar="NAME", help="for --server; default: the current one")
+    parser.set_defaults(handler=as_command(_validate))
+
+
+def add_render(commands: Commands) -> None:
+    """Register `render`."""
+    parser = _command(commands, "render", "print the objects that a JobSet manifest leads to", RENDER_EXAMPLES)
+    parser.add_argument("-o", "--output", choices=("yaml", "json", "tree"), default="yaml", help="default: yaml")
+    parser.set_defaults(handler=as_command(_render))
+
+
+def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("files", nargs="*", metavar="FILE|DIR|-", help="a file, a directory, or - for standard input")
+    add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="the same; repeatable")
+    add("-R", "--recursive", action="store_true", help="look into subdirectories too")
+    add("-n", "--namespace", default="", type=_namespace, metavar="NAME", help="namespace of manifests that name none")
+    add(
+        "--feature-gates",
+        default="",
+        metavar="A=true,B=false",
+        help="as the manager in the cluster has them; not with --server, which asks it",
+    )
+    return parser
+
+
+def _names(parsed: argparse.Namespace) -> Sequence[str]:
+    """What is to be read, first what has no flag. Ends the program where nothing is named."""
+    names = [*parsed.files, *parsed.filename]
+    if not names:
+        sys.stderr.write(
+            f"jobset {parsed.command}: no file is named: give files or directories,"
+            f" such as `jobset {parsed.command} jobset.yaml`, or - for standard input\n"
+        )
+        raise SystemExit(2)
+    return names
+
+
+def _gates(parsed: argparse.Namespace, *, asked: bool = False) -> FeatureGates:
+    """The gates that the user names. `asked`: the manager of a cluster is, and refuses what is off there itself."""
+    if not asked:
+        return FeatureGates(parse_feature_gates(parsed.feature_gates))
+    if parsed.feature_gates:
+        sys.stderr.write(f"jobset {parsed.command}: --server asks the manager there: leave out --feature-gates\n")
+        raise SystemExit(2)
+    return FeatureGates({"AllAlpha": True})
+
+
+def add_namespace_flags(parser: argparse.ArgumentParser) -> None:
+    """Register what policies read of the namespace."""
+    for what in ("label", "annotation"):
+        parser.add_argument(
+            f"--namespace-{what}",
+            action="append",
+            default=[],
+            type=_pair,
+            metavar="KEY=VALUE",
+            help=f"{what} of the namespace, for policies; repeatable",
+        )
+    parser.add_argument(
+        "--at", type=_time, metavar="TIME", help="when exceptions from policies have to count; default: now"
+    )
+
+
+def _time(text: str) -> datetime:
+    found = time_of(text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a time such as 2030-01-31T12:00:00Z")
+    return found
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"{text!r}: write KEY=VALUE")
+    return key, value
+
+
+def _namespace(text: str) -> str:
+    if text and (complaints := dns1123_label(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace: {complaints[0]}")
+    return text
+
+
+def colorful(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shows colours, and the user wants them."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _validate(parsed: argparse.Namespace) -> int:
+    from cli.check import validate  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = validate.Options(
+        names=_names(parsed),
+        gates=_gates(parsed, asked=parsed.server),
+        recursive=parsed.recursive,
+        namespace=parsed.namespace,
+        output=parsed.output,
+        strict=parsed.strict,
+        allow_none=parsed.allow_none,
+        server=parsed.server,
+        local_server=parsed.local_server,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+        policies=parsed.policies,
+        at=parsed.at or now(),
+        namespace_labels=dict(parsed.namespace_label),
+        namespace_annotations=dict(parsed.namespace_annotation),
+    )
+    return validate.run(options, sys.stdout, sys.stderr, color=colorful(sys.stdout))
+
+
+def _render(parsed: argparse.Namespace) -> int:
+    from cli.check import render  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = render.Options(
+        names=_names(parsed),
+        gates=_gates(parsed),
+        recursive=parsed.recursive,
+        namespace=parsed.namespace,
+        output=parsed.output,
+    )
+    return render.run(options, sys.stdout, sys.stderr, color=colorful(sys.stderr))

@@ -1,0 +1,255 @@
+"""Findings with their places in files, and how they are written for people and for programs.
+
+The JSON form is an interface: members are added, never renamed. Writes only to what it is given.
+"""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from api import keys
+from cli.check.documents import Document
+from cli.check.places import Span
+from cli.check.policy_kinds import meant
+from kube.model.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, shortened
+from kube.model.jsontree import dig
+
+MAX_FINDINGS = 5000
+"""Findings that are kept; the rest is counted."""
+_LINE_WIDTH = 160
+"""Characters of an offending line that are shown, around the place."""
+_COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
+_BOLD, _RESET, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
+NOTES = {
+    "dry-run-incomplete", "stored-unreadable", "references-not-looked-up", "children-not-allowed", "jobset-not-tried",
+    "policy-no-match", "immutable-replace",
+}  # fmt: skip
+"""Rules about what was not checked, and about what to do: neither faults nor warnings."""
+NOT_MADE = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
+"""Those of them that another right, or another try, would have checked."""
+AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
+"""Rules about a field that should not be there: the caret goes under its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An error or warning at a place in a file. Lines and columns count from 1, in characters."""
+
+    file: str
+    document: int
+    item: int | None
+    jobset: str
+    line: int
+    column: int
+    end_column: int
+    text: str
+    error: FieldError
+    kind: str = keys.KIND
+
+    @property
+    def severity(self) -> str:
+        if not self.error.is_warning:
+            return "error"
+        return "note" if self.rule in NOTES else "warning"
+
+    @property
+    def rule(self) -> str:
+        return self.error.rule.id if self.error.rule else "other"
+
+    @property
+    def message(self) -> str:
+        """The whole text: path, what is wrong, the fix."""
+        return self.error.told
+
+    def json(self) -> dict[str, Any]:
+        """For programs; members may be added."""
+        return {
+            "file": self.file,
+            "line": self.line,
+            "column": self.column,
+            "endColumn": self.end_column,
+            "document": self.document,
+            "item": self.item,
+            "jobset": self.jobset,
+            "path": str(self.error.path),
+            "severity": self.severity,
+            "rule": self.rule,
+            "type": self.error.type.text,
+            "reason": self.error.type.value,
+            "value": _scalar(self.error.value),
+            "message": self.error.detail if self.error.is_warning else self.error.complaint,
+            "fix": self.error.fix,
+            "layer": self.error.layer.value,
+        }
+
+
+def located(document: Document, error: FieldError, span: Span | None = None) -> Finding:
+    """The finding at the place that its path leads to, or as far as the path leads; or at `span`."""
+    if span is None:
+        parts = error.path.parts
+        place, depth = document.place.nearest(parts)
+        missing = depth < len(parts) or (error.type is ErrorType.REQUIRED and not dig(document.value, *parts))
+        span = place.pointed(at_key=missing or (error.rule is not None and error.rule.id in AT_KEY))
+    source = document.source
+    line, column = source.position(min(span.start, len(source.text)))
+    text = source.line(line)
+    width = max(1, min(span.end - span.start, len(text) - column + 1))
+    return Finding(
+        file=source.name,
+        document=document.number,
+        item=document.item,
+        jobset=name_of(document.value),
+        line=line,
+        column=column,
+        end_column=column + width,
+        text=text,
+        error=error,
+        kind=(meant(document.value) if isinstance(document.value, dict) else "") or keys.KIND,
+    )
+
+
+def line_of(document: Document, path: Path) -> int:
+    """The line of a place in a document."""
+    return located(document, FieldError(path, ErrorType.INVALID)).line
+
+
+def name_of(obj: Any) -> str:
+    """What a person calls the object: namespace/name, as far as it has them."""
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    if not isinstance(metadata, dict):
+        return ""
+    name = metadata.get("name") or f"{metadata.get('generateName') or ''}*"
+    namespace = metadata.get("namespace")
+    return shortened(f"{namespace}/{name}" if namespace else str(name), MAX_SHOWN_VALUE)
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, str):
+        return shortened(value, MAX_SHOWN_VALUE)
+    return None if isinstance(value, dict | list) else value
+
+
+@dataclass(slots=True)
+class Report:
+    """All that was found, and how much was looked at. `problems`: why a check could not be made.
+
+    `policies`: how many JobSetPolicies were read. `not_made`: notes about checks that were asked for and not made.
+
+    At most `most_findings` are kept. `explanations`: what each policy decides, if that is asked for.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    errors: int = 0
+    warnings: int = 0
+    notes: int = 0
+    not_made: int = 0
+    jobsets: int = 0
+    files: int = 0
+    others: int = 0
+    policies: int = 0
+    problems: list[str] = field(default_factory=list)
+    explanations: list[dict[str, Any]] = field(default_factory=list)
+    most_findings: int = MAX_FINDINGS
+    _jobsets_of: Counter[str] = field(default_factory=Counter)
+
+    def saw_jobset(self, file: str) -> None:
+        """Count one more JobSet of a file."""
+        self.jobsets += 1
+        self._jobsets_of[file] += 1
+
+    @property
+    def crowded(self) -> set[str]:
+        """Files with several JobSets."""
+        return {file for file, jobsets in self._jobsets_of.items() if jobsets > 1}
+
+    def add(self, found: Sequence[Finding]) -> None:
+        """Take findings in the order of their lines."""
+        severities = Counter(finding.severity for finding in found)
+        self.errors += severities["error"]
+        self.warnings += severities["warning"]
+        self.notes += severities["note"]
+        self.not_made += sum(finding.rule in NOT_MADE for finding in found)
+        ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
+        self.findings += ordered[: self.most_findings - len(self.findings)]
+
+    def finish(self, files: int, others: int, *, allow_none: bool = False) -> None:
+        """Take the numbers of files and of objects of other kinds. No JobSet at all is a problem, unless allowed."""
+        self.files, self.others = files, others
+        if not (self.jobsets or self.errors or self.problems or allow_none):
+            self.problems.append(f"no JobSet found in these files ({self.seen})")
+
+    @property
+    def hidden(self) -> int:
+        """Findings that were only counted."""
+        return self.errors + self.warnings + self.notes - len(self.findings)
+
+    @property
+    def seen(self) -> str:
+        """`3 files, 5 JobSets, 2 policies`; the last two alone where only policies are looked at."""
+        passed = f" ({counted(self.others, 'object')} of other kinds passed over)" if self.others else ""
+        jobsets = f"{counted(self.files, 'file')}, {counted(self.jobsets, 'JobSet')}{passed}"
+        policies = "1 policy" if self.policies == 1 else f"{self.policies} policies"
+        if not self.policies:
+            return jobsets
+        return f"{jobsets}, {policies}" if self.files else policies
+
+    @property
+    def summary(self) -> str:
+        """`3 files, 5 JobSets, 4 errors, 1 warning`: without a colon, which would make it look like `file: message`."""
+        notes = f", {counted(self.notes, 'note')}" if self.notes else ""
+        return f"{self.seen}, {counted(self.errors, 'error')}, {counted(self.warnings, 'warning')}{notes}"
+
+    def json(self) -> dict[str, Any]:
+        """For programs; members may be added."""
+        counts = {name: getattr(self, name) for name in ("files", "jobsets", "others", "errors", "warnings", "notes")}
+        explained = {"policies": self.explanations} if self.explanations else {}
+        findings = [finding.json() for finding in self.findings]
+        return {**counts, "problems": self.problems, **explained, "findings": findings}
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: Container[str] = ()) -> None:
+    """Each finding as compilers do it: place, message, the line, a mark under the place.
+
+    `named`: files with several JobSets, of which each finding names its own.
+    """
+    for finding in findings:
+        where = f"{printable(finding.file)}:{finding.line}:{finding.column}:"
+        severity = f"{finding.severity}:"
+        if color:
+            where, severity = f"{_BOLD}{where}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
+        who = f"{finding.kind} {finding.jobset}: " if finding.file in named and finding.jobset else ""
+        out.write(f"{where} {severity} {printable(who + finding.message)}\n")
+        out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
+
+
+def _excerpt(finding: Finding, *, color: bool) -> Iterator[str]:
+    """The offending line and the mark under it; of a long line what is around the place."""
+    at = finding.column - 1
+    first = 0 if len(finding.text) <= _LINE_WIDTH else max(0, at - _LINE_WIDTH // 2)
+    shown = finding.text[first : first + _LINE_WIDTH]
+    if not shown.strip():
+        return
+    before = printable(shown[: at - first])
+    marked = printable(shown[at - first : finding.end_column - 1 - first])
+    lead = "".join("\t" if char == "\t" else " " * _width(char) for char in before)
+    mark = "^" + "~" * (sum(map(_width, marked)) - 1)
+    yield f"  {printable(shown)}"
+    yield f"  {lead}{_GREEN}{mark}{_RESET}" if color else f"  {lead}{mark}"
+
+
+def printable(text: str) -> str:
+    """The text without what could move the cursor or change the colours of a terminal; one for one."""
+    return "".join(char if char.isprintable() or char == "\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def _width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

@@ -1,0 +1,75 @@
+"""Checks the child Jobs of a JobSet by the rules of `kube.model.job_rules`, without an API server. Pure.
+
+It checks the Jobs that admission would send as a dry run, and converts errors into findings about the JobSet in the
+same way. So its findings are the same as those of a dry run.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from msgspec.structs import replace
+
+from api.features import FeatureGates
+from api.jobset import JobSet
+from kube.errors import Cause
+from kube.model.field import ErrorType, FieldError, Layer, Rule, Severity
+from kube.model.job_rules.job import job_errors
+from webhooks.jobset.cluster.children import ChildJob, child_jobs, created_by_us, identified
+from webhooks.jobset.cluster.faults import job_faults
+from webhooks.jobset.cluster.new_findings import new_findings
+from webhooks.jobset.engine import MAX_FINDINGS, Findings
+from webhooks.jobset.subject import Unreadable, subject
+
+LATER = Rule(
+    "template-unused",
+    ErrorType.INVALID,
+    "with more replicas than 0 the API server refuses it: {why}",
+    "{how}",
+    source="validation by the API server",
+    layer=Layer.CLUSTER,
+    severity=Severity.WARNING,
+)
+
+
+def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = True) -> Findings:
+    """The findings about a JobSet, and those about its child Jobs, each place once.
+
+    Of ReplicatedJobs without replicas, which admission does not look into, they are warnings. `jobs=False`: those only.
+    """
+    try:
+        js = subject(findings.object, gates).js
+        js = identified(js, js.metadata.namespace or "default")
+        if not created_by_us(js, findings.errors):
+            return findings
+        rjobs = js.spec.replicated_jobs
+        unused = [i for i, rjob in enumerate(rjobs) if rjob.replicas == 0]
+        children = child_jobs(findings.object, js, gates, range(len(rjobs))) if jobs else []
+        later = child_jobs(findings.object, _with_jobs(js), gates, unused) if unused else []
+    except (Unreadable, KeyError, TypeError, AttributeError):
+        return findings  # no child can be built; the findings say why
+    found = [*_new(children, findings, js), *map(_later, _new(later, findings, js))]
+    return findings.and_also(found)
+
+
+def _new(children: Iterable[ChildJob], findings: Findings, js: JobSet) -> list[FieldError]:
+    faults = islice((error for child in children for error in _faults(child)), MAX_FINDINGS)
+    found = {(error.path, error.verbatim): error for error in faults}
+    return new_findings(found.values(), findings.errors, js)
+
+
+def _with_jobs(js: JobSet) -> JobSet:
+    """The same with one Job where there is none."""
+    rjobs = tuple(replace(rjob, replicas=rjob.replicas or 1) for rjob in js.spec.replicated_jobs)
+    return replace(js, spec=replace(js.spec, replicated_jobs=rjobs))
+
+
+def _later(error: FieldError) -> FieldError:
+    return LATER.at(error.path, error.value, why=error.complaint, how=error.fix)
+
+
+def _faults(child: ChildJob) -> list[FieldError]:
+    return job_faults(child, map(_cause, islice(job_errors(child.body), MAX_FINDINGS)))
+
+
+def _cause(error: FieldError) -> Cause:
+    return Cause(reason=error.type.value, message=error.complaint, field=str(error.path))

@@ -1,0 +1,202 @@
+"""Finds and reads the files that the user names, and picks the JobSets, or another kind, out of them.
+
+Files are read one at a time, and only up to a limit. A file that cannot be read is a problem, not a fault of a JobSet:
+problems and faults have different exit codes.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cli.check.documents import Document, documents
+from cli.check.object_checks import is_jobset
+from cli.check.places import Source
+from cli.check.trees import Fault
+from kube.model.field import ErrorType, Rule
+from kube.model.field import Path as FieldPath
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from policy.judged import Namespace
+
+MAX_FILE = 16 * 2**20
+"""Bytes of one file; the API server takes objects of at most 3 MiB."""
+Named = tuple[str, str, str]
+"""An object: its kind, its namespace or "", its name."""
+SUFFIXES = (".yaml", ".yml", ".json")
+STDIN = "<stdin>"
+
+NOT_AN_OBJECT = Rule(
+    "not-an-object",
+    ErrorType.TYPE_INVALID,
+    "a manifest is a mapping with apiVersion, kind, metadata and spec, and this is {what}",
+    "put documents behind each other with `---` between them, or into the items of a List",
+    "API: every object has apiVersion and kind",
+)
+
+
+class FileError(Exception):
+    """A file that the user names cannot be read; the text is one line for the user."""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """The files to read, what to pick out of them, and what was seen while reading them."""
+
+    names: Sequence[str]
+    recursive: bool = False
+    wanted: Callable[[JSON], bool] = is_jobset
+    allow_none: bool = False
+    """Whether a directory without manifests is no problem."""
+    files: int = 0
+    others: int = 0
+    named: set[Named] = field(default_factory=set)
+    """The objects of other kinds so far."""
+    namespaces: dict[str, Namespace] = field(default_factory=dict)
+    """The Namespaces among them, by name."""
+    problems: list[str] = field(default_factory=list)
+
+    def documents(self) -> Iterator[Document]:
+        """Every object that is wanted, and every document that cannot be read or is no object."""
+        for name in self.names:
+            try:
+                paths = list(_expand(name, recursive=self.recursive, allow_none=self.allow_none))
+            except FileError as error:
+                self.problems.append(str(error))
+                continue
+            for path in paths:
+                yield from self._of_file(path, named=path == name)
+
+    def _of_file(self, path: str, *, named: bool) -> Iterator[Document]:
+        try:
+            source = read(path) if named else _read_listed(path)
+        except FileError as error:
+            self.problems.append(str(error))
+            return
+        self.files += 1
+        for document in documents(source):
+            for item in _items(document):
+                if _is_reported(item, self.wanted):
+                    yield item
+                else:
+                    self.others += 1
+                    self.named.add(_named(item.value))
+                    if item.value.get("kind") == "Namespace":
+                        namespace = _namespace(item.value)
+                        self.namespaces[namespace.name] = namespace
+
+
+def _named(value: JSON) -> Named:
+    kind, namespace, name = value.get("kind"), dig(value, "metadata", "namespace"), dig(value, "metadata", "name")
+    return str(kind), str(namespace or ""), str(name)
+
+
+def _namespace(value: JSON) -> Namespace:
+    """A Namespace, as policies see it."""
+    name, labels, annotations = (dig(value, "metadata", key) for key in ("name", "labels", "annotations"))
+    return Namespace(str(name), _texts(labels), _texts(annotations))
+
+
+def _texts(value: object) -> dict[str, str]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {key: text for key, text in pairs if isinstance(text, str)}
+
+
+def read(path: str) -> Source:
+    """A file's text, or standard input's for `-`."""
+    name = STDIN if path == "-" else path
+    try:
+        data = _read_limited(path)
+    except OSError as error:
+        raise FileError(f"{name}: {error.strerror or error}") from error
+    if len(data) > MAX_FILE:
+        raise FileError(f"{name}: more than {MAX_FILE >> 20} MiB: split it, or leave it out")
+    try:
+        return Source(name, data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        line = 1 + data.count(b"\n", 0, error.start)
+        guess = "it looks like UTF-16; " if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else ""
+        byte = f"byte 0x{data[error.start]:02x} in line {line}"
+        raise FileError(f"{name}: not UTF-8 text ({byte}): {guess}save it as UTF-8") from error
+
+
+def _read_listed(path: str) -> Source:
+    """The text of a file that a directory holds. A pipe or a device may never end: it is read if it is named."""
+    if not Path(path).is_file() and Path(path).exists():
+        raise FileError(f"{path}: a pipe, socket or device, not a regular file: remove it, or name it to have it read")
+    return read(path)
+
+
+def _read_limited(path: str) -> bytes:
+    if path == "-":
+        return sys.stdin.buffer.read(MAX_FILE + 1)
+    with Path(path).open("rb") as file:
+        return file.read(MAX_FILE + 1)
+
+
+def _expand(name: str, *, recursive: bool, allow_none: bool) -> Iterator[str]:
+    """The files that a name stands for; a directory stands for the manifests in it."""
+    if name == "-":
+        yield name
+        return
+    if name.startswith(("http://", "https://")):
+        raise FileError(f"{name}: URLs are not read: curl -fsSL URL | jobset validate -f -")
+    path = Path(name)
+    try:
+        kind = path.stat().st_mode
+    except OSError as error:
+        raise FileError(f"{name}: {(error.strerror or str(error)).lower()}") from error
+    if not stat.S_ISDIR(kind):
+        yield name
+        return
+    found = list(_manifests(path, recursive=recursive))
+    if not (found or allow_none):
+        deeper = "" if recursive else "; -R looks into its subdirectories"
+        raise FileError(f"{name}: no {', '.join('*' + suffix for suffix in SUFFIXES)} in this directory{deeper}")
+    yield from found
+
+
+def _manifests(folder: Path, *, recursive: bool) -> Iterator[str]:
+    def fail(error: OSError) -> None:
+        raise FileError(f"{error.filename}: {error.strerror}") from error
+
+    for here, subfolders, files in os.walk(folder, onerror=fail):
+        subfolders.sort()
+        yield from (str(Path(here, file)) for file in sorted(files) if file.endswith(SUFFIXES))
+        if not recursive:
+            return
+
+
+def _items(document: Document) -> Iterator[Document]:
+    """The document, or what it lists."""
+    value = document.value
+    listed = isinstance(value, dict) and isinstance(value.get("kind"), str) and value["kind"].endswith("List")
+    items = value.get("items") if listed else None
+    if not isinstance(items, list):
+        yield document
+        return
+    if document.faults:
+        yield replace(document, value=None, broken=True)
+    place = document.place.members["items"]
+    for index, item in enumerate(items):
+        yield replace(document, value=item, place=place.members[index], faults=[], item=index)
+
+
+def _is_reported(document: Document, wanted: Callable[[JSON], bool]) -> bool:
+    """Whether the document is reported: it is wanted, cannot be read, or is no object."""
+    value = document.value
+    if document.broken or not isinstance(value, dict):
+        if not document.broken:
+            error = NOT_AN_OBJECT.at(FieldPath(), what=_type_name(value))
+            document.faults.append(Fault(document.place.span, replace(error, verbatim=error.detail)))
+        return True
+    return wanted(value)
+
+
+def _type_name(value: Any) -> str:
+    """What a person calls a JSON value's type."""
+    names = {dict: "a mapping", list: "a list", str: "text", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")

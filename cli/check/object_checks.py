@@ -1,0 +1,194 @@
+"""Type and metadata: what the API server checks before it looks at the spec.
+
+In a cluster no webhook ever sees an object that breaks these rules, so they are checked here, for manifests that have
+not been sent. Pure. What they refuse is left out of the object that the other checks go on with.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from api.keys import API_VERSION, GROUP, KIND
+from kube.model.field import ErrorType, FieldError, Layer, Path, Rule
+from kube.model.meta import JSON
+from kube.model.validation import byte_length, dns1123_label, dns1123_subdomain, label_value, qualified_name
+
+MAX_ANNOTATIONS = 256 * 1024
+"""Bytes of all annotations of an object, keys included."""
+_METADATA = Path(("metadata",))
+_API = "API: object metadata"
+
+API_VERSION_RULE = Rule(
+    "api-version",
+    ErrorType.NOT_SUPPORTED,
+    f'JobSets are served as "{API_VERSION}"',
+    f"write `apiVersion: {API_VERSION}`",
+    "docs/reference/api.md#resource",
+    Layer.SCHEMA,
+)
+KIND_RULE = Rule(
+    "kind",
+    ErrorType.NOT_SUPPORTED,
+    f'the kind of such an object is "{KIND}"',
+    f"write `kind: {KIND}`",
+    "docs/reference/api.md#resource",
+    Layer.SCHEMA,
+)
+NAME_REQUIRED = Rule(
+    "metadata-name-required",
+    ErrorType.REQUIRED,
+    "name or generateName is required",
+    "give the JobSet a name, such as `name: training`",
+    _API,
+    Layer.SCHEMA,
+)
+NAME = Rule(
+    "metadata-name",
+    ErrorType.INVALID,
+    "{complaint}",
+    "use lower case letters, digits and '-'",
+    _API,
+    Layer.SCHEMA,
+)
+NAMESPACE = Rule(
+    "metadata-namespace",
+    ErrorType.INVALID,
+    'the namespace asked for with -n is "{asked}"',
+    "leave out one of them",
+    "kubectl: -n must agree with the manifest",
+    Layer.SCHEMA,
+)
+TEXT = Rule(
+    "metadata-type",
+    ErrorType.TYPE_INVALID,
+    "must be {wanted}",
+    "{fix}",
+    _API,
+    Layer.SCHEMA,
+)
+KEY = Rule(
+    "metadata-key",
+    ErrorType.INVALID,
+    "{complaint}",
+    "a key is NAME or PREFIX/NAME, where PREFIX is a DNS name such as example.com",
+    _API,
+    Layer.SCHEMA,
+)
+LABEL_VALUE = Rule(
+    "metadata-label-value",
+    ErrorType.INVALID,
+    "{complaint}",
+    "put free text into an annotation",
+    _API,
+    Layer.SCHEMA,
+)
+ANNOTATIONS_TOO_LONG = Rule(
+    "metadata-annotations-size",
+    ErrorType.TOO_LONG,
+    f"may not be more than {MAX_ANNOTATIONS} bytes",
+    "keep large texts in a ConfigMap",
+    _API,
+    Layer.SCHEMA,
+)
+
+
+STAND_IN = "x"
+"""Takes the place of a name that is no good, so that the names made from it are not found fault with as well."""
+
+
+def checked(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON]:
+    """What the API server would refuse, and the object without it.
+
+    `namespace` is what the user asked for; it fills in where the manifest names none.
+    """
+    found = list(_type_faults(obj))
+    metadata = obj.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        found.append(
+            TEXT.at(_METADATA, metadata, wanted="a mapping", fix="write `metadata:` and `name: NAME` under it")
+        )
+        metadata = {"name": STAND_IN}
+    kept: JSON = {key: value for key, value in metadata.items() if key not in {"labels", "annotations"}}
+    if name_faults := list(_name_faults(metadata)):
+        found += name_faults
+        kept["name"] = STAND_IN
+    where = _METADATA.at("namespace")
+    if not isinstance(kept.get("namespace", ""), str | None):
+        found.append(_text(where, kept.pop("namespace")))
+    elif own := kept.get("namespace"):
+        found += [NAME.at(where, own, complaint=complaint) for complaint in dns1123_label(own)]
+    for key in ("labels", "annotations"):
+        faults, good = _pairs(key, metadata.get(key))
+        found += faults
+        kept |= {key: good} if good else {}
+    if namespace and (kept.get("namespace") or namespace) != namespace:
+        found.append(NAMESPACE.at(where, kept["namespace"], asked=namespace))
+    elif namespace:
+        kept["namespace"] = namespace
+    return found, {**obj, "apiVersion": API_VERSION, "kind": KIND, "metadata": kept}
+
+
+def _type_faults(obj: JSON) -> Iterator[FieldError]:
+    if obj.get("apiVersion") != API_VERSION:
+        yield API_VERSION_RULE.at(Path(("apiVersion",)), obj.get("apiVersion"))
+    if obj.get("kind") != KIND:
+        yield KIND_RULE.at(Path(("kind",)), obj.get("kind"))
+
+
+def _name_faults(metadata: JSON) -> Iterator[FieldError]:
+    name, prefix = metadata.get("name"), metadata.get("generateName")
+    if name is None and prefix is None:
+        yield NAME_REQUIRED.at(_METADATA.at("name"))
+    for key, value in (("name", name), ("generateName", prefix)):
+        if not isinstance(value, str | None):
+            yield _text(_METADATA.at(key), value)
+    if isinstance(name, str) and (name or not prefix):
+        yield from _bad_name(_METADATA.at("name"), name, name)
+    elif isinstance(prefix, str) and not name:
+        yield from _bad_name(_METADATA.at("generateName"), prefix, f"{prefix}x")
+
+
+def _bad_name(path: Path, value: str, text: str) -> Iterator[FieldError]:
+    if not value:
+        yield NAME_REQUIRED.at(path)
+        return
+    for complaint in dns1123_subdomain(text):
+        yield NAME.at(path, value, complaint=complaint)
+
+
+def _pairs(field: str, pairs: Any) -> tuple[list[FieldError], dict[str, str]]:
+    """Faults of labels or annotations, and the pairs that can be read."""
+    path = _METADATA.at(field)
+    if pairs is None:
+        return [], {}
+    if not isinstance(pairs, dict):
+        fix = "write one `key: value` a line"
+        return [TEXT.at(path, pairs, wanted="a mapping of texts", fix=fix)], {}
+    found: list[FieldError] = []
+    good: dict[str, str] = {}
+    for key, value in pairs.items():
+        found += [KEY.at(path.at(key), key, complaint=complaint) for complaint in qualified_name(key)]
+        if isinstance(value, str):
+            good[key] = value
+        elif value is not None:
+            found.append(_text(path.at(key), value))
+    if field == "labels":
+        for key, value in good.items():
+            found += [LABEL_VALUE.at(path.at(key), value, complaint=complaint) for complaint in label_value(value)]
+    elif sum(byte_length(key) + byte_length(value) for key, value in good.items()) > MAX_ANNOTATIONS:
+        found.append(ANNOTATIONS_TOO_LONG.at(path))
+    return found, good
+
+
+def _text(path: Path, value: Any) -> FieldError:
+    scalar = isinstance(value, int | float)
+    return TEXT.at(path, value, wanted="a text", fix="quote it" if scalar else "write a text")
+
+
+def is_jobset(obj: JSON) -> bool:
+    """Whether an object is a JobSet, or was meant to be one: of our group, or with its own field and no kind."""
+    if obj.get("kind") == KIND:
+        return True
+    if str(obj.get("apiVersion", "")).partition("/")[0] == GROUP:
+        return obj.get("kind") != f"{KIND}List"
+    spec = obj.get("spec")
+    return not obj.get("kind") and isinstance(spec, dict) and "replicatedJobs" in spec

@@ -1,0 +1,397 @@
+"""JobSetPolicies from files: reads them, finds what is wrong with them, and holds JobSets to them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from api.features import FeatureGates
+from api.keys import NAMESPACE_NAME
+from app.engine import exception_schema, policy_schema
+from cli.check.checks import Sent
+from cli.check.documents import Document
+from cli.check.findings import Report, line_of, located
+from cli.check.manifest_files import Inputs
+from cli.check.policy_kinds import is_exception, is_policy, kind_faults
+from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
+from kube.model.jsontree import dig, without_nulls
+from kube.model.meta import JSON
+from kube.model.validation import dns1123_subdomain
+from policy.conflicts import conflicts
+from policy.defaults import defaults_for
+from policy.evaluate import Violation, in_force, numbers, violations
+from policy.exception_faults import exception_warnings, own_faults
+from policy.exception_types import JobSetPolicyException, read_exception
+from policy.exceptions import Excused, excused
+from policy.faults import cautions
+from policy.judged import Judged, Namespace, Number
+from policy.mismatch import Mismatch, of_namespace, of_policy
+from policy.rules.words import source
+from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
+from webhooks.jobset.policy_defaults import recorded, set_defaults
+from webhooks.jobset.subject import Unreadable, subject
+from webhooks.json_patch import PatchDraft
+from webhooks.policy.handlers import faults_of
+
+DEFAULT = "default"
+_SOURCE = source("README")
+
+POLICY_API_VERSION = Rule(
+    "policy-api-version",
+    ErrorType.NOT_SUPPORTED,
+    f'policies are served as "{API_VERSION}"',
+    f"write `apiVersion: {API_VERSION}`",
+    _SOURCE,
+)
+POLICY_NAME = Rule("policy-name", ErrorType.INVALID, "{complaint}", "use lower case letters, digits and '-'", _SOURCE)
+POLICY_TWICE = Rule("policy-twice", ErrorType.DUPLICATE, "{place} has it, too", "give it another name", _SOURCE)
+POLICY_NAMESPACE = Rule(
+    "policy-namespace",
+    ErrorType.FORBIDDEN,
+    "policies are of the whole cluster, and the API server drops it",
+    f"remove it; to mean one namespace, write match: {{{{namespaceSelector: {{{{matchLabels: {{{{{NAMESPACE_NAME}:"
+    " {namespace}}}}}}} into the spec",
+    _SOURCE,
+    severity=Severity.WARNING,
+)
+NO_MATCH = Rule(
+    "policy-no-match",
+    ErrorType.INVALID,
+    "no policy matches JobSet {jobset}, so no rule of {policies} was checked: {why}",
+    "{remedy}, or correct the selectors",
+    _SOURCE,
+    severity=Severity.WARNING,
+)
+NO_NAMESPACE = Rule(
+    "policy-exception-namespace",
+    ErrorType.REQUIRED,
+    "exception {name} is taken for one of namespace default, and no JobSet here is in it",
+    "write `namespace: {namespace}` into its metadata",
+    source("exceptions"),
+    severity=Severity.WARNING,
+)
+MOST_NAMED = 3
+"""Policies that do not match, of which it is said why."""
+
+
+def namespace_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Namespace:
+    """A namespace with the label of its name that the API server sets."""
+    return Namespace(name, {**({NAMESPACE_NAME: name} if name else {}), **labels}, dict(annotations))
+
+
+def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
+    """What is wrong with a policy, and the policy if that is nothing."""
+    schema, obj = policy_schema(), without_nulls(obj)
+    found, policy = faults_of(schema, obj, [*_head_faults(obj), *schema.unknown(obj)])
+    return found, None if found else policy
+
+
+def _head_faults(obj: JSON) -> Iterator[FieldError]:
+    yield from kind_faults(obj)
+    if obj.get("apiVersion") != API_VERSION:
+        yield POLICY_API_VERSION.at(Path(("apiVersion",)), obj.get("apiVersion"))
+    name = dig(obj, "metadata", "name")
+    for complaint in dns1123_subdomain(name) if isinstance(name, str) else ("must be a text",):
+        yield POLICY_NAME.at(Path(("metadata", "name")), name, complaint=complaint)
+
+
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+"""The time at which no exception has ended."""
+
+
+def in_namespace(exceptions: Sequence[JobSetPolicyException], name: str) -> list[JobSetPolicyException]:
+    """The exceptions in a namespace; a manifest that names none is for `default`."""
+    return [each for each in exceptions if (each.metadata.namespace or DEFAULT) == (name or DEFAULT)]
+
+
+T = TypeVar("T")
+
+
+class Filed(NamedTuple, Generic[T]):
+    """A policy or an exception, and the document that it stands in."""
+
+    document: Document
+    value: T
+
+    def line(self, path: Path) -> tuple[str, int]:
+        """The file and the line of a place in it."""
+        return self.document.source.name, line_of(self.document, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """Policies, exceptions from them, and the namespace whose JobSets are held to them at a time.
+
+    `known`: namespaces as the cluster has them, by the names in manifests; `labels` and `annotations` win over theirs.
+    """
+
+    policies: Sequence[JobSetPolicy] = ()
+    exceptions: Sequence[JobSetPolicyException] = ()
+    at: datetime = EARLIEST
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    known: dict[str, Namespace] = field(default_factory=dict)
+
+    def namespace(self, name: str) -> Namespace:
+        """The namespace of a JobSet, with the labels and annotations that are taken for its own."""
+        own = self.known.get(name, Namespace(name))
+        return namespace_of(own.name, {**own.labels, **self.labels}, {**own.annotations, **self.annotations})
+
+    def filled(self, sent: Sent, gates: FeatureGates) -> Sent:
+        """A new JobSet with the defaults of the policies."""
+        name = dig(sent.object, "metadata", "namespace")
+        namespace = self.namespace(name if isinstance(name, str) else "")
+        return replace(sent, object=with_policy_defaults(self.policies, sent.object, namespace, gates))
+
+    def broken(self, judged: Judged, old: Judged | None = None) -> list[Violation]:
+        """What a JobSet breaks, without the rules from which it is excepted."""
+        without = self.excused(judged)
+        return violations(
+            self.policies,
+            judged,
+            self.namespace(judged.js.metadata.namespace),
+            old,
+            excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
+        )
+
+    def excused(self, judged: Judged) -> Excused:
+        """The rules that do not count for a JobSet."""
+        name = judged.js.metadata.namespace
+        own = in_namespace(self.exceptions, name)
+        return excused(own, self.policies, judged, self.namespace(name), self.at)
+
+    def findings(self, judged: Judged) -> list[FieldError]:
+        """What its author is told: refusals and warnings, and not what is only recorded; or that no policy matches."""
+        meta = judged.js.metadata
+        namespace = self.namespace(meta.namespace)
+        mismatches = [of_policy(policy, meta.labels, namespace) for policy in self.policies]
+        if mismatches and all(mismatches):
+            return [_no_match(judged, list(zip(self.policies, filter(None, mismatches), strict=True)))]
+        return [
+            violation.error
+            for violation in self.broken(judged)
+            if violation.policy.spec.denies or violation.policy.spec.warns
+        ]
+
+
+def _no_match(judged: Judged, found: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:
+    meta = judged.js.metadata
+    why = "; ".join(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in found[:MOST_NAMED])
+    policies = "1 policy" if len(found) == 1 else f"{len(found)} policies"
+    jobset = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+    remedy = _remedy(found[0][1])
+    return NO_MATCH.at(Path(("metadata", "name")), meta.name, jobset=jobset, policies=policies, why=why, remedy=remedy)
+
+
+def _remedy(mismatch: Mismatch) -> str:
+    """What to pass if only the command does not know the namespace."""
+    wanted = mismatch.requirement
+    value = wanted.values[0] if wanted.operator == "In" else "VALUE"
+    if mismatch.selector == "objectSelector":
+        return "change the labels of the JobSet"
+    if wanted.key == NAMESPACE_NAME and wanted.operator == "In":
+        return f"write `namespace: {value}` into its metadata, or -n {value}"
+    if wanted.operator in {"In", "Exists"}:
+        return f"pass --namespace-label {wanted.key}={value} if its namespace has that label"
+    return "pass the labels of its namespace with --namespace-label KEY=VALUE"
+
+
+def with_policy_defaults(
+    policies: Sequence[JobSetPolicy], obj: JSON, namespace: Namespace, gates: FeatureGates
+) -> JSON:
+    """A new JobSet with the defaults that it gets in this namespace."""
+    if all(policy.spec.defaults is None for policy in policies):
+        return obj
+    draft = PatchDraft(obj)
+    set_defaults(draft, defaults_for(policies, obj, namespace, gates))
+    return draft.object
+
+
+def judged_of(obj: JSON, gates: FeatureGates) -> Judged | None:
+    """A JobSet for rules to look at; None where it cannot be read, about which the findings say why."""
+    try:
+        return Judged(subject(obj, gates).js)
+    except Unreadable:
+        return None
+
+
+def load(names: Sequence[str], report: Report) -> tuple[list[Filed[JobSetPolicy]], list[Document]]:
+    """The policies in files and directories, with the exceptions there; the report gets what is wrong with policies.
+
+    Each file is read once: it may be a pipe.
+    """
+    inputs = Inputs(names, recursive=True, wanted=is_either, problems=report.problems)
+    others, exceptions = _parted(inputs.documents())
+    found = policies_in(others, report)
+    if not found and not (report.problems or report.errors):
+        report.problems.append(f"no {KIND} ({GROUP}) found in {', '.join(names)}")
+    return found, exceptions
+
+
+def is_either(obj: JSON) -> bool:
+    """Whether an object is a policy or an exception, or was meant to be one."""
+    return is_policy(obj) or is_exception(obj)
+
+
+def _parted(documents: Iterable[Document]) -> tuple[list[Document], list[Document]]:
+    """The documents that are no exceptions, and those that are."""
+    others: list[Document] = []
+    exceptions: list[Document] = []
+    for document in documents:
+        of_exception = isinstance(document.value, dict) and is_exception(document.value)
+        (exceptions if of_exception else others).append(document)
+    return others, exceptions
+
+
+def check_each_file(documents: Iterable[Document], report: Report, gates: FeatureGates) -> None:
+    """The report gets what is wrong with policies and exceptions. Those of two files may be alternatives."""
+    for _, own in groupby(documents, key=lambda document: document.source.name):
+        others, exceptions = _parted(own)
+        warn_of_conflicts(policies_in(others, report), report, gates)
+        exceptions_in(exceptions, report)
+
+
+def exceptions_in(documents: Iterable[Document], report: Report) -> list[Filed[JobSetPolicyException]]:
+    """The good exceptions among documents; the report gets the faults of the others."""
+    good: list[Filed[JobSetPolicyException]] = []
+    for document in documents:
+        if document.broken or not isinstance(document.value, dict):
+            continue
+        report.add([located(document, fault.error, fault.span) for fault in document.faults])
+        schema, obj = exception_schema(), without_nulls(document.value)
+        found = [*_head_faults(obj), *schema.unknown(obj), *schema.faults(obj)]
+        if not found:
+            exception = read_exception(obj)
+            found = own_faults(exception)
+            good += [] if found else [Filed(document, exception)]
+        report.add([located(document, error) for error in found])
+    return good
+
+
+def warn_of_exceptions(
+    filed: Sequence[Filed[JobSetPolicyException]],
+    policies: Sequence[JobSetPolicy],
+    namespaces: Mapping[str, Namespace] | None,
+    at: datetime,
+    report: Report,
+) -> None:
+    """The report gets what keeps exceptions in these namespaces from counting; None: in all, whatever their labels."""
+    named = {policy.metadata.name: policy for policy in policies}
+    for document, exception in filed:
+        meta = exception.metadata
+        where = None if namespaces is None else namespaces.get(meta.namespace or DEFAULT)
+        if namespaces and not where and not meta.namespace:
+            error = NO_NAMESPACE.at(Path(("metadata", "namespace")), name=meta.name, namespace=min(namespaces))
+            report.add([located(document, error)])
+        if where or namespaces is None:
+            found = exception_warnings(exception, named, where, at)
+            report.add([located(document, _with_flag(error, named, exception, where)) for error in found])
+
+
+def _with_flag(
+    error: FieldError,
+    policies: Mapping[str, JobSetPolicy],
+    exception: JobSetPolicyException,
+    namespace: Namespace | None,
+) -> FieldError:
+    """The finding; with the flag that says what labels the namespace has, where these decide."""
+    policy = policies.get(exception.spec.policy)
+    allowed = policy.spec.exceptions if policy else None
+    if allowed is None or namespace is None or error.path != SPEC.at("policy"):
+        return error
+    mismatch = of_namespace(allowed.allowed_namespaces, "", namespace)
+    return error if mismatch is None else replace(error, hint=f"{_remedy(mismatch)}, or {error.fix}")
+
+
+def policies_in(documents: Iterable[Document], report: Report) -> list[Filed[JobSetPolicy]]:
+    """The good policies among documents, in order; the report gets the findings about them and the others."""
+    good: dict[str, Filed[JobSetPolicy]] = {}
+    for document in documents:
+        report.add([located(document, fault.error, fault.span) for fault in document.faults])
+        if document.broken or not isinstance(document.value, dict):
+            continue
+        report.policies += 1
+        found, policy = policy_faults(document.value)
+        if policy is not None and policy.metadata.name in good:
+            file, line = good[policy.metadata.name].line(path := Path(("metadata", "name")))
+            found = [POLICY_TWICE.at(path, policy.metadata.name, place=f"the policy in line {line} of {file}")]
+        elif policy is not None:
+            good[policy.metadata.name] = Filed(document, policy)
+        report.add([located(document, error) for error in found])
+    return list(good.values())
+
+
+def warn_of_conflicts(filed: Sequence[Filed[JobSetPolicy]], report: Report, gates: FeatureGates) -> None:
+    """The report gets warnings about each policy, and what contradicts between policies, each contradiction once."""
+    for number, (document, policy) in enumerate(filed):
+        later = [each.value for each in filed[number + 1 :]]
+        found = [*_namespaced(document), *cautions(policy), *conflicts(policy, later, gates)]
+        report.add([located(document, error) for error in found])
+
+
+def _namespaced(document: Document) -> Iterator[FieldError]:
+    """That a policy names a namespace."""
+    path = Path(("metadata", "namespace"))
+    if isinstance(namespace := dig(document.value, *path.parts), str) and namespace:
+        yield POLICY_NAMESPACE.at(path, namespace, namespace=namespace)
+
+
+def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[str, Any]]:
+    """What each rule of each policy decides, with the numbers that it compares; members may be added."""
+    namespace = policies.namespace(judged.js.metadata.namespace)
+    without = policies.excused(judged)
+    got = recorded({"metadata": {"annotations": judged.js.metadata.annotations}})
+    broken: dict[tuple[str, str], list[str]] = {}
+    for violation in policies.broken(judged):
+        texts = broken.setdefault((violation.policy.metadata.name, violation.rule), [])
+        texts.append(str(violation.error.path))
+    found: list[dict[str, Any]] = []
+    for policy in policies.policies:
+        name, actions = policy.metadata.name, list(policy.spec.validation_actions)
+        head = {"jobset": jobset, "policy": name, "actions": actions}
+        if mismatch := of_policy(policy, judged.js.metadata.labels, namespace):
+            found.append({**head, "matches": False, "why": str(mismatch), "rules": []})
+            continue
+        compared = numbers(policy, judged, namespace)
+        rules = [
+            {
+                "rule": rule.name,
+                "exception": without.get((name, rule.name)),
+                "violatedAt": broken.get((name, rule.name), []),
+                "numbers": [_number(number) for number in compared.get(rule.name, ())],
+            }
+            for rule, _ in in_force(policy)
+        ]
+        found.append({**head, "matches": True, "defaults": list(got.get(name, ())), "rules": rules})
+    return found
+
+
+def _number(number: Number) -> dict[str, Any]:
+    limit = number.limit
+    return {
+        "what": number.what,
+        "amount": number.shown,
+        "limit": limit.text if limit.amount is not None or limit.unreadable else None,
+        "source": limit.source or "the policy",
+        "path": str(number.where()),
+        "parts": number.parts(),
+    }
+
+
+def explained(decided: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """An explanation as lines for people."""
+    for policy in decided:
+        yield f"{policy['jobset']}: policy {policy['policy']} ({', '.join(policy['actions'])})"
+        if not policy["matches"]:
+            yield f"  is not about this JobSet: {policy['why']}"
+        if policy.get("defaults"):
+            yield f"  defaults: {', '.join(policy['defaults'])}"
+        for rule in policy["rules"]:
+            places = rule["violatedAt"]
+            excepted = f"does not count by exception {rule['exception']}" if rule["exception"] else "met"
+            yield f"  {rule['rule']}: " + (f"violated at {', '.join(places)}" if places else excepted)
+            for number in rule["numbers"]:
+                limit = "no limit" if number["limit"] is None else f"limit {number['limit']} by {number['source']}"
+                yield f"    {number['amount']} {number['what']}, {limit}"
+                yield from (f"      {part}" for part in number["parts"])

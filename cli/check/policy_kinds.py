@@ -1,0 +1,54 @@
+"""Objects of policies in files by their kind, also where it is misspelt: what is passed over checks nothing."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from api import keys
+from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.meta import JSON
+from kube.model.suggest import nearest
+from policy.exception_types import EXCEPTION_KIND
+from policy.rules.words import source
+from policy.types import GROUP, KIND
+
+SUITE_KIND: Final = "JobSetPolicySuite"
+KINDS: Final = (KIND, EXCEPTION_KIND, SUITE_KIND)
+
+POLICY_KIND = Rule(
+    "policy-kind",
+    ErrorType.NOT_SUPPORTED,
+    f"the kinds of {GROUP} are {', '.join(KINDS)}",
+    "write `kind: {kind}`",
+    source("README"),
+)
+
+
+def meant(obj: JSON) -> str:
+    """The kind that an object of policies has, or was meant to have; empty for any other object."""
+    kind, group = str(obj.get("kind") or ""), str(obj.get("apiVersion", "")).partition("/")[0]
+    if same := next((each for each in KINDS if each.lower() == kind.lower()), ""):
+        return same
+    if group != GROUP or kind == keys.KIND or kind.endswith("List"):
+        return ""
+    return nearest(kind, KINDS) or KIND
+
+
+def is_policy(obj: JSON) -> bool:
+    """Whether an object is a JobSetPolicy, or was meant to be one."""
+    return meant(obj) == KIND
+
+
+def is_exception(obj: JSON) -> bool:
+    """Whether an object is a JobSetPolicyException, or was meant to be one."""
+    return meant(obj) == EXCEPTION_KIND
+
+
+def is_suite(obj: JSON) -> bool:
+    """Whether a document is a suite, or was meant to be one."""
+    return meant(obj) == SUITE_KIND
+
+
+def kind_faults(obj: JSON) -> Iterator[FieldError]:
+    """That the kind is misspelt."""
+    if obj.get("kind") not in KINDS:
+        yield POLICY_KIND.at(Path(("kind",)), obj.get("kind"), kind=meant(obj) or KIND)

@@ -1,0 +1,86 @@
+"""Findings as SARIF 2.1.0, which code hosts show beside the changed lines. Pure."""
+
+import os
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+from urllib.parse import quote
+
+from app.version import current
+from cli.check.findings import Finding, Report
+from kube.model.field import FieldError, Rule, with_placeholders
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_NO_RULE = "other"
+
+
+def sarif(report: Report) -> dict[str, Any]:
+    """A log of one run. Rules are those that findings name; a check that could not be made is a notification."""
+    rules = _rules(report.findings)
+    index = {rule["id"]: number for number, rule in enumerate(rules)}
+    problems = [{"level": "error", "message": {"text": problem}} for problem in report.problems]
+    return {
+        "$schema": SCHEMA,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "jobset", "semanticVersion": current().removeprefix("v"), "rules": rules}},
+                "columnKind": "unicodeCodePoints",
+                "invocations": [{"executionSuccessful": not problems, "toolExecutionNotifications": problems}],
+                "results": [_result(finding, index[finding.rule]) for finding in report.findings],
+            }
+        ],
+    }
+
+
+def _rules(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """Each rule once, by id."""
+    first: dict[str, FieldError] = {}
+    for finding in findings:
+        first.setdefault(finding.rule, finding.error)
+    return [_rule(name, first[name]) for name in sorted(first)]
+
+
+def _rule(name: str, error: FieldError) -> dict[str, Any]:
+    rule = error.rule or Rule(_NO_RULE, error.type, error.complaint, error.fix, "the API server")
+    message, fix = _plain(rule.message), _plain(rule.fix)
+    return {
+        "id": name,
+        "shortDescription": {"text": message},
+        "fullDescription": {"text": f"{message} (source: {rule.source})"},
+        "help": {"text": fix or message},
+        "defaultConfiguration": {"level": "warning" if error.is_warning else "error"},
+        "properties": {"layer": error.layer.value, "type": error.type.text},
+    }
+
+
+def _plain(template: str) -> str:
+    return with_placeholders(template, "<{}>".format)
+
+
+def _result(finding: Finding, index: int) -> dict[str, Any]:
+    region = {
+        "startLine": finding.line,
+        "startColumn": finding.column,
+        "endLine": finding.line,
+        "endColumn": finding.end_column,
+        "snippet": {"text": finding.text[:400]},
+    }
+    location: dict[str, Any] = {
+        "physicalLocation": {"artifactLocation": {"uri": _uri(finding.file)}, "region": region},
+    }
+    if finding.error.path.parts:
+        location["logicalLocations"] = [{"fullyQualifiedName": str(finding.error.path), "kind": "member"}]
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": index,
+        "level": finding.severity,
+        "message": {"text": finding.message},
+        "locations": [location],
+    }
+
+
+def _uri(file: str) -> str:
+    """A path as a URI reference, relative ones relative to the checkout."""
+    path = PurePath(file)
+    return path.as_uri() if path.is_absolute() else quote(os.fsencode(path.as_posix()))

@@ -1,0 +1,397 @@
+"""The checks of `jobset validate --server`: what a cluster says about a manifest, with the rights of the user.
+
+Findings are those that `kubectl apply` would meet: the rules of updates where the JobSet exists, the namespace, the
+children, the manager's feature gates, other policies and webhooks. All requests are dry runs (`dryRun=All`).
+"""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from functools import cache
+from http import HTTPStatus
+
+from api.features import FeatureGates
+from app.version import user_agent
+from cli.check.checks import CheckError, Checks, Sent
+from cli.check.manifest_files import Named
+from controllers.resources import JOBSETS
+from kube.client import Client
+from kube.config import load, told
+from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound, Unauthorized
+from kube.model.field import ErrorType, FieldError, Layer, Path, Rule, with_placeholders
+from kube.model.jsontree import dig, without_nulls
+from kube.model.meta import JSON
+from kube.options import WriteOptions
+from kube.resources import NAMESPACES
+from kube.transport import HttpTransport
+from policy.judged import Namespace
+from policy.namespaces import NamespaceMetadata
+from webhooks.jobset.answers import MORE_WARNINGS, warning_texts
+from webhooks.jobset.cluster.checks import ClusterChecks
+from webhooks.jobset.cluster.claims import MISMATCH
+from webhooks.jobset.cluster.dry_run import JOB_EXISTS, SERVICE_FOREIGN, SERVICE_SHARED
+from webhooks.jobset.cluster.faults import REFUSED, parts_of, refused
+from webhooks.jobset.cluster.needs import RESOURCES
+from webhooks.jobset.cluster.nodes import TOO_LARGE
+from webhooks.jobset.cluster.quota import QUOTA
+from webhooks.jobset.cluster.verdict import warning
+from webhooks.jobset.engine import Findings
+
+TIMEOUT = 10.0
+"""Seconds for one question."""
+BUDGET = 15.0
+"""Seconds for all questions about the children of one JobSet."""
+QUESTIONS = 200
+"""Questions about the children of one JobSet."""
+_NO_RIGHT = re.compile(r'(\S+ ("[^"]*" )?is forbidden: )?User ')
+"""How the API server's own authorizer begins to say no; with the name of an object that is there."""
+_AT_NAME = Path(("metadata", "name"))
+_AT_NAMESPACE = Path(("metadata", "namespace"))
+_IDENTITY = {("metadata",), *(("metadata", key) for key in ("name", "generateName", "namespace"))}
+_OUR_WEBHOOK = re.compile(r'admission webhook "[mv]jobset\.kb\.io" denied the request: ')
+_BY_ADMISSION = re.compile(r'admission webhook "[^"]+" denied|ValidatingAdmissionPolicy ')
+"""In what admission refuses: anything else is the API server's own verdict, which the schema checks give here."""
+_OUR_POLICY = re.compile(
+    r"ValidatingAdmissionPolicy 'jobset-policy-[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL
+)
+_PLACE = r"(?:spec|metadata)[.\[][^\s:]*"
+_NEXT = re.compile(rf", (?={_PLACE}: [A-Z]|and \d+ more$)")
+"""Between two findings in the message of a compiled policy."""
+_MORE = re.compile(r"and \d+ more")
+"""Stands for the faults that did not fit into an answer."""
+_PLACED = re.compile(rf"({_PLACE}): (.*)", re.DOTALL)
+
+NAMESPACE_MISSING = Rule(
+    "namespace-missing",
+    ErrorType.INVALID,
+    "the cluster has no namespace {namespace}",
+    "create it, or choose another one with -n",
+    "API: objects live in namespaces that exist",
+    Layer.CLUSTER,
+)
+NOT_READABLE = warning(
+    "stored-unreadable",
+    "whether this JobSet exists already is not known ({why}): checked as a new one",
+    "ask for the right to get jobsets",
+    source="API: RBAC",
+)
+NOT_LOOKED_UP = warning(
+    "references-not-looked-up",
+    "this JobSet exists: what its pods need by name, and quotas, are looked up for new ones only",
+    "`jobset explain {name}` says what its pods wait for",
+    source="docs/validate.md#what-it-checks",
+)
+NOT_ALLOWED = warning(
+    "children-not-allowed",
+    "{what}; the manager may, so this is no fault",
+    "ask for the right to create them, to have them checked",
+    source="API: RBAC",
+)
+JOBSET_REFUSED = Rule(
+    "jobset-refused",
+    ErrorType.FORBIDDEN,
+    "the cluster refuses it: {why}",
+    "change what it names, or ask who owns that policy or webhook",
+    "admission by others",
+    Layer.CLUSTER,
+)
+JOBSET_NOT_SENT = warning(
+    "jobset-not-tried",
+    "what policies and webhooks of others say is not known: {why}",
+    "ask for the right to create and patch JobSets",
+    source="API: RBAC, dry run",
+)
+CLUSTER_WARNS = warning(
+    "cluster-warns",
+    "the cluster warns: {text}",
+    "change what it names, or ask who owns that policy or webhook",
+    source="admission by others",
+)
+IN_FULL = {rule: rule for rule in (JOB_EXISTS, MISMATCH, QUOTA, TOO_LARGE)} | {SERVICE_SHARED: SERVICE_FOREIGN}
+"""Rules that tell more to who asks with rights of their own, each with the rule by which the manager says the same."""
+
+
+class ServerChecks:
+    """Checks manifests at one cluster."""
+
+    def __init__(self, client: Client, namespace: str = "", *, empty: bool = False) -> None:
+        """`namespace` is for manifests that name none.
+
+        `empty`: the cluster runs for these checks only. Namespaces are created there, and what it lacks is no finding.
+        """
+        self._client = client
+        self._empty = empty
+        self._namespace = namespace or "default"
+        self._children = ClusterChecks(client, budget=BUDGET, own_rights=True, per_review=QUESTIONS)
+
+    async def check(self, checks: Checks, sent: Sent, others: AbstractSet[Named] = frozenset()) -> Findings:
+        """Findings about a manifest, those of the object alone included. `CheckError` when there is no answer.
+
+        `others` are created before it: they are not missing.
+        """
+        try:
+            return await self._check(checks, sent, others)
+        except (KubeError, TimeoutError) as error:
+            raise CheckError(_reason(error)) from error
+
+    async def namespace(self, name: str) -> Namespace | None:
+        """The namespace of manifests that name this one, or none; None if it is not there, or may not be read."""
+        try:
+            sent = await self._client.get(NAMESPACES, name or self._namespace, type=NamespaceMetadata, timeout=TIMEOUT)
+        except (NotFound, Forbidden):
+            return None
+        except (KubeError, TimeoutError) as error:
+            raise CheckError(_reason(error)) from error
+        return Namespace(sent.metadata.name, sent.metadata.labels, sent.metadata.annotations)
+
+    async def _check(self, checks: Checks, sent: Sent, others: AbstractSet[Named]) -> Findings:
+        if any(error.path.parts[:2] in _IDENTITY for error in sent.faults):
+            return checks.create(sent)  # the cluster needs a valid name and namespace
+        sent = _without_bad_metadata(sent)
+        namespace = dig(sent.object, "metadata", "namespace") or self._namespace
+        more: list[FieldError] = []
+        if not await self._has_namespace(namespace):
+            missing = NAMESPACE_MISSING.at(_AT_NAMESPACE, namespace, namespace=namespace)
+            return checks.create(sent).and_also([missing])
+        stored, plain = None, Checks(FeatureGates())
+        try:
+            stored = await self._stored(namespace, dig(sent.object, "metadata", "name"))
+        except Forbidden as error:
+            more.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
+        if stored is None:
+            found = checks.create(sent, children=False)
+            of_gates = _apart(found, plain.create(sent, children=False))
+            more += await self._children.create(found.object, found.errors, checks.gates, namespace=namespace)
+        else:
+            change = Sent(_continued(sent.object, stored), sent.faults)
+            found = checks.update(stored, change)
+            of_gates = _apart(found, plain.update(stored, change))
+            new, gates = found.object, checks.gates
+            more += await self._children.update(stored, new, found.errors, gates, namespace=namespace)
+            more.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
+        if self._empty:
+            more = [error for error in more if error.rule not in RESOURCES]
+        expected = [error for error in more if _is_expected(error, namespace, others)]
+        more = [error for error in more if error not in expected]
+        found = found.and_also(map(_not_a_fault, more))
+        said, by_us = await self._sent(sent.object, namespace, stored, found, expected)
+        unsure = of_gates if by_us else frozenset()
+        return _as_the_manager_says(found, said, unsure, {error.path for error in sent.faults})
+
+    async def _has_namespace(self, name: str) -> bool:
+        try:
+            await self._client.get(NAMESPACES, name, timeout=TIMEOUT)
+        except NotFound:
+            return self._empty and await self._made_namespace(name)
+        except Forbidden:
+            pass  # a user who may create JobSets need not have the right to read namespaces
+        return True
+
+    async def _made_namespace(self, name: str) -> bool:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        try:
+            await self._client.create(NAMESPACES, body, timeout=TIMEOUT)
+        except AlreadyExists:
+            pass  # the API server creates its own namespaces a moment after it has begun to answer
+        except Invalid:
+            return False  # no namespace can have that name
+        return True
+
+    async def _sent(
+        self, obj: JSON, namespace: str, stored: JSON | None, found: Findings, expected: Sequence[FieldError]
+    ) -> tuple[list[FieldError], bool]:
+        """What the cluster says about a JobSet beside what was `found`, and whether our manager refuses it.
+
+        `expected`: warnings of the manager that are left out. A refusal of a JobSet without faults is by another policy
+        or webhook, or by the manager for a feature gate that is off there. Of one with faults the API server's own
+        verdict is left out: it is among those that were found.
+        """
+        body = {key: value for key, value in without_nulls(obj).items() if key != "status"}
+        warnings: list[str] = []
+        options: WriteOptions = {
+            "namespace": namespace,
+            "dry_run": True,
+            "field_validation": "Ignore",  # unknown fields are found here, and must not hide the rest
+            "timeout": TIMEOUT,
+            "warnings": warnings,
+        }
+        said: list[FieldError] = []
+        by_us = False
+        try:
+            if stored is None:
+                await self._client.create(JOBSETS, body, **options)
+            else:
+                # Not a server-side apply: that refuses a value of a wrong type before admission sees the object.
+                await self._client.patch(JOBSETS, stored["metadata"]["name"], body, **options)
+        except ApiError as error:
+            if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code == HTTPStatus.TOO_MANY_REQUESTS:
+                raise
+            by_us = _OUR_WEBHOOK.search(error.message) is not None
+            if not found.errors or _BY_ADMISSION.search(error.message):
+                said = [fault for fault in _refusal(error) if not (found.errors and _MORE.fullmatch(fault.verbatim))]
+        known = {*warning_texts(found.warnings), *warning_texts(expected)}
+        texts = (text for text in dict.fromkeys(warnings) if text not in known and not MORE_WARNINGS.fullmatch(text))
+        new = [warned for warned in map(_warned, texts) if not _found_in_full(warned, found.warnings)]
+        return [*said, *new], by_us
+
+    async def _stored(self, namespace: str, name: object) -> JSON | None:
+        if not isinstance(name, str) or not name or "/" in name:
+            return None
+        try:
+            return await self._client.get(JOBSETS, name, namespace=namespace, timeout=TIMEOUT)
+        except NotFound:
+            return None
+
+
+def _is_expected(error: FieldError, namespace: str, others: AbstractSet[Named]) -> bool:
+    """Whether it says that one of these objects is missing."""
+    resource = RESOURCES.get(error.rule) if error.rule else None
+    return resource is not None and any((resource.kind, place, error.value) in others for place in ("", namespace))
+
+
+def _without_bad_metadata(sent: Sent) -> Sent:
+    """Without the labels and annotations that are faults: for them the API server would refuse it before admission."""
+    metadata = sent.object["metadata"]
+    kept = {
+        field: {key: value for key, value in metadata[field].items() if Path(("metadata", field, key)) not in wrong}
+        for wrong in [{error.path for error in sent.faults}]
+        for field in ("labels", "annotations")
+        if field in metadata
+    }
+    return Sent({**sent.object, "metadata": {**metadata, **kept}}, sent.faults)
+
+
+def _apart(found: Findings, other: Findings) -> frozenset[tuple[Path, Rule | None]]:
+    """Place and rule of the errors that only the first has."""
+    return frozenset((e.path, e.rule) for e in found.errors) - {(e.path, e.rule) for e in other.errors}
+
+
+def _as_the_manager_says(
+    found: Findings, said: Sequence[FieldError], unsure: AbstractSet[tuple[Path, Rule | None]], wrong: AbstractSet[Path]
+) -> Findings:
+    """The findings and what the cluster says, each fault once.
+
+    What is `unsure` counts only where it says so, too. It has not seen the places that are `wrong`.
+    """
+    texts = {(error.path, error.body) for error in said}
+    sure = [e for e in found.errors if (e.path, e.rule) not in unsure or (e.path, e.body) in texts]
+    told = {path: [error.body for error in sure if error.path == path] for path in {e.path for e in said}}
+    new = [
+        error
+        for error in said
+        if error.path not in wrong
+        and not any(text.startswith(error.body) for text in told[error.path])
+        and not _found_in_full(error, sure)
+    ]
+    return Findings(tuple(sure), found.warnings, found.object).and_also(new)
+
+
+def _found_in_full(said: FieldError, found: Sequence[FieldError]) -> bool:
+    """Whether what the manager says is among what was found, there with names and amounts that it does not tell."""
+    text = said.verbatim or said.detail
+    rules = (IN_FULL.get(of.rule) for of in found if of.rule is not None and of.path == said.path)
+    return any(rule is not None and _wording(rule.message).search(text) for rule in rules)
+
+
+@cache
+def _wording(message: str) -> re.Pattern[str]:
+    """Of a rule's message, whatever words it is filled with."""
+    texts = with_placeholders(message, lambda _: "\0").split("\0")
+    return re.compile(".*".join(map(re.escape, texts)), re.DOTALL)
+
+
+def _refusal(error: ApiError) -> list[FieldError]:
+    """What the refusal of a JobSet without faults means: a policy or a webhook; no right; or no dry run possible."""
+    match error.code:
+        case HTTPStatus.CONFLICT:
+            return []
+        case HTTPStatus.FORBIDDEN if _NO_RIGHT.match(error.message):
+            return [JOBSET_NOT_SENT.at(_AT_NAME, why="you may not write them here")]
+        case HTTPStatus.BAD_REQUEST if "does not support dry run" in error.message:
+            return [JOBSET_NOT_SENT.at(_AT_NAME, why=error.message)]
+        case _:
+            return list(_faults(error)) or [JOBSET_REFUSED.at(_AT_NAME, why=error.message)]
+
+
+def _faults(error: ApiError) -> Iterator[FieldError]:
+    """The faults that a refusal names. What our webhook and our policies say names its fix; others only refuse."""
+    ours = _OUR_WEBHOOK.search(error.message) is not None
+    for cause in error.causes:
+        if cause.field and ours:
+            yield _told(cause.field, cause.message)
+        elif cause.field:
+            yield JOBSET_REFUSED.at(Path(parts_of(cause.field)), why=cause.message)
+        elif denied := _OUR_POLICY.search(cause.message):
+            for text in _NEXT.split(denied[1].removeprefix("[").removesuffix("]")):
+                placed = _PLACED.fullmatch(text)
+                yield _told(placed[1], placed[2]) if placed else _told("metadata.name", text)
+
+
+def _told(place: str, text: str) -> FieldError:
+    """A fault in the words of our own admission."""
+    return FieldError(Path(parts_of(place)), JOBSET_REFUSED.type, rule=JOBSET_REFUSED, verbatim=text)
+
+
+def _warned(text: str) -> FieldError:
+    """A warning; with its place where it begins with one that is not cut."""
+    placed = _PLACED.fullmatch(text)
+    if placed is None or "..." in placed[1]:
+        return CLUSTER_WARNS.at(_AT_NAME, text=text)
+    return FieldError(Path(parts_of(placed[1])), CLUSTER_WARNS.type, detail=placed[2], rule=CLUSTER_WARNS)
+
+
+def _not_a_fault(error: FieldError) -> FieldError:
+    """A refusal because the user lacks a right says nothing about the JobSet."""
+    if error.rule is not REFUSED:
+        return error
+    what, why = refused(error)
+    if not _NO_RIGHT.match(why):
+        return error
+    return NOT_ALLOWED.at(error.path, error.value, what=f"{what} not checked: you may not create them here")
+
+
+def _continued(obj: JSON, stored: JSON) -> JSON:
+    """The manifest as an update of the stored object: what only the API server writes stays."""
+    kept = {key: stored["metadata"][key] for key in ("uid", "creationTimestamp") if key in stored["metadata"]}
+    new = {**obj, "metadata": {**(obj.get("metadata") or {}), **kept}}
+    return {**new, "status": stored["status"]} if "status" in stored else new
+
+
+@contextlib.asynccontextmanager
+async def connected(kubeconfig: str, context: str, *, empty: bool = False) -> AsyncIterator[ServerChecks]:
+    """Checks at the cluster of a kubeconfig. `CheckError` when it cannot be reached or does not serve JobSets.
+
+    `empty` is that of `ServerChecks`.
+    """
+    try:
+        credentials = await load(kubeconfig or None, context or None)
+        transport = HttpTransport(credentials, user_agent=user_agent())
+    except KubeError as error:
+        raise CheckError(str(error)) from error
+    try:
+        client = Client(transport)
+        await _has_jobsets(client, kubeconfig, context)
+        yield ServerChecks(client, credentials.namespace, empty=empty)
+    finally:
+        await transport.close()
+
+
+async def _has_jobsets(client: Client, kubeconfig: str, context: str) -> None:
+    path = f"/apis/{JOBSETS.api_version}"
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            await client.raw(path)
+    except NotFound as error:
+        raise CheckError(f"the cluster does not serve JobSets ({path}): apply manifests/install.yaml first") from error
+    except Unauthorized as error:
+        raise CheckError(told(error, kubeconfig, context)) from error
+    except (KubeError, TimeoutError) as error:
+        raise CheckError(_reason(error)) from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"the API server did not answer within {TIMEOUT:g} s"
+    return str(error)

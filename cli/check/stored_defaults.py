@@ -1,0 +1,23 @@
+"""JobSets that are stored without the defaults of the webhook, because it was not called. Warnings only."""
+
+from kube.model.field import ErrorType, FieldError, Rule, Severity
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from webhooks.jobset.default import lacking
+
+WITHOUT_DEFAULT = Rule(
+    "stored-without-default",
+    ErrorType.REQUIRED,
+    "is stored without its default, as no webhook was called: {means}",
+    "make the JobSet again: kubectl get jobset NAME -n NAMESPACE -o yaml | sed '/^  resourceVersion:/d'"
+    " | kubectl replace --force -f -",
+    "docs/break-glass.md#repair-what-was-let-in",
+    severity=Severity.WARNING,
+)
+
+
+def without_defaults(js: JSON) -> list[FieldError]:
+    """A warning for each default that the JobSet runs without; none if it has no UID: then it is not stored yet."""
+    if not dig(js, "metadata", "uid"):
+        return []
+    return [WITHOUT_DEFAULT.at(path, means=means) for path, means in lacking(dig(js, "spec"))]

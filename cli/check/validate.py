@@ -1,0 +1,246 @@
+"""`jobset validate`: checks manifests as the webhook would, before they are sent. Reads, asks, writes a report.
+
+Exit codes: 0 good (warnings are allowed), 1 faults, 2 the check could not be made, or not of everything. A check of the
+cluster that a missing right prevents is a note, and counts for 2 only with --strict.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, TextIO
+
+from api.features import FeatureGates
+from cli.check.checks import CheckError, Checks, Sent, placed
+from cli.check.documents import Document
+from cli.check.findings import MAX_FINDINGS, Report, counted, line_of, name_of, printable, write_text
+from cli.check.kustomize import with_hint
+from cli.check.manifest_files import Inputs, Named
+from cli.check.object_checks import is_jobset
+from cli.check.policies import (
+    DEFAULT,
+    EARLIEST,
+    Policies,
+    check_each_file,
+    exceptions_in,
+    explained,
+    explanation,
+    is_either,
+    judged_of,
+    load,
+    warn_of_conflicts,
+    warn_of_exceptions,
+)
+from cli.check.sarif import sarif
+from cli.check.shared_names import NAME, Names, Services
+from cli.check.stored_defaults import without_defaults
+from cli.output import FORMS, dumped
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from policy.judged import Namespace
+from webhooks.jobset.engine import Findings
+
+if TYPE_CHECKING:
+    from cli.check.server_checks import ServerChecks
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to check, and the form of the report.
+
+    `server`: check at the cluster of `kubeconfig` and `context` as well; `local_server`: at an API server that is
+    started on this machine for the run. `allow_none`: files without any JobSet are no problem. At most `most_findings`
+    are shown; the rest is counted.
+
+    `policies`: files and directories with JobSetPolicies and exceptions from them, for the time `at` and a namespace of
+    these labels and annotations; `explain` shows what each of their rules decides. `command`: what the user called.
+    """
+
+    names: Sequence[str]
+    gates: FeatureGates
+    recursive: bool = False
+    namespace: str = ""
+    output: str = "text"
+    strict: bool = False
+    allow_none: bool = False
+    server: bool = False
+    local_server: bool = False
+    kubeconfig: str = ""
+    context: str = ""
+    most_findings: int = MAX_FINDINGS
+    policies: Sequence[str] = ()
+    at: datetime = EARLIEST
+    namespace_labels: Mapping[str, str] = field(default_factory=dict)
+    namespace_annotations: Mapping[str, str] = field(default_factory=dict)
+    explain: bool = False
+    command: str = "validate"
+
+
+def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
+    """Check, write the report to `out` and problems to `err`; gives the exit code."""
+    report = asyncio.run(checked(options))
+    if options.output in FORMS:
+        out.write(dumped(report.json(), options.output))
+    elif options.output == "sarif":
+        out.write(dumped(sarif(report), "json"))
+    else:
+        write_text(report.findings, out, color=color, named=report.crowded)
+        if report.hidden:
+            out.write(f"and {report.hidden} more\n")
+        out.writelines(f"{printable(line)}\n" for line in explained(report.explanations))
+        out.write(f"{report.summary}\n")
+    err.writelines(f"jobset {options.command}: {printable(problem)}\n" for problem in report.problems)
+    return exit_code(report, options)
+
+
+def exit_code(report: Report, options: Options) -> int:
+    """What a run ends with."""
+    if report.problems:
+        return 2
+    return 1 if report.errors or (options.strict and report.warnings) else 0
+
+
+async def checked(options: Options) -> Report:
+    """Everything that was found."""
+    report = Report(most_findings=options.most_findings)
+    wanted = is_jobset if options.policies else _is_checked
+    inputs = Inputs(
+        options.names,
+        recursive=options.recursive,
+        wanted=wanted,
+        allow_none=options.allow_none,
+        problems=report.problems,
+    )
+    of_policies: list[Document] = []
+    checks, names, services = Checks(options.gates, options.namespace), Names(), Services()
+    rules, excepting = load(options.policies, report) if options.policies else ([], [])
+    policies = [each.value for each in rules]
+    filed = exceptions_in(excepting, report)
+    exceptions = [each.value for each in filed]
+    held_to = Policies(
+        policies, exceptions, options.at, options.namespace_labels, options.namespace_annotations, inputs.namespaces
+    )
+    namespaces: dict[str, Namespace] = {}
+    async with contextlib.AsyncExitStack() as stack:
+        asked = _Asked(checks, report)
+        await asked.connect(stack, options)
+        for document in inputs.documents():
+            findings = None
+            if isinstance(document.value, dict) and not is_jobset(document.value):
+                of_policies.append(document)
+                continue
+            if not document.broken and isinstance(document.value, dict):
+                report.saw_jobset(document.source.name)
+                document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
+                sent = checks.sent(document.value)
+                if policies:
+                    await asked.know(_namespace(sent.object), held_to.known)
+                # A cluster sets the defaults of its own policies.
+                known = sent if options.server else held_to.filled(sent, checks.gates)
+                findings = await asked.about(known, inputs.named)
+                findings = findings.and_also(services.shared(findings.object))
+                line = line_of(document, NAME)
+                findings = findings.and_also(names.repeated(findings.object, document.source.name, line))
+                findings = findings.and_elsewhere(without_defaults(sent.object))
+                findings = with_hint(findings, document.source.name)
+                findings = _with_policies(findings, held_to, options, report)
+                name = _namespace(findings.object)
+                namespaces[name or DEFAULT] = held_to.namespace(name)
+            report.add(placed(document, findings))
+    check_each_file(of_policies, report, options.gates)
+    warn_of_conflicts(rules, report, options.gates)
+    warn_of_exceptions(filed, policies, namespaces if options.names else None, options.at, report)
+    report.finish(inputs.files, inputs.others, allow_none=options.allow_none or bool(of_policies))
+    if options.strict and report.not_made:
+        left = counted(report.not_made, "note")
+        report.problems.append(f"not everything was checked, which --strict asks for: {left} above named what and why")
+    return report
+
+
+def _is_checked(obj: JSON) -> bool:
+    """Whether an object is checked where no policies are named to hold JobSets to."""
+    return is_jobset(obj) or is_either(obj)
+
+
+class _Asked:
+    """Findings with those of a server while it answers. What follows is checked without it, and a problem says so."""
+
+    def __init__(self, checks: Checks, report: Report) -> None:
+        self._checks = checks
+        self._report = report
+        self._server: ServerChecks | None = None
+        self._asked_about = 0
+        self._asked_for: set[str] = set()
+
+    async def connect(self, stack: contextlib.AsyncExitStack, options: Options) -> None:
+        try:
+            self._server = await stack.enter_async_context(_server(options))
+        except CheckError as error:
+            self._without(error)
+
+    async def about(self, sent: Sent, others: AbstractSet[Named]) -> Findings:
+        if self._server is not None:
+            try:
+                found = await self._server.check(self._checks, sent, others)
+            except CheckError as error:
+                self._without(error)
+            else:
+                self._asked_about += 1
+                return found
+        return self._checks.create(sent)
+
+    async def know(self, name: str, known: dict[str, Namespace]) -> None:
+        """Have `known` hold the namespace as the cluster has it, asked once, with what a file adds to it.
+
+        Without an answer only the file counts.
+        """
+        if self._server is None or name in self._asked_for:
+            return
+        self._asked_for.add(name)
+        try:
+            there = await self._server.namespace(name) or Namespace(name)
+        except CheckError as error:
+            self._without(error)
+        else:
+            own = known.get(name, there)
+            labels, annotations = {**there.labels, **own.labels}, {**there.annotations, **own.annotations}
+            known[name] = Namespace(there.name, labels, annotations)
+
+    def _without(self, error: CheckError) -> None:
+        self._server = None
+        self._report.problems.append(f"{error}; JobSets that were checked there: {self._asked_about}")
+
+
+def _namespace(obj: JSON) -> str:
+    name = dig(obj, "metadata", "namespace")
+    return name if isinstance(name, str) else ""
+
+
+def _with_policies(findings: Findings, policies: Policies, options: Options, report: Report) -> Findings:
+    """The findings, and what the JobSet breaks of the policies; places that are wrong anyway are left out."""
+    new = Sent(findings.object, ())
+    new = policies.filled(new, options.gates) if options.server else new  # else they were set before
+    judged = judged_of(new.object, options.gates) if policies.policies else None
+    if judged is None:
+        return findings
+    if options.explain:
+        report.explanations += explanation(policies, judged, name_of(findings.object))
+    return findings.and_elsewhere(policies.findings(judged))
+
+
+@contextlib.asynccontextmanager
+async def _server(options: Options) -> AsyncIterator["ServerChecks | None"]:
+    if options.local_server:
+        from cli.check.local_server import started  # noqa: PLC0415 (a second of imports that offline checks need not pay)
+
+        async with started() as server:
+            yield server
+    elif options.server:
+        from cli.check.server_checks import connected  # noqa: PLC0415 (the same)
+
+        async with connected(options.kubeconfig, options.context) as server:
+            yield server
+    else:
+        yield None

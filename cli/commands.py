@@ -1,0 +1,94 @@
+"""How commands are registered: each by a function `add_NAME(commands)`, and cli/main.py lists these functions.
+
+The function adds the command's parser and sets its `handler`, which takes the parsed arguments and gives the exit code.
+What only the handler needs is imported by it, so that no command pays for another one.
+"""
+
+import argparse
+import io
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeAlias
+
+from api.features import FeatureGateError
+from app.terminal import raw_stream
+from kube.model.suggest import did_you_mean, nearest
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
+_CHOICE = re.compile(r"invalid choice: '?([^']*)'? \(choose from (.*)\)$")
+"""How argparse says it, with the choices in quotes or without."""
+Handler = Callable[[argparse.Namespace], int]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong, and of which command. Commands get this type, too."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """None is unknown: a command would hand them up to `jobset`, which knows less about them."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unknown: {' '.join(unknown)}{self._meant(unknown)}")
+        return parsed, unknown
+
+    def _meant(self, unknown: Sequence[str]) -> str:
+        """Flags that may have been meant."""
+        flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
+        given = (word.partition("=")[0] for word in unknown if word.startswith("--"))
+        close = [flag for flag in (nearest(word, flags) for word in given) if flag]
+        return f"; did you mean {' and '.join(close)}?" if close else ""
+
+    def error(self, message: str) -> NoReturn:
+        """End with exit code 2. Of a wrong choice, with the one that is likely meant."""
+        if found := _CHOICE.search(message):
+            wrong, choices = found[1], [choice.strip().strip("'") for choice in found[2].split(",")]
+            message = f"{message[: found.start()]}invalid choice: {wrong!r}; {did_you_mean(wrong, choices)}"
+        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` says more\n")
+
+
+def number(text: str) -> float:
+    """Value of a flag that takes a number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+
+
+def whole_number(text: str) -> int:
+    """Value of a flag that takes a number without a fraction."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+
+
+def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
+    """Register the flags of a command that reads a cluster as who runs it."""
+    add = parser.add_argument
+    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
+    add("--context", default="", metavar="NAME", help="default: the current one")
+
+
+def as_command(handler: Handler) -> Handler:
+    """The handler, writing UTF-8 wherever it runs.
+
+    A reader that stops reading, such as `head`, ends it without a word; a wrong feature gate with one.
+    """
+
+    def run(parsed: argparse.Namespace) -> int:
+        for stream in map(raw_stream, (sys.stdout, sys.stderr)):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        try:
+            code = handler(parsed)
+            sys.stdout.flush()
+        except FeatureGateError as error:
+            sys.stderr.write(f"jobset {parsed.command}: {error}\n")
+            return 2
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        return code
+
+    return run

@@ -1,0 +1,65 @@
+"""`jobset manager --check-config FILE`: what is in force, as a configuration file or as a table. Pure."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import yaml
+
+from api.features import GATES, FeatureGates
+from app.settings import Settings
+from cli.manager_flags import Chosen
+
+
+def shown(chosen: Chosen, output: str) -> str:
+    """The text for `-o`: `table`, `yaml` or `json`."""
+    if output == "table":
+        return _table([("KEY", "VALUE", "FROM"), *rows(chosen)])
+    values = in_force(chosen.settings, chosen.gates)
+    return json.dumps(values, indent=2) + "\n" if output == "json" else yaml.safe_dump(values, sort_keys=False)
+
+
+def in_force(settings: Settings, gates: FeatureGates) -> dict[str, Any]:
+    """The configuration as a file that says everything: all fields, all feature gates."""
+    values: dict[str, Any] = _plain(settings.model_dump(mode="json", by_alias=True))
+    return {**values, "featureGates": {name: gates[name] for name in GATES}}
+
+
+def rows(chosen: Chosen) -> Iterator[tuple[str, str, str]]:
+    """Key, value and origin (`flag`, `file`, `default`) of each field and feature gate."""
+    values = in_force(chosen.settings, chosen.gates)
+    for section, field in Settings.model_fields.items():
+        part = getattr(chosen.settings, section)
+        for name, inner in getattr(field.annotation, "model_fields", {}).items():
+            value = values[str(field.alias)][str(inner.alias)]
+            in_file = "file" if name in part.model_fields_set else "default"
+            origin = "flag" if (section, name) in chosen.flags else in_file
+            yield f"{field.alias}.{inner.alias}", text(value), origin
+    for name, gate in GATES.items():
+        named = {name, f"All{gate.stage}"}
+        in_file = "file" if named & chosen.settings.feature_gates.keys() else "default"
+        yield (
+            f"featureGates.{name}",
+            text(values["featureGates"][name]),
+            "flag" if named & chosen.gate_flags else in_file,
+        )
+
+
+def text(value: Any) -> str:
+    """A value in one line: YAML that reads as the value."""
+    if isinstance(value, list):
+        return json.dumps(value)
+    line = yaml.safe_dump(value, default_flow_style=True, width=2**31 - 1).strip()
+    return line.removesuffix("\n...") if line != "''" else '""'
+
+
+def _plain(value: Any) -> Any:
+    """With whole numbers as such: 500, not 500.0."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _table(lines: Sequence[tuple[str, str, str]]) -> str:
+    widths = [max(len(line[column]) for line in lines) for column in range(2)]
+    return "".join(f"{key:{widths[0]}}  {value:{widths[1]}}  {origin}\n" for key, value, origin in lines)

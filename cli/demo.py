@@ -1,0 +1,268 @@
+"""`make demo`: a JobSet on a real control plane; cli/stories.py has what happens to it.
+
+Everything is real but the nodes: etcd, API server, controller manager and scheduler run here, and the manager runs as
+its own process with the rights it has in a cluster. Nothing is left behind unless it is asked for.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from app.terminal import raw_stream
+from cli import local
+from cli.local import LocalError, kubectl
+from cli.ui.cli import ADDRESS
+from dev.cluster.assets import Sources, locate
+from dev.cluster.cluster import Cluster, down, up
+from dev.cluster.cluster import running as cluster_running
+from dev.cluster.errors import DevclusterError
+from dev.cluster.spec import ClusterSpec, FakeNodes
+from policy.types import GATE as POLICIES_GATE
+
+STEP_SECONDS = 60
+EXIT_CODE = "kwok.jobset.dev/exit-code"
+ACCELERATOR = "nvidia.com/gpu"
+NODES = FakeNodes(
+    count=20,
+    label_every={
+        "rack": 10,
+        "topology.kubernetes.io/zone": 20,
+        "example.com/superslice": 20,
+        "example.com/cube": 1,
+        "cloud.google.com/gke-nodepool": 4,
+    },
+    labels={
+        "cloud.google.com/gke-tpu-accelerator": "tpu-v5-lite-podslice",
+        "cloud.google.com/gke-tpu-topology": "4x4",
+    },
+    capacity={ACCELERATOR: "8", "google.com/tpu": "4", "example.com/tpu": "64"},
+    features=("RestartAllContainersOnContainerExits",),
+)
+"""Each has all that one of the examples asks for: it stands for a host with GPUs, for one with TPUs, and for a cube."""
+SPEC = ClusterSpec(name="demo", nodes=NODES, volumes=16)
+GATES = (
+    "InPlaceRestart",
+    "JobSetActiveDeadlineSeconds",
+    "JobSetFailureEscalation",
+    "JobSetGangOfGangs",
+    "JobSetNodeFailure",
+    "JobSetStartTimeout",
+    "JobSetWorkloadAwareSchedulingAPI",
+    "RestartJob",
+)
+"""All that the examples need: they can be tried on the cluster that is kept."""
+
+Status = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What happens to one JobSet. `play` raises `LocalError` when something else happens.
+
+    `policies`: whether the cluster serves JobSetPolicies.
+    """
+
+    jobset: str
+    play: Callable[["Demo"], None]
+    policies: bool = False
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Those of the manager."""
+        gates = (*GATES, POLICIES_GATE) if self.policies else GATES
+        return (f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}",)
+
+
+@dataclass
+class Demo:
+    """One run. `name` is the JobSet's; times are seconds since the start."""
+
+    console: Console
+    cluster: Cluster
+    started: float
+    name: str
+    _rows: str = ""
+
+    def say(self, text: str) -> None:
+        """A line of the story, with the time."""
+        self.console.print(f"[bold cyan]{time.monotonic() - self.started:5.1f} s[/]  {text}", highlight=False)
+
+    def jobset(self) -> Status:
+        """The JobSet as it is now."""
+        found: Status = json.loads(kubectl(self.cluster, "get", "jobset", self.name, "-o", "json").stdout)
+        return found
+
+    def pods(self, **labels: str) -> list[str]:
+        """Names of the set's running pods."""
+        chosen = {"jobset.sigs.k8s.io/jobset-name": self.name, **labels}
+        selector = ",".join(f"{key}={value}" for key, value in chosen.items())
+        fields = "--field-selector=status.phase=Running"
+        return kubectl(self.cluster, "get", "pods", "-l", selector, fields, "-o", "name").stdout.split()
+
+    def end(self, pods: list[str], code: int) -> None:
+        """Make fake pods end with an exit code."""
+        kubectl(self.cluster, "annotate", "--overwrite", *pods, f"{EXIT_CODE}={code}")
+
+    def watch_until(self, reached: Callable[[Status], bool], what: str) -> None:
+        """Show the table until a state is reached."""
+        with self._live() as show:
+
+            def shown() -> bool:
+                js = self.jobset()
+                show(js)
+                return reached(js.get("status", {}))
+
+            until(shown, what)
+
+    @contextlib.contextmanager
+    def _live(self) -> Iterator[Callable[[Status], None]]:
+        """A table that is redrawn in place on a terminal, else printed whenever it changes."""
+        if self.console.is_terminal:
+            with Live(console=self.console, auto_refresh=False) as live:
+                yield lambda js: live.update(table(js), refresh=True)
+        else:
+            yield self._print_if_changed
+
+    def _print_if_changed(self, js: Status) -> None:
+        rows = plain(js)
+        if rows != self._rows:
+            self._rows = rows
+            self.console.print(rows, highlight=False)
+
+
+def plain(js: Status) -> str:
+    """One line: counts of each ReplicatedJob."""
+    status = js.get("status", {})
+    found = {of["name"]: of for of in status.get("replicatedJobsStatus", [])}
+    counts = "   ".join(
+        f"{of['name']}: ready {of['ready']} active {of['active']} succeeded {of['succeeded']} failed {of['failed']}"
+        for of in (found[rjob["name"]] for rjob in js["spec"]["replicatedJobs"] if rjob["name"] in found)
+    )
+    stage = f"{status['currentStage']}   " if "currentStage" in status else ""
+    return f"         {stage}{counts or 'no status yet'}   restarts {status.get('restarts', 0)}"
+
+
+def table(js: Status) -> Table:
+    """Counts of each ReplicatedJob beside what is wanted; restarts are those of the set and of single Jobs."""
+    status = js.get("status", {})
+    state = status.get("terminalState") or f"Running {status.get('currentStage', '')}".rstrip()
+    out = Table(title=f"JobSet {js['metadata']['name']}: {state}", title_justify="left")
+    out.add_column("ReplicatedJob")
+    for column in ("Jobs", "Ready", "Active", "Succeeded", "Failed", "Restarts"):
+        out.add_column(column, justify="right")
+    counts = {of["name"]: of for of in status.get("replicatedJobsStatus", [])}
+    for rjob in js["spec"]["replicatedJobs"]:
+        of = counts.get(rjob["name"], {})
+        numbers = (str(of.get(key, 0)) for key in ("ready", "active", "succeeded", "failed"))
+        restarts = status.get("restarts", 0) + sum(of.get("jobRestarts", ()))
+        out.add_row(rjob["name"], str(rjob.get("replicas", 1)), *numbers, str(restarts))
+    return out
+
+
+def run(story: Story, *, keep: bool) -> int:
+    """The whole demo. `keep` leaves cluster and manager running."""
+    console = Console(file=raw_stream(sys.stdout), soft_wrap=True)
+    try:
+        locate(Sources())
+        started = time.monotonic()
+        if keep:
+            _play_and_keep(story, console, started)
+        else:
+            _play_and_clear(story, console, started)
+    except (LocalError, DevclusterError) as error:
+        console.print(f"[red]the demo failed:[/] {error}", highlight=False)
+        return 1
+    return 0
+
+
+def _play_and_clear(story: Story, console: Console, started: float) -> None:
+    with tempfile.TemporaryDirectory(prefix="jobset-demo-") as scratch:
+        with cluster_running(SPEC, state_root=Path(scratch)) as cluster:
+            demo = Demo(console, cluster, started, story.jobset)
+            demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
+            local.keep(cluster, flags=story.flags, policies=story.policies)
+            _play(story, demo)
+        demo.say("everything is torn down")
+
+
+def _play_and_keep(story: Story, console: Console, started: float) -> None:
+    cluster = up(SPEC)
+    if cluster.existed:
+        raise LocalError(
+            f"the cluster of an earlier demo is still up: go on with KUBECONFIG={cluster.kubeconfig}, or take it"
+            f" down with `.venv/bin/jobset cluster down --name {SPEC.name}`. For one of your own beside it, have"
+            " another folder for its state: `export XDG_STATE_HOME=$HOME/my-demo` in each shell that uses it, then"
+            " `make demo KEEP=1`"
+        )
+    try:
+        demo = Demo(console, cluster, started, story.jobset)
+        demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
+        log = local.keep(cluster, flags=story.flags, policies=story.policies)
+        _play(story, demo)
+    except BaseException:
+        down(SPEC.name)
+        raise
+    explain_how_to_go_on(console, cluster, log)
+
+
+def _play(story: Story, demo: Demo) -> None:
+    demo.say("manager ready: webhooks serve, caches are synced, the lease is held")
+    story.play(demo)
+
+
+def jobs(status: Status, count: str) -> int:
+    """Jobs of the whole set in that state."""
+    return sum(of[count] for of in status.get("replicatedJobsStatus", []))
+
+
+def events(cluster: Cluster) -> list[str]:
+    """Events about the JobSet, oldest first."""
+    found = kubectl(cluster, "get", "events.events.k8s.io", "-o", "json", "--field-selector", "regarding.kind=JobSet")
+    items = sorted(json.loads(found.stdout)["items"], key=lambda event: str(event["eventTime"]))
+    return [f"{event['type']:8}{event['reason']}: {event['note']}" for event in items]
+
+
+def version(cluster: Cluster) -> str:
+    """Version of the API server."""
+    return "Kubernetes " + str(
+        json.loads(kubectl(cluster, "version", "-o", "json").stdout)["serverVersion"]["gitVersion"]
+    )
+
+
+def explain_how_to_go_on(console: Console, cluster: Cluster, log: Path) -> None:
+    """What a person needs to go on with the cluster that was kept."""
+    console.print(
+        f"\nThe cluster is up. Use it:\n"
+        f"  export KUBECONFIG={cluster.kubeconfig}\n"
+        f"  export PATH={Path(sys.executable).parent}{os.pathsep}{cluster.kubectl.parent}{os.pathsep}$PATH\n"
+        f"  kubectl get jobsets\n"
+        f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n"
+        f"  jobset ui     # JobSets on a page in the browser: http://{ADDRESS}/\n"
+        f"The log of the manager is {log}\n"
+        f"Who has asked the API server for what is in {cluster.audit_log}\n"
+        f"It is started again when it ends; see whether all of it runs:\n"
+        f"  jobset cluster status\n"
+        f"Tear it all down:\n"
+        f"  jobset cluster down --name {SPEC.name}",
+        highlight=False,
+    )
+
+
+def until(reached: Callable[[], bool], what: str) -> None:
+    """Wait for a state. Raises `LocalError` that names it when it has not come in `STEP_SECONDS`."""
+    deadline = time.monotonic() + STEP_SECONDS
+    while not reached():
+        if time.monotonic() > deadline:
+            raise LocalError(f"waited {STEP_SECONDS} s, and this has not come: {what}")
+        time.sleep(0.2)

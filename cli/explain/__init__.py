@@ -1,0 +1,1 @@
+"""`jobset explain`: why a JobSet waits or has failed, in plain words. `diagnose` finds the causes."""

@@ -1,0 +1,64 @@
+"""`jobset explain`: why JobSets wait, or how they ended. Reads a cluster as who runs it; changes nothing.
+
+Exit codes: 0 explained (without a name: also if there are none), 1 there is no such JobSet, 2 wrong usage, or the
+cluster does not answer or lets nothing be read.
+"""
+
+import argparse
+import sys
+
+from cli.commands import Commands, add_cluster_flags, as_command
+from cli.completion import completes_names
+
+EXAMPLES = """examples:
+  %(prog)s train                          in the namespace of the context
+  %(prog)s jobset/train -n team-a
+  %(prog)s                                all JobSets of the namespace, one line each; -A: of all namespaces
+  %(prog)s train -o json | jq -r '.. | .wayOut? // empty'
+  %(prog)s train -w                       again whenever it changes, until the JobSet has ended
+
+It prints, from the JobSet down to the pod, what waits for what, since when, the message of the component that reported
+it, and how to fix it. It reads the JobSet, its Jobs, its pods that are not ready, Warnings, the manager's lease, the
+groups of a set with spec.scheduling, and, where these lead further, nodes, claims, StorageClasses, events about pods,
+and the leader pods of other JobSets. It leaves out what you may not read, and names it at the end.
+
+exit codes:
+  0  explained; without a name also if there are none
+  1  there is no JobSet of that name
+  2  not explained: wrong usage, a cluster that does not answer, no right to read the JobSet"""
+
+
+def add_explain(commands: Commands) -> None:
+    """Register `explain`."""
+    parser = commands.add_parser(
+        "explain",
+        help="say why a JobSet waits, or how it ended",
+        description="Say why a JobSet waits, or how it ended, in plain words.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    completes_names(add("name", nargs="?", metavar="NAME", help="name of the JobSet, or jobset/NAME; default: all"))
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
+    where.add_argument("-A", "--all-namespaces", action="store_true", help="all JobSets of all namespaces")
+    add("-w", "--watch", action="store_true", help="again whenever it changes, until the JobSet has ended")
+    add("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
+    add_cluster_flags(parser)
+    parser.set_defaults(handler=as_command(_explain))
+
+
+def _explain(parsed: argparse.Namespace) -> int:
+    from cli.explain import run  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = run.Options(
+        name=parsed.name,
+        namespace=parsed.namespace,
+        everywhere=parsed.all_namespaces,
+        output=parsed.output,
+        watch=parsed.watch,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return run.run(options, sys.stdout, sys.stderr)

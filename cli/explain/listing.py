@@ -1,0 +1,149 @@
+"""`jobset explain` without a name: every JobSet in one line, with what holds it up."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TextIO
+
+from api import keys
+from api.jobset import JobSet
+from cli.check.findings import printable
+from cli.explain.show import age_of, json_form, one_line
+from controllers.resources import JOBSETS
+from diagnose import look_up
+from diagnose.case import unheld
+from diagnose.finding import Finding, Level, counted
+from diagnose.gather import gather_about
+from diagnose.manager_causes import UNMANAGED, unmanaged
+from diagnose.reader import Reader
+from diagnose.reasons import Explanation, explain
+from kube.client import Client
+from kube.clock import now as wall_clock
+from kube.errors import KubeError
+from kube.options import COMMAND_TIMEOUT
+from kube.parallel import each
+
+MOST = 1000
+"""JobSets of one list. Each that has not ended costs three to twelve calls."""
+_TOGETHER = 8
+"""JobSets that are kept in memory while they are explained."""
+
+
+class Listing:
+    """The lines of a list, in the order of namespace and name. `left_out`: whether there are more than `MOST`."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.left_out = False
+        self._rows: list[tuple[str, ...]] = []
+        self._unseen: dict[str, None] = {}
+        self._unmanaged = 0
+        self._no_manager: Finding | None = None
+
+    def add(self, explanation: Explanation) -> None:
+        now = wall_clock()
+        since = age_of(explanation.root.since, now)
+        others, no_manager = _apart(explanation)
+        if no_manager is not None:
+            self._unmanaged += 1
+            self._no_manager = no_manager
+        self._rows.append((
+            explanation.namespace,
+            explanation.name,
+            explanation.state,
+            since or "-",
+            cause_line(others) or "-",
+        ))  # fmt: skip
+        self.bodies.append(json_form(explanation, now))
+        self._unseen |= dict.fromkeys(explanation.unseen)
+
+    async def look_for_manager(self, client: Client) -> None:
+        """Where no set waits, its lease has not been looked at yet."""
+        read = Reader(client, keys.MANAGER_NAMESPACE)
+        lease = None if self._no_manager or not self.bodies else await look_up.lease(read)
+        if unheld(lease, wall_clock()):
+            self._no_manager = unmanaged(lease, await look_up.managers(read), wall_clock())
+        self._unseen |= dict.fromkeys(read.unseen)
+
+    def write(self, out: TextIO, *, namespaces: bool) -> None:
+        """A table, the last column of which is never cut.
+
+        Below it, each once: that no manager runs, and what was not looked at.
+        """
+        rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
+        rows = [tuple(map(printable, row if namespaces else row[1:])) for row in rows]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+        out.writelines(
+            "".join(f"{cell:{width}}   " for cell, width in zip(cells, widths, strict=True)) + last + "\n"
+            for *cells, last in rows
+        )
+        if self._no_manager is not None:
+            waits = counted(self._unmanaged, "JobSet", "waits", "wait") if self._unmanaged else "no JobSet waits"
+            out.write(f"\n{waits} for a manager: {self._no_manager.what}\nto fix: {self._no_manager.fix}\n")
+        out.writelines(f"not looked at: {printable(what)}\n" for what in self._unseen)
+
+
+def _apart(explanation: Explanation) -> tuple[Explanation, Finding | None]:
+    """What is only about this set, and the finding that no manager runs, which is the same for all."""
+    root = explanation.root
+    found = next((below for below in root.because if below.cause in UNMANAGED), None)
+    rest = tuple(below for below in root.because if below is not found)
+    return replace(explanation, root=replace(root, because=rest)), found
+
+
+def cause_line(explanation: Explanation) -> str:
+    """What holds a set up, in one line: the first of what is worst, and the last of what that is because of.
+
+    Empty for a set that runs.
+    """
+    worst = _cause(explanation.root)
+    if explanation.headline or worst is None:
+        return one_line(explanation.headline)
+    words = [worst.what]
+    while below := _cause(worst):
+        if below.level is Level.NOTE:
+            break
+        worst, words = below, [words[0], below.what]
+    return ": ".join(map(one_line, words))
+
+
+def _cause(root: Finding) -> Finding | None:
+    """The first of what is worst; a note only where there is nothing else."""
+    worst = [Level.FAULT, Level.WAITS, Level.FINE, Level.NOTE]
+    return min(root.because, key=lambda below: worst.index(_level(below)), default=None)
+
+
+def _level(finding: Finding) -> Level:
+    levels = [finding.level, *map(_level, finding.because)]
+    return max(levels, key=list(Level).index)
+
+
+async def listing(client: Client, namespace: str | None) -> Listing:
+    """Explain every JobSet of a namespace, or of all (None). Raises what listing JobSets raises."""
+    made, group = Listing(), list[JobSet]()
+    seen = 0
+    async for js in client.pages(JOBSETS, type=JobSet, namespace=namespace, limit=_TOGETHER, timeout=COMMAND_TIMEOUT):
+        if seen == MOST:
+            made.left_out = True
+            break
+        seen += 1
+        group.append(js)
+        if len(group) == _TOGETHER:
+            await _explain(client, group, made)
+            group.clear()
+    await _explain(client, group, made)
+    await made.look_for_manager(client)
+    return made
+
+
+async def _explain(client: Client, group: Sequence[JobSet], made: Listing) -> None:
+    found: dict[str, Explanation] = {}
+
+    async def one(js: JobSet) -> None:
+        found[js.metadata.uid] = explain(await gather_about(client, js, wall_clock()))
+
+    failures = await each(group, one, lambda js: f"{js.metadata.namespace}/{js.metadata.name}: ")
+    for js in group:
+        if js.metadata.uid in found:
+            made.add(found[js.metadata.uid])
+    if failures:
+        raise KubeError(str(failures[0]))

@@ -1,0 +1,124 @@
+"""One run of `jobset explain`: connect, read, decide, write. The only place that knows all of them."""
+
+import asyncio
+import io
+import json
+import re
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TextIO
+
+from cli import session
+from cli.check.findings import printable
+from cli.explain import show
+from cli.explain.listing import MOST, listing
+from cli.output import dumped
+from diagnose.gather import gather
+from diagnose.reasons import explain
+from kube.clock import now as wall_clock
+
+ENDED = ("completed", "failed")
+"""States after which nothing changes."""
+EVERY = 2.0
+"""Seconds between two looks of who watches."""
+_AGES = re.compile(r'"time": "[^"]*"|\d+ (?:s|min|h|d)\b')
+"""What differs from look to look though nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to explain and how to say it. Empty: the context's namespace, the usual kubeconfig, its current context.
+
+    Without a name: all JobSets of the namespace, or of all namespaces (`everywhere`). `watch`: again when it changes.
+    """
+
+    name: str | None = None
+    namespace: str = ""
+    everywhere: bool = False
+    output: str = "text"
+    watch: bool = False
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write the explanation to `out` or the problem to `err`; gives the exit code."""
+    if options.name is None:
+        work = partial(_all, options, out, err)
+        return session.run("explain", work, err, right="list", everywhere=options.everywhere)
+    return session.run("explain", partial(_one, options, options.name, out), err)
+
+
+async def _one(options: Options, given: str, out: TextIO) -> int:
+    name = session.named(given)
+    if options.everywhere:
+        raise session.UsageError("-A lists all JobSets: leave out the name, or write -n NAMESPACE")
+    async with _connected(options) as to, session.naming(to, name):
+
+        async def page() -> _Page:
+            now = wall_clock()
+            explanation = explain(await gather(to.client, to.namespace, name, now))
+            body = show.json_form(explanation, now)
+            ended = explanation.state in ENDED
+            if options.output != "text":
+                return _Page(dumped(body, options.output), body, ended)
+            return _Page("".join(f"{printable(line)}\n" for line in show.text(explanation, now)), body, ended)
+
+        await _pages(options, page, out)
+    return session.DONE
+
+
+async def _all(options: Options, out: TextIO, err: TextIO) -> int:
+    async with _connected(options) as to, session.naming(to, ""):
+
+        async def page() -> _Page:
+            found = await listing(to.client, None if options.everywhere else to.namespace)
+            if not (found.bodies or options.everywhere) and (
+                text := await session.no_namespace(to.client, to.namespace)
+            ):
+                raise session.UsageError(text)
+            body = {"items": found.bodies}
+            table = io.StringIO()
+            if options.output != "text":
+                table.write(dumped(body, options.output))
+            elif found.bodies:
+                found.write(table, namespaces=options.everywhere)
+            else:
+                where = "in any namespace" if options.everywhere else f"in namespace {to.namespace}: -A looks in all"
+                err.write(f"there are no JobSets {where}\n")
+            if found.left_out:
+                err.write(f"there are more: only the first {MOST} are shown; -n NAMESPACE or a name shows others\n")
+            return _Page(table.getvalue(), body, ended=False)
+
+        await _pages(options, page, out)
+    return session.DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What is written, the JSON form of it, and whether nothing will change any more."""
+
+    text: str
+    body: dict[str, Any]
+    ended: bool
+
+
+async def _pages(options: Options, page: Callable[[], Awaitable[_Page]], out: TextIO) -> None:
+    """Write a page; where the user watches, again whenever it says something else, until all has ended."""
+    shown = ""
+    while True:
+        made = await page()
+        said = _AGES.sub("", json.dumps(made.body))
+        if said != shown:
+            out.write(f"\n{made.text}" if shown and made.text else made.text)
+            out.flush()
+        if made.ended or not options.watch:
+            return
+        shown = said
+        await asyncio.sleep(EVERY)
+
+
+def _connected(options: Options) -> AbstractAsyncContextManager[session.Session]:
+    return session.connected(kubeconfig=options.kubeconfig, context=options.context, namespace=options.namespace)

@@ -1,0 +1,85 @@
+"""How an explanation is written for people and for programs. Pure.
+
+The JSON form is an interface: members are added, never renamed.
+"""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+from diagnose.finding import Finding, age, clock, seconds_since
+from diagnose.reasons import Explanation
+
+_QUOTED = re.compile('"[^"]*"')
+"""The first of these in a line names the object."""
+
+
+def text(explanation: Explanation, now: datetime) -> Iterator[str]:
+    """Lines without their ends."""
+    root = explanation.root
+    yield f"{root.what}{_since(root.since, now)}"
+    yield from _below(root, "", root.since, now)
+    if explanation.new_jobset:
+        yield f"a new JobSet: {explanation.new_jobset}"
+    for what in explanation.unseen:
+        yield f"not looked at: {what}"
+
+
+def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator[str]:
+    """What stands under a finding; a moment that is shown above is not repeated."""
+    for number, under in enumerate(finding.because):
+        last = number == len(finding.because) - 1
+        since = "" if under.since == shown else _since(under.since, now)
+        deeper = indent + ("  " if last else "│ ")
+        yield f"{indent}{'└' if last else '├'} {one_line(under.what)}{since}"
+        yield from _below(under, deeper, under.since or shown, now)
+        if under.fix:
+            yield f"{deeper}to fix: {under.fix}"
+
+
+def one_line(words: str) -> str:
+    """Text of several lines, such as what the API server says of several Jobs, in one: each kind once, and how many."""
+    lines = dict.fromkeys(" ".join(line.split()) for line in words.splitlines() if line.strip())
+    alike: dict[str, list[str]] = {}
+    for line in lines:
+        alike.setdefault(_QUOTED.sub("", line, count=1), []).append(line)
+    return "; ".join(first + (f" (and {len(more)} more alike)" if more else "") for first, *more in alike.values())
+
+
+def age_of(moment: str, now: datetime) -> str:
+    """`12 min`; empty for no moment."""
+    seconds = seconds_since(moment, now)
+    return "" if seconds is None else age(seconds)
+
+
+def _since(moment: str, now: datetime) -> str:
+    """` (since 14:05:03Z, 12 min)`, with the date where it was another day."""
+    seconds = seconds_since(moment, now)
+    if seconds is None:
+        return ""
+    return f" (since {clock(moment, now)}, {age(seconds)})"
+
+
+def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "namespace": explanation.namespace,
+        "name": explanation.name,
+        "state": explanation.state,
+        "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        **_json(explanation.root),
+        "newJobSet": explanation.new_jobset,
+        "notLookedAt": list(explanation.unseen),
+    }
+
+
+def _json(finding: Finding) -> dict[str, Any]:
+    return {
+        "level": finding.level.value,
+        "cause": finding.cause,
+        "what": finding.what,
+        "since": finding.since,
+        "wayOut": finding.fix,
+        "because": [_json(under) for under in finding.because],
+    }

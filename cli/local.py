@@ -1,0 +1,233 @@
+"""Runs the manager as a process beside a local control plane: for the demo, for tests and for trying things out.
+
+It runs as it would in a cluster: with exactly the rights of its ServiceAccount, and with certificates of its own. Only
+the address differs: webhooks are called by URL on the loopback interface.
+"""
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from app.settings import API_VERSION, KIND
+from controllers.resources import JOBSETS
+from dev.cluster.cluster import Cluster
+from dev.cluster.supervisor import tail
+from kube.resources import CRDS
+from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects, policy_objects
+
+START_SECONDS = 60
+STOP_SECONDS = 15
+KUBECTL_SECONDS = 120
+LOG_LINES = 20
+OURSELVES = (sys.executable, "-m", "cli", "manager")
+KEPT = "manager"
+"""What a kept manager is called in the cluster's status and logs."""
+SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")
+"""Paths that answer once the API server serves JobSets."""
+
+
+class LocalError(Exception):
+    """Something local did not work; the text says what, and shows the last log lines where there are any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """A running manager."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    health: str
+    webhook_port: int
+
+    def tail(self) -> str:
+        """The last lines of its log."""
+        return _tail(self.log)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+
+def free_port() -> int:
+    """A port on the loopback interface that is free at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def kubectl(
+    cluster: Cluster, *args: str, stdin: str | None = None, check: bool = True, timeout: float = KUBECTL_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """Run kubectl as administrator of the cluster."""
+    command = [str(cluster.kubectl), "--kubeconfig", str(cluster.kubeconfig), *args]
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout)  # noqa: S603 (our own binary)
+    except subprocess.TimeoutExpired as error:
+        raise LocalError(f"kubectl {' '.join(args)} did not end within {timeout:g} s") from error
+    if check and done.returncode != 0:
+        raise LocalError(f"kubectl {' '.join(args)} failed:\n{done.stderr.strip()[:2000]}")
+    return done
+
+
+def install(
+    cluster: Cluster,
+    *,
+    webhook_port: int | None,
+    pods: PodAdmission = "webhooks",
+    ca_bundle: bytes | None = None,
+) -> None:
+    """Install what manifests/ holds; webhooks point to a port of this machine, or are left out (None).
+
+    `ca_bundle` is the PEM of the authority of the manager's certificate; None leaves it to the manager.
+    """
+    objects = install_objects(webhook_url=f"https://127.0.0.1:{webhook_port or 1}", ca_bundle=ca_bundle, pods=pods)
+    if webhook_port is None:
+        objects = [body for body in objects if not body["kind"].endswith("WebhookConfiguration")]
+    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
+    _wait_served(cluster)
+
+
+def install_policies(cluster: Cluster, *, webhook_port: int) -> None:
+    """Install what manifests/policy holds, and wait until the API server has both CRDs."""
+    objects = policy_objects(webhook_url=f"https://127.0.0.1:{webhook_port}")
+    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
+    crds = [f"crd/{body['metadata']['name']}" for body in objects if body["kind"] == CRDS.kind]
+    kubectl(cluster, "wait", "--for=condition=Established", *crds)
+
+
+def _wait_served(cluster: Cluster) -> None:
+    """Until the API server names JobSets and serves them: each comes in its own time after their CRD is established."""
+    deadline = time.monotonic() + START_SECONDS
+    with cluster.connect() as connection:
+        while not all(connection.request("GET", path)[0] == HTTPStatus.OK for path in SERVED):
+            if time.monotonic() >= deadline:
+                paths = " and ".join(SERVED)
+                raise LocalError(f"the API server did not serve JobSets ({paths}) within {START_SECONDS} s")
+            time.sleep(0.05)
+
+
+def configuration(webhook_port: int, health_port: int, **sections: Any) -> dict[str, Any]:
+    """A configuration file for a manager on this machine; `sections` are added or merged."""
+    config: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "webhook": {"port": webhook_port, "host": "127.0.0.1"},
+        "metrics": {"bindAddress": "0"},
+        "health": {"healthProbeBindAddress": f"127.0.0.1:{health_port}"},
+        "leaderElection": {"leaderElect": True, "resourceNamespace": NAMESPACE},
+    }
+    for name, section in sections.items():
+        config[name] = {**config.get(name, {}), **section} if isinstance(section, dict) else section
+    return config
+
+
+def start(
+    cluster: Cluster,
+    folder: Path,
+    *,
+    webhook_port: int,
+    command: Sequence[str] = OURSELVES,
+    flags: Sequence[str] = (),
+    sections: dict[str, Any] | None = None,
+) -> Manager:
+    """Start a manager, this one or another, and wait until it is ready. Its files go to `folder`."""
+    health_port = free_port()
+    argv = _prepared(cluster, folder, configuration(webhook_port, health_port, **(sections or {})))
+    log = folder / f"manager-{health_port}.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 (ourselves, or what the caller asks for)
+            [*command, *argv, *flags],
+            stdout=output,
+            stderr=output,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # signals of a terminal are for whoever started it, who stops it in order
+        )
+    manager = Manager(process, log, f"http://127.0.0.1:{health_port}/readyz", webhook_port)
+
+    def ended() -> str:
+        code = process.poll()
+        return "" if code is None else f"ended with exit code {code}"
+
+    try:
+        _wait_ready(manager.health, log, ended)
+    except BaseException:
+        manager.kill()
+        raise
+    return manager
+
+
+def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False) -> Path:
+    """Install, and have the cluster run a manager while it is up; gives its log once it is ready.
+
+    It is started again whenever it ends, as in a Deployment. `policies`: what manifests/policy holds, too.
+    """
+    port, health_port = free_port(), free_port()
+    install(cluster, webhook_port=port)
+    if policies:
+        install_policies(cluster, webhook_port=port)
+    layout = cluster.plan.layout
+    argv = _prepared(cluster, layout.root / KEPT, configuration(port, health_port))
+    probe = f"http://127.0.0.1:{health_port}/readyz"
+    cluster.keep(KEPT, [*OURSELVES, *argv, *flags])
+    layout.probe(KEPT).write_text(probe)
+    log = layout.log(KEPT)
+    _wait_ready(probe, log, lambda: str(cluster.kept(KEPT).get("ended", "")))
+    return log
+
+
+def _prepared(cluster: Cluster, folder: Path, config: dict[str, Any]) -> list[str]:
+    """The arguments of a manager with this configuration and the rights of its ServiceAccount."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config["webhook"]["certDir"] = str(folder / "certs")
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+    kubeconfig = cluster.kubeconfig_for(user, ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"])
+    return [f"--config={path}", f"--kubeconfig={kubeconfig}"]
+
+
+def stop(manager: Manager) -> int:
+    """Ask it to stop and wait; gives the exit code."""
+    if manager.process.poll() is None:
+        manager.process.send_signal(signal.SIGTERM)
+    try:
+        return manager.process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        manager.kill()
+        raise LocalError(f"the manager did not stop within {STOP_SECONDS} s:\n{manager.tail()}") from None
+
+
+def _wait_ready(health: str, log: Path, ended: Callable[[], str]) -> None:
+    """`ended` says how the process has ended, "" while it runs."""
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if how := ended():
+            raise LocalError(f"the manager {how}:\n{_tail(log)}")
+        with (
+            contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError),
+            urllib.request.urlopen(health, timeout=5),  # noqa: S310 (http on loopback)
+        ):
+            return
+        time.sleep(0.05)
+    raise LocalError(f"the manager was not ready after {START_SECONDS} s:\n{_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(tail(log, LOG_LINES))

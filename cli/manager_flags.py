@@ -1,0 +1,183 @@
+"""The flags of the manager, and the settings that they and the configuration file give together.
+
+The flags are the Go manager's, and a few more. See docs/reference/configuration.md, which is generated from this file.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from pydantic.alias_generators import to_camel
+
+from api.features import FeatureGateError, FeatureGates, gate_faults, parse_feature_gates
+from app.settings import Settings, SettingsError
+from app.settings_file import load
+from cli.commands import number, whole_number
+from httpserver.address import Address, parse_bind_address
+
+_ALL_HOSTS = {"", "0.0.0.0", "::"}  # noqa: S104 -- compared with, not listened on
+
+_OVERRIDES = {
+    "metrics_bind_address": ("metrics", "bind_address"),
+    "health_probe_bind_address": ("health", "health_probe_bind_address"),
+    "leader_elect": ("leader_election", "leader_elect"),
+    "kube_api_qps": ("client_connection", "qps"),
+    "kube_api_burst": ("client_connection", "burst"),
+}
+"""Flags that stand for a field of the configuration file: its section and its name."""
+
+
+class FlagError(SettingsError):
+    """A flag has a value that cannot be used; the text says which and why, one fault a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is in force: the file and the flags over it."""
+
+    settings: Settings
+    gates: FeatureGates
+    flags: frozenset[tuple[str, str]]
+    """Section and name of the fields that a flag has set."""
+    gate_flags: frozenset[str]
+    """Names of feature gates, and of stages of them, that a flag has set."""
+
+
+def choose(parsed: argparse.Namespace, file: str) -> Chosen:
+    """Read the file and put the flags over it.
+
+    Raises `SettingsError` with the faults of both, `FlagError` if the file has none, `FeatureGateError`.
+    """
+    settings, faults = Settings(), []
+    if parsed.check_config and parsed.config not in {"", parsed.check_config}:
+        raise FlagError(
+            f"flags --check-config and --config: only {parsed.check_config} would be checked, and {parsed.config} not"
+            " be read; leave out --config"
+        )
+    try:
+        settings = load(file)
+    except SettingsError as error:
+        faults.append(str(error))
+    of_file = bool(faults)
+    given = {place: getattr(parsed, flag) for flag, place in _OVERRIDES.items() if getattr(parsed, flag) is not None}
+    for (section, name), value in given.items():
+        try:
+            settings = settings.override(section, **{name: value})
+        except SettingsError as error:
+            faults.append(str(error))
+    by_flag: dict[str, bool] = {}
+    try:
+        by_flag = parse_feature_gates(parsed.feature_gates)
+    except FeatureGateError as error:
+        faults.append(f"flag --feature-gates: {error}")
+    faults += (f"flag --feature-gates: {message}" for _, message in gate_faults(by_flag))
+    if faults:
+        raise (SettingsError if of_file else FlagError)("\n".join(faults))
+    addresses = _addresses(settings, webhooks=parsed.webhooks)
+    if faults := list(_shared_ports(addresses)):
+        raise (FlagError if given.keys() & addresses.keys() else SettingsError)("\n".join(faults))
+    gates = FeatureGates({**settings.feature_gates, **by_flag})
+    return Chosen(settings, gates, frozenset(given), frozenset(by_flag))
+
+
+def _addresses(settings: Settings, *, webhooks: bool) -> dict[tuple[str, str], Address]:
+    """What the manager listens on, by section and name of the setting; without ports that the system chooses."""
+    addresses = {("webhook", "port"): (settings.webhook.host, settings.webhook.port)} if webhooks else {}
+    for section, name in (("metrics", "bind_address"), ("health", "health_probe_bind_address")):
+        if address := parse_bind_address(getattr(getattr(settings, section), name)):
+            addresses[section, name] = address
+    return {place: address for place, address in addresses.items() if address[1]}
+
+
+def _shared_ports(addresses: Mapping[tuple[str, str], Address]) -> Iterator[str]:
+    """A line for each two settings that ask for one port of one address."""
+    for (place, (host, port)), (other, (host_of_other, port_of_other)) in combinations(addresses.items(), 2):
+        if port == port_of_other and (host == host_of_other or {host, host_of_other} & _ALL_HOSTS):
+            names = " and ".join(f"{section}.{to_camel(name)}" for section, name in (place, other))
+            yield f"{names}: both listen on port {port}; give each a port of its own"
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Register the flags."""
+    add = parser.add_argument
+    add("--config", default="", metavar="FILE", help="configuration file; without it, all defaults")
+    add("--check-config", type=file_name, metavar="FILE", help="check this file, print what is in force, run nothing")
+    add(
+        "-o",
+        "--output",
+        choices=("table", "yaml", "json"),
+        default="table",
+        help="form of --check-config; yaml and json can be used as a file (default table)",
+    )
+    add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
+    add("--feature-gates", default="", metavar="A=true,B=false", help="feature gates, over those of the file")
+    for half in ("controllers", "webhooks"):
+        add(
+            f"--{half}",
+            type=boolean,
+            default=True,
+            nargs="?",
+            const=True,
+            metavar="BOOL",
+            help=f"run the {half} (default true)",
+        )
+    add(
+        "--leader-elect",
+        type=boolean,
+        nargs="?",
+        const=True,
+        metavar="BOOL",
+        help="reconcile only with the lease (default true)",
+    )
+    add("--metrics-bind-address", metavar="HOST:PORT", help="metrics endpoint; 0 = none (default :8443)")
+    add("--health-probe-bind-address", metavar="HOST:PORT", help="probes; 0 = none (default :8081)")
+    add("--kube-api-qps", type=number, metavar="N", help="requests per second to the API server (default 500)")
+    add("--kube-api-burst", type=whole_number, metavar="N", help="requests at once to the API server (default 500)")
+    add(
+        "--zap-log-level",
+        default="",
+        metavar="LEVEL",
+        help="debug, info, error, panic, or a number: 1, 2 = info (default by --zap-devel)",
+    )
+    add("--zap-encoder", default="", metavar="FORM", help="json or console (default by --zap-devel)")
+    add(
+        "--zap-devel",
+        type=boolean,
+        default=True,
+        nargs="?",
+        const=True,
+        metavar="BOOL",
+        help="console and debug; false: json and info (default true)",
+    )
+    add(
+        "--zap-stacktrace-level",
+        default="",
+        metavar="LEVEL",
+        help="info, error, panic: tracebacks from there on (default error)",
+    )
+    add(
+        "--zap-time-encoding",
+        default="",
+        metavar="FORM",
+        help="epoch, millis, nano, iso8601, rfc3339, rfc3339nano (default rfc3339)",
+    )
+
+
+def file_name(text: str) -> str:
+    """The file of --check-config: an empty name is mostly a shell variable that is not set, and would start a manager.
+
+    For --config and --kubeconfig an empty name is the default, as it is for the Go manager.
+    """
+    if not text:
+        raise argparse.ArgumentTypeError("it names no file: write a file, or leave out the flag")
+    return text
+
+
+def boolean(text: str) -> bool:
+    """A Go boolean flag."""
+    if text.lower() in {"true", "t", "1"}:
+        return True
+    if text.lower() in {"false", "f", "0"}:
+        return False
+    raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")

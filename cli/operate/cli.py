@@ -1,0 +1,208 @@
+"""The commands `jobset logs`, `wait`, `restart`, `suspend` and `resume`. Parses and calls; it decides nothing."""
+
+import argparse
+import sys
+
+from cli.commands import Commands, add_cluster_flags, as_command, whole_number
+from cli.completion import completes_names
+from diagnose.states import STATES
+
+WAIT_EXAMPLES = """examples:
+  %(prog)s train --for=completed                    without end
+  %(prog)s train --for=finished --timeout=2h        completed or failed: the answer says which
+  %(prog)s train --for=ready --timeout=10m          all Jobs are ready or have succeeded
+  jobset suspend train && %(prog)s train --for=suspended --timeout=1m
+
+It reads the JobSet and then watches it. `suspended`: every Job is suspended; the last pods may still be ending. Where a
+JobSet waits too long, `jobset explain` says why.
+
+exit codes:
+  0    the JobSet is in that state
+  1    it never will be: it has ended otherwise or was deleted, or there is no JobSet of that name
+  2    not known: wrong usage, a cluster that does not answer, no right to get, list and watch JobSets
+  124  not in that state before the timeout"""
+
+LOGS_EXAMPLES = """examples:
+  %(prog)s train                          the last 100 lines of each container; who failed first comes first
+  %(prog)s train --tail=-1 > train.log    all lines
+  %(prog)s train --job train-workers-3 -c main
+  %(prog)s train -f                       what is written from now on, too, of new attempts as well
+  %(prog)s train --attempt=1              of one attempt; its pods are there only until they have been deleted
+
+Each line begins with [JOB/INDEX CONTAINER]. Containers that have failed come first, in the order of their failures, the
+others by Job and index. Of init containers those are shown that have not succeeded. One run shows at most 100 logs of
+at most 4 MiB each, one after the other, and says what it leaves out. With -f it follows at most 100 logs at once, in
+the order in which lines come, and ends when the JobSet has ended or was deleted.
+
+exit codes:
+  0  at least one log is shown; standard error names those that are not there
+  1  none: no JobSet or container of that name, pods that have not started, pods that are gone
+  2  not known: wrong usage, a cluster that does not answer, no right to get JobSets, list pods and get pods/log;
+     -f needs the right to watch JobSets and pods, too"""
+
+CHANGE_EXAMPLES = """examples:
+  %(prog)s train
+  %(prog)s jobset/train -n team-a
+
+{what}
+To end all pods and start them again: jobset restart.
+
+exit codes:
+  0  done, or it was so already
+  1  not possible: no JobSet of that name, one that has ended{more}
+  2  not done: wrong usage, a cluster that does not answer or refuses, no right to get and patch JobSets"""
+
+RESTART_EXAMPLES = """examples:
+  %(prog)s train
+  %(prog)s train --timeout=10m && jobset wait train --for=ready
+
+It suspends the JobSet, waits until its Jobs are suspended, and resumes it: a new attempt (status.executionAttempts), in
+the order of start. It is no restart in the sense of the failure policy: status.restarts and maxRestarts do not count
+it, and Jobs that have succeeded do not run again.
+
+exit codes:
+  0    it runs again
+  1    not possible: no JobSet of that name, one that has ended or is suspended, or one of a queue
+  2    not done: wrong usage, a cluster that does not answer or refuses, no right to get, list, watch and patch JobSets
+  124  not all Jobs were suspended in time. The JobSet stays suspended: jobset resume"""
+
+SUSPENDED = "Sets spec.suspend: the Jobs stay and their pods are deleted."
+RESUMED = "Clears spec.suspend: Jobs that have not succeeded get pods again, in the order of start."
+
+
+def add_logs(commands: Commands) -> None:
+    """Register `logs`."""
+    parser = _command(commands, "logs", "print what the pods of a JobSet have written", LOGS_EXAMPLES)
+    add = parser.add_argument
+    add("--job", default="", metavar="JOB", help="only pods of this Job, such as train-workers-0")
+    add("-c", "--container", default="", metavar="NAME", help="only containers of this name")
+    add("--attempt", type=_attempt, metavar="N", help="restarts before this attempt; default: the latest with pods")
+    add(
+        "--tail",
+        type=whole_number,
+        default=100,
+        metavar="N",
+        help="last lines of each container; -1 for all (default 100)",
+    )
+    add("-f", "--follow", action="store_true", help="go on with what is written, until the JobSet has ended")
+    parser.set_defaults(handler=as_command(_logs))
+
+
+def add_wait(commands: Commands) -> None:
+    """Register `wait`."""
+    parser = _command(commands, "wait", "wait until a JobSet is in a state", WAIT_EXAMPLES)
+    parser.add_argument("--for", dest="state", required=True, choices=STATES, help="the state")
+    parser.add_argument(
+        "--timeout", type=_seconds, default=0.0, metavar="DURATION", help="such as 90s, 1h30m; default: without end"
+    )
+    parser.set_defaults(handler=as_command(_wait))
+
+
+def add_restart(commands: Commands) -> None:
+    """Register `restart`."""
+    parser = _command(commands, "restart", "end the pods of a JobSet and start them again", RESTART_EXAMPLES)
+    parser.add_argument(
+        "--timeout", type=_seconds, default=300.0, metavar="DURATION", help="for its Jobs to be suspended; default: 5m"
+    )
+    parser.set_defaults(handler=as_command(_restart))
+
+
+def add_suspend(commands: Commands) -> None:
+    """Register `suspend`."""
+    examples = CHANGE_EXAMPLES.format(what=SUSPENDED, more="")
+    parser = _command(commands, "suspend", "end the pods of a JobSet and keep its Jobs", examples)
+    parser.set_defaults(handler=as_command(_change), suspend=True)
+
+
+def add_resume(commands: Commands) -> None:
+    """Register `resume`."""
+    examples = CHANGE_EXAMPLES.format(what=RESUMED, more=", or one that a queue resumes")
+    parser = _command(commands, "resume", "let the pods of a suspended JobSet run", examples)
+    parser.set_defaults(handler=as_command(_change), suspend=False)
+
+
+def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    completes_names(parser.add_argument("name", metavar="NAME", help="name of the JobSet, or jobset/NAME"))
+    parser.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
+    add_cluster_flags(parser)
+    return parser
+
+
+def _seconds(text: str) -> float:
+    from app.durations import parse_duration  # noqa: PLC0415 (imports that other commands need not pay)
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _attempt(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of restarts: 0 or more")
+    return int(text)
+
+
+def _logs(parsed: argparse.Namespace) -> int:
+    from cli.operate import logs  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = logs.Options(
+        name=parsed.name,
+        job=parsed.job,
+        container=parsed.container,
+        attempt=parsed.attempt,
+        tail=parsed.tail,
+        follow=parsed.follow,
+        namespace=parsed.namespace,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return logs.run(options, sys.stdout, sys.stderr)
+
+
+def _wait(parsed: argparse.Namespace) -> int:
+    from cli.operate import wait  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = wait.Options(
+        name=parsed.name,
+        state=parsed.state,
+        timeout=parsed.timeout,
+        namespace=parsed.namespace,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return wait.run(options, sys.stdout, sys.stderr)
+
+
+def _restart(parsed: argparse.Namespace) -> int:
+    from cli.operate import restart  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = restart.Options(
+        name=parsed.name,
+        timeout=parsed.timeout,
+        namespace=parsed.namespace,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return restart.run(options, sys.stdout, sys.stderr)
+
+
+def _change(parsed: argparse.Namespace) -> int:
+    from cli.operate import change  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = change.Options(
+        name=parsed.name,
+        suspend=parsed.suspend,
+        namespace=parsed.namespace,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return change.run(options, sys.stdout, sys.stderr)

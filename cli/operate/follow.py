@@ -1,0 +1,239 @@
+"""`jobset logs -f`: the logs of a JobSet's pods as they are written, of each new attempt too, until the set ends."""
+
+import asyncio
+import re
+from collections import Counter
+from typing import TextIO
+
+from api import keys
+from api.jobset import JobSet
+from app.terminal import lines_of_programs
+from cli import session
+from cli.check.findings import printable
+from cli.operate.log_order import JOB_NAME, Log, LogPod, logs, newest
+from cli.operate.unread import Unread, reasons
+from controllers.resources import JOBSETS
+from diagnose.finding import counted
+from diagnose.states import ended
+from kube.errors import ApiError, Forbidden, KubeError, Unauthorized
+from kube.reflector import Target, watch
+from kube.resources import PODS
+from kube.watcher import Apply, Delete, Event, Init, InitDone
+
+MOST_FOLLOWED = 100
+"""Logs that are followed at once. The API server has an open connection to a kubelet for each."""
+LONGEST = 256 << 10
+"""Bytes after which a line is broken in two."""
+IDLE = 600.0
+"""Seconds of silence after which a log is asked for again, in case its connection is dead."""
+PAUSE = 1.0
+"""Seconds until a log is asked for again whose container has not ended, as far as its pod says."""
+LAST = 30.0
+"""Seconds that logs are read for after the set has ended: its pods may still write while they end."""
+
+
+_STAMPED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(?:Z|[+-]\d\d:\d\d)) ", re.ASCII)
+"""How a line begins; the second piece of a long line does not."""
+
+
+class Follower:
+    """Follows one JobSet. `tail`: last lines of what was written before; negative for all."""
+
+    def __init__(self, to: session.Session, js: JobSet, *, container: str, tail: int, out: TextIO, err: TextIO) -> None:
+        self._to, self._js, self._container, self._tail, self._out, self._err = to, js, container, tail, out, err
+        self._write_line = lines_of_programs(out)
+        self._pods: dict[str, LogPod] = {}
+        self._listing: set[str] | None = set()
+        self._attempt = -1
+        self._fault: BaseException | None = None
+        self._over = bool(ended(js))
+        self._exists = True
+        self._changed = asyncio.Event()
+        self._tasks: dict[tuple[str, ...], asyncio.Task[None]] = {}
+        self._last: dict[tuple[str, ...], str] = {}
+        self._done: set[tuple[str, ...]] = set()
+        self._told: set[tuple[str, ...]] = set()
+        self._causes: Counter[str] = Counter()
+        self._left_out = 0
+        self._shown = False
+
+    async def run(self, job: str) -> int:
+        """Follow until the set has ended or was deleted; gives the exit code. Empty `job`: all Jobs."""
+        labels = f"{keys.JOBSET_UID}={self._js.metadata.uid}" + (f",{JOB_NAME}={job}" if job else "")
+        itself, namespace = f"metadata.name={self._js.metadata.name}", self._to.namespace
+        watches = (
+            (Target(PODS, LogPod, namespace=namespace, label_selector=labels, streaming=False), self._pod_event),
+            (Target(JOBSETS, JobSet, namespace=namespace, field_selector=itself, streaming=False), self._set_event),
+        )
+        tasks = [
+            asyncio.ensure_future(watch(self._to.client, target, sink, on_error=self._rights))
+            for target, sink in watches
+        ]
+        for task in tasks:
+            task.add_done_callback(self._task_ended)
+        try:
+            await self._until_over()
+        finally:
+            tasks += self._tasks.values()
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return session.DONE if self._shown else session.FAILED
+
+    async def _until_over(self) -> None:
+        while not self._over or self._listing is not None:
+            await self._changed.wait()
+            self._changed.clear()
+            self._raise()
+            if self._listing is None:
+                self._start()
+        while True:
+            self._start()
+            if not (running := list(self._tasks.values())):
+                return
+            finished, _ = await asyncio.wait(running, timeout=LAST, return_when=asyncio.FIRST_COMPLETED)
+            self._raise()
+            if not finished:
+                self._err.write(f"jobset logs: pods still write {LAST:g} s after the end; this is not shown\n")
+                return
+
+    def _raise(self) -> None:
+        if self._fault is not None:
+            raise self._fault
+
+    def _start(self) -> None:
+        """Follow each log of the latest attempt that has begun and is not followed yet."""
+        attempt = newest(self._pods.values())
+        if self._attempt >= 0 and attempt > self._attempt:
+            self._err.write(f"jobset logs: attempt {attempt} begins\n")
+        first, self._attempt = self._attempt < 0, max(attempt, self._attempt)
+        here = [pod for pod in self._pods.values() if pod.attempt == self._attempt]
+        found = [log for log in logs(here, self._container) if not log.waits]
+        self._tasks = {place: task for place, task in self._tasks.items() if not task.done()}
+        left_out = 0
+        for log in found:
+            place = (log.pod, log.run[0], log.container)
+            if place in self._tasks or _run(log) in self._done:
+                continue
+            if len(self._tasks) >= MOST_FOLLOWED:
+                left_out += 1
+                continue
+            task = asyncio.ensure_future(self._follow(log, place, tail=self._tail if first else -1))
+            task.add_done_callback(self._task_ended)
+            self._tasks[place] = task
+        if left_out > self._left_out:
+            self._err.write(
+                f"jobset logs: {counted(left_out, 'more log')}, followed when others have ended:"
+                " --job JOB follows those of one Job\n"
+            )
+        self._left_out = left_out
+
+    async def _follow(self, log: Log, place: tuple[str, ...], *, tail: int) -> None:
+        """Show one log until its container has ended or its pod is gone."""
+        while True:
+            before = self._now(log)
+            try:
+                await self._read(log, place, tail)
+            except (Forbidden, Unauthorized) as error:
+                self._fault = error
+            except ApiError as error:
+                if error.code == 404 or before is None:
+                    break
+                self._tell(log, place, error)
+            except KubeError:
+                pass  # the connection broke, or nothing was written for long
+            if self._fault is not None:
+                break
+            now = self._now(log)
+            if now is None or (now.ended and before is not None and before.ended) or now.run != log.run:
+                break
+            tail = -1
+            await asyncio.sleep(PAUSE)
+        self._done.add(_run(log))
+        self._changed.set()
+
+    def _tell(self, log: Log, place: tuple[str, ...], error: ApiError) -> None:
+        """Say why a log cannot be read of which nothing was shown yet: once for each cause, and once of all others."""
+        if place in self._last or place in self._told:
+            return
+        self._told.add(place)
+        one = Unread(log.prefix, error.message or error.reason)
+        self._causes[one.cause] += 1
+        if self._causes[one.cause] == 1:
+            self._err.writelines(f"{printable(line)}\n" for line in reasons([one]))
+        elif self._causes[one.cause] == 2:
+            self._err.write("jobset logs: others have no log for the same reason\n")
+
+    async def _read(self, log: Log, place: tuple[str, ...], tail: int) -> None:
+        """Show what is written after the last line that was shown, as long as the API server sends it."""
+        last = self._last.get(place, "")
+        query = [("container", log.container), ("follow", "true"), ("timestamps", "true")]
+        query += [("sinceTime", last[:19] + last[29:])] if last else [("tailLines", str(tail))] if tail >= 0 else []
+        path = PODS.path(self._to.namespace, log.pod, "log")
+        async with self._to.client.log(path, tuple(query), idle=IDLE, break_after=LONGEST) as lines:
+            async for line in lines:
+                text = line.decode("utf-8", "replace")
+                if found := _STAMPED.match(text):
+                    text = text[found.end() :]
+                    if last and found[1] <= last:
+                        continue
+                    self._last[place] = found[1]
+                self._shown = True
+                self._write_line(log.prefix, text)
+                self._out.flush()
+
+    def _now(self, log: Log) -> Log | None:
+        """The same log as its pod is known now; None if the pod is gone."""
+        pod = self._pods.get(log.pod)
+        if pod is None or pod.metadata.uid != log.run[0]:
+            return None
+        return next((one for one in logs([pod], log.container) if one.container == log.container), None)
+
+    def _pod_event(self, event: Event) -> None:
+        match event:
+            case Init():
+                self._listing = set()
+            case Apply(LogPod() as pod):
+                self._pods[pod.metadata.name] = pod
+                if self._listing is not None:
+                    self._listing.add(pod.metadata.name)
+            case Delete(LogPod() as pod):
+                self._pods.pop(pod.metadata.name, None)
+            case InitDone():
+                listed, self._listing = self._listing, None
+                for name in self._pods.keys() - (listed or ()):
+                    del self._pods[name]
+            case _:
+                return
+        self._changed.set()
+
+    def _set_event(self, event: Event) -> None:
+        match event:
+            case Init():
+                self._exists = False
+            case Apply(JobSet() as js):
+                self._exists = js.metadata.uid == self._js.metadata.uid
+                self._over = self._over or not self._exists or bool(ended(js))
+            case Delete():
+                self._over = True
+            case InitDone():
+                self._over = self._over or not self._exists
+            case _:
+                return
+        self._changed.set()
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        """What a task raised, such as an output that is closed, ends the command."""
+        if not task.cancelled() and (fault := task.exception()):
+            self._fault = fault
+            self._changed.set()
+
+    def _rights(self, error: KubeError) -> None:
+        """Without the right to watch nothing can be followed; other faults pass, and the watch goes on."""
+        if isinstance(error, Forbidden | Unauthorized):
+            self._fault = error
+            self._changed.set()
+
+
+def _run(log: Log) -> tuple[str, ...]:
+    return (log.pod, log.run[0], log.container, str(log.run[1]))

@@ -1,0 +1,196 @@
+"""One run of `jobset logs`: the logs of a JobSet's pods, one after the other, so that memory is bounded."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from api import keys
+from api.jobset import JobSet
+from api.layout import layout_of
+from app.terminal import lines_of_programs
+from cli import session
+from cli.check.findings import printable
+from cli.operate.follow import Follower
+from cli.operate.log_order import JOB_NAME, Log, LogJob, LogPod, logs, newest
+from cli.operate.unread import Unread, reasons
+from controllers.resources import JOBSETS
+from diagnose.finding import counted
+from diagnose.states import ended
+from kube.client import PAGE
+from kube.errors import ApiError, Forbidden, NotFound
+from kube.model.suggest import did_you_mean
+from kube.options import COMMAND_TIMEOUT
+from kube.resources import JOBS, PODS
+
+MOST_PODS = 20 * PAGE
+"""Pods that are looked at, to find those that failed first."""
+MOST_LOGS = 100
+"""Logs that one run shows."""
+MOST_BYTES = 4 << 20
+"""Bytes of one log; the API server cuts the rest."""
+_RIGHT = "ask for the right to list pods and to get pods/log"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Whose logs to show. Empty: all Jobs, all containers; the rest as for `session.connected`.
+
+    `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all. `follow`: go on with
+    what is written from then on, until the set has ended.
+    """
+
+    name: str
+    job: str = ""
+    container: str = ""
+    attempt: int | None = None
+    tail: int = 100
+    follow: bool = False
+    namespace: str = ""
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write the logs to `out`, and to `err` which of them there are not; gives the exit code."""
+
+    async def work() -> int:
+        name = session.named(options.name)
+        if options.follow and options.attempt is not None:
+            raise session.UsageError("-f follows the latest attempt and those after it: leave out --attempt")
+        if options.job:
+            session.checked(options.job)
+        place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
+        async with session.connected(**place) as to:
+            async with session.naming(to, name):
+                js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
+            try:
+                if options.follow:
+                    _refuse_unknown_job(js, options.job)
+                    follower = Follower(to, js, container=options.container, tail=options.tail, out=out, err=err)
+                    return await follower.run(options.job)
+                pods = await _pods(to, js, options, err)
+                if not pods:
+                    _refuse_unknown_job(js, options.job)
+                waits = await _waits(to, js, options) if not pods else ""
+                those = _of_attempt(pods, js, options, waits)
+                chosen = logs(those, options.container)
+                if not chosen:
+                    raise session.RefusedError(_no_container(js, options, logs(those, "")))
+                return await _write(to, chosen, options.tail, out, err)
+            except Forbidden as error:
+                raise session.NoRightError(f"{error}; {_RIGHT} in namespace {to.namespace}") from error
+
+    return session.run("logs", work, err)
+
+
+async def _pods(to: session.Session, js: JobSet, options: Options, err: TextIO) -> Sequence[LogPod]:
+    """The pods of the set, or of one Job of it."""
+    labels = f"{keys.JOBSET_UID}={js.metadata.uid}" + (f",{JOB_NAME}={options.job}" if options.job else "")
+    found: list[LogPod] = []
+    async for pod in to.client.pages(
+        PODS, type=LogPod, namespace=to.namespace, label_selector=labels, timeout=COMMAND_TIMEOUT
+    ):
+        if len(found) == MOST_PODS:
+            err.write(f"jobset logs: only {MOST_PODS} pods were looked at: --job JOB looks at those of one Job\n")
+            break
+        found.append(pod)
+    return found
+
+
+async def _waits(to: session.Session, js: JobSet, options: Options) -> str:
+    """Why the Job that is asked for has no pods yet; empty if it had some, or that is not known."""
+    if not options.job or ended(js):
+        return ""
+    try:
+        job = await to.client.get(JOBS, options.job, namespace=to.namespace, type=LogJob, timeout=COMMAND_TIMEOUT)
+    except NotFound:
+        return "that Job has not started: it does not exist yet"
+    except Forbidden:
+        return ""
+    return "that Job is suspended" if job.spec.suspend else ""
+
+
+def _of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, waits: str) -> Sequence[LogPod]:
+    """The pods of the attempt that is asked for. Raises `RefusedError` if there are none."""
+    attempt = newest(pods) if options.attempt is None else options.attempt
+    chosen = [pod for pod in pods if pod.attempt == attempt]
+    if chosen:
+        return chosen
+    title = f"JobSet {js.metadata.namespace}/{js.metadata.name}"
+    if attempt > max(newest(pods), js.status.restarts):
+        raise session.RefusedError(f"attempt {attempt} of {title} has not begun: the latest is {js.status.restarts}")
+    of = f"Job {options.job} of {title}" if options.job else title
+    what = f"there are no pods of {of}" + ("" if options.attempt is None else f" of attempt {attempt}")
+    why = waits or "logs go with their pods, and pods of earlier attempts are deleted"
+    last = js.status.attempt_history[-1:]
+    known = "".join(
+        f"; attempt {one.attempt} failed in pod {one.pod} on node {one.node or 'unknown'}, exit code {one.exit_code}"
+        for one in last
+        if one.pod
+    )
+    raise session.RefusedError(
+        f"{what}: {why}{known}; jobset explain {js.metadata.name} -n {js.metadata.namespace} says more"
+    )
+
+
+def _refuse_unknown_job(js: JobSet, job: str) -> None:
+    """Raise `RefusedError` if the set has no Job of this name; empty: any."""
+    meta = js.metadata
+    names = [position.name for jobs in layout_of(js).ranges for position in jobs.positions(meta.name)]
+    if job and job not in names:
+        raise session.RefusedError(f"JobSet {meta.namespace}/{meta.name} has no Job {job}; {did_you_mean(job, names)}")
+
+
+def _no_container(js: JobSet, options: Options, others: Sequence[Log]) -> str:
+    if others:
+        guess = did_you_mean(options.container, sorted({log.container for log in others}), what="there are")
+        return f"no container {options.container} in these pods; {guess}"
+    what = f"no container {options.container}" if options.container else "no container that has been created yet"
+    return f"{what} in these pods; jobset explain {js.metadata.name} -n {js.metadata.namespace} says what they wait for"
+
+
+async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: TextIO, err: TextIO) -> int:
+    """Read and write one log after the other."""
+    shown = False
+    write_line = lines_of_programs(out)
+    unread: list[Unread] = []
+    for log in chosen[:MOST_LOGS]:
+        if log.waits:
+            err.write(printable(_without_log(log, to.namespace)) + "\n")
+            continue
+        try:
+            text = await _read(to, log, tail)
+        except Forbidden:
+            raise
+        except ApiError as error:
+            unread.append(Unread(log.prefix, error.message or error.reason))
+            continue
+        shown = True
+        parts = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
+        for part in parts:
+            write_line(log.prefix, part)
+        if len(text) >= MOST_BYTES:
+            whole = f"kubectl logs {log.pod} -c {log.container} -n {to.namespace}"
+            err.write(f"{log.prefix} is cut after {MOST_BYTES >> 20} MiB: {whole} shows all\n")
+    err.writelines(f"{printable(line)}\n" for line in reasons(unread))
+    if len(chosen) > MOST_LOGS:
+        err.write(f"jobset logs: {counted(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
+    return session.DONE if shown else session.FAILED
+
+
+def _without_log(log: Log, namespace: str) -> str:
+    """Of a container that waits, and of which the last run is not known: why it has no log."""
+    _, restarts = log.run
+    if not restarts:
+        return f"{log.prefix} has not started: {log.waits}"
+    previous = f"kubectl logs -n {namespace} {log.pod} -c {log.container} --previous"
+    return (
+        f"{log.prefix} has ended {counted(restarts, 'time')} and waits to start again: {log.waits}; {previous} shows"
+        " what it wrote, if its node has kept that"
+    )
+
+
+async def _read(to: session.Session, log: Log, tail: int) -> bytes:
+    query = [("container", log.container), ("limitBytes", str(MOST_BYTES))]
+    query += [("tailLines", str(tail))] if tail >= 0 else []
+    return await to.client.raw(PODS.path(to.namespace, log.pod, "log"), tuple(query))

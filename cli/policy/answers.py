@@ -1,0 +1,186 @@
+"""What an API server says about the JobSet of a test, and where that is not what the test's own judgement says. Pure.
+
+Our webhook records every violation in the audit log, by policy and rule (`Answer.annotations`): the policies of a suite
+are stored with the action Audit beside their own, which changes no verdict.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from cli.policy.judge import AUDIT, MOST_QUOTED, Found, Verdict, action_of
+from cli.policy.suite import VALIDATING
+from kube.model.field import MAX_SHOWN_ERRORS, ErrorType, FieldError, Path, Rule, shortened
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from policy.rules.words import source
+from policy.types import DENY, WARN, JobSetPolicy
+from webhooks.jobset.policies import AUDIT_KEY, MOST_AUDITED_TEXT
+from webhooks.jobset.policy_defaults import recorded
+
+OURS = f"vjobset.kb.io/{AUDIT_KEY}"
+THEIRS = "validation.policy.admission.k8s.io/validation_failure"
+"""The annotation in which the API server records failures of its own policies."""
+
+_DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
+_WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL)
+
+_SOURCE = source("suites")
+DIFFERS = Rule(
+    "policy-test-differs",
+    ErrorType.INVALID,
+    "the API server does not judge as this command does without it: {what}",
+    "please report it, unless another admission policy of the suite explains it: write serverOnly then",
+    _SOURCE,
+)
+OTHERWISE = Rule(
+    "policy-test-refused",
+    ErrorType.INVALID,
+    "the API server refuses the JobSet, whatever the policies say",
+    "correct it: {text}",
+    _SOURCE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the API server answered. `object`: as it would be stored; None if it is refused. `causes`: places, texts."""
+
+    object: JSON | None = None
+    message: str = ""
+    causes: Sequence[tuple[str, str]] = ()
+    warnings: Sequence[str] = ()
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """An answer as far as it is about policies.
+
+    `more`: violations that were not recorded. `others`: why else the JobSet is refused, or could not be judged.
+    """
+
+    verdict: Verdict
+    more: int = 0
+    others: Sequence[str] = ()
+
+
+def heard(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool) -> Heard:
+    """What an answer says about policies."""
+    actions = {policy.metadata.name: action_of(policy) for policy in policies}
+    record = _record(answer.annotations.get(OURS, ""), dict)
+    more = int(record.get("more") or 0)
+    entries = [entry for entry in record.get("violations") or () if isinstance(entry, dict)]
+    found = [
+        _found(actions.get(entry["policy"], AUDIT), entry["policy"], entry["rule"], entry["path"], entry["message"])
+        for entry in entries
+        if "message" in entry
+    ]
+    failed = [f"{entry['rule']} of policy {entry['policy']}: {entry['error']}" for entry in entries if "error" in entry]
+    denied = _DENIED.search(answer.message) if answer.object is None else None
+    found += _by_the_api_server(answer, denied)
+    others = failed
+    if answer.object is None and denied is None:
+        others = [*failed, *_not_by_policies(answer, found, list(actions) if more else [])]
+    defaults = None if update or answer.object is None else recorded(answer.object)
+    return Heard(Verdict(found, defaults), more, others)
+
+
+def _found(action: str, policy: str, rule: str, path: str, complaint: str) -> Found:
+    return Found(action, policy, rule, path, complaint, f"{path}: {complaint}" if path else complaint)
+
+
+def _record(text: str, kind: type) -> Any:
+    value = json.loads(text) if text else None
+    return value if isinstance(value, kind) else kind()
+
+
+def _by_the_api_server(answer: Answer, denied: re.Match[str] | None) -> Iterator[Found]:
+    """Failures of ValidatingAdmissionPolicies."""
+    if denied:
+        yield _found(DENY, denied[1], VALIDATING, "", denied[2])
+    for text in answer.warnings:
+        if warned := _WARNED.fullmatch(text):
+            yield _found(WARN, warned[1], VALIDATING, "", warned[2])
+    for entry in _record(answer.annotations.get(THEIRS, ""), list):
+        if AUDIT in (entry.get("validationActions") or ()):
+            yield _found(AUDIT, entry.get("policy", ""), VALIDATING, "", entry.get("message", ""))
+
+
+def _not_by_policies(answer: Answer, found: Sequence[Found], unrecorded: Sequence[str]) -> list[str]:
+    """The causes of a refusal for which no recorded violation stands. `unrecorded`: policies that may have more."""
+    told = Counter((each.path, each.complaint) for each in found if each.action == DENY)
+    others = []
+    for place, text in answer.causes:
+        own = next((key for key in told if key[0] == place and _begins(text, key[1]) and told[key]), None)
+        if own is None and any(f"policy {name}" in text for name in unrecorded):
+            continue
+        if own is None:
+            others.append(f"{place}: {text}" if place else text)
+        else:
+            told[own] -= 1
+    return others if answer.causes else [answer.message]
+
+
+def _begins(text: str, complaint: str) -> bool:
+    cut = len(complaint) == MOST_AUDITED_TEXT and complaint.endswith("...")
+    return text.startswith(complaint[:-3] if cut else complaint)
+
+
+def differences(own: Verdict, answer: Answer, said: Heard, path: Path, name: str) -> Iterator[FieldError]:
+    """What the API server says and the verdict does not, or the other way round. `name`: of the test."""
+    for text in islice(_differences(own, answer, said), MOST_QUOTED):
+        yield DIFFERS.at(path, name, what=text)
+
+
+def _differences(own: Verdict, answer: Answer, said: Heard) -> Iterator[str]:
+    here, there = Counter(map(_key, own.found)), Counter(map(_key, said.verdict.found))
+    for key in (there - here).elements():
+        yield f"only the API server says: {_shown(key)}"
+    missing = list((here - there).elements())
+    if len(missing) != said.more:
+        yield from (f"only this command says: {_shown(key)}" for key in missing)
+    refused = any(each.action == DENY for each in said.verdict.found)
+    if refused and answer.object is not None:
+        yield "a rule that denies is broken, and the JobSet is admitted"
+    yield from _not_in_refusal(own, answer)
+    if said.verdict.defaults is not None and own.defaults != said.verdict.defaults:
+        yield f"the JobSet gets the defaults {said.verdict.defaults or 'none'} there, and {own.defaults or 'none'} here"
+
+
+def _key(found: Found) -> tuple[str, str, str, str, str]:
+    return found.action, found.policy, found.rule, found.path, shortened(found.complaint, MOST_AUDITED_TEXT)
+
+
+def _shown(key: tuple[str, str, str, str, str]) -> str:
+    action, policy, rule, path, complaint = key
+    return f"{action} by {rule} of {policy}" + (f" at {path}" if path else "") + f": {complaint}"
+
+
+def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
+    """Refusals that are not, to the letter, in the answer of a refusal. One that names too many errors counts some."""
+    if answer.object is not None or not answer.causes or len(answer.causes) > MAX_SHOWN_ERRORS:
+        return
+    told = {f"{place}: {text}" for place, text in answer.causes}
+    for each in own.found:
+        if each.action == DENY and each.text not in told:
+            yield f"the refusal does not say: {each.text}"
+
+
+def refused_otherwise(said: Heard, path: Path, name: str) -> Iterator[FieldError]:
+    """The finding that the JobSet of that name is refused for something else."""
+    if said.others:
+        yield OTHERWISE.at(path, name, text="; ".join(said.others[:MOST_QUOTED]))
+
+
+def answered(code: int, body: Any, warnings: Sequence[str], annotations: Mapping[str, str]) -> Answer:
+    """The answer in a response of the API server."""
+    if code < 300:
+        return Answer(body, "", (), warnings, annotations)
+    causes = [(dig(each, "field") or "", dig(each, "message") or "") for each in dig(body, "details", "causes") or ()]
+    message = dig(body, "message")
+    return Answer(None, message if isinstance(message, str) else f"code {code}", causes, warnings, annotations)

@@ -1,0 +1,219 @@
+"""The commands of `jobset policy`: eval, test, scan, which, export. Parses and calls; it decides nothing."""
+
+import argparse
+import sys
+
+from api.features import FeatureGates, parse_feature_gates
+from cli.check.cli import add_namespace_flags, colorful
+from cli.commands import Commands, add_cluster_flags, as_command
+from kube.clock import now
+
+FLAGS = "-p names files of policies and exceptions, -f files of JobSets. `test` takes suites, which name both."
+
+EVAL_EXAMPLES = """examples:
+  %(prog)s -p policies/                                what is wrong with the policies themselves
+  %(prog)s -f set.yaml -p policies/                    what the policies say about this JobSet
+  %(prog)s -f set.yaml -p policies/ --explain          which rule, which number from which template, by which limit
+  %(prog)s -f set.yaml -p policies/ -n team-a --namespace-label quota.example.com/gpus=64
+
+A note says when no policy matches a JobSet, and why: then nothing was checked. A warning says why an exception in the
+namespace of a JobSet does not count.
+
+exit codes:
+  0  admitted, also if no policy matches; there may be warnings
+  1  refused, by a policy or for faults of its own; or a policy has faults
+  2  not checked, or not all of it"""
+
+TEST_EXAMPLES = """examples:
+  %(prog)s policies/                           every suite (kind JobSetPolicySuite) in this directory and below
+  %(prog)s -o junit policies/ > policies.xml   for continuous integration; also -o json, yaml, sarif
+  %(prog)s --server policies/                  also on an API server with the webhooks, started for this run
+
+exit codes:
+  0  all tests passed
+  1  some failed, or a suite or policy has faults
+  2  not checked, or not all of it: no such file, no suite in it
+  3  with --server: the API server judges otherwise"""
+
+
+SCAN_EXAMPLES = """examples:
+  %(prog)s -A                        JobSets of the cluster that its policies would refuse if all of them denied
+  %(prog)s -n team-a -p policies/    by policies in files, before they are stored
+  %(prog)s -A -o json | jq .counts
+
+Rules judge JobSets as they are stored. Exceptions of the cluster count.
+
+exit codes:
+  0  none would be refused if all policies denied
+  1  some would
+  2  it is not known, or not of all: no right to read them, policies with faults"""
+
+WHICH_EXAMPLES = """examples:
+  %(prog)s -n team-a    policies that are about the namespace, what they demand and set, and exceptions there
+
+exit codes:
+  0  shown
+  2  it is not known"""
+
+EXPORT_EXAMPLES = """examples:
+  %(prog)s -p policies/ | kubectl apply --server-side -f -    the API server refuses what they deny, without the manager
+  %(prog)s -p policies/ --only vap > rules.yaml               ValidatingAdmissionPolicies, and their bindings
+  %(prog)s -p policies/ -o json | jq '.items[].metadata.name'
+
+Each JobSetPolicy becomes a ValidatingAdmissionPolicy with the same rules, actions and words. Messages on standard error
+say where one differs; docs/policy/api-server.md has a table. Exceptions in the same files count until their end, and
+only for new JobSets; warnings name those that do not count, and why. The API server has to be Kubernetes 1.34 or later.
+
+What is printed stays as it is: export and apply it again when a policy or an exception has changed.
+
+exit codes:
+  0  exported
+  1  a policy or an exception has faults; nothing is exported
+  2  not exported: no such file, no policy in it"""
+
+
+def add_policy(commands: Commands) -> None:
+    """Register `policy` with its commands."""
+    text = "judge JobSets by JobSetPolicies, and test policies"
+    parser = commands.add_parser(
+        "policy", help=text, description=f"{text[0].upper()}{text[1:]}.", epilog=FLAGS, allow_abbrev=False
+    )
+    parts = parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
+    _add_eval(parts)
+    _add_test(parts)
+    _add_scan(parts)
+    _add_which(parts)
+    _add_export(parts)
+
+
+def _parser(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
+    parser = _parser(commands, name, text, examples)
+    gates = "as the manager in the cluster has them"
+    parser.add_argument("--feature-gates", default="", metavar="A=true,B=false", help=gates)
+    return parser
+
+
+def _add_eval(commands: Commands) -> None:
+    parser = _command(commands, "eval", "say what policies decide, and what is wrong with them", EVAL_EXAMPLES)
+    add = parser.add_argument
+    add("files", nargs="*", metavar="FILE|DIR|-", help="JobSets: a file, a directory, or - for standard input")
+    add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="the same; repeatable")
+    add("-p", "--policies", action="append", required=True, metavar="FILE|DIR", help="policies, exceptions; repeatable")
+    add("-n", "--namespace", default="", metavar="NAME", help="namespace of manifests that name none")
+    add_namespace_flags(parser)
+    add("--explain", action="store_true", help="show what every rule decides, and the numbers that it compares")
+    add("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="default: text")
+    parser.set_defaults(handler=as_command(_eval))
+
+
+def _add_test(commands: Commands) -> None:
+    parser = _command(commands, "test", "run tests of policies", TEST_EXAMPLES)
+    add = parser.add_argument
+    add("names", nargs="+", metavar="DIR", help="files or directories with suites")
+    add("--server", action="store_true", help="ask a local API server, too, with ValidatingAdmissionPolicies of suites")
+    add("-o", "--output", choices=("table", "json", "yaml", "junit", "sarif"), default="table", help="default: table")
+    parser.set_defaults(handler=as_command(_test))
+
+
+def _add_scan(commands: Commands) -> None:
+    parser = _parser(commands, "scan", "say which JobSets of a cluster policies would refuse", SCAN_EXAMPLES)
+    add = parser.add_argument
+    add("-p", "--policies", action="append", default=[], metavar="FILE|DIR", help="default: those of the cluster")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
+    where.add_argument("-A", "--all-namespaces", action="store_true", help="JobSets of all namespaces")
+    add("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
+    add_cluster_flags(parser)
+    parser.set_defaults(handler=as_command(_scan))
+
+
+def _add_which(commands: Commands) -> None:
+    parser = _parser(commands, "which", "show the policies that are about a namespace", WHICH_EXAMPLES)
+    add = parser.add_argument
+    add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
+    add("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
+    add_cluster_flags(parser)
+    parser.set_defaults(handler=as_command(_which))
+
+
+def _add_export(commands: Commands) -> None:
+    parser = _command(commands, "export", "write policies as admission policies of the API server", EXPORT_EXAMPLES)
+    add = parser.add_argument
+    text = "policies, exceptions; repeatable. -f and --filename mean the same"
+    add("-p", "--policies", "-f", "--filename", action="append", required=True, metavar="FILE|DIR", help=text)
+    add("--only", choices=("vap", "map"), default="", help="only rules (vap), or only defaults (map)")
+    users = "user whose updates are not judged; repeatable. Default: Kueue, as in the manager's configuration"
+    add("--queue-controller", action="append", metavar="USER", help=users)
+    add("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
+    parser.set_defaults(handler=as_command(_export))
+
+
+def _gates(parsed: argparse.Namespace) -> FeatureGates:
+    return FeatureGates(parse_feature_gates(parsed.feature_gates))
+
+
+def _eval(parsed: argparse.Namespace) -> int:
+    from cli.check import validate  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = validate.Options(
+        names=[*parsed.files, *parsed.filename],
+        allow_none=not (parsed.files or parsed.filename),
+        gates=_gates(parsed),
+        namespace=parsed.namespace,
+        output=parsed.output,
+        policies=parsed.policies,
+        at=parsed.at or now(),
+        namespace_labels=dict(parsed.namespace_label),
+        namespace_annotations=dict(parsed.namespace_annotation),
+        explain=parsed.explain,
+        command="policy eval",
+    )
+    return validate.run(options, sys.stdout, sys.stderr, color=colorful(sys.stdout))
+
+
+def _test(parsed: argparse.Namespace) -> int:
+    from cli.policy import run  # noqa: PLC0415 (the same)
+
+    options = run.Options(parsed.names, _gates(parsed), parsed.output, server=parsed.server)
+    return run.run(options, sys.stdout, sys.stderr, color=colorful(sys.stdout))
+
+
+def _scan(parsed: argparse.Namespace) -> int:
+    from cli.policy import scan  # noqa: PLC0415 (the same)
+
+    options = scan.Options(
+        policies=parsed.policies,
+        namespace=parsed.namespace,
+        everywhere=parsed.all_namespaces,
+        output=parsed.output,
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return scan.run(options, sys.stdout, sys.stderr)
+
+
+def _which(parsed: argparse.Namespace) -> int:
+    from cli.policy import which  # noqa: PLC0415 (the same)
+
+    options = which.Options(parsed.namespace, parsed.output, parsed.kubeconfig, parsed.context)
+    return which.run(options, sys.stdout, sys.stderr)
+
+
+def _export(parsed: argparse.Namespace) -> int:
+    from app.settings import PolicySettings  # noqa: PLC0415 (the same)
+    from cli.policy import export  # noqa: PLC0415 (the same)
+
+    trusted = parsed.queue_controller or PolicySettings().queue_controllers
+    options = export.Options(parsed.policies, _gates(parsed), trusted, now(), parsed.only, parsed.output)
+    return export.run(options, sys.stdout, sys.stderr)

@@ -1,0 +1,100 @@
+"""`jobset policy export`: policies as the API server's own admission policies.
+
+Exit codes: 0 all of them, 1 a policy or exception has faults, 2 not read, or not all of it.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TextIO
+
+import msgspec
+import yaml
+
+from api.features import FeatureGates
+from cli.check.findings import Report, printable, write_text
+from cli.check.policies import DEFAULT, exceptions_in, load, warn_of_conflicts, warn_of_exceptions
+from kube.model.meta import JSON
+from policy.compiled.defaults import mutating
+from policy.compiled.exceptions import MOST_EXCEPTIONS, in_time
+from policy.compiled.policy import Circumstances, validating
+from policy.compiled.registry import COMPILED, Fit
+from policy.evaluate import in_force
+from policy.exception_types import JobSetPolicyException
+from policy.exceptions import duration_of, shown, time_of
+from policy.types import JobSetPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`names`: files and directories with policies. `only`: `vap`, `map` or nothing for both."""
+
+    names: Sequence[str]
+    gates: FeatureGates
+    trusted: Sequence[str]
+    now: datetime
+    only: str = ""
+    output: str = "yaml"
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write the objects to `out`, and to `err` what is wrong or differs from the policies; gives the exit code."""
+    report = Report()
+    rules, excepting = load(options.names, report)
+    policies = [each.value for each in rules]
+    warn_of_conflicts(rules, report, options.gates)
+    filed = exceptions_in(excepting, report)
+    exceptions = [in_default(each.value) for each in filed]
+    warn_of_exceptions(filed, policies, None, options.now, report)
+    write_text(report.findings, err, color=False)
+    err.writelines(f"jobset policy export: {printable(problem)}\n" for problem in report.problems)
+    if report.problems or report.errors:
+        return 2 if report.problems else 1
+    lasting = [each for each in exceptions if _too_long(each, policies, options.now)]
+    exceptions = [each for each in exceptions if each not in lasting]
+    beside = Circumstances(options.trusted, exceptions, options.now)
+    found: list[JSON] = []
+    for policy in policies:
+        found += validating(policy, beside) if options.only != "map" else []
+        found += mutating(policy, policies, options.gates) if options.only != "vap" else []
+    for policy in policies:
+        err.writelines(f"{policy.metadata.name}: {note}\n" for note in notes(policy, exceptions, options.now))
+    for each in lasting:
+        meta = each.metadata
+        err.write(f"{each.spec.policy}: exception {meta.namespace}/{meta.name} does not count: it lasts too long\n")
+    if options.output == "json":
+        json.dump({"apiVersion": "v1", "kind": "List", "items": found}, out, indent=2)
+        out.write("\n")
+    else:
+        yaml.safe_dump_all(found, out, sort_keys=False, allow_unicode=True, width=2**31 - 1)
+    return 0
+
+
+def in_default(exception: JobSetPolicyException) -> JobSetPolicyException:
+    """The exception in the namespace that it is taken for one of: a manifest that names none is for `default`."""
+    meta = exception.metadata
+    placed = msgspec.structs.replace(meta, namespace=meta.namespace or DEFAULT)
+    return msgspec.structs.replace(exception, metadata=placed)
+
+
+def _too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy], now: datetime) -> bool:
+    """Whether an exception that is not stored would be refused for its end. Each export would else prolong it."""
+    allowed = next((each.spec.exceptions for each in policies if each.metadata.name == exception.spec.policy), None)
+    expires = time_of(exception.spec.expires_at)
+    if exception.metadata.creation_timestamp or allowed is None or expires is None:
+        return False
+    return expires > now + duration_of(allowed.max_duration)
+
+
+def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now: datetime) -> Iterator[str]:
+    """Where what is exported differs from the policy, and which exceptions it has."""
+    for rule, _ in in_force(policy):
+        compiled = COMPILED[rule.name]
+        if compiled.fit is not Fit.EXACT:
+            yield f"{rule.name}: {compiled.fit.value}: {compiled.note}"
+    for number, (exception, end) in enumerate(in_time(exceptions, policy, now)):
+        meta = exception.metadata
+        counts = f"counts for new JobSets until {shown(end)}"
+        beyond = f"does not count in the API server: at most {MOST_EXCEPTIONS} from one policy do"
+        yield f"exception {meta.namespace}/{meta.name} {counts if number < MOST_EXCEPTIONS else beyond}"

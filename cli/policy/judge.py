@@ -1,0 +1,319 @@
+"""One test of a suite: what the policies say about its JobSet, beside what is expected. Pure."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from api.features import FeatureGates
+from api.keys import NAMESPACE_NAME
+from cli.check.checks import Checks
+from cli.check.policies import EARLIEST, in_namespace, judged_of, namespace_of, with_policy_defaults
+from cli.policy.suite import VALIDATING, Expectation, Loaded, SuiteTest, missing
+from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from policy.defaults import Record
+from policy.evaluate import Violation, in_force, violations
+from policy.exceptions import Excused, excused, time_of
+from policy.judged import Judged
+from policy.mismatch import Mismatch, of_policy
+from policy.rules.words import source
+from policy.types import DENY, WARN, JobSetPolicy
+from webhooks.jobset.policy_defaults import recorded
+
+PASS = "Pass"  # noqa: S105 - a verdict
+AUDIT = "Audit"
+MOST_QUOTED = 5
+
+_SOURCE = source("suites")
+NOT_FOUND = Rule(
+    "policy-test-missing", ErrorType.INVALID, "{rule} was expected to {action}", "found was: {found}", _SOURCE
+)
+NOT_CHECKED = Rule(
+    "policy-test-unchecked",
+    ErrorType.INVALID,
+    "{rule} was expected to pass, but was not checked: {why}",
+    "{remedy}",
+    _SOURCE,
+)
+OTHER_MESSAGE = Rule(
+    "policy-test-message",
+    ErrorType.INVALID,
+    "{action} by {rule} was found as expected, but its message does not contain this text",
+    "it says: {found}",
+    _SOURCE,
+)
+OTHER_PATH = Rule(
+    "policy-test-path",
+    ErrorType.INVALID,
+    "{action} by {rule} was found as expected, but not at this path",
+    "it was found at: {found}",
+    _SOURCE,
+)
+UNEXPECTED = Rule(
+    "policy-test-unexpected", ErrorType.INVALID, "{action} by {rule} was not expected", "it says: {text}", _SOURCE
+)
+OTHER_DEFAULTS = Rule(
+    "policy-test-defaults", ErrorType.INVALID, "the JobSet gets other defaults", "those set are: {found}", _SOURCE
+)
+INVALID_JOBSET = Rule(
+    "policy-test-jobset", ErrorType.INVALID, "the JobSet has faults of its own", "correct it: {text}", _SOURCE
+)
+NEEDS_GATE = Rule(
+    "policy-test-gate",
+    ErrorType.INVALID,
+    "the JobSet needs feature gates that are off in this run",
+    "run `jobset policy test {flag}` if the manager has them on; for {fields}",
+    _SOURCE,
+)
+GATE_FLAG = re.compile(r"--feature-gates=(\w+=true(?:,\w+=true)*)")
+"""What faults say about a feature gate that is off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One finding about a JobSet. `text`: all that is said, path included; `complaint`: without path and fix."""
+
+    action: str
+    policy: str
+    rule: str
+    path: str
+    complaint: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What policies say about a JobSet. `defaults`: those that it gets, None for one that is there already.
+
+    `excused`: the rules from which exceptions except it.
+    `asked`: the policies, each with why it is not about the JobSet, or None; None: it is not known which were asked.
+    """
+
+    found: Sequence[Found] = ()
+    defaults: Record | None = None
+    asked: Sequence[tuple[JobSetPolicy, Mismatch | None]] | None = None
+    excused: Excused = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A test that was run; without failures it has passed.
+
+    `verdict`: None if it could not be judged. `skipped`: only an API server can judge it. `differs`: one judged
+    otherwise. `note`: that nothing was checked, and why.
+    """
+
+    name: str
+    failures: tuple[FieldError, ...] = ()
+    verdict: Verdict | None = None
+    skipped: bool = False
+    differs: bool = False
+    note: str = ""
+
+    @property
+    def sent(self) -> bool:
+        """Whether an API server can be asked about the JobSet."""
+        return self.skipped or self.verdict is not None
+
+    @property
+    def state(self) -> str:
+        """In a word."""
+        if self.differs:
+            return "DIFF"
+        return "FAIL" if self.failures else "skip" if self.skipped else "ok"
+
+
+def action_of(policy: JobSetPolicy) -> str:
+    """What a violation leads to."""
+    return DENY if policy.spec.denies else WARN if policy.spec.warns else AUDIT
+
+
+def judge(loaded: Loaded, number: int, gates: FeatureGates) -> Result:
+    """The test of that number."""
+    test, path = loaded.suite.tests[number], Path(("tests", number))
+    objects: dict[str, JSON] = {}
+    for member, name in (("jobset", test.jobset), ("oldJobset", test.old_jobset)):
+        if not name:
+            continue
+        if name not in loaded.jobsets:
+            return Result(test.name, (missing(path.at(member), name, loaded.jobsets),))
+        objects[member] = loaded.jobsets[name]
+    if test.server_only:
+        return Result(test.name, skipped=True)
+    verdict, faults = _judged(loaded, test, path, objects, gates)
+    failures = faults if verdict is None else list(compared(verdict, test, path))
+    return Result(test.name, tuple(failures), verdict, note="" if verdict is None or failures else _note(verdict))
+
+
+def _judged(
+    loaded: Loaded, test: SuiteTest, path: Path, objects: dict[str, JSON], gates: FeatureGates
+) -> tuple[Verdict | None, list[FieldError]]:
+    """The verdict; or None, and why there is none."""
+    judged: dict[str, Judged] = {}
+    checks = Checks(gates)
+    got: Record | None = None
+    where = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
+    for member, obj in objects.items():
+        sent = checks.sent(obj)
+        if member == "jobset" and "oldJobset" not in objects:
+            sent = replace(sent, object=with_policy_defaults(loaded.policies, sent.object, where, gates))
+            got = recorded(sent.object)
+        findings = checks.create(sent, children=False)
+        read = judged_of(findings.object, gates)
+        if findings.errors or read is None:
+            return None, list(_faults(findings.errors, path.at(member), dig(obj, "metadata", "name")))
+        judged[member] = read
+    own = in_namespace(loaded.exceptions, test.namespace.name)
+    without = excused(own, loaded.policies, judged["jobset"], where, time_of(test.time) or EARLIEST)
+    found = violations(
+        loaded.policies,
+        judged["jobset"],
+        where,
+        judged.get("oldJobset"),
+        excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
+    )
+    labels = judged["jobset"].js.metadata.labels
+    asked = [(policy, of_policy(policy, labels, where)) for policy in loaded.policies]
+    return Verdict([_found(violation) for violation in found], got, asked, without), []
+
+
+def _note(verdict: Verdict) -> str:
+    """That no policy is about the JobSet, and why; empty if one is."""
+    asked = verdict.asked or ()
+    if any(mismatch is None for _, mismatch in asked):
+        return ""
+    return f"no policy matches: {_mismatches(asked)}" if asked else "the suite has no policy"
+
+
+def _mismatches(asked: Iterable[tuple[JobSetPolicy, Mismatch | None]]) -> str:
+    return _quoted(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in asked)
+
+
+def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:
+    """Why a JobSet is not judged: gates that it needs, and what else is wrong with it."""
+    gates = [(error, found[1]) for error in errors if (found := GATE_FLAG.search(error.fix))]
+    if gates:
+        names = dict.fromkeys(name for _, needed in gates for name in needed.split(","))
+        fields = _quoted(str(error.path) for error, _ in gates)
+        yield NEEDS_GATE.at(path, name, flag=f"--feature-gates={','.join(names)}", fields=fields)
+    others = [str(error) for error in errors if not GATE_FLAG.search(error.fix)]
+    if others or not gates:
+        yield INVALID_JOBSET.at(path, name, text=_quoted(others))
+
+
+def _found(violation: Violation) -> Found:
+    error, policy = violation.error, violation.policy
+    return Found(action_of(policy), policy.metadata.name, violation.rule, str(error.path), error.complaint, str(error))
+
+
+def compared(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldError]:
+    """What is expected and was not found, and what was found and is not expected."""
+    if test.defaults is not None:
+        names = sorted(name for names in (verdict.defaults or {}).values() for name in names)
+        if sorted(test.defaults) != names:
+            shown = ", ".join(names) or "none"
+            yield OTHER_DEFAULTS.at(path.at("defaults"), list(test.defaults), found=shown)
+    found = verdict.found
+    fitting = [{i for i, each in enumerate(found) if _fits(wanted, each)} for wanted in test.expect]
+    known = set().union(*fitting)
+    for number, (wanted, fits) in enumerate(zip(test.expect, fitting, strict=True)):
+        place = path.at("expect", number)
+        why, remedy = _unchecked(verdict, wanted)
+        if bool(fits) != (wanted.action == PASS):
+            if why and wanted.action == PASS:
+                yield NOT_CHECKED.at(place, wanted.rule, rule=wanted.rule, why=why, remedy=remedy)
+            continue
+        left = {i: each for i, each in enumerate(found) if i not in set().union(*fitting)}
+        if near := _near(wanted, left, place):
+            error, close = near
+            yield error
+            known |= close
+            continue
+        why = f"{why}; {remedy}" if why else _excepted(verdict, wanted, test)
+        said = _quoted(str(each) for each in found if each.rule == wanted.rule) or (
+            f"nothing by this rule: {why}" if why else "nothing by this rule"
+        )
+        yield NOT_FOUND.at(place, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=said)
+    for i, each in enumerate(found):
+        if i not in known:
+            yield UNEXPECTED.at(path.at("expect"), each.rule, rule=each.rule, action=each.action, text=each.text)
+
+
+def _near(wanted: Expectation, found: Mapping[int, Found], place: Path) -> tuple[FieldError, set[int]] | None:
+    """What is said about findings that differ from what is expected in their text or their place alone, and which."""
+    if wanted.action == PASS:
+        return None
+    for rule, member in ((OTHER_MESSAGE, "message"), (OTHER_PATH, "path")):
+        without = msgspec.structs.replace(wanted, **{member: ""})
+        if close := {i for i, each in found.items() if _fits(without, each)}:
+            said = _quoted(found[i].path if rule is OTHER_PATH else found[i].text for i in sorted(close))
+            words = {"rule": wanted.rule, "action": wanted.action, "found": said}
+            return rule.at(place.at(member), getattr(wanted, member), **words), close
+    return None
+
+
+def _excepted(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> str:
+    """Which exception lets the JobSet break the rule, and how a test names a time after it; empty if none does."""
+    own = {name: each for (name, rule), each in verdict.excused.items() if rule == wanted.rule}
+    exception = own.get(wanted.policy, "") if wanted.policy else next(iter(own.values()), "")
+    if not exception:
+        return ""
+    time = "" if test.time else "; without `time` no exception has ended: write a time after its end"
+    return f"exception {exception} excepts the JobSet from it{time}"
+
+
+def _unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
+    """Why the rule was not checked, and what to do; empty texts if it was, or if that is not known."""
+    if verdict.asked is None:
+        return "", ""
+    if wanted.rule == VALIDATING:
+        return "only an API server checks it", "write `serverOnly: true` into the test"
+    own = [
+        (policy, mismatch)
+        for policy, mismatch in verdict.asked
+        if wanted.policy in {"", policy.metadata.name} and wanted.rule in {rule.name for rule, _ in in_force(policy)}
+    ]
+    if not own:
+        of = f"policy {wanted.policy}" if wanted.policy else "policy"
+        return f"the suite has no {of} with this rule", "add it to the files in `policies`, or correct the name"
+    mismatches = [mismatch for _, mismatch in own if mismatch]
+    if len(mismatches) < len(own):
+        return "", ""
+    return _mismatches(own), f"{_remedy(mismatches[0])}, or correct the selectors"
+
+
+def _remedy(mismatch: Mismatch) -> str:
+    """What to write into the test, so that the policy is about its JobSet."""
+    wanted = mismatch.requirement
+    if mismatch.selector == "objectSelector":
+        return "change the labels of the JobSet"
+    if wanted.operator not in {"In", "Exists"}:
+        return "change the labels under `namespace` of the test"
+    value = wanted.values[0] if wanted.values else "VALUE"
+    if wanted.key == NAMESPACE_NAME:
+        return f"write `name: {value}` under `namespace` of the test"
+    return f"write `labels: {{{wanted.key}: {json.dumps(value)}}}` under `namespace` of the test"
+
+
+def _quoted(texts: Iterable[str]) -> str:
+    return "; ".join(islice(texts, MOST_QUOTED))
+
+
+def _fits(wanted: Expectation, found: Found) -> bool:
+    """Whether a finding is what is meant; for `Pass`, what must not be there."""
+    return (
+        found.rule == wanted.rule
+        and wanted.action in {PASS, found.action}
+        and wanted.policy in {"", found.policy}
+        and wanted.path in {"", found.path}
+        and wanted.message in found.text
+    )

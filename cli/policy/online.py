@@ -1,0 +1,116 @@
+"""`jobset policy test --server`: the tests of suites on a local API server with our webhooks behind it.
+
+One API server and one manager serve all suites. The manager never gets the lease, so it admits and does nothing else.
+"""
+
+import asyncio
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from api.features import GATES, FeatureGates
+from app.settings import LeaderElectionSettings
+from app.version import user_agent
+from cli import extras, local
+from cli.check.checks import CheckError
+from cli.local import LocalError
+from cli.policy import probes
+from cli.policy.answers import Answer, differences, heard, refused_otherwise
+from cli.policy.judge import Result, compared
+from cli.policy.rounds import rounds
+from cli.policy.server import Server
+from cli.policy.suite import Loaded
+from dev.cluster.assets import Sources, present
+from dev.cluster.cluster import running
+from dev.cluster.errors import DevclusterError
+from dev.cluster.progress import Report, step
+from dev.cluster.spec import ClusterSpec
+from kube.client import Client
+from kube.config import load
+from kube.errors import KubeError
+from kube.model.field import Path as FieldPath
+from kube.model.meta import JSON
+from kube.resources import LEASES
+from kube.transport import HttpTransport
+from manifests import NAMESPACE
+from policy.types import GATE
+
+SPEC = ClusterSpec(name="policy-test", profile="api")
+Suites = Sequence[tuple[Loaded, list[Result]]]
+
+
+def judged_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
+    """The results of all tests, with what an API server says about those that could be judged. Raises `CheckError`."""
+    with _started(gates) as (kubeconfig, audit_log):
+        try:
+            return asyncio.run(_judged(suites, kubeconfig, audit_log))
+        except (KubeError, TimeoutError) as error:
+            raise CheckError(f"the local API server: {str(error) or 'no answer in time'}") from error
+
+
+@contextlib.contextmanager
+def _started(gates: FeatureGates) -> Iterator[tuple[Path, Path]]:
+    """An API server and a manager for the length of the block: the administrator's kubeconfig, and the audit log."""
+    if missing := extras.missing():
+        raise CheckError(f"--server starts the manager, and {missing} is not installed: install {extras.EXTRA}")
+    if not present(Sources()):
+        raise CheckError("--server needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
+    on = {name: gates[name] for name, gate in GATES.items() if not gate.locked} | {GATE: True}
+    try:
+        with contextlib.ExitStack() as stack:
+            with step("starting a local API server and the manager"):
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jobset-policy-test-")))
+                cluster = stack.enter_context(running(SPEC, state_root=folder))
+                port = local.free_port()
+                local.install(cluster, webhook_port=port)
+                local.install_policies(cluster, webhook_port=port)
+                local.kubectl(cluster, "create", "-f", "-", stdin=json.dumps(_lease()))
+                manager = local.start(cluster, folder / "manager", webhook_port=port, sections={"featureGates": on})
+                stack.callback(local.stop, manager)
+            yield cluster.kubeconfig, cluster.audit_log
+    except (DevclusterError, LocalError) as error:
+        raise CheckError(f"the local API server: {error}") from error
+
+
+def _lease() -> JSON:
+    """The manager's lease, held for a day by no process: without it the manager leaves stored JobSets alone."""
+    spec = {"holderIdentity": probes.NAME, "leaseDurationSeconds": 86400}
+    metadata = {"name": LeaderElectionSettings().resource_name, "namespace": NAMESPACE}
+    return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+
+
+async def _judged(suites: Suites, kubeconfig: Path, audit_log: Path) -> list[list[Result]]:
+    transport = HttpTransport(await load(str(kubeconfig)), user_agent=user_agent())
+    count = sum(result.sent for _, results in suites for result in results)
+    try:
+        server = Server(Client(transport).unlimited(), audit_log)
+        await server.prepare()
+        with step(f"asking it about {count} JobSets") as report:
+            return [await _of_suite(server, loaded, results, report, count) for loaded, results in suites]
+    finally:
+        await transport.close()
+
+
+async def _of_suite(server: Server, loaded: Loaded, results: list[Result], report: Report, count: int) -> list[Result]:
+    found = list(results)
+    await server.withdraw()
+    for each in rounds(loaded, [number for number, result in enumerate(results) if result.sent]):
+        await server.enter(loaded, each)
+        answers = await server.ask(loaded, each.tests, lambda done: report(f"{done} of {count}"))
+        for number, answer in answers.items():
+            found[number] = _with(loaded, number, results[number], answer)
+    return found
+
+
+def _with(loaded: Loaded, number: int, result: Result, answer: Answer) -> Result:
+    """The result of a test, with the differences; of one that only the API server can judge, by its verdict."""
+    test, path = loaded.suite.tests[number], FieldPath(("tests", number))
+    said = heard(answer, loaded.policies, update=bool(test.old_jobset))
+    refused = list(refused_otherwise(said, path.at("jobset"), test.jobset))
+    if result.verdict is None:
+        return Result(test.name, (*compared(said.verdict, test, path), *refused), said.verdict)
+    more = [*differences(result.verdict, answer, said, path, test.name), *refused]
+    return replace(result, failures=(*result.failures, *more), differs=bool(more))

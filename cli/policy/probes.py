@@ -1,0 +1,100 @@
+"""Small objects that show when an API server and our webhooks know what was stored before them. Pure.
+
+Each look has a number. A watch delivers changes of one kind in their order: who knows the policy of the newest number
+knows all changes of policies before it, and the same holds for namespaces, exceptions and admission policies.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+from api.keys import GROUP, NAMESPACE_NAME
+from cli.policy.suite import MUTATING, VALIDATING
+from kube.model.meta import JSON
+from manifests.naming import obj
+from policy.exception_types import EXCEPTION_KIND
+from policy.types import API_VERSION, KIND
+
+NAME: Final = "jobset-policy-test"
+"""The namespace of all looks, and how the names of their objects begin."""
+LABEL: Final = f"{NAME}.jobset.x-k8s.io/look"
+_KEY: Final = "0"
+"""A key that sorts before others, so that its finding stands in every answer, however many there are."""
+SOON: Final = timedelta(hours=1)
+"""When the exception of a look ends."""
+_ADMISSION: Final = "admissionregistration.k8s.io/v1"
+_HERE: Final = {
+    "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: NAME}},
+    "resourceRules": [{"apiGroups": [GROUP], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["jobsets"]}],
+}
+
+
+def name(number: int) -> str:
+    """The name of the objects of a look; none begins with another."""
+    return f"{NAME}-{number:06}"
+
+
+def policy(number: int) -> JSON:
+    """A policy that is in force once the namespace has the number, too. It denies by two rules."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name(number)},
+        "spec": {
+            "match": {"namespaceSelector": {"matchLabels": {LABEL: str(number)}}},
+            "validationActions": ["Deny"],
+            "exceptions": {"allowedNamespaces": {}, "maxDuration": "1d"},
+            "rules": {"requiredAnnotations": [{"key": _KEY}], "requiredLabels": [{"key": _KEY}]},
+        },
+    }
+
+
+def exception(number: int, expires: str) -> JSON:
+    """An exception from the second rule."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": EXCEPTION_KIND,
+        "metadata": {"name": name(number), "namespace": NAME},
+        "spec": {"policy": name(number), "rules": ["requiredLabels"], "reason": "a look", "expiresAt": expires},
+    }
+
+
+def admission(number: int) -> list[JSON]:
+    """An admission policy that annotates the JobSet, one that warns of the annotation, and their bindings.
+
+    The bindings are last.
+    """
+    mine = name(number)
+    annotated = f"[JSONPatch{{op: 'add', path: '/metadata/annotations', value: {{'{NAME}': '{mine}'}}}}]"
+    mutating = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": _HERE,
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": annotated}}],
+    }
+    seen = f"object.metadata.?annotations[?'{NAME}'].orValue('') != '{mine}'"
+    validating = {
+        "failurePolicy": "Fail",
+        "matchConstraints": _HERE,
+        "validations": [{"expression": seen, "message": mine}],
+    }
+    return [
+        obj(_ADMISSION, MUTATING, mine, namespace=None, spec=mutating),
+        obj(_ADMISSION, VALIDATING, mine, namespace=None, spec=validating),
+        obj(_ADMISSION, f"{MUTATING}Binding", mine, namespace=None, spec={"policyName": mine}),
+        obj(
+            _ADMISSION,
+            f"{VALIDATING}Binding",
+            mine,
+            namespace=None,
+            spec={"policyName": mine, "validationActions": ["Warn"]},
+        ),
+    ]
+
+
+def jobset(js_api: str) -> JSON:
+    """What the looks look at."""
+    container = {"name": "main", "image": "registry.example.com/none"}
+    pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    rjob = {"name": "main", "replicas": 1, "template": {"spec": {"template": pod}}}
+    metadata = {"name": NAME, "namespace": NAME}
+    return {"apiVersion": js_api, "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": [rjob]}}

@@ -1,0 +1,90 @@
+"""Which tests of a suite an API server can judge at the same time. Pure.
+
+A namespace has one set of labels at a time, and a name in it one stored JobSet. Tests that agree about these are of one
+round.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from cli.check.policies import DEFAULT, EARLIEST, in_namespace, namespace_of
+from cli.policy.suite import Loaded, SuiteNamespace, SuiteTest
+from policy.exception_types import JobSetPolicyException
+from policy.exceptions import duration_of, standing, time_of
+from policy.judged import Namespace
+
+LEAST_LEFT = timedelta(minutes=5)
+"""For how long an exception that counts in a test is stored at least: the test must not outlast it."""
+
+
+def namespace_name(test: SuiteTest) -> str:
+    """The name of the namespace of a test."""
+    return test.namespace.name or DEFAULT
+
+
+@dataclass(slots=True)
+class Round:
+    """Tests, by their numbers, and what they have in common.
+
+    `namespaces`: by name. `times`: of tests, by namespace. `stored`: by namespace and name, which JobSet of the suite
+    is stored under that name before policies are in force; "" is none.
+    """
+
+    tests: list[int] = field(default_factory=list)
+    namespaces: dict[str, SuiteNamespace] = field(default_factory=dict)
+    times: dict[str, str] = field(default_factory=dict)
+    stored: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    @property
+    def olds(self) -> dict[tuple[str, str], str]:
+        """What has to be stored."""
+        return {place: old for place, old in self.stored.items() if old}
+
+    def take(self, number: int, test: SuiteTest, *, timed: bool) -> bool:
+        """Add a test, if it agrees with the others."""
+        name, time = namespace_name(test), test.time if timed else ""
+        place = (name, test.jobset)
+        if (
+            self.namespaces.get(name, test.namespace) != test.namespace
+            or self.times.get(name, time) != time
+            or self.stored.get(place, test.old_jobset) != test.old_jobset
+        ):
+            return False
+        self.namespaces[name], self.times[name], self.stored[place] = test.namespace, time, test.old_jobset
+        self.tests.append(number)
+        return True
+
+
+def rounds(loaded: Loaded, numbers: Iterable[int]) -> list[Round]:
+    """The rounds of these tests: first those that need no stored JobSet."""
+    found: list[Round] = []
+    tests, timed = loaded.suite.tests, bool(loaded.exceptions)
+    for number in sorted(numbers, key=lambda number: bool(tests[number].old_jobset)):
+        if not any(each.take(number, tests[number], timed=timed) for each in found):
+            found.append(Round())
+            found[-1].take(number, tests[number], timed=timed)
+    return found
+
+
+def standing_exceptions(loaded: Loaded, of: Round, now: datetime) -> list[tuple[str, JobSetPolicyException, datetime]]:
+    """The exceptions that count at the times of a round: namespace, exception, and when it ends by the real clock.
+
+    Nobody can set the clock of the API server and the manager: an exception is stored with as much time as it has left.
+    """
+    policies = {policy.metadata.name: policy for policy in loaded.policies}
+    found = []
+    for name, namespace in of.namespaces.items():
+        time = time_of(of.times[name]) or EARLIEST
+        where = _where(namespace)
+        for exception in in_namespace(loaded.exceptions, name):
+            policy = policies.get(exception.spec.policy)
+            stands = standing(exception, policy, where, time)
+            if policy and policy.spec.exceptions and stands.until and not stands.why_not:
+                most = duration_of(policy.spec.exceptions.max_duration)
+                found.append((name, exception, now + min(max(stands.until - time, LEAST_LEFT), most)))
+    return found
+
+
+def _where(namespace: SuiteNamespace) -> Namespace:
+    return namespace_of(namespace.name, namespace.labels, namespace.annotations)

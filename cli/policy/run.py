@@ -1,0 +1,114 @@
+"""`jobset policy test`: runs suites and writes what they show.
+
+Exit codes as those of `jobset validate`: 0 all tests passed, 1 some failed, 2 not everything could be checked; and 3 an
+API server judges otherwise.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from api.features import FeatureGates
+from cli.check.checks import CheckError
+from cli.check.findings import Report, counted, located, printable, write_text
+from cli.check.policy_kinds import SUITE_KIND
+from cli.check.sarif import sarif
+from cli.output import FORMS, dumped
+from cli.policy.judge import Result, judge
+from cli.policy.junit import junit
+from cli.policy.suite import Loaded, suites
+
+DIFFERS = 3
+"""Exit code: an API server judges otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Files and directories with suites, and the form of the report: `table`, `json`, `yaml`, `junit` or `sarif`.
+
+    `server`: ask a local API server, too.
+    """
+
+    names: Sequence[str]
+    gates: FeatureGates
+    output: str = "table"
+    server: bool = False
+
+
+def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
+    """Run all tests, write the report to `out` and problems to `err`; gives the exit code."""
+    report = Report()
+    judged: list[tuple[Loaded, list[Result]]] = []
+    for loaded in suites(options.names, report, options.gates):
+        numbers = range(len(loaded.suite.tests))
+        judged.append((loaded, [judge(loaded, number, options.gates) for number in numbers]))
+    if options.server and not (report.problems or report.errors):
+        judged = _online(judged, report, options.gates)
+    results: dict[str, list[Result]] = {}
+    for loaded, each in judged:
+        results.setdefault(loaded.document.source.name, []).extend(each)
+        for result in each:
+            report.add([located(loaded.document, error) for error in result.failures])
+    if not (results or report.problems or report.errors):
+        report.problems.append(f"no {SUITE_KIND} found in {', '.join(options.names)}")
+    _write(options.output, report, results, out, color=color)
+    err.writelines(f"jobset policy test: {printable(problem)}\n" for problem in report.problems)
+    if report.problems:
+        return 2
+    if any(result.differs for each in results.values() for result in each):
+        return DIFFERS
+    return 1 if report.errors else 0
+
+
+def _online(
+    judged: list[tuple[Loaded, list[Result]]], report: Report, gates: FeatureGates
+) -> list[tuple[Loaded, list[Result]]]:
+    from cli.policy.online import judged_online  # noqa: PLC0415 (a second of imports that others need not pay)
+
+    if not any(result.sent for _, results in judged for result in results):
+        return judged
+    try:
+        results = judged_online(judged, gates)
+    except CheckError as error:
+        report.problems.append(str(error))
+        return judged
+    return [(loaded, each) for (loaded, _), each in zip(judged, results, strict=True)]
+
+
+def _write(output: str, report: Report, results: dict[str, list[Result]], out: TextIO, *, color: bool) -> None:
+    if output in FORMS:
+        tests = [
+            {
+                "suite": suite,
+                "name": result.name,
+                "passed": not result.failures,
+                "skipped": result.skipped,
+                "differs": result.differs,
+                "note": result.note,
+            }
+            for suite, each in results.items()
+            for result in each
+        ]
+        out.write(dumped({**report.json(), "tests": tests}, output))
+    elif output == "sarif":
+        json.dump(sarif(report), out, indent=2)
+        out.write("\n")
+    elif output == "junit":
+        out.write(junit(results, report.problems))
+    else:
+        _write_table(report, results, out, color=color)
+
+
+def _write_table(report: Report, results: dict[str, list[Result]], out: TextIO, *, color: bool) -> None:
+    for suite, each in results.items():
+        for result in each:
+            note = f" ({result.note})" if result.note else ""
+            out.write(f"{result.state:<6}{printable(suite)}: {printable(result.name + note)}\n")
+    write_text(report.findings, out, color=color)
+    failed = sum(bool(result.failures) for each in results.values() for result in each)
+    counts = [counted(len(results), "suite"), counted(sum(map(len, results.values())), "test"), f"{failed} failed"]
+    states = [result.state for each in results.values() for result in each]
+    counts += [f"{states.count('skip')} skipped: run them with --server"] if "skip" in states else []
+    counts += [f"{states.count('DIFF')} judged otherwise by the API server"] if "DIFF" in states else []
+    out.write(f"{', '.join(counts)}\n")

@@ -1,0 +1,322 @@
+"""What `jobset policy test --server` stores on its API server, and what it asks there.
+
+A test is a dry run, so nothing of it stays; only the old JobSet of an update is stored. Must not judge answers.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from api.keys import NAMESPACE_NAME
+from cli.check.checks import CheckError
+from cli.check.policies import DEFAULT
+from cli.policy import probes
+from cli.policy.answers import Answer, answered
+from cli.policy.rounds import Round, namespace_name, standing_exceptions
+from cli.policy.suite import Loaded, SuiteNamespace
+from controllers.resources import JOBSETS
+from kube.client import Client, warning_texts
+from kube.clock import now, rfc3339
+from kube.errors import AlreadyExists, ApiError
+from kube.model.jsontree import dig, items, without_nulls
+from kube.model.meta import JSON
+from kube.resources import NAMESPACES, Resource
+from kube.transport import Request
+from webhooks.policy.watches import JOBSET_POLICIES, POLICY_EXCEPTIONS
+
+AT_ONCE = 16
+"""Tests that are under way at a time."""
+IN_FORCE_TIMEOUT = 60.0
+"""Seconds for something that was stored to be in force, and for a line of the audit log to be written."""
+PAUSE = 0.05
+TRIES = 5
+TIMEOUT = 30.0
+
+NO_VERDICTS = {409, 429, 502, 503, 504}
+"""Codes of answers that are no verdict about the JobSet: it changed meanwhile, or there is too much to do."""
+NO_WEBHOOK = "failed calling webhook"
+"""Begins what the API server says when a webhook has not answered in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request and its answer. The token finds the request in the audit log."""
+
+    token: str
+    code: int
+    body: Any
+    warnings: list[str]
+
+    @property
+    def is_verdict(self) -> bool:
+        """Whether the JobSet was judged."""
+        return self.code not in NO_VERDICTS and NO_WEBHOOK not in str(dig(self.body, "message"))
+
+
+@dataclass(slots=True)
+class Server:
+    """What is stored, and how much was asked. `looks`: how many looks were taken (`probes`)."""
+
+    client: Client
+    audit_log: Path
+    looks: int = 0
+    asked: int = 0
+    done: int = 0
+    jobsets: list[tuple[str, str]] = field(default_factory=list)
+    policies: list[str] = field(default_factory=list)
+    exceptions: list[tuple[str, str]] = field(default_factory=list)
+    admission: list[tuple[Resource, str]] = field(default_factory=list)
+
+    async def prepare(self) -> None:
+        """Wait until the API server asks our webhooks."""
+        await self._have_namespace(SuiteNamespace(name=probes.NAME))
+
+        async def defaulted() -> bool:
+            answer = (await self._look_at_probe()).body
+            return dig(answer, "spec", "replicatedJobs", 0, "template", "spec", "completionMode") is not None
+
+        await _until(defaulted, "the webhooks of JobSets")
+
+    async def withdraw(self) -> None:
+        """Take policies of every kind away."""
+        if self.admission:
+            for resource, name in self.admission:
+                await self.client.delete(resource, name)
+            self.admission.clear()
+            await self._know_admission()
+        await self._delete_exceptions()
+        for name in self.policies:
+            await self.client.delete(JOBSET_POLICIES, name)
+        self.policies.clear()
+
+    async def enter(self, loaded: Loaded, of: Round) -> None:
+        """Store what the tests of a round need, and wait until it is in force. Raises `CheckError`."""
+        if of.olds:
+            await self.withdraw()
+            await self._know_policies()
+        for namespace, name in self.jobsets:
+            await self.client.delete(JOBSETS, name, namespace=namespace)
+        self.jobsets.clear()
+        for wanted in of.namespaces.values():
+            await self._have_namespace(wanted)
+        for (namespace, name), old in of.olds.items():
+            body = _placed(loaded.jobsets[old], namespace, name)
+            await self._create(JOBSETS, body, f"JobSet {old}", namespace)
+            self.jobsets.append((namespace, name))
+        if not self.policies:
+            for name, body in loaded.manifests.items():
+                await self._create(JOBSET_POLICIES, _recording(body), f"policy {name}")
+                self.policies.append(name)
+        gone = await self._delete_exceptions()
+        await self._know_policies()
+        if await self._store_exceptions(loaded, of) or gone:
+            await self._know_policies(exceptions=True)
+        if loaded.admission and not self.admission:
+            for body in loaded.admission:
+                await self._create(_resource(body), _elsewhere(body), f"{body['kind']} {dig(body, 'metadata', 'name')}")
+                self.admission.append((_resource(body), str(dig(body, "metadata", "name"))))
+            await self._know_admission()
+
+    async def ask(self, loaded: Loaded, numbers: Sequence[int], progress: Callable[[int], None]) -> dict[int, Answer]:
+        """What the API server says about the JobSets of these tests."""
+        start = self.audit_log.stat().st_size
+        limit = asyncio.Semaphore(AT_ONCE)
+
+        async def one(number: int) -> Sent:
+            async with limit:
+                sent = await self._send_test(loaded, number)
+            self.done += 1
+            progress(self.done)
+            return sent
+
+        answers = await asyncio.gather(*map(one, numbers))
+        annotations = await self._annotations(start, frozenset(sent.token for sent in answers))
+        return {
+            number: answered(sent.code, sent.body, sent.warnings, annotations[sent.token])
+            for number, sent in zip(numbers, answers, strict=True)
+        }
+
+    async def _send_test(self, loaded: Loaded, number: int) -> Sent:
+        test = loaded.suite.tests[number]
+        namespace = namespace_name(test)
+        body = _placed(loaded.jobsets[test.jobset], namespace, test.jobset)
+        for _ in range(TRIES):
+            if test.old_jobset:
+                old = await self.client.get(JOBSETS, test.jobset, namespace=namespace)
+                kept = {key: old["metadata"][key] for key in ("resourceVersion", "uid")}
+                new = {**body, "metadata": {**body["metadata"], **kept}}
+                sent = await self._dry_run("PUT", JOBSETS.path(namespace, test.jobset), new)
+            else:
+                sent = await self._dry_run("POST", JOBSETS.path(namespace), body)
+            if sent.is_verdict:
+                return sent
+            await asyncio.sleep(1)
+        raise CheckError(f"the local API server does not judge {test.jobset}: {dig(sent.body, 'message')}")
+
+    async def _dry_run(self, method: str, path: str, body: JSON) -> Sent:
+        """The answer, whatever it is."""
+        self.asked += 1
+        token = f"{probes.NAME}-{self.asked}"
+        request = Request(
+            method=method,
+            path=path,
+            verb="dry run",
+            query=(("dryRun", "All"), ("fieldManager", token)),
+            body=msgspec.json.encode(body),
+            timeout=TIMEOUT,
+            limited=False,
+        )
+        response = await self.client.transport.send(request)
+        answer = msgspec.json.decode(response.body or b"null")
+        return Sent(token, response.status, answer, warning_texts(response.headers))
+
+    async def _annotations(self, start: int, tokens: frozenset[str]) -> Mapping[str, Mapping[str, str]]:
+        """Annotations in the audit log about the requests with these tokens."""
+        found: dict[str, Mapping[str, str]] = {}
+
+        async def complete() -> bool:
+            with self.audit_log.open("rb") as log:
+                log.seek(start)
+                lines = [line for line in log if line.endswith(b"\n") and b"fieldManager=" in line]
+            for event in map(msgspec.json.decode, lines):
+                token = event["requestURI"].partition("fieldManager=")[2].partition("&")[0]
+                if token in tokens and event["stage"] == "ResponseComplete":
+                    found[token] = event.get("annotations") or {}
+            return found.keys() >= tokens
+
+        await _until(complete, "the audit log")
+        return found
+
+    async def _look_at_probe(self) -> Sent:
+        return await self._dry_run("POST", JOBSETS.path(probes.NAME), probes.jobset(JOBSETS.api_version))
+
+    async def _know_policies(self, *, exceptions: bool = False) -> None:
+        """Wait until our webhooks know the policies and namespaces that are stored now; and the exceptions."""
+        self.looks += 1
+        number, name = self.looks, probes.name(self.looks)
+        await self._create(JOBSET_POLICIES, probes.policy(number), name)
+        await self._have_namespace(SuiteNamespace(name=probes.NAME, labels={probes.LABEL: str(number)}))
+
+        async def refusals() -> int:
+            causes = items((await self._look_at_probe()).body, "details", "causes")
+            return sum(f"policy {name}" in cause["message"] for cause in causes)
+
+        async def known() -> bool:
+            return await refusals() > 0
+
+        async def excepted() -> bool:
+            return await refusals() == 1
+
+        await _until(known, "the policies")
+        if exceptions:
+            body = probes.exception(number, rfc3339(now() + probes.SOON))
+            await self._create(POLICY_EXCEPTIONS, body, name, probes.NAME)
+            await _until(excepted, "the exceptions")
+            await self.client.delete(POLICY_EXCEPTIONS, name, namespace=probes.NAME)
+        await self.client.delete(JOBSET_POLICIES, name)
+
+    async def _know_admission(self) -> None:
+        """Wait until the API server knows the admission policies that are stored now."""
+        self.looks += 1
+        name, bodies = probes.name(self.looks), probes.admission(self.looks)
+        for body in bodies:
+            await self._create(_resource(body), body, name)
+
+        async def warned() -> bool:
+            return any(f"'{name}'" in text for text in (await self._look_at_probe()).warnings)
+
+        await _until(warned, "the admission policies")
+        for body in reversed(bodies):
+            await self.client.delete(_resource(body), name)
+
+    async def _store_exceptions(self, loaded: Loaded, of: Round) -> bool:
+        """Those that count in a round; whether there are any."""
+        head = {"apiVersion": POLICY_EXCEPTIONS.api_version, "kind": POLICY_EXCEPTIONS.kind}
+        for i, (namespace, exception, ends) in enumerate(standing_exceptions(loaded, of, now())):
+            name = f"{exception.metadata.name}-{i}"
+            spec = without_nulls(msgspec.to_builtins(exception.spec)) | {"expiresAt": rfc3339(ends)}
+            body = {**head, "metadata": {"name": name}, "spec": spec}
+            await self._create(POLICY_EXCEPTIONS, body, f"exception {exception.metadata.name}", namespace)
+            self.exceptions.append((namespace, name))
+        return bool(self.exceptions)
+
+    async def _delete_exceptions(self) -> bool:
+        """Whether there were any."""
+        had = bool(self.exceptions)
+        for namespace, name in self.exceptions:
+            await self.client.delete(POLICY_EXCEPTIONS, name, namespace=namespace)
+        self.exceptions.clear()
+        return had
+
+    async def _create(self, resource: Resource, body: JSON, what: str, namespace: str | None = None) -> None:
+        """Store it; a webhook that does not answer yet is asked again."""
+
+        async def accepted() -> bool:
+            try:
+                await self.client.create(resource, body, namespace=namespace, timeout=TIMEOUT)
+            except ApiError as error:
+                if NO_WEBHOOK not in error.message:
+                    raise CheckError(f"the local API server does not take {what}: {error.message}") from error
+                return False
+            return True
+
+        await _until(accepted, f"an answer about {what}")
+
+    async def _have_namespace(self, wanted: SuiteNamespace) -> None:
+        """Make the namespace have these labels and annotations, and no others."""
+        name = wanted.name or DEFAULT
+        own: JSON = {"labels": dict(wanted.labels), "annotations": dict(wanted.annotations)}
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **own}}
+        try:
+            await self.client.create(NAMESPACES, body)
+        except AlreadyExists:
+            stored = await self.client.get(NAMESPACES, name)
+            await self.client.replace(NAMESPACES, name, {**stored, "metadata": {**stored["metadata"], **own}})
+        except ApiError as error:
+            raise CheckError(f"the local API server does not take namespace {name}: {error.message}") from error
+
+
+def _placed(manifest: JSON, namespace: str, name: str) -> JSON:
+    """A JobSet of a suite as it is sent."""
+    kept = {key: value for key, value in without_nulls(manifest).items() if key != "status"}
+    return {**kept, "metadata": {**(kept.get("metadata") or {}), "name": name, "namespace": namespace}}
+
+
+def _recording(manifest: JSON) -> JSON:
+    """The policy with the action Audit beside its own: the violations of all rules are recorded then."""
+    spec = without_nulls(manifest["spec"])
+    actions = spec.get("validationActions") or ["Warn"]
+    return {**manifest, "spec": {**spec, "validationActions": list(dict.fromkeys([*actions, "Audit"]))}}
+
+
+def _elsewhere(body: JSON) -> JSON:
+    """An admission policy as it is; a binding without the namespace of the looks, where it might be in the way."""
+    if not body["kind"].endswith("Binding"):
+        return body
+    but = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": [probes.NAME]}
+    matched = dig(body, "spec", "matchResources") or {}
+    chosen = matched.get("namespaceSelector") or {}
+    chosen = {**chosen, "matchExpressions": [*(chosen.get("matchExpressions") or ()), but]}
+    return {**body, "spec": {**body["spec"], "matchResources": {**matched, "namespaceSelector": chosen}}}
+
+
+def _resource(body: JSON) -> Resource:
+    """Where an admission policy is served."""
+    group, _, version = str(body.get("apiVersion")).rpartition("/")
+    kind = str(body["kind"])
+    plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
+    return Resource(group, version, kind, plural.lower(), namespaced=False)
+
+
+async def _until(reached: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Ask until it is so. Raises `CheckError` when that takes too long."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + IN_FORCE_TIMEOUT
+    while not await reached():
+        if loop.time() > deadline:
+            raise CheckError(f"the local API server: not within {IN_FORCE_TIMEOUT:g} s: {what}")
+        await asyncio.sleep(PAUSE)

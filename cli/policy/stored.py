@@ -1,0 +1,97 @@
+"""What a cluster has of policies: read with the rights of the user, page by page."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from cli.check.findings import printable
+from cli.session import NoRightError
+from controllers.resources import JOBSETS
+from kube.client import Client
+from kube.errors import Forbidden, KubeError, NotFound
+from kube.model.meta import JSON
+from kube.options import COMMAND_TIMEOUT
+from kube.resources import NAMESPACES, Resource
+from policy.exception_types import JobSetPolicyException
+from policy.judged import Namespace
+from policy.namespaces import NamespaceMetadata, annotation_keys, keeping
+from policy.types import JobSetPolicy, JobSetPolicyObject
+from webhooks.policy.watches import JOBSET_POLICIES, POLICY_EXCEPTIONS
+
+
+class NoNamespaceError(KubeError):
+    """There is no namespace of that name."""
+
+
+VIEWER = "jobset-policy-viewer-role"
+"""The ClusterRole whose holders may read policies and exceptions."""
+
+
+def no_right(error: Forbidden, resource: Resource) -> NoRightError:
+    """The error of a command that cannot do without reading these."""
+    role = f", which the ClusterRole {VIEWER} has" if resource.group == JOBSET_POLICIES.group else ""
+    return NoRightError(f"{error}; ask for the right to read {resource}{role}")
+
+
+async def stored_policies(client: Client) -> list[JobSetPolicyObject]:
+    """The policies with their status, by name. Raises `KubeError`."""
+    try:
+        found = [
+            policy async for policy in client.pages(JOBSET_POLICIES, type=JobSetPolicyObject, timeout=COMMAND_TIMEOUT)
+        ]
+    except NotFound as error:
+        raise KubeError("the cluster does not serve JobSetPolicies: apply manifests/policy first") from error
+    except Forbidden as error:
+        raise no_right(error, JOBSET_POLICIES) from error
+    return sorted(found, key=lambda policy: policy.metadata.name)
+
+
+async def stored_exceptions(client: Client, namespace: str | None) -> dict[str, list[JobSetPolicyException]]:
+    """The exceptions by namespace; none where the cluster does not serve them. `namespace` None: of all."""
+    found: dict[str, list[JobSetPolicyException]] = {}
+    try:
+        pages = client.pages(
+            POLICY_EXCEPTIONS, type=JobSetPolicyException, namespace=namespace, timeout=COMMAND_TIMEOUT
+        )
+        async for exception in pages:
+            found.setdefault(exception.metadata.namespace, []).append(exception)
+    except NotFound:
+        return {}
+    except Forbidden as error:
+        raise no_right(error, POLICY_EXCEPTIONS) from error
+    return found
+
+
+@dataclass(slots=True)
+class Namespaces:
+    """Namespaces as these policies read them, each asked for once."""
+
+    client: Client
+    policies: Sequence[JobSetPolicy]
+    _known: dict[str, Namespace] = field(default_factory=dict)
+
+    async def get(self, name: str) -> Namespace:
+        """One of them. Raises `KubeError`, and `NoNamespaceError` if it is gone."""
+        if name not in self._known:
+            try:
+                sent = await self.client.get(NAMESPACES, name, type=NamespaceMetadata, timeout=COMMAND_TIMEOUT)
+            except NotFound as error:
+                raise NoNamespaceError(f"there is no namespace {name}") from error
+            except Forbidden as error:
+                raise no_right(error, NAMESPACES) from error
+            self._known[name] = keeping(lambda: annotation_keys(self.policies))(sent).read
+        return self._known[name]
+
+
+def stored_jobsets(client: Client, namespace: str | None) -> AsyncIterator[JSON]:
+    """JobSets, as they are stored. `namespace` None: of all."""
+    return client.pages(JOBSETS, namespace=namespace, timeout=COMMAND_TIMEOUT)
+
+
+def write_table(rows: list[tuple[str, ...]], out: TextIO) -> None:
+    """Rows with their head first; the last column is never cut."""
+    texts = [tuple(map(printable, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)][:-1]
+    for *cells, last in texts:
+        padded = "".join(f"{cell:{width}}   " for cell, width in zip(cells, widths, strict=True))
+        out.writelines([padded, last, "\n"])

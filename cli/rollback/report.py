@@ -1,0 +1,48 @@
+"""How `jobset rollback-check` shows what is concerned: as lines, YAML or JSON, each finding as soon as it is found."""
+
+import json
+import textwrap
+from dataclasses import asdict
+from typing import TextIO
+
+import yaml
+
+from cli.check.findings import printable
+from cli.rollback.concerns import Concern
+
+_START = {"json": '{\n  "concerned": [', "yaml": "concerned:", "table": ""}
+_NOTHING = {"json": "]\n}\n", "yaml": " []\n", "table": "nothing would behave otherwise under the Go JobSet\n"}
+_END = {"json": "\n  ]\n}\n", "yaml": "", "table": ""}
+
+
+class Report:
+    """Writes to `out`. Whoever closes it says that the run was complete."""
+
+    def __init__(self, output: str, out: TextIO) -> None:
+        self.found = 0
+        self._output = output
+        self._out = out
+
+    def add(self, concern: Concern) -> None:
+        """Write one finding."""
+        if not self.found:
+            self._out.write(_START[self._output])
+        self._out.write({"json": self._json, "yaml": self._yaml, "table": self._line}[self._output](concern))
+        self.found += 1
+
+    def close(self) -> None:
+        """Write what follows the last finding, or that there is none."""
+        self._out.write(_END[self._output] if self.found else _START[self._output] + _NOTHING[self._output])
+
+    def _json(self, concern: Concern) -> str:
+        comma = "," if self.found else ""
+        return f"{comma}\n{textwrap.indent(json.dumps(asdict(concern), indent=2), '    ')}"
+
+    def _yaml(self, concern: Concern) -> str:
+        start = "" if self.found else "\n"
+        return start + yaml.safe_dump([asdict(concern)], sort_keys=False, allow_unicode=True, width=2**31 - 1)
+
+    @staticmethod
+    def _line(concern: Concern) -> str:
+        who = f"{concern.kind} {concern.namespace}/{concern.name}: {concern.path}"
+        return printable(f"{who}: {concern.happens}; {concern.remedy}") + "\n"

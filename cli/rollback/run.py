@@ -1,0 +1,89 @@
+"""One run of `jobset rollback-check`: connect, read every JobSet and gated pod, write, lift gates if asked to.
+
+Each finding is written as soon as it is found, and nothing of it is kept: a run holds a page of a list, and the names
+of the Jobs of one JobSet.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TextIO
+
+from api.batch import Owned
+from api.keys import AWAITS_LEADER, JOBSET_NAME, PLACEMENT_GATE
+from cli import session
+from cli.check.findings import printable
+from cli.rollback.concerns import has_completed_jobs, of_completed_jobs, of_jobset, of_pod
+from cli.rollback.report import Report
+from controllers.resources import JOBSETS
+from kube.client import Client, PatchType
+from kube.errors import Conflict, NotFound
+from kube.model.meta import JSON
+from kube.options import METADATA_LIST
+from kube.resources import JOBS, PODS
+
+_UNGATED: JSON = {
+    "metadata": {"labels": {AWAITS_LEADER: None}},
+    "spec": {"schedulingGates": [{"$patch": "delete", "name": PLACEMENT_GATE}]},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to look at and how to say it. Empty: all namespaces, the usual kubeconfig, its current context."""
+
+    namespace: str = ""
+    output: str = "table"
+    release: bool = False
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Write what is concerned to `out` or the problem to `err`; gives the exit code.
+
+    After a problem the output is incomplete: JSON is not closed.
+    """
+    report = Report(options.output, out)
+    return session.run("rollback-check", partial(_run, options, report, err), err, right="")
+
+
+async def _run(options: Options, report: Report, err: TextIO) -> int:
+    async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
+        await check(to.client, options, report, err)
+    report.close()
+    return session.FAILED if report.found else session.DONE
+
+
+async def check(client: Client, options: Options, report: Report, err: TextIO) -> None:
+    """Report what is concerned, after gates were lifted if that is asked for; `err` gets the pods whose gates were."""
+    async for js in client.pages(JOBSETS, namespace=options.namespace):
+        for concern in of_jobset(js):
+            report.add(concern)
+        if has_completed_jobs(js):
+            for concern in of_completed_jobs(js, await _jobs(client, js)):
+                report.add(concern)
+    async for pod in client.pages(PODS, namespace=options.namespace, label_selector=f"{AWAITS_LEADER}=true"):
+        for concern in of_pod(pod):
+            if not options.release:
+                report.add(concern)
+            elif await _released(client, pod):
+                err.write(printable(f"lifted the gate of pod {concern.namespace}/{concern.name}") + "\n")
+
+
+async def _jobs(client: Client, js: JSON) -> frozenset[str]:
+    """Names of the Jobs that the JobSet has."""
+    meta = js["metadata"]
+    selector = f"{JOBSET_NAME}={meta['name']}"
+    jobs = client.pages(JOBS, type=Owned, namespace=meta["namespace"], label_selector=selector, accept=METADATA_LIST)
+    return frozenset([job.metadata.name async for job in jobs if job.metadata.controlled_by(meta["uid"])])
+
+
+async def _released(client: Client, pod: JSON) -> bool:
+    """Lift the gate of this very pod, by its UID; False if it is gone."""
+    meta = pod["metadata"]
+    body = {**_UNGATED, "metadata": {**_UNGATED["metadata"], "uid": meta["uid"]}}
+    try:
+        await client.patch(PODS, meta["name"], body, patch_type=PatchType.STRATEGIC, namespace=meta["namespace"])
+    except (NotFound, Conflict):  # gone, or another pod of this name
+        return False
+    return True

@@ -1,0 +1,218 @@
+"""What commands that talk to a cluster share: names from the command line, the connection, and what went wrong."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+from urllib.parse import urlsplit
+
+from api.batch import Owned
+from app.version import user_agent
+from cli.check.findings import printable
+from controllers.resources import JOBSETS
+from httpserver.address import is_loopback
+from kube.client import Client
+from kube.config import load, told
+from kube.errors import ApiError, BadRequest, KubeError, NotFound, TransportError, Unauthorized, missing_right
+from kube.model.field import quote
+from kube.model.suggest import MAX_CANDIDATES, did_you_mean, nearest
+from kube.model.validation import dns1123_subdomain
+from kube.options import COMMAND_TIMEOUT, METADATA_LIST
+from kube.resources import NAMESPACES
+from kube.transport import HttpTransport
+
+SILENCE = 5.0
+"""Seconds after which it is said that the API server does not answer."""
+DONE, FAILED, NOT_DONE = 0, 1, 2
+"""Exit codes of all commands: done; no, and the message says why; wrong usage, or the cluster lets nobody know."""
+NOT_INSTALLED = (
+    f"JobSet is not installed in this cluster (no CRD {JOBSETS.plural}.{JOBSETS.group}): install it with `make install`"
+    " or `helm install jobset charts/jobset`, see docs/quick-start.md"
+)
+_KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io")
+
+
+class UsageError(Exception):
+    """What the user wrote cannot be meant; the text says why."""
+
+
+class NoJobSetError(Exception):
+    """There is no JobSet of that name; the text says which there are."""
+
+
+class RefusedError(Exception):
+    """What was asked for cannot be; the text says why, and what to do."""
+
+
+class NoRightError(KubeError):
+    """A right is missing; the text says which one to ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection to a cluster, and the namespace that the user means."""
+
+    client: Client
+    namespace: str
+
+
+def named(text: str) -> str:
+    """The name in `NAME` or `jobset/NAME`. Raises `UsageError`."""
+    kind, slash, name = text.rpartition("/")
+    if slash and kind not in _KINDS:
+        raise UsageError(f"{text!r} is no name: write NAME or jobset/NAME")
+    return checked(name)
+
+
+def checked(name: str) -> str:
+    """The name of an object or a namespace, which may stand in a path. Raises `UsageError`."""
+    if not name or dns1123_subdomain(name):
+        raise UsageError(f"{name!r} is no name: lower case letters, digits, - and . only")
+    return name
+
+
+@contextlib.asynccontextmanager
+async def connected(*, kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
+    """Connect as who runs it. Empty: the usual kubeconfig, its current context, the context's namespace.
+
+    What says that the kubeconfig is wrong names it.
+    """
+    if namespace:
+        checked(namespace)
+    credentials = await load(kubeconfig or None, context or None)
+    answered = _Answered()
+    transport = HttpTransport(credentials, user_agent=user_agent(), metrics=answered)
+    waiting = asyncio.create_task(_say_if_silent(answered, credentials.server))
+    try:
+        yield Session(Client(transport), namespace or credentials.namespace or "default")
+    except (Unauthorized, BadRequest, TransportError) as error:
+        raise KubeError(told(error, kubeconfig, context) + _hint(error, credentials.server)) from error
+    finally:
+        waiting.cancel()
+        await transport.close()
+
+
+def _hint(error: KubeError, server: str) -> str:
+    """Where to look for a local cluster that has ended."""
+    gone = isinstance(error, TransportError) and not error.sent and is_loopback(urlsplit(server).hostname or "")
+    return (
+        "; if it is a local cluster of this program, jobset cluster status says whether it still runs" if gone else ""
+    )
+
+
+class _Answered(asyncio.Event):
+    """Set by the first answer of the API server, and by the first request that gets none: both are told otherwise."""
+
+    def requested(self, code: str, method: str, host: str) -> None:  # noqa: ARG002 - see RequestMetrics
+        self.set()
+
+
+async def _say_if_silent(answered: asyncio.Event, server: str) -> None:
+    """One line for people who would wait without a word."""
+    try:
+        async with asyncio.timeout(SILENCE):
+            await answered.wait()
+    except TimeoutError:
+        sys.stderr.write(f"jobset: {server} has not answered for {SILENCE:g} s: waiting\n")
+
+
+async def names(session: Session) -> list[str]:
+    """Names of JobSets of the namespace, at most `MAX_CANDIDATES`."""
+    return [found.metadata.name for found in await _names(session.client, namespace=session.namespace)]
+
+
+async def no_namespace(client: Client, namespace: str) -> str:
+    """That there is no such namespace, and which may have been meant; empty if there is, or if that is not known."""
+    try:
+        await client.get(NAMESPACES, namespace, type=Owned, timeout=COMMAND_TIMEOUT)
+    except NotFound:
+        text = f"there is no namespace {namespace}"
+    except (KubeError, TimeoutError):
+        return ""
+    else:
+        return ""
+    try:
+        page = await client.list(
+            NAMESPACES, type=Owned, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=COMMAND_TIMEOUT
+        )
+    except (KubeError, TimeoutError):
+        return text
+    close = nearest(namespace, [found.metadata.name for found in page.items or ()])
+    return f"{text}; did you mean {quote(close)}?" if close else text
+
+
+@contextlib.asynccontextmanager
+async def naming(session: Session, name: str) -> AsyncIterator[None]:
+    """Turns the API server's 404 about the JobSet into a `NoJobSetError`."""
+    try:
+        yield
+    except NotFound as error:
+        if not error.details.kind:
+            raise
+        raise NoJobSetError(await _not_found(session.client, session.namespace, name)) from error
+
+
+def run(
+    command: str,
+    work: Callable[[], Coroutine[Any, Any, int]],
+    err: TextIO,
+    *,
+    right: str = "get",
+    everywhere: bool = False,
+) -> int:
+    """Run it, write what went wrong to `err` in one line, give the exit code.
+
+    `right`: the verb on JobSets that the command cannot do without; "" if JobSets are not all that it reads.
+    `everywhere`: whether it reads all namespaces, and the user may name one instead.
+    """
+    try:
+        return asyncio.run(work())
+    except (NoJobSetError, RefusedError) as error:
+        code, text = FAILED, str(error)
+    except (UsageError, KubeError, TimeoutError) as error:
+        code, text = NOT_DONE, _reason(error, right, everywhere=everywhere)
+    err.write(f"jobset {command}: {printable(text)}\n")
+    return code
+
+
+async def _not_found(client: Client, namespace: str, name: str) -> str:
+    """That there is none, and which may have been meant."""
+    text = f"there is no JobSet {name} in namespace {namespace}"
+    try:
+        here = await names(Session(client, namespace))
+        elsewhere = await _names(client, field_selector=f"metadata.name={name}")
+    except (KubeError, TimeoutError):
+        return text
+    if elsewhere:
+        return f"{text}, but in {elsewhere[0].metadata.namespace}: use -n {elsewhere[0].metadata.namespace}"
+    if not here and (missing := await no_namespace(client, namespace)):
+        return missing
+    suggestion = did_you_mean(name, here)
+    if suggestion:
+        return f"{text}; {suggestion}"
+    return f"{text}: there is none at all"
+
+
+async def _names(client: Client, **options: str) -> Sequence[Owned]:
+    page = await client.list(
+        JOBSETS, type=Owned, accept=METADATA_LIST, limit=MAX_CANDIDATES, timeout=COMMAND_TIMEOUT, **options
+    )
+    return page.items or ()
+
+
+def _reason(error: Exception, right: str, *, everywhere: bool) -> str:
+    """What to say about a call that failed."""
+    if isinstance(error, NoRightError):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return f"the API server did not answer within {COMMAND_TIMEOUT:g} s"
+    if isinstance(error, NotFound) and not error.details.kind and f"/apis/{JOBSETS.group}/" in error.call.path:
+        return NOT_INSTALLED
+    if right and isinstance(error, ApiError) and error.code == 403:
+        others = " in all namespaces, or name one that you may read with -n NAMESPACE" if everywhere else ""
+        return f"{error}; ask for the right to {right} jobsets.jobset.x-k8s.io{others}"
+    if right_missing := missing_right(error):
+        return f"{error}; ask for the right to {right_missing}"
+    return str(error)

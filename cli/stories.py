@@ -1,0 +1,227 @@
+"""What `jobset demo` can show: each story plays one example and fails loudly when it goes another way.
+
+They drive the cluster by kubectl and jobset alone, as a person would, and must not start or stop anything.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from cli.commands import Commands
+from cli.demo import ACCELERATOR, STEP_SECONDS, Demo, Status, Story, events, jobs, run, until
+from cli.local import LocalError, kubectl
+from kube.clock import now, rfc3339
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+RJOB = "jobset.sigs.k8s.io/replicatedjob-name"
+PODS = "/api/v1/namespaces/default/pods"
+INITIALIZERS, TRAINERS = 2, 4
+TENANT = ("example.com/tenant=true", "quota.example.com/gpus=16")
+POLICY = "policy tenants"
+PROGRAM = (sys.executable, "-m", "cli")
+EXCEPTED_SECONDS = 30
+"""For how long the exception of the platform story counts."""
+
+
+def training(demo: Demo) -> None:
+    """From creation through a failure and a restart to the end; then a manifest with mistakes."""
+    kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "training.yaml"))
+    demo.say("applied examples/training.yaml: 1 coordinator, 2 x 4 workers, maxRestarts 3")
+    demo.watch_until(lambda status: jobs(status, "ready") == 3, "all Jobs ready")
+    demo.say("all pods run; now one worker of workers-1 fails with exit code 1")
+    demo.end(demo.pods(**{RJOB: "workers"})[-1:], 1)
+    demo.watch_until(lambda status: status.get("restarts") == 1 and jobs(status, "ready") == 3, "the restarted set")
+    demo.say("the set has been restarted and runs again; now every pod succeeds")
+    demo.end(demo.pods(), 0)
+    _show_the_end(demo)
+    demo.say("now kubectl apply -f examples/mistakes.yaml, which has seven mistakes, of every kind:")
+    answer = kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "mistakes.yaml"), check=False)
+    if answer.returncode == 0:
+        raise LocalError("examples/mistakes.yaml was accepted")
+    demo.console.print(answer.stderr.rstrip(), style="yellow", highlight=False)
+
+
+def fine_tuning(demo: Demo) -> None:
+    """Three stages; accelerators are held by the second one alone."""
+    before = json.loads(kubectl(demo.cluster, "get", "--raw", f"{PODS}?limit=1").stdout)["metadata"]["resourceVersion"]
+    kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "fine-tuning" / "jobset.yaml"))
+    demo.say("applied examples/fine-tuning: initializer x 2, then trainer x 4 with 8 accelerators each, post-processor")
+    demo.watch_until(_reached("initializer", "ready", INITIALIZERS), "both initializers run")
+    demo.say("model and data are being fetched; the accelerators are free for others. Now the model is there")
+    demo.end(demo.pods(**{RJOB: "initializer"})[:1], 0)
+    demo.watch_until(_reached("initializer", "succeeded", 1), "one initializer done")
+    demo.say("half of it does not release anything. Now the data are there, too")
+    demo.end(demo.pods(**{RJOB: "initializer"}), 0)
+    demo.watch_until(_reached("trainer", "ready", TRAINERS), "all trainers ready")
+    demo.say(f"the trainers run on 32 accelerators. {no_early_accelerators(_history(demo, before))}")
+    demo.end(demo.pods(**{RJOB: "trainer"}), 0)
+    demo.watch_until(_reached("post-processor", "ready", 1), "the post-processor runs")
+    demo.say("the trainers are done and their accelerators free again; the result is being exported")
+    demo.end(demo.pods(), 0)
+    _show_the_end(demo)
+
+
+def platform(demo: Demo) -> None:
+    """A tenant is refused with the remedy, gets an exception, is refused when that has ended, and without webhooks."""
+    folder = EXAMPLES / "platform"
+    jobset, policy = folder / "jobset.yaml", folder / "policy.yaml"
+    kubectl(demo.cluster, "label", "--overwrite", "namespace", "default", *TENANT)
+    kubectl(demo.cluster, "apply", "-f", str(policy))
+    demo.say(f"stored examples/platform/policy.yaml; namespace default has the labels {', '.join(TENANT)}")
+    _show_refusal(demo, "kubectl apply -f examples/platform/jobset.yaml, which wants 32 GPUs", jobset)
+    _grant(demo, folder / "exception.yaml")
+    until(lambda: kubectl(demo.cluster, "apply", "-f", str(jobset), check=False).returncode == 0, "the exception")
+    demo.say("the same again: admitted, because of the exception")
+    demo.watch_until(lambda status: jobs(status, "ready") == 2, "all Jobs ready")
+    ttl = demo.jobset()["spec"]["ttlSecondsAfterFinished"]
+    demo.say(f"it runs on 32 GPUs; spec.ttlSecondsAfterFinished is {ttl}, by default of the policy")
+    _show_refusal(demo, "the exception has ended: the second run that it is about is refused", jobset, "final-run-2")
+    _show_that_the_api_server_refuses(demo, policy, jobset)
+    demo.say("the first run goes on; now every pod succeeds")
+    demo.end(demo.pods(), 0)
+    _show_the_end(demo)
+
+
+STORIES: Final = {
+    "training": Story("training", training),
+    "fine-tuning": Story("fine-tuning", fine_tuning),
+    "platform": Story("final-run", platform, policies=True),
+}
+
+
+def add_demo(commands: Commands) -> None:
+    """Register `demo`."""
+    parser = commands.add_parser("demo", help="run a JobSet on a local control plane, as a story that is checked")
+    parser.add_argument(
+        "story",
+        nargs="?",
+        default="training",
+        choices=STORIES,
+        help="training (default): through failure and restart; fine-tuning: three stages; platform: policies",
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave cluster and manager running, and say how to use them"
+    )
+    parser.set_defaults(handler=_demo)
+
+
+def _demo(parsed: argparse.Namespace) -> int:
+    # An install without the manager is told so before a cluster is built and started for it.
+    from app.manager import process  # noqa: F401, PLC0415
+
+    return run(STORIES[parsed.story], keep=parsed.keep)
+
+
+def _grant(demo: Demo, file: Path) -> None:
+    """Store the exception of the example so that it ends soon."""
+    body = yaml.safe_load(file.read_text(encoding="utf-8"))
+    body["spec"]["expiresAt"] = rfc3339(now() + timedelta(seconds=EXCEPTED_SECONDS))
+    kubectl(demo.cluster, "apply", "-f", "-", stdin=json.dumps(body))
+    demo.say(f"the platform team grants {file.parent.name}/{file.name}, which ends after {EXCEPTED_SECONDS} s here")
+
+
+def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) -> None:
+    """Put the rules into the API server and take the webhooks away, as `jobset webhooks off` does."""
+    kubeconfig = ("--kubeconfig", str(demo.cluster.kubeconfig))
+    compiled = _jobset("policy", "export", "-p", str(policy), "--only", "vap")
+    kubectl(demo.cluster, "apply", "--server-side", "-f", "-", stdin=compiled)
+    demo.say(
+        "jobset policy export -p examples/platform/policy.yaml --only vap | kubectl apply --server-side -f -;"
+        " jobset webhooks off"
+    )
+    _jobset("webhooks", "off", *kubeconfig)
+    try:
+        what = (
+            "no webhook is asked, as if the manager were gone: the API server refuses by itself, also for want of the"
+            " ttl, which is a default of the webhook"
+        )
+        _show_refusal(demo, what, jobset, "final-run-3", by="ValidatingAdmissionPolicy")
+    finally:
+        _jobset("webhooks", "on", *kubeconfig)
+        kubectl(demo.cluster, "delete", "-f", "-", stdin=compiled)
+
+
+def _jobset(*args: str) -> str:
+    """What this program prints when it is called so."""
+    done = subprocess.run([*PROGRAM, *args], capture_output=True, text=True, check=False, timeout=STEP_SECONDS)  # noqa: S603 (ourselves)
+    if done.returncode != 0:
+        raise LocalError(f"jobset {' '.join(args)} failed:\n{done.stderr.strip()[:2000]}")
+    return done.stdout
+
+
+def _show_refusal(demo: Demo, what: str, file: Path, name: str = "", by: str = "The JobSet") -> None:
+    """Try to create the JobSet, under another name if that is given, until a policy refuses it; show the answer.
+
+    `by`: a word of the answer that says who refuses it.
+    """
+    body = yaml.safe_load(file.read_text(encoding="utf-8"))
+    body["metadata"]["name"] = name or body["metadata"]["name"]
+    answers: list[str] = []
+
+    def refused() -> bool:
+        tried = kubectl(demo.cluster, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(body), check=False)
+        answers.append(tried.stderr)
+        return tried.returncode != 0 and POLICY in tried.stderr and by in tried.stderr
+
+    until(refused, "the refusal")
+    demo.say(what)
+    demo.console.print(answers[-1].rstrip(), style="yellow", highlight=False, markup=False)
+
+
+def _show_the_end(demo: Demo) -> None:
+    demo.watch_until(lambda status: status.get("terminalState") == "Completed", "Completed")
+    demo.console.print(kubectl(demo.cluster, "get", "jobset").stdout.rstrip(), highlight=False)
+    demo.say("Completed. What happened, as its events say:")
+    for event in events(demo.cluster):
+        demo.console.print(f"         {event}", highlight=False)
+
+
+def _reached(rjob: str, count: str, wanted: int) -> Callable[[Status], bool]:
+    def reached(status: Status) -> bool:
+        of = next((of for of in status.get("replicatedJobsStatus", ()) if of["name"] == rjob), None)
+        return of is not None and of[count] == wanted
+
+    return reached
+
+
+def no_early_accelerators(history: str) -> str:
+    """Checks that no pod with accelerators existed before the initializers were done; says so, or raises `LocalError`.
+
+    `history` is a watch of pods from before the JobSet was created, one change a line.
+    """
+    states = _states(history)
+    done: set[str] = set()
+    for pod in states:
+        if _wants_accelerators(pod) and len(done) < INITIALIZERS:
+            raise LocalError(
+                f"pod {pod['metadata']['name']} wants accelerators and was there when {len(done)} of {INITIALIZERS}"
+                " initializers were done"
+            )
+        if pod["metadata"]["labels"][RJOB] == "initializer" and pod["status"]["phase"] == "Succeeded":
+            done.add(pod["metadata"]["name"])
+    return f"Checked in all {len(states)} changes of pods: none that wants accelerators was there before"
+
+
+def _history(demo: Demo, since: str) -> str:
+    """The changes of pods since then, one a line: no pod is missed."""
+    return kubectl(demo.cluster, "get", "--raw", f"{PODS}?watch=1&resourceVersion={since}&timeoutSeconds=1").stdout
+
+
+def _states(history: str) -> list[dict[str, Any]]:
+    """Every state that a pod was in, in order."""
+    changes = [json.loads(line) for line in history.splitlines()]
+    if any(change["type"] == "ERROR" for change in changes):
+        raise LocalError(f"the history of the pods cannot be read: {changes[-1]['object'].get('message')}")
+    return [change["object"] for change in changes]
+
+
+def _wants_accelerators(pod: dict[str, Any]) -> bool:
+    containers = pod["spec"]["containers"]
+    return any(ACCELERATOR in (container["resources"].get("limits") or ()) for container in containers)

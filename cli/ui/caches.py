@@ -1,0 +1,227 @@
+"""What the page knows of the cluster: bounded caches, each fed by a watch. Writes nothing."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar, Unpack
+
+from api import keys
+from api.batch import Job
+from api.gang_status import StoredGroup
+from api.jobset import JobSet
+from api.pod import DetailedPod
+from cli.ui.board import Board
+from cli.ui.records import PlacedPod, SeenNode, kept_jobset, kept_pod, topologies
+from cli.ui.topology import domain_map
+from cli.ui.views import detail, row
+from controllers.resources import JOBSETS
+from kube.client import Client
+from kube.errors import ApiError, KubeError
+from kube.indexes import IndexFunction, IndexKey, Key
+from kube.informer import Informer
+from kube.model.meta import JSON
+from kube.reflector import WatchOptions
+from kube.resources import COMPOSITE_POD_GROUPS, JOBS, NODES, POD_GROUPS, PODS, Resource
+from kube.store import Changes, Dropped, Object, Store, Unreadable, key_of
+
+MOST_SETS = 2_000
+MOST_JOBS = 20_000
+MOST_PODS = 100_000
+MOST_NODES = 20_000
+MOST_GROUPS = 10_000
+"""Objects that are kept of each kind. Where there are more, the page says so."""
+MOST_TOPOLOGIES = 20
+"""Topologies that the map offers: those that most sets use."""
+
+PAUSE = 0.5
+"""Seconds between two versions of the board."""
+LOOK_EVERY = 15.0
+"""Seconds between two looks at whether the API server answers."""
+LOOK_TIMEOUT = 10.0
+
+MISSING = {
+    JOBSETS: "the list is not kept up to date",
+    JOBS: "Jobs and which of them are ready are not shown",
+    PODS: "the maps do not show which Job is where",
+    NODES: "the maps do not show racks or other domains",
+    POD_GROUPS: "gangs are not shown",
+    COMPOSITE_POD_GROUPS: "gangs of gangs are not shown",
+}
+"""What the page lacks without the right to list and watch a kind."""
+
+_OF_SET = "jobset"
+_OURS = keys.JOBSET_NAME
+"""Label selector of what belongs to JobSets."""
+
+T = TypeVar("T", bound=Object)
+
+
+class BoundedStore(Store[T]):
+    """A store of at most `most` objects. `left_out`: whether others had to be left out since the last list began."""
+
+    def __init__(self, most: int, indexes: Mapping[str, IndexFunction] | None = None) -> None:
+        super().__init__(indexes)
+        self.most = most
+        self.left_out = False
+
+    def begin(self) -> None:
+        super().begin()
+        self.left_out = False
+
+    def apply(self, obj: T | Unreadable | Dropped) -> Changes[T]:
+        if isinstance(obj, Dropped) or self._has_room_for(key_of(obj)):
+            return super().apply(obj)
+        self.left_out = True
+        return super().apply(Dropped(obj.metadata))
+
+    def _has_room_for(self, key: Key) -> bool:
+        objects = self._objects if self._next is None else self._next.objects
+        unreadable = self.unreadable if self._next is None else self._next.unreadable
+        return key in objects or len(objects) + len(unreadable) < self.most
+
+
+class Caches:
+    """Everything that is watched, and what the page shows of it. `namespace` None: all namespaces."""
+
+    def __init__(self, client: Client, namespace: str | None, board: Board) -> None:
+        where: WatchOptions = {"namespace": namespace}
+        ours: WatchOptions = {**where, "label_selector": _OURS}
+        self._client = client
+        self._board = board
+        self._scope = namespace or ""
+        self._unreachable = ""
+        self._sets: Informer[JobSet] = _informer(client, JOBSETS, JobSet, MOST_SETS, kept_jobset, **where)
+        self._jobs: Informer[Job] = _informer(client, JOBS, Job, MOST_JOBS, **ours)
+        self._pods: Informer[PlacedPod] = _informer(client, PODS, DetailedPod, MOST_PODS, kept_pod, **ours)
+        self._nodes: Informer[SeenNode] = _informer(client, NODES, SeenNode, MOST_NODES, metadata_only=True)
+        self._groups: list[Informer[StoredGroup]] = [
+            _informer(client, kind, StoredGroup, MOST_GROUPS, **ours) for kind in (POD_GROUPS, COMPOSITE_POD_GROUPS)
+        ]
+        for informer in self._all(*self._groups):
+            informer.on_event(lambda _, old, new: self._touch(new or old))
+
+    def _all(self, *groups: Informer[StoredGroup]) -> tuple[Informer[Any], ...]:
+        return self._sets, self._jobs, self._pods, self._nodes, *groups
+
+    def _touch(self, obj: Any) -> None:
+        match obj:
+            case JobSet():
+                self._board.touch(key_of(obj))
+            case PlacedPod():
+                self._board.touch((obj.namespace, obj.jobset))
+            case Job() | StoredGroup():
+                self._board.touch((obj.metadata.namespace, obj.metadata.labels.get(keys.JOBSET_NAME, "")))
+
+    async def run(self) -> None:
+        """Watch, and keep the board up to date, until cancelled."""
+        served = [informer for informer in self._groups if await self._serves(informer.target.resource)]
+        watched = self._all(*served)
+        async with asyncio.TaskGroup() as group:
+            for informer in watched:
+                group.create_task(informer.run())
+            group.create_task(self._look())
+            while True:
+                self._board.note(self._notes(watched))
+                self._board.publish(self._row)
+                await asyncio.sleep(PAUSE)
+
+    async def _serves(self, resource: Resource) -> bool:
+        """Whether the API server has the kind: its feature gate may be off."""
+        try:
+            return resource.plural in await self._client.served(resource.api_version)
+        except KubeError:
+            return False
+
+    async def _look(self) -> None:
+        """Notice that the API server does not answer any more: a watch that is cut off reports nothing."""
+        while True:
+            try:
+                async with asyncio.timeout(LOOK_TIMEOUT):
+                    await self._client.raw("/version")
+                self._unreachable = ""
+            except (KubeError, TimeoutError) as error:
+                refused = isinstance(error, ApiError) and error.code < 500
+                reason = str(error) or "no answer in time"
+                self._unreachable = "" if refused else f"the cluster does not answer, this may be out of date: {reason}"
+            await asyncio.sleep(LOOK_EVERY)
+
+    def _notes(self, watched: Iterable[Informer[Any]]) -> list[str]:
+        notes = [self._unreachable] if self._unreachable else []
+        for informer in watched:
+            store = informer.store
+            resource = informer.target.resource
+            if informer.forbidden:
+                notes.append(f"the right to list and watch {resource} is missing, {informer.target.remedy}")
+            elif informer.lack:
+                notes.append(informer.lack)
+            elif isinstance(store, BoundedStore) and store.left_out:
+                notes.append(f"there are more {resource.plural} than the {store.most} that are kept")
+        return notes
+
+    def _row(self, key: Key) -> JSON | None:
+        js = self._sets.store.get(*key)
+        return None if js is None else row(js)
+
+    def has(self, key: Key) -> bool:
+        return self._sets.store.get(*key) is not None
+
+    def detail(self, key: Key) -> JSON | None:
+        """Everything about one set; None if it is not there."""
+        js = self._sets.store.get(*key)
+        if js is None:
+            return None
+        uid = js.metadata.uid
+        placed = bool(topologies(js))
+        return detail(
+            js,
+            jobs=[job for job in _of(self._jobs, key) if job.metadata.controlled_by(uid)],
+            pods=self._pods.store.list() if placed else (),
+            nodes=self._nodes.store.list() if placed else (),
+            groups=[
+                group for kind in self._groups for group in _of(kind, key) if group.metadata.controlled_by(uid)
+            ],
+            scope=self._scope,
+        )  # fmt: skip
+
+    def map(self, topology: str) -> JSON:
+        """The topologies that sets use, and the map of one of them: of the first, unless `topology` is one."""
+        used = Counter(key for js in self._sets.store.list() for key in topologies(js))
+        offered = sorted(used, key=lambda key: (-used[key], key))[:MOST_TOPOLOGIES]
+        chosen = topology if topology in offered else next(iter(offered), "")
+        if not chosen:
+            return {"topologies": [], "map": None}
+        drawn = domain_map(chosen, self._nodes.store.list(), self._pods.store.list(), scope=self._scope)
+        return {"topologies": offered, "map": drawn}
+
+
+def _informer(
+    client: Client,
+    resource: Resource,
+    kind: type[Any],
+    most: int,
+    keep: Callable[[Any], Any] | None = None,
+    **options: Unpack[WatchOptions],
+) -> Informer[Any]:
+    """A watch into a bounded store. `keep`: what is kept of an object; all that its type has if it is left out."""
+    if keep is not None:
+        options["transform"] = keep
+    options["remedy"] = _remedy(resource, options.get("namespace"))
+    informer: Informer[Any] = Informer(client, resource, kind, **options)
+    by_label = keep is None and "label_selector" in options
+    informer.store = BoundedStore(most, {_OF_SET: _set_of} if by_label else None)
+    return informer
+
+
+def _remedy(resource: Resource, namespace: str | None) -> str:
+    """What to do about a right that is missing: it is one of who runs the page, and not of the manager."""
+    where = f"in namespace {namespace}" if namespace else "in the whole cluster"
+    return f"ask for it {where}; until then {MISSING[resource]}"
+
+
+def _set_of(obj: Job | StoredGroup) -> tuple[str]:
+    """The set that an object's label names; that it is the owner is looked at when it is read."""
+    return (obj.metadata.labels.get(keys.JOBSET_NAME, ""),)
+
+
+def _of(informer: Informer[T], key: Key) -> list[T]:
+    return informer.store.by_index(_OF_SET, IndexKey(*key))

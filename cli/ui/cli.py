@@ -1,0 +1,77 @@
+"""The command `jobset ui`. Parses and calls; it decides nothing.
+
+Exit codes: 0 ended by Ctrl-C or SIGTERM, 1 the cluster does not have what was asked for, 2 wrong usage, or the cluster
+does not answer or lets nothing be read.
+"""
+
+import argparse
+import sys
+
+from cli.commands import Commands, add_cluster_flags, as_command
+
+EXAMPLES = """examples:
+  %(prog)s                                JobSets of the namespace of the context; open the address that it prints
+  %(prog)s -n team-a --address 127.0.0.1:9000
+  %(prog)s -A                             of all namespaces
+  ssh -L 8790:127.0.0.1:8790 HOST jobset ui    from another machine; then open http://127.0.0.1:8790/ there
+
+The page lists JobSets with their states. Of one set it shows stages, Jobs, restarts on a time line, which Job is in
+which rack or other domain, gangs, and why it waits, as jobset explain does. It changes as the cluster does.
+
+It reads with your rights and changes nothing: get, list and watch JobSets; without the rights to list and watch jobs,
+pods and nodes it shows less, and says so. Whoever can open the address sees what you may see: it listens on this
+machine only, and every user of this machine can open it. To listen elsewhere, put a proxy that asks who it is before
+it, and name the host that browsers use with --allow-host.
+
+exit codes:
+  0  ended by Ctrl-C or SIGTERM
+  2  not shown: wrong usage, an address that is in use, a cluster that does not answer, no right to list JobSets"""
+
+ADDRESS = "127.0.0.1:8790"
+
+
+def add_ui(commands: Commands) -> None:
+    """Register `ui`."""
+    parser = commands.add_parser(
+        "ui",
+        help="show JobSets on a page in the browser",
+        description="Show JobSets on a page in the browser, as they change.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("-n", "--namespace", type=_one, default="", metavar="NAME", help="default: that of the context")
+    where.add_argument("-A", "--all-namespaces", action="store_true", help="all JobSets of all namespaces")
+    add = parser.add_argument
+    add("--address", default=ADDRESS, metavar="HOST:PORT", help=f"where to listen (default {ADDRESS})")
+    add(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a host that browsers may ask for, beside localhost and the address; may be repeated",
+    )
+    add_cluster_flags(parser)
+    parser.set_defaults(handler=as_command(_ui))
+
+
+def _one(text: str) -> str:
+    """A namespace; raises for several, which a page cannot show."""
+    if "," in text:
+        raise argparse.ArgumentTypeError("one page shows one namespace, or all (-A): start one for each")
+    return text
+
+
+def _ui(parsed: argparse.Namespace) -> int:
+    from cli.ui import run  # noqa: PLC0415 (imports that other commands need not pay)
+
+    options = run.Options(
+        namespace=parsed.namespace,
+        everywhere=parsed.all_namespaces,
+        address=parsed.address,
+        allowed_hosts=tuple(parsed.allow_host),
+        kubeconfig=parsed.kubeconfig,
+        context=parsed.context,
+    )
+    return run.run(options, sys.stdout, sys.stderr)

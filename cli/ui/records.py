@@ -1,0 +1,156 @@
+"""What is kept of the objects that the page is made from. Pure.
+
+Tenants choose how large their objects are: of JobSets no pod template is kept, and texts are cut.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+from msgspec.structs import replace
+
+from api import keys
+from api.batch import LabelledIdentity
+from api.exclusive import topology_of
+from api.jobset import JobSet, JobSetSpec, ReplicatedJob
+from api.pod import DetailedPod
+from api.scheduling import SchedulingConstraints
+from kube.model.meta import JSON, Base, Condition, ObjectMeta
+
+LONGEST_TEXT = 1000
+"""Characters that are kept of a message."""
+
+MOST_KEPT = 100
+"""Entries that are kept of a list which a tenant may make as long as he likes."""
+
+_ANNOTATIONS = (keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY)
+_JOB_FIELDS = ("parallelism", "completions")
+
+
+class PlacedPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A pod of a JobSet. `state`: Ready, Ending, or its phase. `node` is empty until it is bound."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: str
+    jobset: str
+    job: str
+    node: str
+    state: str
+
+    @property
+    def metadata(self) -> "PlacedPod":
+        return self
+
+    @property
+    def holds(self) -> bool:
+        """Whether it takes up room where it is, or waits for some."""
+        return self.state not in {"Succeeded", "Failed"}
+
+
+class SeenNode(Base, frozen=True, kw_only=True):
+    """A node of which only metadata was sent."""
+
+    metadata: LabelledIdentity
+
+
+def cut(text: str) -> str:
+    """The text, or its beginning."""
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
+
+
+def kept_jobset(js: JobSet) -> JobSet:
+    """A JobSet without the pod templates, claims and annotations."""
+    spec = js.spec
+    history = js.status.attempt_history[-MOST_KEPT:]
+    return replace(
+        js,
+        metadata=_kept_metadata(js.metadata),
+        spec=JobSetSpec(
+            replicated_jobs=tuple(_kept_replicated_job(rjob) for rjob in spec.replicated_jobs[:MOST_KEPT]),
+            failure_policy=spec.failure_policy and replace(spec.failure_policy, rules=()),
+            startup_policy=spec.startup_policy,
+            execution_policy=spec.execution_policy,
+            scheduling=spec.scheduling,
+            suspend=spec.suspend,
+            managed_by=spec.managed_by,
+        ),
+        status=replace(
+            js.status,
+            conditions=tuple(map(_kept_condition, js.status.conditions[:MOST_KEPT])),
+            replicated_jobs_status=tuple(
+                replace(of, job_restarts=(), job_restarts_count_towards_max=(), completed_indexes="")
+                for of in js.status.replicated_jobs_status[:MOST_KEPT]
+            ),
+            failure_policy_restarts=(),
+            attempt_history=tuple(replace(one, message=cut(one.message)) for one in history),
+        ),
+    )
+
+
+def _kept_metadata(meta: ObjectMeta) -> ObjectMeta:
+    return replace(meta, labels={}, annotations=_kept_annotations(meta.annotations), owner_references=())
+
+
+def _kept_annotations(annotations: dict[str, str]) -> dict[str, str]:
+    return {key: cut(annotations[key]) for key in _ANNOTATIONS if key in annotations}
+
+
+def _kept_replicated_job(rjob: ReplicatedJob) -> ReplicatedJob:
+    job = {key: rjob.job_spec[key] for key in _JOB_FIELDS if isinstance(rjob.job_spec.get(key), int)}
+    template: JSON = {"metadata": {"annotations": _kept_annotations(rjob.annotations)}, "spec": job}
+    return replace(rjob, template=template, exit_code_policy=None)
+
+
+def _kept_condition(condition: Condition) -> Condition:
+    return replace(condition, message=cut(condition.message))
+
+
+def kept_pod(pod: DetailedPod) -> PlacedPod:
+    """Where a pod is, and whose it is."""
+    meta, owner = pod.metadata, pod.metadata.controller()
+    ready = pod.status.condition("Ready")
+    state = pod.status.phase or "Pending"
+    if state not in {"Succeeded", "Failed"}:
+        if meta.deletion_timestamp is not None:
+            state = "Ending"
+        elif ready is not None and ready.status == "True":
+            state = "Ready"
+    return PlacedPod(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        jobset=meta.labels.jobset,
+        job="" if owner is None else owner.name,
+        node=pod.spec.node_name,
+        state=state,
+    )
+
+
+def topologies(js: JobSet) -> tuple[str, ...]:
+    """The node labels by which its Jobs or gangs are placed, each once, in the order of the spec."""
+    found = [*_exclusive(js), *_constrained(js)]
+    return tuple(dict.fromkeys(key for key in found if key))
+
+
+def _exclusive(js: JobSet) -> Iterator[str]:
+    """The node-selector strategy places by the same label as the other one."""
+    marked = {keys.JOBSET_NAME: js.metadata.name}
+    for annotations in (js.metadata.annotations, *(rjob.annotations for rjob in js.spec.replicated_jobs)):
+        own = {key: value for key, value in annotations.items() if key == keys.EXCLUSIVE_TOPOLOGY}
+        yield topology_of(own | marked) or ""
+
+
+def _constrained(js: JobSet) -> Iterator[str]:
+    scheduling = js.spec.scheduling
+    if scheduling is None:
+        return
+    yield _key(scheduling.scheduling_constraints)
+    for entry in scheduling.replicated_jobs:
+        yield _key(entry.scheduling_constraints)
+        yield _key(entry.job.scheduling_constraints) if entry.job is not None else ""
+
+
+def _key(constraints: SchedulingConstraints | None) -> str:
+    return constraints.topology[0].key if constraints is not None and constraints.topology else ""

@@ -1,0 +1,126 @@
+"""One run of `jobset ui`: connect, watch, serve until it is ended. The only place that knows all of them."""
+
+import asyncio
+import secrets
+import signal
+from dataclasses import dataclass
+from functools import partial
+from typing import TextIO
+
+from cli import session
+from cli.explain import show
+from cli.ui.board import Board
+from cli.ui.caches import Caches
+from cli.ui.guard import Guard, host_name
+from cli.ui.server import STREAM_SECONDS, Pages
+from controllers.resources import JOBSETS
+from diagnose.gather import gather
+from diagnose.reasons import explain
+from httpserver.address import Address, BindError, bind, ip_of, is_loopback, parse_bind_address
+from httpserver.limits import ConnectionLimits
+from httpserver.server import Server
+from kube.client import Client
+from kube.clock import now as wall_clock
+from kube.indexes import Key
+from kube.model.meta import JSON
+from kube.options import COMMAND_TIMEOUT
+
+LIMITS = ConnectionLimits(head_timeout=10.0, request_timeout=STREAM_SECONDS + 60, keep_alive=60, max_connections=256)
+"""A stream is the longest request. A browser opens up to six connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to show and where. Empty: the context's namespace, the usual kubeconfig, its current context."""
+
+    address: str
+    namespace: str = ""
+    everywhere: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    kubeconfig: str = ""
+    context: str = ""
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Serve until Ctrl-C or SIGTERM; write the address to `out`, or the problem to `err`; gives the exit code."""
+    work = partial(_serve, options, out, err)
+    return session.run("ui", work, err, right="list and watch", everywhere=options.everywhere)
+
+
+async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
+    place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
+    async with session.connected(**place) as to:
+        namespace = None if options.everywhere else to.namespace
+        async with session.naming(to, ""):
+            first = await to.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)
+        if namespace and not first.items and (missing := await session.no_namespace(to.client, namespace)):
+            raise session.UsageError(missing)
+        address = _address(options.address)
+        board = Board(secrets.token_hex(4))
+        caches = Caches(to.client, namespace, board)
+        pages = Pages(board, caches, partial(_explained, to.client))
+        guard = Guard(pages.app(), (*options.allowed_hosts, host_name(shown_host(address))))
+        server = _bound(guard, address)
+        async with asyncio.TaskGroup() as group:
+            watching = group.create_task(caches.run())
+            serving = group.create_task(server.run())
+            await server.started.wait()
+            where = "all namespaces" if namespace is None else f"namespace {namespace}"
+            out.write(f"JobSets of {where}: http://{shown_host(address)}:{server.port}/ (Ctrl-C ends it)\n")
+            out.flush()
+            err.write(reached_by_others(address))
+            for number in (signal.SIGINT, signal.SIGTERM):
+                asyncio.get_running_loop().add_signal_handler(number, _stop, pages, server)
+            await serving
+            watching.cancel()
+    return session.DONE
+
+
+def _stop(pages: Pages, server: Server) -> None:
+    pages.close()
+    server.stop()
+
+
+def _address(text: str) -> Address:
+    try:
+        address = parse_bind_address(text)
+    except BindError as error:
+        raise session.UsageError(str(error)) from error
+    if address is None:
+        raise session.UsageError("--address 0 listens nowhere: write HOST:PORT")
+    return address
+
+
+def _bound(guard: Guard, address: Address) -> Server:
+    try:
+        return Server(guard, bind(address, "the page"), limits=LIMITS)
+    except BindError as error:
+        raise session.UsageError(str(error)) from error
+
+
+def shown_host(address: Address) -> str:
+    """The host of the address that browsers open: of all interfaces, the loopback one."""
+    host = address[0] or "127.0.0.1"
+    ip = ip_of(host)
+    if ip is not None and ip.is_unspecified:
+        host = "127.0.0.1" if ip.version == 4 else "::1"
+    return f"[{host}]" if ":" in host else host
+
+
+def reached_by_others(address: Address) -> str:
+    """The warning about an address that other machines may reach; empty for one of this machine only."""
+    host = address[0]
+    if is_loopback(host):
+        return ""
+    ip = ip_of(host)
+    where = "on all interfaces" if not host or (ip is not None and ip.is_unspecified) else f"on {host}"
+    return (
+        f"jobset ui: warning: it listens {where}. Whoever reaches this port from another machine sees what you may"
+        " see, and is not asked for a name. Leave out --address to serve this machine only; for others, put a proxy"
+        " before it that asks who it is.\n"
+    )
+
+
+async def _explained(client: Client, key: Key) -> JSON:
+    now = wall_clock()
+    return show.json_form(explain(await gather(client, *key, now)), now)

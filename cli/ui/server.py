@@ -1,0 +1,184 @@
+"""What browsers ask for: the page, its data, and a stream of what changes. Decides nothing about JobSets."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import StreamingResponse
+from fastapi.staticfiles import StaticFiles
+
+from cli.ui.board import Board
+from httpserver.asgi import Message, Receive, Send
+from kube.errors import ApiError, KubeError
+from kube.indexes import Key
+from kube.model.expiring import Expiring
+from kube.model.meta import JSON
+
+STATIC = Path(__file__).parent / "static"
+
+MOST_STREAMS = 64
+"""Streams at a time; one more is told to come back."""
+STREAM_SECONDS = 240.0
+"""After this a stream ends, and the browser opens another one, from where it was."""
+BEAT = 15.0
+"""Seconds of silence after which a stream says that it is still there."""
+COME_BACK = 2000
+"""Milliseconds after which a browser opens a stream again."""
+
+EXPLAINED_AT_ONCE = 2
+"""Explanations that are made at a time: each costs the API server up to twelve calls."""
+EXPLAINED_FOR = 3.0
+"""Seconds for which an explanation is given again."""
+MOST_EXPLAINED = 64
+MOST_KEPT = 32
+"""Answers that are kept for other browsers that ask for the same, until the board has another version."""
+EXPLAIN_TIMEOUT = 30.0
+"""Seconds for an explanation, waiting for its turn included."""
+
+
+class Shown(Protocol):
+    """What there is to show."""
+
+    def has(self, key: Key) -> bool: ...
+
+    def detail(self, key: Key) -> JSON | None: ...
+
+    def map(self, topology: str) -> JSON: ...
+
+
+Explain = Callable[[Key], Awaitable[JSON]]
+"""Reads the cluster; raises errors of `kube.errors`."""
+
+
+class Pages:
+    """The answers. Made in a running event loop."""
+
+    def __init__(
+        self, board: Board, shown: Shown, explain: Explain, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._board = board
+        self._shown = shown
+        self._explain = explain
+        self._clock = clock
+        self._streams = 0
+        self._closing = asyncio.Event()
+        self._turns = asyncio.Semaphore(EXPLAINED_AT_ONCE)
+        self._explained: Expiring[Key, bytes] = Expiring(MOST_EXPLAINED)
+        self._kept: dict[str, bytes] = {}
+        self._kept_version = 0
+
+    def app(self) -> FastAPI:
+        """The application: /api/... and, for all other paths, the files of the page."""
+        app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
+        app.add_route("/api/events", self._events)
+        app.add_route("/api/map", self._map)
+        app.add_route("/api/sets/{namespace}/{name}", self._detail)
+        app.add_route("/api/sets/{namespace}/{name}/explanation", self._explanation)
+        app.mount("/", StaticFiles(directory=STATIC, html=True))
+        return app
+
+    def close(self) -> None:
+        """End the streams."""
+        self._closing.set()
+
+    async def _events(self, request: Request) -> Response:
+        if self._streams >= MOST_STREAMS:
+            return _text(503, "too many browsers have this page open", {"retry-after": "5"})
+        self._streams += 1
+        seen = request.headers.get("last-event-id", "")
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return _Stream(self._changes(seen), self._left, media_type="text/event-stream", headers=headers)
+
+    def _left(self) -> None:
+        self._streams -= 1
+
+    async def _changes(self, seen: str) -> AsyncIterator[bytes]:
+        """Server-sent events: at once what a browser has not seen, then whatever changes."""
+        yield b"retry: %d\n\n" % COME_BACK
+        ends = self._clock() + STREAM_SECONDS
+        while self._clock() < ends and not self._closing.is_set():
+            changed = self._board.changed
+            if seen != self._board.seen:
+                body, seen = self._board.since(seen), self._board.seen
+                yield b"id: %s\nevent: sets\ndata: %s\n\n" % (seen.encode(), body)
+            if not await self._wait(changed):
+                yield b": still here\n\n"
+
+    async def _wait(self, changed: asyncio.Event) -> bool:
+        """Until there is something to say; False if there was nothing for a while."""
+        waiting = [asyncio.ensure_future(event.wait()) for event in (changed, self._closing)]
+        try:
+            done, _ = await asyncio.wait(waiting, timeout=BEAT, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+        return bool(done)
+
+    async def _map(self, request: Request) -> Response:
+        topology = request.query_params.get("topology", "")
+        return self._answer(f"map {topology}", lambda: self._shown.map(topology))
+
+    async def _detail(self, request: Request) -> Response:
+        key = _key(request)
+        return self._answer(f"set {'/'.join(key)}", lambda: self._shown.detail(key))
+
+    def _answer(self, what: str, make: Callable[[], JSON | None]) -> Response:
+        """The same answer for all browsers, until something has changed."""
+        if self._kept_version != self._board.version:
+            self._kept, self._kept_version = {}, self._board.version
+        body = self._kept.get(what)
+        if body is None:
+            found = make()
+            if found is None:
+                return _text(404, "there is no such JobSet")
+            body = msgspec.json.encode(found)
+            if len(self._kept) < MOST_KEPT:
+                self._kept[what] = body
+        return Response(body, media_type="application/json", headers=_FRESH)
+
+    async def _explanation(self, request: Request) -> Response:
+        """Only of a set that is known: no name that a browser makes up reaches the API server."""
+        key = _key(request)
+        if not self._shown.has(key):
+            return _text(404, "there is no such JobSet")
+        body = self._explained.get(key, self._clock())
+        if body is None:
+            try:
+                async with asyncio.timeout(EXPLAIN_TIMEOUT), self._turns:
+                    body = msgspec.json.encode(await self._explain(key))
+            except TimeoutError:
+                return _text(504, "no explanation in time")
+            except KubeError as error:
+                code = error.code if isinstance(error, ApiError) and error.code in {403, 404} else 502
+                return _text(code, str(error))
+            self._explained.put(key, body, self._clock() + EXPLAINED_FOR)
+        return Response(body, media_type="application/json", headers=_FRESH)
+
+
+class _Stream(StreamingResponse):
+    """A stream that says when it has ended, however it has."""
+
+    def __init__(self, content: AsyncIterator[bytes], left: Callable[[], None], **options: object) -> None:
+        super().__init__(content, **options)  # type: ignore[arg-type]  # handed through
+        self._left = left
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._left()
+
+
+_FRESH = {"cache-control": "no-store"}
+
+
+def _key(request: Request) -> Key:
+    return request.path_params["namespace"], request.path_params["name"]
+
+
+def _text(status: int, text: str, headers: dict[str, str] | None = None) -> Response:
+    return Response(f"{text}\n", status, headers={**_FRESH, **(headers or {})}, media_type="text/plain")

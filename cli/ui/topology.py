@@ -1,0 +1,104 @@
+"""Which Job is in which domain (rack, node pool, host): the map of exclusive placement and gangs. Pure."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cli.ui.records import PlacedPod, SeenNode
+from diagnose.domains import noun
+from kube.model.meta import JSON
+
+MOST_DOMAINS = 400
+"""Domains of one map."""
+MOST_JOBS = 16
+"""Jobs that one domain names; the others are counted."""
+
+JobKey = tuple[str, str, str]
+"""Namespace, JobSet, Job."""
+
+
+@dataclass(slots=True)
+class _Here:
+    """Pods of one Job in one place."""
+
+    pods: int = 0
+    ready: int = 0
+
+
+@dataclass(slots=True)
+class _Domain:
+    nodes: int = 0
+    jobs: dict[JobKey, _Here] = field(default_factory=lambda: defaultdict(_Here))
+
+
+def domain_map(
+    topology: str,
+    nodes: Iterable[SeenNode],
+    pods: Iterable[PlacedPod],
+    focus: tuple[str, str] | None = None,
+    *,
+    scope: str = "",
+) -> JSON:
+    """The domains of a node label, and which Jobs have pods there. `scope`: the namespace of all pods; empty for all.
+
+    With `focus` (namespace, JobSet) the domains of that set come first, and only its Jobs are named under `waiting`:
+    those with pods that have no node yet, or one without the label.
+    """
+    labels = {node.metadata.name: node.metadata.labels.get(topology) for node in nodes}
+    domains: dict[str, _Domain] = defaultdict(_Domain)
+    for value in labels.values():
+        if value is not None:
+            domains[value].nodes += 1
+    waiting = _Domain()
+    for pod in pods:
+        if not pod.holds:
+            continue
+        value = labels.get(pod.node)
+        if value is None and focus is not None and focus != (pod.namespace, pod.jobset):
+            continue
+        here = (waiting if value is None else domains[value]).jobs[pod.namespace, pod.jobset, pod.job]
+        here.pods += 1
+        here.ready += pod.state == "Ready"
+    names = sorted(domains, key=lambda name: (not _has(domains[name], focus), _natural(name)))
+    return {
+        "topology": topology,
+        "noun": noun(topology),
+        "scope": scope,
+        "domains": [_shown(domains[name], focus) | {"name": name} for name in names[:MOST_DOMAINS]],
+        "domainsLeftOut": max(len(names) - MOST_DOMAINS, 0),
+        "nodesWithoutLabel": sum(value is None for value in labels.values()),
+        "waiting": _shown(waiting, focus),
+    }
+
+
+def _has(domain: _Domain, focus: tuple[str, str] | None) -> bool:
+    return any((namespace, jobset) == focus for namespace, jobset, _ in domain.jobs)
+
+
+def _shown(domain: _Domain, focus: tuple[str, str] | None) -> JSON:
+    jobs = sorted(domain.jobs, key=lambda job: (job[:2] != focus, job[:2], _natural(job[2])))
+    return {
+        "nodes": domain.nodes,
+        "jobs": [_job(job, domain.jobs, focus) for job in jobs[:MOST_JOBS]],
+        "jobsLeftOut": max(len(jobs) - MOST_JOBS, 0),
+    }
+
+
+def _job(job: JobKey, jobs: Mapping[JobKey, _Here], focus: tuple[str, str] | None) -> JSON:
+    namespace, jobset, name = job
+    here = jobs[job]
+    return {
+        "namespace": namespace,
+        "jobset": jobset,
+        "job": name,
+        "pods": here.pods,
+        "ready": here.ready,
+        "own": focus is None or (namespace, jobset) == focus,
+    }
+
+
+def _natural(text: str) -> list[tuple[int, int, str]]:
+    """A key by which rack-2 comes before rack-10."""
+    parts = re.findall(r"([0-9]+)|([^0-9]+)", text)
+    return [(0, int(number[:18]), "") if number else (1, 0, word) for number, word in parts]

@@ -1,0 +1,208 @@
+"""What the page shows of one JobSet: a row of the list, and everything about it. Pure.
+
+The members of these objects are read by static/ui.js only. States are words, each with one meaning.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from api import keys
+from api.batch import Job, pods_at_once
+from api.gang_status import INITIALLY_SCHEDULED, StoredGroup
+from api.jobset import JobSet, ReplicatedJob
+from api.jobset_status import ReplicatedJobStatus
+from api.stages import Stage, in_order, stage_name, stages
+from cli.ui.records import PlacedPod, SeenNode, cut, topologies
+from cli.ui.timeline import timeline
+from cli.ui.topology import domain_map
+from controllers.planning.tally import job_ready
+from kube.model.meta import JSON, find, is_true
+
+MOST_JOBS = 300
+"""Jobs that are listed one by one; the others are counted."""
+MOST_GROUPS = 200
+MOST_MAPS = 3
+"""Topologies of one set that are drawn."""
+
+
+def row(js: JobSet) -> JSON:
+    """A line of the list."""
+    status, meta = js.status, js.metadata
+    ended = find(status.conditions, status.terminal_state) if status.terminal_state else None
+    policy = js.spec.failure_policy
+    return {
+        "namespace": meta.namespace,
+        "name": meta.name,
+        "uid": meta.uid,
+        "state": state_of(js),
+        "stage": status.current_stage,
+        "settled": _settled(js),
+        "jobs": _total(js),
+        "restarts": status.restarts,
+        "maxRestarts": policy.max_restarts if policy is not None else 0,
+        "created": meta.creation_timestamp or "",
+        "ended": ended.last_transition_time if ended is not None else "",
+    }
+
+
+def state_of(js: JobSet) -> str:
+    """One word or two: what is true of the whole set, the most lasting first."""
+    status = js.status
+    if status.terminal_state:
+        return status.terminal_state
+    if js.metadata.deletion_timestamp is not None:
+        return "Being deleted"
+    if not js.is_ours:
+        return "Managed elsewhere"
+    if js.suspended:
+        return "Suspended"
+    if is_true(status.conditions, keys.RESTARTING):
+        return "Restarting"
+    return "Running" if status.replicated_jobs_status and _settled(js) >= _total(js) else "Waiting"
+
+
+def _total(js: JobSet) -> int:
+    return sum(rjob.replicas for rjob in js.spec.replicated_jobs)
+
+
+def _settled(js: JobSet) -> int:
+    """Jobs that are ready or have succeeded."""
+    return sum(of.ready + of.succeeded for of in js.status.replicated_jobs_status)
+
+
+def detail(
+    js: JobSet,
+    *,
+    jobs: Sequence[Job],
+    pods: Iterable[PlacedPod],
+    nodes: Sequence[SeenNode],
+    groups: Sequence[StoredGroup],
+    scope: str = "",
+) -> JSON:
+    """Everything about one set. `jobs` and `groups` are its own, `nodes` those of the cluster.
+
+    `pods` are those of all JobSets in the namespace `scope`, or in all namespaces if it is empty.
+    """
+    pods = list(pods)
+    focus = js.metadata.namespace, js.metadata.name
+    ordered = sorted(jobs, key=_place)
+    owned = sorted(groups, key=lambda group: group.metadata.name)
+    return {
+        **row(js),
+        "conditions": [
+            {
+                "type": of.type,
+                "status": of.status,
+                "reason": of.reason,
+                "message": cut(of.message),
+                "since": of.last_transition_time,
+            }
+            for of in js.status.conditions
+        ],
+        "stages": _stages(js),
+        "jobList": [_job(job) for job in ordered[:MOST_JOBS]],
+        "jobsLeftOut": max(len(ordered) - MOST_JOBS, 0),
+        "timeline": timeline(js, state_of(js)),
+        "maps": [domain_map(key, nodes, pods, focus, scope=scope) for key in topologies(js)[:MOST_MAPS]],
+        "groups": [_group(group) for group in owned[:MOST_GROUPS]],
+        "groupsLeftOut": max(len(owned) - MOST_GROUPS, 0),
+    }
+
+
+def _stages(js: JobSet) -> list[JSON]:
+    """The ReplicatedJobs in the order in which they start; those that start together in one stage."""
+    counts = {of.name: of for of in js.status.replicated_jobs_status}
+    order = stages(js.spec) or ((js.spec.replicated_jobs,) if js.spec.replicated_jobs else ())
+    return [_stage(js, stage, counts) for stage in order]
+
+
+def _stage(js: JobSet, stage: Stage, counts: dict[str, ReplicatedJobStatus]) -> JSON:
+    return {
+        "name": stage_name(stage),
+        "replicatedJobs": [_replicated_job(js, rjob, counts.get(rjob.name)) for rjob in stage],
+    }
+
+
+def _replicated_job(js: JobSet, rjob: ReplicatedJob, of: ReplicatedJobStatus | None) -> JSON:
+    return {
+        "name": rjob.name,
+        "replicas": rjob.replicas,
+        "podsPerJob": pods_at_once(rjob),
+        "state": _replicated_job_state(rjob, of),
+        "ready": of.ready if of else 0,
+        "active": of.active if of else 0,
+        "succeeded": of.succeeded if of else 0,
+        "failed": of.failed if of else 0,
+        "suspended": of.suspended if of else 0,
+        "after": _after(js, rjob),
+    }
+
+
+def _replicated_job_state(rjob: ReplicatedJob, of: ReplicatedJobStatus | None) -> str:
+    if of is None:
+        return "Waiting"
+    if of.failed:
+        return "Failed"
+    if rjob.replicas and of.succeeded >= rjob.replicas:
+        return "Completed"
+    if of.ready + of.succeeded >= rjob.replicas:
+        return "Running"
+    if of.suspended:
+        return "Suspended"
+    return "Starting" if of.active or of.ready or of.succeeded else "Waiting"
+
+
+def _after(js: JobSet, rjob: ReplicatedJob) -> list[str]:
+    """What has to be reached before it starts, by dependsOn or by the deprecated startupPolicy."""
+    if rjob.depends_on:
+        return [f"{of.name} ({of.status})" for of in rjob.depends_on]
+    names = [of.name for of in js.spec.replicated_jobs]
+    place = names.index(rjob.name)
+    return [f"{names[place - 1]} (Ready)"] if in_order(js.spec) and place else []
+
+
+def _place(job: Job) -> tuple[str, int, str]:
+    index = job.metadata.labels.get(keys.JOB_INDEX, "")
+    number = int(index) if index.isascii() and index.isdigit() and len(index) < len("2147483647") else 0
+    return job.metadata.labels.get(keys.REPLICATED_JOB_NAME, ""), number, job.metadata.name
+
+
+def _job(job: Job) -> JSON:
+    return {
+        "name": job.metadata.name,
+        "replicatedJob": job.metadata.labels.get(keys.REPLICATED_JOB_NAME, ""),
+        "attempt": job.metadata.labels.get(keys.RESTART_ATTEMPT, ""),
+        "state": job_state(job),
+        "pods": pods_at_once(job.spec),
+        "active": job.status.active,
+        "ready": job.status.ready or 0,
+        "succeeded": job.status.succeeded,
+        "message": cut(job.failure.message) if job.failure is not None else "",
+    }
+
+
+def job_state(job: Job) -> str:
+    """One word or two about a Job."""
+    finished = job.finished
+    if finished is not None:
+        return "Completed" if finished == keys.JOB_COMPLETE else "Failed"
+    if job.metadata.deletion_timestamp is not None:
+        return "Being deleted"
+    if job.spec.suspend:
+        return "Suspended"
+    if job_ready(job):
+        return "Running"
+    return "Starting" if job.status.active else "Waiting"
+
+
+def _group(group: StoredGroup) -> JSON:
+    policy = group.spec.scheduling_policy
+    said = find(group.status.conditions or (), INITIALLY_SCHEDULED)
+    state = "" if said is None else "Scheduled" if said.status == "True" else "Not scheduled yet"
+    return {
+        "name": group.metadata.name,
+        "parent": group.spec.parent_composite_pod_group_name or "",
+        "gang": policy.gang is not None,
+        "least": policy.gang.count if policy.gang is not None else 0,
+        "state": state,
+        "message": cut(said.message) if said is not None and said.status != "True" else "",
+    }

@@ -1,0 +1,1 @@
+"""What a cluster says about JobSets: facts that were read, and findings made of them."""

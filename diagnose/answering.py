@@ -1,0 +1,61 @@
+"""Whether any replica can answer where webhook configurations name a Service: one small read for each Service."""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from kube.client import Client
+from kube.errors import Forbidden
+from kube.model.meta import JSON
+from kube.options import COMMAND_TIMEOUT
+from kube.resources import ENDPOINT_SLICES
+from manifests.naming import DEPLOYMENT
+
+
+class _Conditions(msgspec.Struct, frozen=True):
+    ready: bool | None = None
+    """None counts as ready, as the API has it."""
+
+
+class _Endpoint(msgspec.Struct, frozen=True):
+    conditions: _Conditions = _Conditions()
+
+
+class _Slice(msgspec.Struct, frozen=True):
+    endpoints: tuple[_Endpoint, ...] | None = ()
+
+
+async def unanswered(client: Client, configurations: Iterable[JSON | None]) -> list[str]:
+    """A line for each Service to be called that has no ready endpoint; none for one that may not be looked at."""
+    faults = []
+    for namespace, name in sorted(set(_services(configurations))):
+        try:
+            found = await client.list(
+                ENDPOINT_SLICES,
+                type=_Slice,
+                namespace=namespace,
+                label_selector=f"kubernetes.io/service-name={name}",
+                timeout=COMMAND_TIMEOUT,
+            )
+        except Forbidden:
+            continue
+        endpoints = (each for part in found.items or () for each in part.endpoints or ())
+        if all(each.conditions.ready is False for each in endpoints):
+            faults.append(_fault(namespace, name))
+    return faults
+
+
+def _services(configurations: Iterable[JSON | None]) -> Iterator[tuple[str, str]]:
+    for configuration in configurations:
+        for hook in (configuration or {}).get("webhooks") or []:
+            if service := (hook.get("clientConfig") or {}).get("service"):
+                yield str(service.get("namespace")), str(service.get("name"))
+
+
+def _fault(namespace: str, name: str) -> str:
+    return (
+        f"no replica answers: Service {namespace}/{name} has no ready endpoint, so JobSets can be neither created nor"
+        f" changed: kubectl -n {namespace} get deployments,pods shows what there is, and kubectl -n {namespace} logs"
+        f" deployment/{DEPLOYMENT} why it is not ready; with 0 replicas it is started by kubectl -n {namespace} scale"
+        f" deployment/{DEPLOYMENT} --replicas=2; in an emergency: jobset webhooks off"
+    )

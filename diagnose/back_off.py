@@ -1,0 +1,102 @@
+"""The cause that pods of a Job have failed, and the Job controller waits before it makes the next one. Pure."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from api.batch import pods_at_once
+from controllers.planning.child_jobs import Child, integer
+from diagnose.case import Case
+from diagnose.disruptions import disruption
+from diagnose.facts import SeenPod
+from diagnose.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
+from diagnose.restart_causes import EXIT_CODES
+from diagnose.survey import lacking
+
+_PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"
+
+
+def back_off(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs that lack pods after one of them has failed."""
+    return by_job(
+        KeyedFinding(child.name, how, partial(_failed, case, child, pod, how))
+        for child, pod in _last_failed(case, left)
+        for how in [_how(pod)]
+    )
+
+
+def failures(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs that run again after pods of them have failed: the next failures may end them."""
+    jobs = [job for job in case.facts.jobs or () if job.status.failed and not (job.finished or lacking(job))]
+    jobs = [job for job in jobs if job.metadata.name not in left and job.spec.backoff_limit_per_index is None]
+    if not jobs:
+        return []
+    first, meta = max(jobs, key=lambda job: (job.status.failed, job.metadata.name)), case.facts.jobset.metadata
+    name, limit = first.metadata.name, first.spec.backoff_limit
+    more = f"; {counted(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
+    what = f"Job {name}: {counted(first.status.failed, 'failure')} so far, backoffLimit allows {limit}{more}"
+    fix = f"jobset logs {meta.name} -n {meta.namespace} --job {name} shows what its pods wrote"
+    return [Found(Finding(level=Level.NOTE, cause="failures", what=what, fix=fix))]
+
+
+def _last_failed(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, SeenPod]]:
+    """Jobs that lack pods, with the pod that failed last; none whose next pod was refused after that."""
+    for child in case.survey.unready if case.survey else ():
+        uid = child.job.metadata.uid
+        pods = case.failed.get(uid)
+        if child.name not in left or not pods or not lacking(child.job):
+            continue
+        last = max(pods, key=lambda pod: (pod.ended_at, pod.name))
+        ended = seconds_since(last.ended_at, case.facts.now)
+        refused = (seconds_since(event.last, case.facts.now) for event in case.refusals(uid))
+        if not any(ended is None or (since is not None and since < ended) for since in refused):
+            yield child, last
+
+
+def failed_before(case: Case, child: Child) -> str:
+    """How often pods of a Job have failed whose next pod is there, and how the last did, if it is known; or nothing."""
+    job = case.facts.job(child.job.metadata.uid)
+    if job is None or not job.status.failed:
+        return ""
+    pods = case.failed.get(job.metadata.uid, ())
+    last = max(pods, key=lambda pod: (pod.ended_at, pod.name), default=None)
+    limit = "" if job.spec.backoff_limit_per_index is not None else f", backoffLimit allows {job.spec.backoff_limit}"
+    how = f", the last in {last.name}: {_how(last)}" if last is not None else ""
+    return f"{counted(job.status.failed, 'failure')} before{how}{limit}"
+
+
+def _how(pod: SeenPod) -> str:
+    """`container main, exit code 137 (OOMKilled)`; of a pod without such a container the reason of its status."""
+    if outside := disruption(pod):
+        return f"ended from outside: {outside}"
+    if pod.failed_container is None:
+        return pod.status.reason or "no container of it says why"
+    name, end = pod.failed_container
+    why = EXIT_CODES.get(end.exit_code, "") if end.reason in {"", "Error"} else end.reason
+    return f"container {name}, exit code {end.exit_code}" + (f" ({why})" if why else "")
+
+
+def _failed(case: Case, child: Child, pod: SeenPod, how: str) -> Finding:
+    ready = f"{child.job.status.ready or 0} of {counted(pods_at_once(child.job.spec), 'pod')} ready"
+    failures, final = _failures(case, child, pod)
+    meta = case.facts.jobset.metadata
+    logs = f"jobset logs {meta.name} -n {meta.namespace} --job {child.name} shows what it wrote"
+    return Finding(
+        level=Level.FAULT,
+        cause="pod-failed",
+        what=f"Job {child.name}: {ready}; pod {pod.name} has failed: {how}; {failures}",
+        fix=logs if final else f"{logs}; {_PAUSE}",
+        since=pod.ended_at,
+    )
+
+
+def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:
+    """How many failures there were of how many, and whether no pod comes in the place of this one."""
+    job = case.facts.job(child.job.metadata.uid)
+    if job is None:
+        return "", False
+    if (most := job.spec.backoff_limit_per_index) is not None:
+        index = pod.metadata.annotations.index
+        failures = (integer(pod.metadata.annotations.index_failures) or 0) + 1
+        said = f"{counted(failures, 'failure')} of index {index}, backoffLimitPerIndex allows {most}"
+        return said, failures > most
+    return f"{counted(job.status.failed, 'failure')}, backoffLimit allows {job.spec.backoff_limit}", False

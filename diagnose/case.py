@@ -1,0 +1,124 @@
+"""The facts about one JobSet, sorted for the causes to look at. Pure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from api.gangs import Forest, forest
+from api.keys import SERVICE_CREATION_FAILED
+from controllers.planning.child_jobs import Child
+from diagnose.facts import Facts, SeenEvent, SeenLease, SeenPod
+from diagnose.finding import Finding, Found, seconds_since
+from diagnose.survey import Survey, survey
+from kube.model.requests import Amounts
+from policy.judged import Judged
+
+STALE = 5.0
+"""Seconds, on top of its duration, after which a lease that was not renewed means that no manager runs: the clocks of
+two machines differ."""
+
+FRESH = 3600.0
+"""Seconds for which a Warning counts as recent. A series that goes on is written every half hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """`survey` is None where the Jobs are not known. Pods are by the UID of their Job; `leaders` are with index 0.
+
+    `failed`: pods that failed and are not being deleted.
+
+    `in_use`: what there is to say of nodes that are in use, by the shape of a pod and what it lacks; filled as asked.
+
+    `forest`: the groups that spec.scheduling leads to; None without such groups, or where the Jobs are not known.
+    `shortage`: of what its pods request more than all nodes have together, as far as that is known.
+    """
+
+    facts: Facts
+    survey: Survey | None
+    forest: Forest | None = None
+    shortage: Finding | None = None
+    leaders: dict[str, SeenPod] = field(default_factory=dict)
+    others: dict[str, list[SeenPod]] = field(default_factory=dict)
+    failed: dict[str, list[SeenPod]] = field(default_factory=dict)
+    in_use: dict[tuple[bytes, str], Finding] = field(default_factory=dict)
+
+    @property
+    def manager_missing(self) -> bool:
+        """Whether no manager holds the lease, as far as is known."""
+        return unheld(self.facts.lease, self.facts.now)
+
+    @property
+    def recent_warnings(self) -> list[SeenEvent]:
+        """Warnings about it that are recent and not over, newest first; none about an earlier set of its name."""
+        uid = self.facts.jobset.metadata.uid
+        return [
+            event
+            for event in self.facts.warnings
+            if not (self.facts.service_made and event.reason == SERVICE_CREATION_FAILED)
+            and (event.regarding.uid == uid or (not event.regarding.uid and self._newer(event)))
+            and (age := seconds_since(event.last, self.facts.now)) is not None
+            and age <= FRESH
+        ]
+
+    def without_effect(self, gate: str) -> bool:
+        """Whether the manager has warned that the gate of a field is off."""
+        return any(event.reason == "FeatureGateDisabled" and gate in event.note for event in self.recent_warnings)
+
+    @property
+    def ends(self) -> list[SeenEvent]:
+        """Events about pods that were ended from outside, newest first; a deletion that was cancelled ends none.
+
+        Pods of an earlier JobSet had the same names: what is older than this one is about those.
+        """
+        return [of for of in self.facts.ends if not of.note.startswith("Cancelling") and self._newer(of)]
+
+    def _newer(self, event: SeenEvent) -> bool:
+        """Whether it happened last while the JobSet was there."""
+        there = seconds_since(self.facts.jobset.metadata.creation_timestamp or "", self.facts.now)
+        ago = seconds_since(event.last, self.facts.now)
+        return there is None or ago is None or ago <= there
+
+    def refusals(self, uid: str) -> list[SeenEvent]:
+        """Warnings that pods of the Job with this UID were refused, newest first."""
+        return [of for of in self.facts.job_warnings if of.regarding.uid == uid and of.reason == "FailedCreate"]
+
+    def pods_of(self, child: Child) -> list[SeenPod]:
+        """What is known of a Job's pods, its leader first."""
+        uid = child.job.metadata.uid
+        return [*([self.leaders[uid]] if uid in self.leaders else []), *self.others.get(uid, ())]
+
+
+def unheld(lease: SeenLease | None, now: datetime) -> bool:
+    """Whether no manager holds the lease; False where it is not known."""
+    if lease is None:
+        return False
+    age = seconds_since(lease.spec.renew_time or "", now)
+    return not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + STALE
+
+
+Cause = Callable[[Case, frozenset[str]], list[Found]]
+"""Gets the names of the Jobs that no cause before it has explained; gives findings about those or the set."""
+
+
+def case(facts: Facts) -> Case:
+    """Sort the facts. Of several pods with index 0 the newest that lives is the leader, or the newest."""
+    known = None if facts.jobs is None else survey(facts.jobset, facts.jobs)
+    found = Case(facts, known, None if known is None else forest(facts.jobset), _shortage(facts, known))
+    for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
+        if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None:
+            found.failed.setdefault(pod.job_uid, []).append(pod)
+        if pod.metadata.leads:
+            found.leaders[pod.job_uid] = pod
+        elif pod.live:
+            found.others.setdefault(pod.job_uid, []).append(pod)
+    return found
+
+
+def _shortage(facts: Facts, known: Survey | None) -> Finding | None:
+    if known is None or facts.node_offers is None:
+        return None
+    needs: Amounts = {}
+    for of in Judged(facts.jobset).templates:
+        for name, amount in of.requests.items():
+            needs[name] = needs.get(name, 0) + amount * known.pods[of.rjob.name]
+    return facts.node_offers.too_little(needs)

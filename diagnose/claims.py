@@ -1,0 +1,131 @@
+"""Why a claim of a pod has no volume. Pure."""
+
+from dataclasses import dataclass
+
+from api.jobset import JobSet
+from api.names import volume_claim_name
+from diagnose.case import Case
+from diagnose.facts import SeenClaim, SeenPod, SeenStorageClasses
+from diagnose.finding import Finding, Level, listed
+from diagnose.remedies import recreate
+from kube.model.suggest import nearest
+
+_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+_NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_CREATE = "kubectl get pv lists the volumes; have an administrator of the cluster"
+_INSTALL = (
+    "have an administrator of the cluster install a provisioner of volumes with a StorageClass that is the default, or"
+    " create the volume"
+)
+
+
+def unbound(case: Case, pod: SeenPod) -> Finding | None:
+    """The first claim of the pod that is missing or pending, and which StorageClass it lacks; None if none is known.
+
+    The `what` of the finding is a sentence about the claim.
+    """
+    for name in pod.spec.claims_of(pod.name):
+        if name not in case.facts.claims:
+            continue
+        claim, source = case.facts.claims[name], _source(case.facts.jobset, name, pod)
+        if claim is None:
+            return Finding(
+                level=Level.WAITS if source.path else Level.FAULT,
+                cause="no-claim",
+                what=f"there is no PersistentVolumeClaim {name}",
+                fix=source.created,
+            )
+        if claim.status.phase != "Bound":
+            what, fix = _pending(source, claim, case.facts.storage_classes)
+            return Finding(level=Level.FAULT, cause="claim-pending", what=what, fix=fix)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Who makes a claim. `path`: of the template in the JobSet that it is made from; empty: it is the user's own.
+
+    `recreate`: a command that makes the set again with one text replaced. `kept`: the claim outlives the set. `maker`:
+    of a claim with a template.
+    """
+
+    name: str
+    where: str
+    path: str
+    recreate: str
+    kept: bool
+    maker: str = "the manager"
+
+    @property
+    def place(self) -> str:
+        """Where its spec is written."""
+        return f"{self.path}.spec" if self.path.startswith("spec.") else self.path
+
+    @property
+    def created(self) -> str:
+        """What to do about a claim that there is not."""
+        if self.path:
+            return f"look again in a moment: {self.maker} creates it"
+        return f"create PersistentVolumeClaim {self.name}: kubectl get pvc {self.where} lists those there are"
+
+    def with_class(self, old: str | None, meant: str) -> str:
+        """How to get the claim with another StorageClass; `meant`: the one that was likely meant, if any."""
+        if not self.path:
+            return f"kubectl delete pvc {self.name} {self.where} and create it with another class"
+        if old and meant and not self.kept:
+            return self.recreate.format(old=f"storageClassName: {old}$", new=f"storageClassName: {meant}")
+        change = f"storageClassName: {meant}" if meant else "another storageClassName"
+        drop = f" (delete the claim between both, which stays: kubectl delete pvc {self.name} {self.where})"
+        return f"write {change} at {self.place} in a new JobSet{drop if self.kept else ''}"
+
+
+def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
+    namespace, path, kept = pod.metadata.namespace, "", False
+    if name in pod.spec.ephemeral_claims(pod.name):
+        path = "volumes[].ephemeral.volumeClaimTemplate of the pod template"
+        return _Source(name, f"-n {namespace}", path, recreate(js), kept, "kube-controller-manager")
+    for number, policy in enumerate(js.spec.volume_claim_policies or ()):
+        for index, template in enumerate(policy.templates):
+            if volume_claim_name((template.get("metadata") or {}).get("name", ""), js.metadata.name) == name:
+                path = f"spec.volumeClaimPolicies[{number}].templates[{index}]"
+                kept = policy.retention_policy is not None and policy.retention_policy.when_deleted == "Retain"
+    return _Source(name, f"-n {namespace}", path, recreate(js), kept)
+
+
+def _pending(source: _Source, claim: SeenClaim, classes: SeenStorageClasses | None) -> tuple[str, str]:
+    """What is wrong with a claim that has no volume, and what to do."""
+    wanted = claim.spec.storage_class_name
+    what = f"claim {source.name} is {claim.status.phase or 'Pending'}"
+    if wanted:
+        said, fix = _of_class(source, claim, wanted, classes)
+    elif wanted == "":
+        said = "it asks for no StorageClass, and no volume without one is free and large enough"
+        fix = f"{_CREATE} create one ({claim.asks}), or {source.with_class(None, '')}"
+    elif classes is not None and not classes.names:
+        said, fix = "it names no StorageClass, and the cluster has none", _INSTALL
+    elif classes is not None and not any(of.metadata.annotations.get(_DEFAULT) == "true" for of in classes.there):
+        said = "it names no StorageClass, and none of the cluster is the default one"
+        mark = f'\'{{"metadata":{{"annotations":{{"{_DEFAULT}":"true"}}}}}}\''
+        patch = f"kubectl patch storageclass {classes.names[0]} -p {mark}"
+        fix = f"have an administrator of the cluster run {patch}, or {source.with_class(None, classes.names[0])}"
+    else:
+        return what, f"kubectl describe pvc {source.name} {source.where} says why; kubectl get storageclass"
+    return f"{what}: {said}", fix
+
+
+def _of_class(source: _Source, claim: SeenClaim, wanted: str, classes: SeenStorageClasses | None) -> tuple[str, str]:
+    """The same of a claim that names a StorageClass."""
+    by = "" if classes is None else classes.provisioner(wanted)
+    if classes is not None and by is None:
+        meant = nearest(wanted, classes.names)
+        there = f"there are: {listed(classes.names)}" if classes.names else "there is none at all"
+        said = f"there is no StorageClass {wanted}; {there}" + (f"; did you mean {meant}?" if meant else "")
+        return said, f"{source.with_class(wanted, meant)}; or have an administrator create StorageClass {wanted}"
+    if by == _NO_PROVISIONER:
+        said = (
+            f"no PersistentVolume of StorageClass {wanted} is free and fits ({claim.asks}), and this class makes none"
+        )
+        return said, f"{_CREATE} create one that fits, or {source.with_class(wanted, '')}"
+    by = by or "its provisioner"
+    said = f"StorageClass {wanted} has not made a volume; that is done by {by}"
+    return said, f"kubectl describe pvc {source.name} {source.where} shows what {by} says"

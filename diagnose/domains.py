@@ -1,0 +1,218 @@
+"""Who holds the domains that a leader waits for. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from api.exclusive import topology_of
+from diagnose.case import Case
+from diagnose.facts import Holder, SeenPod
+from diagnose.finding import Finding, Level, counted, listed
+from diagnose.remedies import ANTI_AFFINITY
+from diagnose.taints import Taint, numbers, remedy
+
+KEPT_OUT = "kept-out"
+"""The cause of findings about exclusive Jobs that keep other pods out."""
+GUIDE = "docs/concepts/exclusive-placement.md"
+_WORDS = {"kubernetes.io/hostname": "node"}
+_VOWELS = "aeiou"
+_PLURAL = re.compile(r"[^aisu]s$")
+
+
+def noun(topology: str) -> str:
+    """What one domain is called: the last part of the label's key, without the s of a plural."""
+    word = topology.rpartition("/")[2]
+    return _WORDS.get(topology) or (word[:-1] if _PLURAL.search(word) else word)
+
+
+def article(word: str) -> str:
+    return "an" if word[:1].lower() in _VOWELS else "a"
+
+
+def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
+    """`rack r3, where its Job is`: where a follower has been sent to; empty if these pods do not say that."""
+    domains = (pod.spec.node_selector.get(topology) for pod in pods if not pod.metadata.leads)
+    found = next(filter(None, domains), "")
+    return f"{noun(topology)} {found}, where its Job is" if found else ""
+
+
+@dataclass(slots=True)
+class _Class:
+    """Domains that are in the way for the same reason."""
+
+    domains: list[str] = field(default_factory=list)
+    holders: dict[str, Holder] = field(default_factory=dict)
+
+    def add(self, domain: str, holders: Iterable[Holder]) -> None:
+        self.domains.append(domain)
+        self.holders |= {f"{holder.namespace}/{holder.job}/{holder.job_uid}": holder for holder in holders}
+
+    @property
+    def named(self) -> str:
+        return listed(sorted(holder.named for holder in self.holders.values()))
+
+    @property
+    def priorities(self) -> str:
+        return ", ".join(map(str, sorted({holder.priority for holder in self.holders.values()})))
+
+
+def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
+    """Of a leader that has no node: how many domains there are and who has them."""
+    nodes, word = case.facts.nodes, noun(topology)
+    if nodes is None:
+        return (_unlisted(topology, word),)
+    values = {name: labels[topology] for name, labels in nodes.items() if topology in labels}
+    if not values:
+        return (_no_domains(topology, word, len(nodes)),)
+    findings = _too_few(case, topology, word, len(set(values.values())))
+    if case.facts.holders is None:
+        what = f"there are {counted(len(set(values.values())), word)}; who holds them is not known"
+        return (*findings, Finding(level=Level.NOTE, cause="domains", what=what))
+    return (*findings, *_classes(case, leader, values, word))
+
+
+def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
+    """Which Jobs keep a pod that is not exclusive out of their domains; None if it is not that, or not known.
+
+    `in_group`: the scheduler need not say so, for it may speak of the first placement only; then those Jobs count that
+    are on nodes which could take the pod.
+    """
+    said, nodes = pod.unscheduled, case.facts.node_offers
+    told = said is not None and ANTI_AFFINITY.search(said.message) is not None
+    if said is None or not (told or (in_group and nodes is not None)):
+        return None
+    takers = None if told or nodes is None else nodes.takers(pod.spec)
+    mine, own = pod.spec.priority or 0, {job.metadata.uid for job in case.facts.jobs or ()}
+    there = (of for of in case.facts.holders or () if of.exclusive and of.priority == mine)
+    holders = [of for of in there if takers is None or of.node in takers]
+    if not holders:
+        return None
+    jobs = counted(len(holders), "exclusive Job", "keeps", "keep")
+    where = "its domain" if len(holders) == 1 else "their domains"
+    named = listed(sorted(holder.named for holder in holders))
+    what = f"{jobs} other pods of priority {mine} out of {where}: {named}"
+    fix = f"give its ReplicatedJob a priorityClassName of another priority in a new JobSet ({GUIDE})"
+    if own.issuperset(holder.job_uid for holder in holders):
+        what, fix = f"{what}, all of its own JobSet", f"add nodes for it, or {fix}"
+    else:
+        fix = f"wait until one ends, add nodes, or {fix}"
+    return Finding(level=Level.WAITS, cause=KEPT_OUT, what=what, fix=fix)
+
+
+def _unlisted(topology: str, word: str) -> Finding:
+    """What somebody can do who may not list nodes."""
+    return Finding(
+        level=Level.WAITS,
+        cause="domains",
+        what=f"which {word}s there are is not known: you may not list nodes",
+        fix=f"jobset validate FILE --server and the warnings when a JobSet is created say if no node has the label"
+        f" {topology}: correct the annotation exclusive-topology in a new JobSet; else wait until a Job ends that holds"
+        f" {article(word)} {word}, or ask an administrator of the cluster",
+    )
+
+
+def _no_domains(topology: str, word: str, nodes: int) -> Finding:
+    return Finding(
+        level=Level.FAULT,
+        cause="no-domains",
+        what=f"there is no {word}: none of {counted(nodes, 'node')} has the label {topology}",
+        fix=f"kubectl label node NODE {topology}=VALUE, or correct the annotation exclusive-topology in a new JobSet"
+        f" ({GUIDE})",
+    )
+
+
+def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Finding, ...]:
+    """A set that wants more domains than there are never runs whole."""
+    jobs = case.facts.jobs or ()
+    wanted = sum(1 for job in jobs if topology_of(job.metadata.annotations) == topology and job.finished is None)
+    if wanted <= domains:
+        return ()
+    return (
+        Finding(
+            level=Level.FAULT,
+            cause="too-few-domains",
+            what=f"this JobSet has {wanted} exclusive Jobs, the cluster has {counted(domains, word)}: they never run"
+            " all at once",
+            fix=f"add nodes in new {word}s, or lower replicas in a new JobSet",
+        ),
+    )
+
+
+def _classes(case: Case, leader: SeenPod, values: Mapping[str, str], word: str) -> tuple[Finding, ...]:
+    held: dict[str, list[Holder]] = {value: [] for value in sorted(set(values.values()))}
+    for holder in case.facts.holders or ():
+        if holder.node in values and holder.job_uid != leader.job_uid:
+            held[values[holder.node]].append(holder)
+    mine = leader.spec.priority or 0
+    equal, higher, lower, free = _Class(), _Class(), _Class(), _Class()
+    for domain, there in held.items():
+        same = [holder for holder in there if holder.priority == mine]
+        above = [holder for holder in there if holder.priority > mine]
+        if same:
+            equal.add(domain, same)
+        elif above:
+            higher.add(domain, above)
+        else:
+            (lower if there else free).add(domain, there)
+    nodes = case.facts.node_offers
+    tainted = {} if nodes is None else nodes.tainted(leader.spec)
+    hinders = {name: taint for name, taint in tainted.items() if values.get(name) in free.domains}
+    of = f"of {len(held)} {word}s" if len(held) > 1 else f"of 1 {word}"
+    findings = (
+        (equal, _equal(equal, of, mine, word)),
+        (higher, _higher(higher, of)),
+        (lower, _lower(lower, of, leader)),
+        (free, _free(free, of, hinders)),
+    )
+    return tuple(finding for found, finding in findings if found.domains)
+
+
+def _equal(found: _Class, of: str, mine: int, word: str) -> Finding:
+    return Finding(
+        level=Level.WAITS,
+        cause="equal-priority",
+        what=f"{len(found.domains)} {of} {_hold(found)} Jobs of equal priority ({mine}): {found.named}",
+        fix=f"wait until one ends, add a {word}, or give this JobSet a higher priority ({GUIDE})",
+    )
+
+
+def _higher(found: _Class, of: str) -> Finding:
+    return Finding(
+        level=Level.WAITS,
+        cause="higher-priority",
+        what=f"{len(found.domains)} {of} {_hold(found)} Jobs of higher priority ({found.priorities}), which leave no"
+        f" room and are not preempted: {found.named}",
+        fix="wait until one ends",
+    )
+
+
+def _lower(found: _Class, of: str, leader: SeenPod) -> Finding:
+    what = f"{len(found.domains)} {of} {_hold(found)} Jobs of lower priority ({found.priorities}): {found.named}"
+    if leader.spec.preemption_policy == "Never":
+        fix = "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
+        return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
+    nominated = leader.status.nominated_node_name
+    if nominated:
+        fix = f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
+    else:
+        fix = "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"
+    return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
+
+
+def _free(found: _Class, of: str, hinders: Mapping[str, Taint]) -> Finding:
+    """`hinders`: of nodes there that only a taint keeps from taking the leader, as far as they are known."""
+    there = (
+        f"; {counted(len(hinders), 'node')} there could hold it but for taints: {numbers(hinders)}" if hinders else ""
+    )
+    fix = "the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE"
+    return Finding(
+        level=Level.WAITS,
+        cause="free",
+        what=f"{len(found.domains)} {of} {_hold(found)} no other Job ({listed(found.domains)}): there it is something"
+        f" else, such as free resources, taints or cordons{there}",
+        fix=f"{remedy(hinders)}; {fix}" if hinders else fix,
+    )
+
+
+def _hold(found: _Class) -> str:
+    return "holds" if len(found.domains) == 1 else "hold"

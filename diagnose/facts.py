@@ -1,0 +1,336 @@
+"""What is read of a cluster in order to explain a JobSet: records of the fields that matter. Pure; writes nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from api.batch import Job, JobSpec, JobStatus
+from api.gang_status import StoredGroup
+from api.jobset import JobSet
+from api.pending import first_trouble
+from api.pod import DetailedPod, PodCondition, Terminated
+from diagnose.needs import SeenSpec
+from diagnose.nodes import Nodes, SeenNode
+from diagnose.webhook_switch import State
+from kube.model.meta import Base, Condition, Owner
+from kube.model.requests import Amounts
+
+
+class _JobSpec(JobSpec, frozen=True, kw_only=True):
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
+
+
+class _JobStatus(JobStatus, frozen=True, kw_only=True):
+    failed: int = 0
+
+
+class SeenJob(Job, frozen=True, kw_only=True):
+    """A Job with what it does about pods that fail."""
+
+    spec: _JobSpec = _JobSpec()
+    status: _JobStatus = _JobStatus()
+
+
+class SeenPod(DetailedPod, frozen=True, kw_only=True):
+    """A pod of some JobSet: its owner, its node, and what keeps it from running."""
+
+    spec: SeenSpec = SeenSpec()
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def job_uid(self) -> str:
+        owner = self.metadata.controller()
+        return "" if owner is None else owner.uid
+
+    @property
+    def gated(self) -> bool:
+        """Whether it is held back by any scheduling gate."""
+        return bool(self.spec.scheduling_gates) and not self.spec.node_name
+
+    @property
+    def unscheduled(self) -> PodCondition | None:
+        """What the scheduler said when it found no node; None for gated pods, too."""
+        if self.spec.node_name or self.gated:
+            return None
+        scheduled = self.status.condition("PodScheduled")
+        return scheduled if scheduled is not None and scheduled.status == "False" else None
+
+    @property
+    def unseen(self) -> bool:
+        """Whether no scheduler has looked at it."""
+        waits = self.live and not self.spec.node_name and not self.gated
+        return waits and self.status.condition("PodScheduled") is None
+
+    @property
+    def failed_container(self) -> tuple[str, Terminated] | None:
+        """Of the containers that ended with an exit code other than 0 the first, with its name."""
+        every = (*self.status.container_statuses, *self.status.init_container_statuses)
+        ends = [(of.name, end) for of in every if (end := of.state.terminated) is not None and end.exit_code]
+        return min(ends, key=lambda found: found[1].finished_at or "", default=None)
+
+    @property
+    def ended_at(self) -> str:
+        """When the last of its containers ended, as RFC 3339; empty if none has."""
+        every = (*self.status.container_statuses, *self.status.init_container_statuses)
+        return max((end.finished_at or "" for of in every if (end := of.state.terminated) is not None), default="")
+
+    @property
+    def ready(self) -> bool:
+        ready = self.status.condition("Ready")
+        return ready is not None and ready.status == "True"
+
+    @property
+    def silent(self) -> bool:
+        """Whether it runs by its phase, is not ready, and its containers say nothing: its node may be gone."""
+        runs = self.status.phase == "Running" and bool(self.spec.node_name)
+        return runs and not self.ready and not self.trouble
+
+    @property
+    def initializing(self) -> str:
+        """The init container that runs just now; empty without one."""
+        inits = (of for of in self.status.init_container_statuses if of.name not in self.spec.sidecars)
+        first = next((of for of in inits if of.state.terminated is None), None)
+        return first.name if first is not None and first.state.waiting is None and self.spec.node_name else ""
+
+    @property
+    def trouble(self) -> str:
+        """What keeps one of its containers from running, init containers first; empty while nothing does."""
+        return first_trouble(self)
+
+
+class Regarding(Base, frozen=True, kw_only=True):
+    """core/v1 ObjectReference."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class _Series(Base, frozen=True, kw_only=True):
+    last_observed_time: str = ""
+
+
+class SeenEvent(Base, frozen=True, kw_only=True):
+    """events.k8s.io/v1 Event. Older components fill in the deprecated time only."""
+
+    reason: str = ""
+    note: str = ""
+    regarding: Regarding = Regarding()
+    related: Regarding | None = None
+    event_time: str | None = None
+    series: _Series | None = None
+    deprecated_first_timestamp: str | None = None
+    deprecated_last_timestamp: str | None = None
+
+    @property
+    def first(self) -> str:
+        """When it happened first, as RFC 3339; empty if the event does not say."""
+        return self.event_time or self.deprecated_first_timestamp or ""
+
+    @property
+    def last(self) -> str:
+        """When it happened last, as RFC 3339; empty if the event does not say."""
+        seen = self.series.last_observed_time if self.series else ""
+        return seen or self.event_time or self.deprecated_last_timestamp or ""
+
+
+class _ClaimResources(Base, frozen=True, kw_only=True):
+    requests: dict[str, Any] = {}
+
+
+class _ClaimSpec(Base, frozen=True, kw_only=True):
+    storage_class_name: str | None = None
+    access_modes: tuple[str, ...] = ()
+    resources: _ClaimResources = _ClaimResources()
+
+
+class _ClaimStatus(Base, frozen=True, kw_only=True):
+    phase: str = ""
+
+
+class SeenClaim(Base, frozen=True, kw_only=True):
+    """core/v1 PersistentVolumeClaim. Without a class there is no default one; an empty one asks for volumes without."""
+
+    spec: _ClaimSpec = _ClaimSpec()
+    status: _ClaimStatus = _ClaimStatus()
+
+    @property
+    def asks(self) -> str:
+        """`ReadWriteOnce, 1Gi`: what a volume has to offer."""
+        size = self.spec.resources.requests.get("storage")
+        return ", ".join([*self.spec.access_modes, *([str(size)] if size else [])])
+
+
+class _ClassMeta(Base, frozen=True, kw_only=True):
+    name: str = ""
+    annotations: dict[str, str] = {}
+
+
+class SeenStorageClass(Base, frozen=True, kw_only=True):
+    """storage.k8s.io/v1 StorageClass."""
+
+    metadata: _ClassMeta
+    provisioner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStorageClasses:
+    """The StorageClasses of the cluster."""
+
+    there: tuple[SeenStorageClass, ...]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(of.metadata.name for of in self.there)
+
+    def provisioner(self, name: str) -> str | None:
+        """Of the class with this name; None if there is no such class."""
+        return next((of.provisioner for of in self.there if of.metadata.name == name), None)
+
+
+class _QuotaStatus(Base, frozen=True, kw_only=True):
+    hard: dict[str, Any] = {}
+    used: dict[str, Any] = {}
+
+
+class SeenQuota(Base, frozen=True, kw_only=True):
+    """core/v1 ResourceQuota: what it allows and what is used, as quantities by resource."""
+
+    status: _QuotaStatus = _QuotaStatus()
+
+
+class _NamespaceMeta(Base, frozen=True, kw_only=True):
+    deletion_timestamp: str | None = None
+
+
+class _NamespaceStatus(Base, frozen=True, kw_only=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class SeenNamespace(Base, frozen=True, kw_only=True):
+    """core/v1 Namespace: whether it is being deleted, and what keeps it."""
+
+    metadata: _NamespaceMeta = _NamespaceMeta()
+    status: _NamespaceStatus = _NamespaceStatus()
+
+
+class _LeaseSpec(Base, frozen=True, kw_only=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    renew_time: str | None = None
+
+
+class _LeaseMeta(Base, frozen=True, kw_only=True):
+    annotations: dict[str, str] = {}
+
+
+class SeenLease(Base, frozen=True, kw_only=True):
+    """The lease of the manager; one without a holder has been given back, or never taken."""
+
+    metadata: _LeaseMeta = _LeaseMeta()
+    spec: _LeaseSpec = _LeaseSpec()
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A Job that is on some node with a pod. `exclusive`: it looked for a domain of its own."""
+
+    namespace: str
+    job: str
+    job_uid: str
+    priority: int
+    node: str
+    exclusive: bool
+    ending: bool
+
+    @property
+    def named(self) -> str:
+        marks = [mark for mark, holds in (("ending", self.ending), ("not exclusive", not self.exclusive)) if holds]
+        return f"{self.namespace}/{self.job}" + (f" ({', '.join(marks)})" if marks else "")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPod:
+    """A pod of some JobSet that is on a node, and what it requests there."""
+
+    namespace: str
+    jobset: str
+    node: str
+    requests: Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class SeenGroups:
+    """The groups of a set: `there` by name, and how many pods have a node (`bound`), by the UID of their Job."""
+
+    there: Mapping[str, StoredGroup]
+    bound: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that was read. None: not known; what that is for, and why, stands in `unseen`.
+
+    - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and who owns those.
+    - `namespace`: its own, looked up where Jobs are missing that may start, or are being deleted.
+    - `leftover_pods`: pods of earlier attempts by the name of their Job, which is gone. `ending`: pods of earlier
+      attempts that are being deleted on a node, those first that are most likely to stay. `earlier`: the same of Jobs
+      that an earlier JobSet of this name has left and that have names of missing Jobs.
+    - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
+    - `service_made`: whether its Service is there, looked up where a Warning says that it could not be created.
+    - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend, are not ready, or have
+      failed.
+    - `gated`: pods that await their leader, by the UID of their Job.
+    - `nodes`: the topology labels of every node, by its name. `node_offers`: where the scheduler misses something on
+      nodes, what each has. `holders`: Jobs of all JobSets that are on nodes.
+    - `placed`: pods of all JobSets that are on nodes, looked up where nodes could take a pod and too little is free.
+    - `lease`: the manager's; without holder where there is none.
+    - `manager`: the pod that holds the lease, looked up where Jobs are missing and nothing says why.
+    - `managers`: the manager's pods, looked up where none holds the lease.
+    - `quotas`: those that have refused Jobs or pods, by name; None for one that is gone.
+    - `webhooks`: whether the mutating webhooks are called, looked up for a set that lacks their defaults.
+    - `claims`: of pods that have no node because of them. `storage_classes`: those that there are.
+    - `nodes_by_name`: of pods that run and are not ready, and of `ending` and `earlier`; None for one that is gone.
+    - `kueue`: whether Kueue is in the cluster, looked up for a suspended set of a queue.
+    - `ends`: events about pods that were ended from outside. Newest first.
+    - `groups`: of a set with `spec.scheduling` that has Jobs that are not ready.
+    """
+
+    now: datetime
+    jobset: JobSet
+    jobs: tuple[SeenJob, ...] | None = None
+    foreign: Mapping[str, Owner] = field(default_factory=dict)
+    namespace: SeenNamespace | None = None
+    leftover_pods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ending: tuple[SeenPod, ...] = ()
+    earlier: tuple[SeenPod, ...] = ()
+    warnings: tuple[SeenEvent, ...] = ()
+    service_made: bool = False
+    job_warnings: tuple[SeenEvent, ...] = ()
+    pods: tuple[SeenPod, ...] | None = None
+    gated: Mapping[str, int] = field(default_factory=dict)
+    nodes: Mapping[str, Mapping[str, str]] | None = None
+    node_offers: Nodes | None = None
+    holders: tuple[Holder, ...] | None = None
+    placed: tuple[PlacedPod, ...] | None = None
+    lease: SeenLease | None = None
+    manager: SeenPod | None = None
+    managers: tuple[SeenPod, ...] = ()
+    webhooks: State | None = None
+    quotas: Mapping[str, SeenQuota | None] = field(default_factory=dict)
+    claims: Mapping[str, SeenClaim | None] = field(default_factory=dict)
+    storage_classes: SeenStorageClasses | None = None
+    nodes_by_name: Mapping[str, SeenNode | None] = field(default_factory=dict)
+    kueue: bool = True
+    ends: tuple[SeenEvent, ...] = ()
+    groups: SeenGroups | None = None
+    unseen: tuple[str, ...] = ()
+
+    def job(self, uid: str) -> SeenJob | None:
+        """The Job with this UID."""
+        return next((job for job in self.jobs or () if job.metadata.uid == uid), None)

@@ -1,0 +1,351 @@
+"""Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, stalled trees. Pure."""
+
+import re
+from collections.abc import Mapping
+from functools import partial
+
+from api import keys
+from api.batch import Job
+from api.gang_status import INITIALLY_SCHEDULED
+from api.gangs import Group
+from api.stalled_trees import Member, Tree, needed, why_stalled
+from controllers.planning.child_jobs import Child
+from diagnose.case import Case
+from diagnose.claims import unbound
+from diagnose.domains import KEPT_OUT, kept_out, noun
+from diagnose.facts import SeenGroups, SeenPod
+from diagnose.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, counted, listed, merged
+from diagnose.group_nodes import levels, paths, why_never
+from diagnose.pod_causes import misfit, pods_are
+from diagnose.survey import lacking
+from kube.model.meta import Condition, find
+
+_FIXES = {
+    "WaitingForOldGroups": WAIT_FOR_PODS,
+    "NameConflict": "delete that object, or recreate the JobSet under another name: the manager tries again by itself",
+    "Discovering": "look again in a moment",
+    "FeatureGateDisabled": "restart the manager with the feature gate, or leave spec.scheduling out",
+}
+_DEFAULT_FIX = (
+    "the manager looks again every 15 s and goes on by itself; to run without groups, leave spec.scheduling out"
+)
+_FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"}
+_REPEATED = "pod group is unschedulable, "
+_PREEMPTION = ", pod group preemption:"
+_SHORT = re.compile(r"(?:0/(\d+) placements are available.*?)?minCount \((\d+)\) cannot be satisfied: (\d+) scheduled")
+_NO_DOMAIN = "no feasible placements found"
+
+
+def objects(case: Case, left: frozenset[str]) -> list[Found]:
+    """The groups cannot be made, or those of an earlier attempt have to be deleted first: no Job starts."""
+    js = case.facts.jobset
+    said = find(js.status.conditions, keys.GROUPS_READY)
+    if case.survey is None or said is None or said.status != "False" or said.reason == "Suspended":
+        return []
+    ignored = _run_without_groups(case)
+    level = Level.NOTE if ignored else Level.FAULT if said.reason in _FAULTS else Level.WAITS
+    finding = Finding(
+        level=level,
+        cause="groups-not-ready",
+        what=f"the groups that spec.scheduling asks for are not there: {said.reason}: {said.message}",
+        fix="" if ignored else _FIXES.get(said.reason, _DEFAULT_FIX),
+        since=said.last_transition_time,
+    )
+    held = frozenset() if ignored else left & _not_started(case)
+    return [Found(finding, held)]
+
+
+def _run_without_groups(case: Case) -> bool:
+    """Whether Jobs run that should be in groups and are not: scheduling.whenUnavailable is Ignore, or was."""
+    wanted = case.forest
+    running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.finished is None)
+    return wanted is not None and any(
+        wanted.of_job(job.metadata.name) is not None and not job.spec.template.spec.pod_group for job in running
+    )
+
+
+def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs of a tree do not start before all Jobs of an earlier attempt in it are gone."""
+    if case.survey is None:
+        return []
+    old = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous}
+    found = []
+    idle = left & _not_started(case)
+    for root in _roots(case):
+        jobs = _jobs(root)
+        going, held = sorted(old & jobs), jobs & idle
+        if going and held:
+            what = (
+                f"{_titled(root)}: {counted(len(held), 'Job', 'waits', 'wait')} until all of an earlier attempt are"
+                f" gone ({listed(going)}): the scheduler counts pods that are ending as members"
+            )
+            finding = Finding(level=Level.WAITS, cause="tree-restarts", what=what, fix=WAIT_FOR_PODS)
+            found.append(Found(finding, frozenset(held)))
+    return found
+
+
+def waits(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods of a tree have no node: which level waits for how many; the scheduler's words, or why there are none.
+
+    Jobs that lack pods have a reason of their own, which is left to later causes.
+    """
+    groups, of = case.facts.groups, case.survey
+    if groups is None or of is None or case.facts.pods is None:
+        return []
+    findings: list[KeyedFinding] = []
+    explained: set[str] = set()
+    unready = {child.name: child for child in of.unready}
+    jobs = {job.metadata.name: job for job in case.facts.jobs or ()}
+    for root in _roots(case):
+        tree = _WaitingTree(case, groups, root, unready, jobs)
+        here = {child.name for child in tree.unready} & left
+        if here and tree.unplaced:
+            findings.append(KeyedFinding(_titled(root), tree.key(root), tree.whole))
+            explained |= here - {child.name for child in tree.unready if lacking(child.job)}
+    return [
+        Found(finding, frozenset(explained) if number == 0 else frozenset())
+        for number, (finding, _) in enumerate(merged(findings, "group"))
+    ]
+
+
+def _roots(case: Case) -> tuple[Group, ...]:
+    return () if case.forest is None else case.forest.roots
+
+
+def _jobs(group: Group) -> set[str]:
+    return {job for below in group.walk() for job, _ in below.jobs}
+
+
+def _not_started(case: Case) -> frozenset[str]:
+    """Jobs that groups may hold up: neither running nor of a later stage."""
+    if case.survey is None:
+        return frozenset()
+    missing = (
+        position.name for position in case.survey.missing if position.replicated_job.name not in case.survey.stages
+    )
+    halted = (child.name for child in case.survey.halted if child.replicated_job not in case.survey.stages)
+    return frozenset([*missing, *halted])
+
+
+class _WaitingTree:
+    """One tree with pods that wait, as it was read once."""
+
+    def __init__(
+        self, case: Case, groups: SeenGroups, root: Group, unready: Mapping[str, Child], jobs: Mapping[str, Job]
+    ) -> None:
+        self._case, self._groups, self._root = case, groups, root
+        names = sorted(_jobs(root))
+        leaves = {job: group.name for group in root.walk() for job, _ in group.jobs}
+        # Jobs that run without groups are as any others.
+        grouped = (unready[name] for name in names if name in unready)
+        self.unready = [child for child in grouped if child.job.spec.template.spec.pod_group == leaves[child.name]]
+        self._of: dict[str, list[SeenPod]] = {
+            child.name: [pod for pod in case.pods_of(child) if pod.live and not pod.spec.node_name]
+            for child in self.unready
+        }
+        self._jobs = {name: jobs[name] for name in names if name in jobs}
+        self._path = {path[-1].name: path for path in paths(root)}
+        self._tree = self._as_tree()
+        self._never = self._why_never()
+
+    @property
+    def unplaced(self) -> list[SeenPod]:
+        """Its living pods without a node, as far as they are known."""
+        return [pod for pods in self._of.values() for pod in pods]
+
+    @property
+    def _unreported(self) -> bool:
+        return not any(pod.unscheduled for pod in self.unplaced)
+
+    def key(self, group: Group) -> object:
+        """Equal for groups that there is the same to say of."""
+        if group is self._root and self._unreported:
+            return group.template, self._bound(group), why_stalled(self._tree).cause
+        below = tuple(self.key(child) for child in group.children)
+        lacks = tuple(lacks.what for lacks, _ in self._misfits(group))
+        of_tree = tuple(lacks.what for lacks in self._never) if group is self._root else ()
+        return group.template, self._bound(group), self._words(group), lacks, of_tree, below
+
+    def whole(self) -> Finding:
+        """The tree from its root."""
+        level, because = Level.WAITS, tuple(self._ignored())
+        if self._unreported and not because:
+            why = why_stalled(self._tree)
+            level = Level.FAULT if why.fault or self._case.manager_missing else Level.WAITS
+            because = (Finding(level=level, cause=why.cause, what=why.what, fix=why.fix),)
+            return self._finding(self._root, because, cause="gang-waits")
+        because += (*self._never, *self._below(self._root))
+        fix = "" if any(map(_blocks, because)) else self._fix()
+        return self._finding(self._root, because, cause="gang-waits", fix=fix)
+
+    def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
+        jobs = f", {_of_jobs(group)}" if group.jobs else ""
+        what = f"{_titled(group)}{jobs}: {self._bound(group)} of {counted(group.pods, 'pod')} bound"
+        rule = _rule(group, needed(self._tree, group))
+        moments = [pod.unscheduled.since for pod in self._pods(group) if pod.unscheduled]
+        return Finding(
+            level=Level.WAITS,
+            cause=cause,
+            what=f"{what}; {rule}",
+            because=because,
+            fix=fix,
+            since=min((moment for moment in moments if moment), default=""),
+        )
+
+    def _below(self, group: Group) -> list[Finding]:
+        """Of a composite what its waiting children say; of a PodGroup what the scheduler says."""
+        if not group.composite:
+            return self._said(group)
+        waiting = [child for child in group.children if self._pods(child)]
+        findings = (KeyedFinding(_titled(child), self.key(child), partial(self._child, child)) for child in waiting)
+        return [finding for finding, _ in merged(findings, "group")]
+
+    def _child(self, child: Group) -> Finding:
+        return self._finding(child, tuple(self._below(child)), cause="group-waits")
+
+    def _said(self, group: Group) -> list[Finding]:
+        found = []
+        said, others = self._words(group)
+        for text in filter(None, (said, *others)):
+            level, fix = Level.WAITS, ""
+            if text == _NO_DOMAIN and not self._never and (labels := levels(self._path[group.name])):
+                level, fix = Level.FAULT, self._no_domain(labels)
+            what = f"the scheduler says: {text}{self._level(group, text)}"
+            found.append(Finding(level=level, cause="scheduler-said", what=what, fix=fix))
+        for lacks, pods in self._misfits(group):
+            what = f"{pods_are(pods)} not scheduled: {lacks.what}"
+            found.append(Finding(level=lacks.level, cause=lacks.cause, what=what, fix=lacks.fix))
+        # Who keeps its pods out says more than the scheduler, which may speak of one domain only.
+        return sorted(found, key=lambda finding: finding.cause != KEPT_OUT)
+
+    def _misfits(self, group: Group) -> list[tuple[Finding, list[SeenPod]]]:
+        """What no node has that pods of a PodGroup ask for, with those pods."""
+        by_what: dict[str, tuple[Finding, list[SeenPod]]] = {}
+        for pod in () if group.composite else sorted(self._pods(group), key=lambda pod: pod.name):
+            lacks = unbound(self._case, pod) or misfit(self._case, pod, in_group=True)
+            keeps = (
+                None if lacks is not None and lacks.level is Level.FAULT else kept_out(self._case, pod, in_group=True)
+            )
+            for one in filter(None, (keeps, lacks)):
+                # A tree that never fits does not get its nodes by waiting until something ends.
+                if one.level is Level.FAULT or not self._never:
+                    by_what.setdefault(one.what, (one, []))[1].append(pod)
+        return list(by_what.values())[:2]
+
+    def _why_never(self) -> list[Finding]:
+        """What the nodes lack for it, where the scheduler has tried it."""
+        nodes = self._case.facts.node_offers
+        if nodes is None or self._unreported:
+            return []
+        return why_never(self._root, nodes, {job: pods[0].spec for job, pods in self._of.items() if pods})
+
+    def _no_domain(self, labels: list[str]) -> str:
+        """What to do where no domain is possible, and no label is known to be missing."""
+        if self._case.facts.node_offers is not None:
+            return f"kubectl get nodes -L {','.join(labels)} shows the domains: none has a node that its pods may use"
+        wanted = " ".join(f"{key}=VALUE" for key in labels)
+        return (
+            f"no node has all labels of its levels ({', '.join(labels)}): have an administrator of the cluster run"
+            f" kubectl label node NODE {wanted}, or choose another topology in a new JobSet"
+        )
+
+    def _words(self, group: Group) -> tuple[str, tuple[str, ...]]:
+        """What the scheduler says of a PodGroup, and what else of its pods, each without its repetitions."""
+        condition = self._condition(group)
+        said = _plain(condition.message) if condition is not None and condition.status == "False" else ""
+        messages = (_plain(pod.unscheduled.message) for pod in self._pods(group) if pod.unscheduled)
+        others = dict.fromkeys(
+            text for text in messages if not (said and (text == said or text.startswith(_REPEATED[:-2])))
+        )
+        return said, tuple(others)[:2]
+
+    def _level(self, group: Group, text: str) -> str:
+        """Which level it is that lacks members, where only one of them can be meant."""
+        match = _SHORT.search(text)
+        if match is None:
+            return ""
+        placements, wanted, fit = match.groups()
+        meant = [above for above in self._path[group.name] if str(needed(self._tree, above)) == wanted]
+        if len(meant) != 1:
+            return ""
+        [above] = meant
+        noun_ = "groups" if above.composite else "pods"
+        where = f" in the first of {placements} {noun(above.topology)}s" if above.topology and placements else ""
+        return f"; that is: {_titled(above)} needs {wanted} {noun_} at once, and there is room for {fit}{where}"
+
+    def _ignored(self) -> list[Finding]:
+        """The scheduler has bound pods and knows nothing of their groups."""
+        leaves = [group for group in self._root.walk() if not group.composite and self._bound(group)]
+        if not leaves or any(self._condition(group) for group in self._root.walk()):
+            return []
+        what = f"pods of PodGroup {leaves[0].name} have nodes, and the scheduler has never said a word about the group"
+        fix = (
+            "start kube-scheduler with --feature-gates=GenericWorkload=true: without it, pods are scheduled one by one"
+        )
+        return [Finding(level=Level.FAULT, cause="scheduler-ignores-groups", what=what, fix=fix)]
+
+    def _condition(self, group: Group) -> Condition | None:
+        found = self._groups.there.get(group.name)
+        return None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
+
+    def _pods(self, group: Group) -> list[SeenPod]:
+        return [pod for below in group.walk() for job, _ in below.jobs for pod in self._of.get(job, ())]
+
+    def _bound(self, group: Group) -> int:
+        uids = (self._jobs[job].metadata.uid for job in _jobs(group) if job in self._jobs)
+        return sum(self._groups.bound.get(uid, 0) for uid in uids)
+
+    def _as_tree(self) -> Tree:
+        stages = self._case.survey.stages if self._case.survey else {}
+        root = self._groups.there.get(self._root.name)
+        return Tree(
+            root=self._root,
+            there=self._groups.there,
+            released={r.name for r in self._case.facts.jobset.spec.replicated_jobs} - stages.keys(),
+            pods={name: job.status.active for name, job in self._jobs.items()},
+            waiting=[_member(pod) for pod in self.unplaced],
+            priority=None if root is None else root.spec.priority,
+        )
+
+    def _fix(self) -> str:
+        key = self._root.topology
+        where = f" in one {noun(key)}" if key else ""
+        return f"it goes on by itself when there is room for all that has to fit{where}: add nodes or end what is there"
+
+
+def _blocks(finding: Finding) -> bool:
+    return finding.level is Level.FAULT or any(map(_blocks, finding.because))
+
+
+def _member(pod: SeenPod) -> Member:
+    gates = tuple(gate.name for gate in pod.spec.scheduling_gates)
+    return Member(pod.name, gates, pod.spec.priority or 0, pod.spec.scheduler_name)
+
+
+def _titled(group: Group) -> str:
+    return f"{group.kind} {group.name}"
+
+
+def _of_jobs(group: Group) -> str:
+    names = [job for job, _ in group.jobs]
+    return f"Job {names[0]}" if len(names) == 1 else counted(len(names), "Job")
+
+
+def _rule(group: Group, wanted: int) -> str:
+    members = len(group.children) if group.composite else group.pods
+    word = "group" if group.composite else "pod"
+    where = f", in one {noun(group.topology)}" if group.topology else ""
+    if group.gang is None:
+        return f"{word}s are scheduled one by one{where}"
+    if members == 1:
+        return f"its one {word} has to fit{where}"
+    some = f"all {members}" if wanted >= members else f"{wanted} of {members}"
+    return f"{some} {word}s have to fit at once{where}"
+
+
+def _plain(message: str) -> str:
+    """The scheduler's words without what it repeats for each level."""
+    text = message.partition(_PREEMPTION)[0]
+    while text.startswith(_REPEATED * 2):
+        text = text[len(_REPEATED) :]
+    return text.rstrip(". ")

@@ -1,0 +1,114 @@
+"""What the nodes lack for a tree of groups: labels of its levels, and domains that are large enough. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from api.gangs import Group
+from api.node_offers import in_words
+from diagnose.domains import noun
+from diagnose.finding import Finding, Level, counted
+from diagnose.needs import SeenSpec
+from diagnose.nodes import Nodes, shape_of
+from kube.model.requests import Amount
+
+
+def why_never(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
+    """Why a tree never gets nodes; empty if nothing of the kind is known. `pods`: of each Job one without a node."""
+    return _labels(root, nodes) or _small_domains(root, nodes, pods)
+
+
+def paths(group: Group, above: Sequence[Group] = ()) -> Iterator[list[Group]]:
+    """Each group of a tree, with those above it in front of it."""
+    yield [*above, group]
+    for child in group.children:
+        yield from paths(child, [*above, group])
+
+
+def levels(path: Sequence[Group]) -> list[str]:
+    """The topology keys of a group and those above it, from the root."""
+    return list(dict.fromkeys(group.topology for group in path if group.topology))
+
+
+def _labels(root: Group, nodes: Nodes) -> list[Finding]:
+    """Labels of its levels that no node has, or no node together."""
+    keys = dict.fromkeys(group.topology for group in root.walk() if group.topology)
+    missing = [(key, lack) for key in keys if (lack := nodes.lack(key)) is not None]
+    if missing:
+        return [_no_label(lack.what, lack.fix, key) for key, lack in missing]
+    for together in dict.fromkeys(tuple(levels(path)) for path in paths(root)):
+        if len(nodes) and not nodes.in_domains(together):
+            return [_no_label(f"no node has the labels {' and '.join(together)} at once", "", *together)]
+    return []
+
+
+def _no_label(what: str, instead: str, *keys: str) -> Finding:
+    """`instead`: what else to do, with a comma."""
+    label = f"kubectl label node NODE {' '.join(f'{key}=VALUE' for key in keys)}"
+    fix = f"{instead}{'or ' if instead else ''}{label}; kubectl get nodes --show-labels shows the labels of the nodes"
+    return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
+
+
+def _small_domains(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
+    """Levels with more pods than any domain of theirs takes while it is idle, each kind of group once."""
+    found: dict[str, Finding] = {}
+    for path in paths(root):
+        group = path[-1]
+        if group.topology and group.template not in found and (finding := _too_small(path, nodes, pods)) is not None:
+            found[group.template] = finding
+    return list(found.values())
+
+
+def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]) -> Finding | None:
+    group, keys = path[-1], levels(path)
+    at_once = _at_once(group)
+    kinds: dict[bytes, tuple[SeenSpec, int]] = {}
+    for below in group.walk():
+        for job, number in below.jobs:
+            if (spec := pods.get(job)) is not None:
+                kind = shape_of(spec)
+                kinds[kind] = (spec, kinds.get(kind, (spec, 0))[1] + number)
+    for spec, number in kinds.values():
+        # The others of the group may be of another kind.
+        wanted, room = at_once - (group.pods - number), nodes.largest(spec, keys)
+        if room < wanted:
+            holds = (
+                f"the largest {noun(group.topology)} holds {room}" if room else f"no {noun(group.topology)} holds any"
+            )
+            some = "" if number == group.pods else " of one kind"
+            return _finding(path, f"{holds} of its {counted(number, 'pod')}{some}")
+    return _too_much(path, nodes, kinds.values()) if at_once == group.pods else None
+
+
+def _too_much(path: Sequence[Group], nodes: Nodes, kinds: Iterable[tuple[SeenSpec, int]]) -> Finding | None:
+    """Pods of several kinds that request more together than any domain has."""
+    needs: dict[str, Amount] = {}
+    for spec, number in kinds:
+        for name, amount in spec.requests().items():
+            needs[name] = needs.get(name, 0) + amount * number
+    for name, total in needs.items():
+        if (most := nodes.most(name, levels(path))) < total:
+            some = f"need {in_words(total, name)} in all, the largest {noun(path[-1].topology)} has"
+            return _finding(
+                path, f"its {counted(path[-1].pods, 'pod')} {some} {in_words(most, name).partition(' ')[0]}"
+            )
+    return None
+
+
+def _finding(path: Sequence[Group], what: str) -> Finding:
+    group = path[-1]
+    who = "" if len(path) == 1 else f"{group.kind} {group.name}: "
+    ends = "they never run all at once" if group.gang is None else "it never fits"
+    fewer = f"run fewer pods (replicas, parallelism) or leave out topology {group.topology}"
+    return Finding(
+        level=Level.FAULT,
+        cause="too-large-for-a-domain",
+        what=f"{who}{what}: {ends}",
+        fix=f"add nodes to one {noun(group.topology)}, or in a new JobSet {fewer}",
+    )
+
+
+def _at_once(group: Group) -> int:
+    """How many pods below it have to be in its domain together; of basic PodGroups all, as they run at once."""
+    if not group.composite:
+        return group.pods if group.gang is None else group.gang
+    fewest = sorted(map(_at_once, group.children))
+    return sum(fewest[: group.gang]) if group.gang is not None else 0

@@ -1,0 +1,361 @@
+"""Causes that are about the JobSet as a whole. Pure."""
+
+from collections.abc import Iterable
+from operator import itemgetter
+
+import msgspec
+
+from api import keys
+from api.avoided_nodes import avoided, policy_of, remembered
+from api.jobset import JobSet
+from controllers.planning import deadline
+from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
+from controllers.planning.start_timeout import LOOKS
+from diagnose.case import STALE, Case
+from diagnose.disruptions import disrupted, not_counted
+from diagnose.ends import held_up
+from diagnose.facts import SeenPod
+from diagnose.finding import WAIT_FOR_PODS, Finding, Found, Level, age, clock, counted, listed, seconds_since
+from diagnose.job_causes import holds_back
+from diagnose.kueue import workloads_of
+from diagnose.remedies import UNVERSIONED, make_again
+from diagnose.restart_causes import attempt, decisive_container, too_slow
+from diagnose.webhook_switch import State
+from kube.model.meta import find
+from webhooks.jobset.default import lacking
+
+_DECISION = "FailurePolicy"
+"""Part of the reasons of Warnings about a restart."""
+_WAITS_FOR_NODE = "RestartWaitsForNode"
+_MOST_WARNINGS = 3
+_WEBHOOKS = {
+    State.ON: "",
+    State.OFF: "first jobset webhooks on, for they are off; then ",
+    State.MISSING: "first have the webhooks back, which are not there: jobset webhooks status says how; then ",
+    None: "once jobset webhooks status says that they are on, ",
+}
+"""What comes before a set is made again with defaults, by the state of the webhooks; None: not known."""
+FOREGROUND = "foregroundDeletion"
+_FIX_DEADLINE = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
+
+
+def finished(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Completed or Failed: why, by which Job, and after which attempts."""
+    status = case.facts.jobset.status
+    if not status.terminal_state:
+        return []
+    condition = find(status.conditions, status.terminal_state)
+    since = condition.last_transition_time if condition else ""
+    said = f"{condition.reason}: {condition.message}" if condition else status.terminal_state
+    if status.terminal_state == keys.COMPLETED:
+        return [
+            Found(Finding(level=Level.FINE, cause="completed", what=said, since=since), state="completed", ends=True)
+        ]
+    history = tuple(map(attempt, reversed(status.attempt_history)))
+    too_long = condition is not None and condition.reason == deadline.EXCEEDED
+    fault = Finding(
+        level=Level.FAULT,
+        cause="failed",
+        what=": ".join(filter(None, [said, decisive_container(status, said)])),
+        because=history,
+        fix=_FIX_DEADLINE if too_long else _after_failure(case.facts.jobset, said),
+        since=since,
+    )
+    return [Found(fault, state="failed", ends=True)]
+
+
+def _after_failure(js: JobSet, said: str) -> str:
+    """Where to see why it failed, how to run it again, and what allows more restarts. `said`: by its condition."""
+    history, policy = js.status.attempt_history, js.spec.failure_policy
+    job = f" --job {history[-1].failed_job}" if history and history[-1].failed_job else ""
+    logs = f"jobset logs {js.metadata.name} -n {js.metadata.namespace}{job} shows what the failed pod wrote"
+    most = policy.max_restarts if policy is not None else 0
+    retries = "; spec.failurePolicy.maxRestarts allows retries" if not most else ""
+    if most and said.startswith("ReachedMaxRestarts"):
+        retries = f"; a spec.failurePolicy.maxRestarts above {most} allows more retries"
+    if history and (slow := too_slow(js, history[-1])):
+        return f"{slow}; {logs}; to run it again: {make_again(js)}"
+    rule = not_counted(js, "") if history and disrupted(history[-1]) else ""
+    return f"{logs}; fix it and run it again: {make_again(js)}{retries}" + (f"; {rule}" if rule else "")
+
+
+def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
+    """It is being deleted: what keeps it."""
+    meta = case.facts.jobset.metadata
+    if meta.deletion_timestamp is None:
+        return []
+    others = [name for name in meta.finalizers if name != FOREGROUND]
+    because = []
+    if FOREGROUND in meta.finalizers:
+        jobs = case.facts.jobs
+        how_many = "its Jobs" if jobs is None else counted(len(jobs), "Job")
+        names = f" ({listed([job.metadata.name for job in jobs])})" if jobs else ""
+        because.append(
+            Finding(
+                level=Level.WAITS,
+                cause="foreground-deletion",
+                what=f"{how_many}{names} and all pods of them have to go first",
+                fix=WAIT_FOR_PODS,
+            )
+        )
+    because += [
+        Finding(
+            level=Level.WAITS,
+            cause="finalizer",
+            what=f"finalizer {name} holds it: whoever set it has to remove it",
+            fix="look at the controller that the finalizer is named after",
+        )
+        for name in others
+    ]
+    what = "it has been deleted, and stays until nothing holds it any more"
+    found = Finding(
+        level=Level.WAITS, cause="deleted", what=what, because=tuple(because), since=meta.deletion_timestamp
+    )
+    return [Found(found, state="is being deleted", ends=True)]
+
+
+def namespace_deleted(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Its namespace is being deleted: nothing can be created there, and it is deleted as well."""
+    meta, namespace = case.facts.jobset.metadata, case.facts.namespace
+    name = meta.namespace
+    if namespace is None or namespace.metadata.deletion_timestamp is None:
+        return []
+    keeps = (of for of in namespace.status.conditions if of.status == "True" and of.message)
+    found = Finding(
+        level=Level.WAITS,
+        cause="namespace-deleted",
+        what=f"its namespace {name} is being deleted with all that is in it, and nothing can be created there",
+        because=tuple(Finding(level=Level.NOTE, cause="namespace-condition", what=of.message) for of in keeps),
+        fix=f"to run it later, keep it: kubectl get jobset {meta.name} -n {name} -o yaml | sed '{UNVERSIONED}' >"
+        f" {meta.name}.yaml; once the namespace is gone, kubectl create namespace {name} and kubectl create -f"
+        f" {meta.name}.yaml",
+        since=namespace.metadata.deletion_timestamp,
+    )
+    return [Found(found, state="is being deleted", ends=True)]
+
+
+def managed_elsewhere(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Another controller does everything about it."""
+    js = case.facts.jobset
+    if js.is_ours:
+        return []
+    found = Finding(
+        level=Level.NOTE,
+        cause="managed-by",
+        what=f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone",
+        fix="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
+    )
+    return [Found(found, state="is managed by another controller", ends=True)]
+
+
+def undefaulted(js: JobSet) -> list[tuple[str, str]]:
+    """The fields that the webhooks would have set, and what it means that they did not."""
+    return [(str(path), means) for path, means in lacking(msgspec.json.decode(msgspec.json.encode(js.spec)))]
+
+
+def without_defaults(case: Case, _left: frozenset[str]) -> list[Found]:
+    """It was stored while no webhook was called, so it runs, but not as its manifest means."""
+    meta = case.facts.jobset.metadata
+    lacks = undefaulted(case.facts.jobset)
+    if not lacks:
+        return []
+    meanings = " and ".join(dict.fromkeys(means for _, means in lacks))
+    places = listed([path for path, _ in lacks])
+    get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
+    again = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"
+    found = Finding(
+        level=Level.NOTE,
+        cause="without-defaults",
+        what=f"stored without defaults, as no webhook was called: {meanings} ({places})",
+        fix=f"{_WEBHOOKS[case.facts.webhooks]}make it again: {again}",
+    )
+    return [Found(found)]
+
+
+def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
+    """The user, or a queue, wants no pods."""
+    js = case.facts.jobset
+    if not js.suspended:
+        return []
+    queue = js.metadata.labels.get(keys.QUEUE_NAME)
+    condition = find(js.status.conditions, keys.SUSPENDED)
+    ending = [job for job in case.facts.jobs or () if job.status.active > 0]
+    because: tuple[Finding, ...] = ()
+    if ending:
+        names = listed([job.metadata.name for job in ending])
+        what = f"{counted(len(ending), 'Job', 'still has', 'still have')} pods that are ending: {names}"
+        because = (Finding(level=Level.NOTE, cause="ending", what=what),)
+    by_hand = f"jobset resume {js.metadata.name} -n {js.metadata.namespace}"
+    by_queue = f"Kueue resumes it when queue {queue} admits it: {workloads_of(js)} says when"
+    in_queue = f"; it is in the Kueue queue {queue}" + ("" if case.facts.kueue else ", and there is no Kueue here")
+    found = Finding(
+        level=Level.WAITS,
+        cause="suspended",
+        what="spec.suspend is true: its Jobs run no pods" + (in_queue if queue else ""),
+        because=because,
+        fix=by_queue if queue and case.facts.kueue else by_hand,
+        since=condition.last_transition_time if condition and condition.status == "True" else "",
+    )
+    return [Found(found, state="is suspended", ends=True)]
+
+
+def active_deadline(case: Case, _left: frozenset[str]) -> list[Found]:
+    """How long it may still run; or that its deadline has no effect."""
+    js, now = case.facts.jobset, case.facts.now
+    seconds = js.spec.active_deadline_seconds
+    if seconds is None or not js.status.replicated_jobs_status or case.without_effect(deadline.GATE):
+        return []
+    start = js.status.start_time
+    left = deadline.time_left(seconds, start, now.isoformat())
+    fix = ""
+    if left is None:
+        what = f"spec.activeDeadlineSeconds is {seconds}, and no manager counts them"
+        fix = f"start the manager with --feature-gates={deadline.GATE}=true"
+    elif left > 0:
+        what = f"it fails in {age(left)} unless it completes before: spec.activeDeadlineSeconds is {seconds}"
+    else:
+        what = f"it has run for longer than spec.activeDeadlineSeconds, which is {seconds}: the manager ends it"
+    return [Found(Finding(level=Level.NOTE, cause="active-deadline", what=what, fix=fix, since=start))]
+
+
+def start_timeout(case: Case, _left: frozenset[str]) -> list[Found]:
+    """How long the first pending pod may still take; or that nobody looks at the time limit."""
+    policy, now = case.facts.jobset.spec.failure_policy, case.facts.now
+    seconds = policy.start_timeout_seconds if policy is not None else None
+    pods = [] if seconds is None else case.facts.pods or ()
+    waits = ((pod, seconds_since(pod.metadata.creation_timestamp or "", now)) for pod in pods if _pending(pod))
+    found = max(((pod, waited) for pod, waited in waits if waited is not None), key=itemgetter(1), default=None)
+    if seconds is None or found is None or case.without_effect(START_TIMEOUT_GATE):
+        return []
+    pod, waited = found
+    limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
+    if waited < seconds:
+        what = f"pod {pod.name} fails its Job in {age(seconds - waited)} unless it runs before: {limit}"
+    elif waited < seconds + seconds / LOOKS + STALE:
+        what = f"pod {pod.name} has not run in time, and the failure policy decides: {limit}"
+    else:
+        what = f"pod {pod.name} has not run in time, and no manager acts on that: {limit}"
+        fix = f"start the manager with --feature-gates={START_TIMEOUT_GATE}=true"
+    since = pod.metadata.creation_timestamp or ""
+    return [Found(Finding(level=Level.NOTE, cause="start-timeout", what=what, fix=fix, since=since))]
+
+
+def _pending(pod: SeenPod) -> bool:
+    return pod.status.phase == "Pending" and not pod.gated and pod.metadata.deletion_timestamp is None
+
+
+def avoided_nodes(case: Case, _left: frozenset[str]) -> list[Found]:
+    """The nodes that failed the set: which of them its new pods keep away from, and for how long."""
+    js, now = case.facts.jobset, case.facts.now.isoformat()
+    policy, away = policy_of(js), {node.name for node in avoided(js, now)}
+    if policy is None:
+        return []
+    because = []
+    for node in reversed(remembered(js, now)):
+        left = age(policy.for_seconds - (seconds_since(node.last_time, case.facts.now) or 0))
+        domain = f" and its domain {node.domain}" if node.domain else ""
+        state = f"avoided for {left} more" if node.name in away else "not avoided"
+        what = f"node {node.name}{domain}: {state}, failed {counted(node.failures, 'time')}; {node.reason}"
+        because.append(Finding(level=Level.NOTE, cause="failed-node", what=what, since=node.last_time))
+    if not because:
+        return []
+    what = f"{counted(len(away), 'node', 'is', 'are')} avoided by pods of Jobs that are created now"
+    return [Found(Finding(level=Level.NOTE, cause="avoided-nodes", what=what, because=tuple(because)))]
+
+
+def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:
+    """The Jobs may not be read: what the status says about them."""
+    if case.survey is not None:
+        return []
+    status, replicas = case.facts.jobset.status, {r.name: r.replicas for r in case.facts.jobset.spec.replicated_jobs}
+    of = {count.name: count for count in status.replicated_jobs_status}
+    found = []
+    for name, total in replicas.items():
+        count = of.get(name)
+        settled = 0 if count is None else count.ready + count.succeeded
+        numbers = (
+            "" if count is None else f"; {count.active} active, {count.failed} failed, {count.suspended} suspended"
+        )
+        what = f"ReplicatedJob {name}: {settled} of {counted(total, 'Job')} ready or done, says the status{numbers}"
+        level = Level.WAITS if settled < total else Level.FINE
+        found.append(Found(Finding(level=level, cause="status", what=what)))
+    return found
+
+
+def restarting(case: Case, left: frozenset[str]) -> list[Found]:
+    """Jobs of an earlier attempt have to go before those of this one come."""
+    if case.survey is None or not case.survey.previous:
+        return []
+    js, old = case.facts.jobset, case.survey.previous
+    policy, names = js.spec.failure_policy, [child.name for child in old]
+    blocked, wait = _blocked(case, names, "each has to go first")
+    limit = f" of at most {policy.max_restarts}" if policy is not None else ""
+    counts = f"{js.status.restarts_count_towards_max}{limit}"
+    going, held = [child for child in old if child.deleting], held_up(case)
+    fix = WAIT_FOR_PODS if going else "the manager deletes them"
+    found = Finding(
+        level=Level.WAITS,
+        cause="restarting",
+        what=f"it restarts ({counts} restarts counted): {counted(len(old), 'Job')} of an earlier attempt still"
+        f" {'exists' if len(old) == 1 else 'exist'}, {len(going)} in deletion ({listed(names)}); {wait}",
+        because=held,
+        fix="" if held else fix,
+        since=_restarted(case),
+    )
+    return [Found(found, left.intersection(blocked), state="restarts")]
+
+
+def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods of an earlier attempt have outlived their Jobs: each Job is created again once its own are gone."""
+    old = case.facts.leftover_pods
+    if case.survey is None or not old:
+        return []
+    blocked, wait = _blocked(case, old, "each waits for its own")
+    names, held = sorted(name for pods in old.values() for name in pods), held_up(case)
+    found = Finding(
+        level=Level.WAITS,
+        cause="old-pods",
+        what=f"{counted(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
+        f" ({listed(names)}), and {counted(len(old), 'Job')} cannot be created again yet; {wait}",
+        because=held,
+        fix="" if held else WAIT_FOR_PODS,
+        since=_restarted(case),
+    )
+    return [Found(found, left.intersection(blocked), state="restarts")]
+
+
+def _blocked(case: Case, old: Iterable[str], wait: str) -> tuple[Iterable[str], str]:
+    """The Jobs that are not created before those in `old` are gone, and what they wait for, in words.
+
+    `wait` says it of a set that recreates each Job by itself.
+    """
+    policy = case.facts.jobset.spec.failure_policy
+    if case.survey is None or policy is None or policy.restart_strategy != "BlockingRecreate":
+        return old, wait
+    names = [position.name for position in case.survey.missing]
+    return names, "none is created before all of those are gone (BlockingRecreate)"
+
+
+def _restarted(case: Case) -> str:
+    """When the set was restarted last; empty if it is not known."""
+    last = case.facts.jobset.status.last_restart
+    return last.start_time if last else ""
+
+
+def warned(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Recent Warnings of the controller that no cause before explains."""
+    blind = case.survey is None or (bool(case.survey.unready) and case.facts.pods is None)
+    about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
+    nodes = {_WAITS_FOR_NODE} if held_up(case) else set()
+    elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes}
+    absent = case.survey is not None and any(
+        of.name not in case.facts.foreign and of.replicated_job.name not in case.survey.stages
+        for of in case.survey.missing
+    )
+    by_reason: dict[str, Finding] = {}
+    for event in case.recent_warnings:
+        if event.reason in elsewhere or _DECISION in event.reason or (absent and holds_back(event)):
+            continue
+        text = f"Warning {event.reason}, last at {clock(event.last, case.facts.now)}: {event.note}"
+        by_reason.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text))
+    return [Found(finding) for finding in list(by_reason.values())[:_MOST_WARNINGS]]

@@ -1,0 +1,245 @@
+"""Reads what single causes need beside Jobs and pods: claims, nodes by name, how pods ended, the manager's pod.
+
+Each reads a bounded number of objects. What may not be read is noted and left out. Decides nothing.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from api import keys
+from api.batch import Owned
+from api.jobset import JobSet
+from api.keys import LEASE
+from api.names import subdomain
+from api.selectors import of_other_attempts, one_of
+from controllers.planning.child_jobs import Child
+from diagnose.facts import (
+    PlacedPod,
+    Regarding,
+    SeenClaim,
+    SeenEvent,
+    SeenLease,
+    SeenNamespace,
+    SeenPod,
+    SeenQuota,
+    SeenStorageClass,
+    SeenStorageClasses,
+)
+from diagnose.nodes import SeenNode
+from diagnose.quota import exceeded
+from diagnose.reader import LOOKED_AT, Reader
+from diagnose.webhook_switch import State, look
+from kube.errors import Forbidden
+from kube.options import METADATA_LIST
+from kube.resources import (
+    EVENTS,
+    LEASES,
+    MUTATING_WEBHOOK_CONFIGURATIONS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    RESOURCE_QUOTAS,
+    SERVICES,
+    STORAGE_CLASSES,
+)
+from manifests.naming import MUTATING_CONFIGURATION
+
+MANAGERS = "control-plane=controller-manager"
+"""Selector of the manager's pods, however they were installed."""
+ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
+"""Reasons of events that tell of a pod that is ended from outside."""
+_BOUND = "spec.nodeName!="
+"""Field selector of pods that are on a node."""
+PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+"""Field selector of pods that are on a node and have not ended."""
+_RESTARTED_ALONE = 50
+"""Jobs whose pods are looked at where a rule restarts single Jobs: their UIDs are in the URL."""
+PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
+"""What kube-scheduler notes about a pod that it preempts."""
+
+
+async def lease(read: Reader) -> SeenLease | None:
+    """The manager's lease; None if it may not be read."""
+    namespace = keys.MANAGER_NAMESPACE
+    try:
+        return await read.one(LEASES, SeenLease, LEASE, namespace=namespace) or SeenLease()
+    except Forbidden:
+        read.skip(f"the manager: you may not get leases in namespace {namespace}")
+        return None
+
+
+async def webhooks(read: Reader) -> State | None:
+    """Whether the API server calls the mutating webhooks; None if that may not be read."""
+    try:
+        stored = await read.one(MUTATING_WEBHOOK_CONFIGURATIONS, dict[str, Any], MUTATING_CONFIGURATION)
+    except Forbidden:
+        read.skip("webhooks: you may not get mutatingwebhookconfigurations, so whether they are off is not known")
+        return None
+    return look(MUTATING_WEBHOOK_CONFIGURATIONS.kind, MUTATING_CONFIGURATION, stored).state
+
+
+async def namespace(read: Reader, name: str) -> SeenNamespace | None:
+    """The namespace of this name; None if it is gone or may not be read."""
+    try:
+        found: SeenNamespace | None = await read.one(NAMESPACES, SeenNamespace, name)
+    except Forbidden:
+        read.skip(f"the namespace: you may not get namespaces in {name}, so whether it is being deleted is not known")
+        return None
+    return found
+
+
+async def service_made(read: Reader, js: JobSet, warnings: Iterable[SeenEvent]) -> bool:
+    """Whether the Service of a set is there that Warnings say could not be created; False without such Warnings."""
+    if all(event.reason != keys.SERVICE_CREATION_FAILED for event in warnings):
+        return False
+    try:
+        found: Owned | None = await read.one(SERVICES, Owned, subdomain(js))
+    except Forbidden:
+        read.skip("the Service: you may not get services, so whether it has been created since is not known")
+        return False
+    owner = None if found is None else found.metadata.controller()
+    return owner is not None and owner.uid == js.metadata.uid
+
+
+async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> Mapping[str, SeenQuota | None]:
+    """The first quotas that these Warnings name: None where there is no such quota."""
+    names = list(dict.fromkeys(beyond.quota for event in refusals if (beyond := exceeded(event.note))))[:LOOKED_AT]
+    try:
+        return {name: await read.one(RESOURCE_QUOTAS, SeenQuota, name) for name in names}
+    except Forbidden:
+        read.skip("quotas: you may not get resourcequotas, so whether they still refuse what they refused is not known")
+        return {}
+
+
+async def claims(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenClaim | None]:
+    """Of the first claims of these pods: None where there is no such claim."""
+    names = list(dict.fromkeys(name for pod in pods for name in pod.spec.claims_of(pod.name)))[:LOOKED_AT]
+    try:
+        return {name: await read.one(PERSISTENT_VOLUME_CLAIMS, SeenClaim, name) for name in names}
+    except Forbidden:
+        read.skip("claims: you may not get persistentvolumeclaims, so what is wrong with them is not known")
+        return {}
+
+
+async def storage_classes(read: Reader) -> SeenStorageClasses | None:
+    try:
+        classes = read.some(STORAGE_CLASSES, SeenStorageClass, "storage classes", pages=1, namespace=None)
+        return SeenStorageClasses(tuple([one async for one in classes]))
+    except Forbidden:
+        read.skip("storage classes: you may not list storageclasses.storage.k8s.io, so which there are is not known")
+        return None
+
+
+async def nodes(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenNode | None]:
+    """The nodes of the first of these pods: None where there is no such node."""
+    names = list(dict.fromkeys(pod.spec.node_name for pod in pods))[:LOOKED_AT]
+    try:
+        return {name: await read.one(NODES, SeenNode, name) for name in names}
+    except Forbidden:
+        read.skip("nodes: you may not get nodes, so whether those of pods that are not ready or end work is not known")
+        return {}
+
+
+async def placed(read: Reader) -> tuple[PlacedPod, ...] | None:
+    """Pods of all JobSets that are on nodes; None if they may not be read."""
+    try:
+        pods = read.some(
+            PODS, SeenPod, "pods of JobSets", namespace=None, label_selector=keys.JOBSET_NAME, field_selector=PLACED
+        )
+        return tuple(
+            [
+                PlacedPod(of.metadata.namespace, of.metadata.labels.jobset, of.spec.node_name, of.spec.requests())
+                async for of in pods
+            ]
+        )
+    except Forbidden:
+        read.skip(
+            "pods of other namespaces: you may not list them, so which JobSets hold what its pods lack is not known"
+        )
+        return None
+
+
+async def ending(read: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[SeenPod, ...]:
+    """Pods of earlier attempts that are being deleted on a node: of the Jobs `previous`, and of those that are gone.
+
+    Those first that are not ready, as all pods of a silent node, and then those that were deleted first.
+    """
+    attempt = str(js.status.restarts)
+    alone = [child.job.metadata for child in previous if child.job.metadata.labels.get(keys.RESTART_ATTEMPT) == attempt]
+    selectors = [of_other_attempts(js)] if js.status.restarts else []
+    selectors += [one_of(keys.JOB_UID, [meta.uid for meta in alone[:_RESTARTED_ALONE]])] if alone else []
+    return await _ending(read, selectors)
+
+
+async def earlier(read: Reader, uids: Sequence[str]) -> tuple[SeenPod, ...]:
+    """Pods of the Jobs with these UIDs that are being deleted on a node, in the order of `ending`."""
+    return await _ending(read, [one_of(keys.JOB_UID, uids)] if uids else [])
+
+
+async def _ending(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
+    found: list[SeenPod] = []
+    try:
+        for labels in selectors:
+            pods = read.some(
+                PODS, SeenPod, "pods that are ending", pages=1, label_selector=labels, field_selector=_BOUND
+            )
+            found += [pod async for pod in pods if pod.metadata.deletion_timestamp is not None]
+    except Forbidden:
+        read.skip("pods that are ending: you may not list pods, so the nodes that they are on are not known")
+    return tuple(sorted(found, key=lambda pod: (pod.ready, pod.metadata.deletion_timestamp or "", pod.name)))
+
+
+async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
+    """Events about pods of the set that were ended from outside, newest first."""
+    found: list[SeenEvent] = []
+    try:
+        for reason in ENDS:
+            fields = f"regarding.kind=Pod,reason={reason}"
+            async for event in read.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields):
+                found += [event] if event.regarding.name.startswith(f"{js.metadata.name}-") else []
+    except Forbidden:
+        return ()  # noted where the Warnings are read
+    found.sort(key=lambda event: event.last, reverse=True)
+    return tuple([await _with_preemptor(read, event) for event in found[:LOOKED_AT]] + found[LOOKED_AT:])
+
+
+async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
+    """The event of a preemption with the pod that preempted: its note has the UID and the node only."""
+    by = PREEMPTED.search(event.note)
+    if by is None or event.related is not None:
+        return event
+    try:
+        fields = f"spec.nodeName={by[2]}"
+        on_node = read.some(PODS, Owned, "pods of a node", namespace=None, field_selector=fields, accept=METADATA_LIST)
+        async for pod in on_node:
+            if pod.metadata.uid == by[1]:
+                return replace(event, related=Regarding(name=pod.metadata.name, namespace=pod.metadata.namespace))
+    except Forbidden:
+        read.skip("who preempted: you may not list pods of other namespaces")
+    return event
+
+
+async def manager(read: Reader, lease: SeenLease) -> SeenPod | None:
+    """The pod that holds the lease; None if it runs outside the cluster or may not be read."""
+    name = (lease.spec.holder_identity or "").partition("_")[0]
+    try:
+        pod: SeenPod | None = await read.one(PODS, SeenPod, name, namespace=keys.MANAGER_NAMESPACE) if name else None
+    except Forbidden:
+        read.skip(f"the manager's pod: you may not get pods in namespace {keys.MANAGER_NAMESPACE}")
+        return None
+    return pod
+
+
+async def managers(read: Reader) -> tuple[SeenPod, ...]:
+    """The manager's pods that have not ended, by name; none where they run outside the cluster or may not be read."""
+    where = keys.MANAGER_NAMESPACE
+    try:
+        pods = read.some(PODS, SeenPod, "the manager's pods", pages=1, namespace=where, label_selector=MANAGERS)
+        return tuple(sorted([pod async for pod in pods if pod.live], key=lambda pod: pod.name))
+    except Forbidden:
+        read.skip(f"the manager's pods: you may not list pods in namespace {where}")
+        return ()

@@ -1,0 +1,110 @@
+"""Causes that are about the manager: none runs, or one runs and does nothing. Pure."""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+
+from api import keys
+from diagnose.case import Case
+from diagnose.facts import SeenLease, SeenPod
+from diagnose.finding import Finding, Found, Level, age, seconds_since
+
+IDLE = 60.0
+"""Seconds within which a manager begins with a set."""
+_NONE, _NOT_READY = "no-manager", "manager-not-ready"
+UNMANAGED = (_NONE, _NOT_READY)
+"""Causes of findings that no manager holds the lease: the same for all JobSets."""
+_WHERE = f"-n {keys.MANAGER_NAMESPACE}"
+_START = (
+    f"kubectl {_WHERE} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
+    f" {_WHERE} scale deployment --all --replicas=1, one whose pods do not work by kubectl {_WHERE} rollout restart"
+    " deployment; on your own machine: make run, or after make demo jobset cluster status, which says as well what one"
+    " that runs and is not ready lacks. A manager without --leader-elect or in another namespace is not seen here"
+)
+"""How to get a manager."""
+_NOT_DONE = "neither created nor restarted nor placed"
+_ITS_LOG = "the message says what to do, or the log of that manager; jobset cluster status asks one on your own machine"
+NOTED = 60.0
+"""Seconds for which a note counts: a manager that runs writes it each half minute."""
+_NOTE = re.compile(r"(?P<time>\S+) (?P<manager>\S+): (?P<why>.+)", re.DOTALL)
+_NO_RIGHT = re.compile("403 Forbidden|the manager may not")
+RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
+
+
+def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
+    """Nothing is created, restarted or placed while no manager runs."""
+    if not case.manager_missing or not left:
+        return []
+    created = case.facts.jobset.metadata.creation_timestamp or ""
+    return [Found(unmanaged(case.facts.lease, case.facts.managers, case.facts.now, created))]
+
+
+def unready_leader(case: Case, left: frozenset[str]) -> list[Found]:
+    """The manager that leads has said that it lacks something."""
+    noted = None if case.manager_missing or not left else _noted(case.facts.lease, case.facts.now)
+    if noted is None:
+        return []
+    name, why, ago = noted
+    what = f"manager {name} holds the lease and is not ready: {why} (said {age(ago)} ago)"
+    fix = RIGHTS if _NO_RIGHT.search(why) else _ITS_LOG
+    return [Found(Finding(level=Level.FAULT, cause="leader-not-ready", what=what, fix=fix))]
+
+
+def unmanaged(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:
+    """What is said where no manager holds the lease: one that is not ready does not take it.
+
+    `created`: RFC 3339, before which a JobSet cannot have waited.
+    """
+    renewed = (lease.spec.renew_time if lease else None) or ""
+    since = max(renewed, created) if renewed else ""
+    if noted := _noted(lease, now):
+        name, why, ago = noted
+        what = f"manager {name} runs and is not ready: {why} (said {age(ago)} ago); until then Jobs are {_NOT_DONE}"
+        fix = RIGHTS if _NO_RIGHT.search(why) else _asked(name) if name in {of.name for of in managers} else _ITS_LOG
+        return Finding(level=Level.FAULT, cause=_NOT_READY, what=what, fix=fix, since=since)
+    what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
+    none = "none runs, or one that runs may not take it"
+    what = f"{what} in namespace {keys.MANAGER_NAMESPACE} ({none}): Jobs are {_NOT_DONE}"
+    cause, fix = _NONE, _START
+    pod = None if any(of.ready for of in managers) else next(iter(managers), None)
+    if pod is not None and pod.status.phase == "Running" and not pod.trouble:
+        cause, fix = _NOT_READY, _asked(pod.name)
+        what = f"{what}; manager {pod.name} runs and is not ready"
+    elif pod is not None:
+        cause, describe = _NOT_READY, f"kubectl describe pod {_WHERE} {pod.name}"
+        fix = f"kubectl logs {_WHERE} {pod.name} --previous; {describe}" if pod.trouble else describe
+        what = f"{what}; manager {pod.name} does not run: {pod.trouble or pod.status.phase}"
+    return Finding(level=Level.FAULT, cause=cause, what=what, fix=fix, since=since)
+
+
+def _noted(lease: SeenLease | None, now: datetime) -> tuple[str, str, float] | None:
+    """Which manager has noted at the lease why it is not ready, what, and how many seconds ago; None without a note."""
+    said = lease.metadata.annotations.get(keys.NOT_READY, "") if lease else ""
+    if (found := _NOTE.fullmatch(said)) is None:
+        return None
+    ago = seconds_since(found["time"], now)
+    return (found["manager"], found["why"], ago) if ago is not None and ago <= NOTED else None
+
+
+def _asked(pod: str) -> str:
+    """How to ask a manager what it lacks."""
+    path = f"/api/v1/namespaces/{keys.MANAGER_NAMESPACE}/pods/{pod}:8081/proxy/readyz?verbose"
+    return f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs {_WHERE} {pod}'
+
+
+def idle_manager(case: Case) -> Finding | None:
+    """A manager holds the lease and has done nothing about the set since it was created: no Jobs, no status."""
+    js, lease = case.facts.jobset, case.facts.lease
+    waited = seconds_since(js.metadata.creation_timestamp or "", case.facts.now)
+    if lease is None or case.manager_missing or waited is None or waited < IDLE:
+        return None
+    if case.facts.jobs or js.status.restarts or js.status.replicated_jobs_status:
+        return None
+    holder = (lease.spec.holder_identity or "").partition("_")[0]
+    pod = case.facts.manager
+    what = f"a manager runs ({holder} holds the lease) and has done nothing for {age(waited)}"
+    if pod is not None and not pod.ready:
+        what = f"{what}; it is not ready: a right is missing, or a cache is not filled"
+    else:
+        what = f"{what}: may it list what it reads?"
+    return Finding(level=Level.FAULT, cause="manager-idle", what=what, fix=_asked(holder))

@@ -1,0 +1,222 @@
+"""What a pod needs of a node: records of its spec, and its requests added up as kube-scheduler does. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+
+from api.pod import Affinity, PodSpec
+from kube.model.meta import Base
+from kube.model.quantity import parse_quantity
+
+_Amounts = dict[str, Fraction]
+
+
+class _Resources(Base, frozen=True, kw_only=True):
+    """core/v1 ResourceRequirements. The API server has filled in requests from limits."""
+
+    requests: dict[str, Any] = {}
+
+
+class _RestartRule(Base, frozen=True, kw_only=True):
+    """core/v1 ContainerRestartRule."""
+
+    action: str = ""
+
+
+class _Container(Base, frozen=True, kw_only=True):
+    """core/v1 Container. An init container with restartPolicy Always is a sidecar."""
+
+    name: str = ""
+    restart_policy: str = ""
+    restart_policy_rules: tuple[_RestartRule, ...] = ()
+    resources: _Resources = _Resources()
+
+
+class Toleration(Base, frozen=True, kw_only=True):
+    """core/v1 Toleration. An empty key with operator Exists tolerates all, an empty effect all effects."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, key: str, value: str, effect: str) -> bool:
+        if (self.effect and self.effect != effect) or (self.key and self.key != key):
+            return False
+        return self.operator == "Exists" or self.value == value
+
+
+class Requirement(Base, frozen=True, kw_only=True):
+    """core/v1 NodeSelectorRequirement."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.operator}" + (f" [{', '.join(self.values)}]" if self.values else "")
+
+    def met(self, value: str | None) -> bool:
+        """By the value of a label; None = the node lacks the label."""
+        match self.operator:
+            case "In":
+                return value in self.values
+            case "NotIn":
+                return value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case _:
+                return self._compared(value)
+
+    def _compared(self, value: str | None) -> bool:
+        """Operators Gt and Lt."""
+        try:
+            given, limit = int(value or ""), int(self.values[0])
+        except (ValueError, IndexError):
+            return False
+        return given > limit if self.operator == "Gt" else given < limit
+
+
+class _Term(Base, frozen=True, kw_only=True):
+    """core/v1 NodeSelectorTerm: all of these; `match_fields` knows metadata.name only."""
+
+    match_expressions: tuple[Requirement, ...] = ()
+    match_fields: tuple[Requirement, ...] = ()
+
+
+class _NodeSelector(Base, frozen=True, kw_only=True):
+    node_selector_terms: tuple[_Term, ...] = ()
+
+
+class _NodeAffinity(Base, frozen=True, kw_only=True):
+    required: _NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+
+
+class SeenAffinity(Affinity, frozen=True, kw_only=True):
+    """core/v1 Affinity with what it asks of nodes."""
+
+    node_affinity: _NodeAffinity = _NodeAffinity()
+
+
+class _ClaimSource(Base, frozen=True, kw_only=True):
+    claim_name: str = ""
+
+
+class _Ephemeral(Base, frozen=True, kw_only=True):
+    """core/v1 EphemeralVolumeSource, of which only its presence counts."""
+
+
+class _Volume(Base, frozen=True, kw_only=True):
+    """core/v1 Volume: of a claim, of one that is made for the pod, or of none."""
+
+    name: str = ""
+    persistent_volume_claim: _ClaimSource = _ClaimSource()
+    ephemeral: _Ephemeral | None = None
+
+
+class SeenSpec(PodSpec, frozen=True, kw_only=True):
+    """core/v1 PodSpec: what it needs of a node."""
+
+    affinity: SeenAffinity = SeenAffinity()
+    containers: tuple[_Container, ...] = ()
+    host_network: bool = False
+    host_users: bool | None = None
+    init_containers: tuple[_Container, ...] = ()
+    overhead: dict[str, Any] = {}
+    resources: _Resources = _Resources()
+    tolerations: tuple[Toleration, ...] = ()
+    volumes: tuple[_Volume, ...] = ()
+
+    @property
+    def features(self) -> Mapping[str, str]:
+        """Features that nodes have to declare for it, and what of its spec needs each, as far as is known here."""
+        containers = (*self.containers, *self.init_containers)
+        all_again = any(rule.action == "RestartAllContainers" for of in containers for rule in of.restart_policy_rules)
+        users = self.host_network and self.host_users is False
+        needed = (
+            ("RestartAllContainersOnContainerExits", "restartPolicyRules with action RestartAllContainers", all_again),
+            ("UserNamespacesHostNetworkSupport", "hostNetwork with hostUsers: false", users),
+        )
+        return {name: by for name, by, needs in needed if needs}
+
+    def claims_of(self, pod: str) -> tuple[str, ...]:
+        """Names of the PersistentVolumeClaims that a pod of this name mounts."""
+        named = [name for of in self.volumes if (name := of.persistent_volume_claim.claim_name)]
+        return (*named, *self.ephemeral_claims(pod))
+
+    def ephemeral_claims(self, pod: str) -> tuple[str, ...]:
+        """Those that Kubernetes makes for the pod from its volumes."""
+        return tuple(f"{pod}-{of.name}" for of in self.volumes if of.ephemeral is not None)
+
+    @property
+    def sidecars(self) -> frozenset[str]:
+        """Names of the init containers that run beside the others."""
+        return frozenset(of.name for of in self.init_containers if of.restart_policy == "Always")
+
+    @property
+    def label_keys(self) -> frozenset[str]:
+        """Labels of nodes that it asks for."""
+        required = self.affinity.node_affinity.required
+        asked = (expression.key for term in _terms(required) for expression in term.match_expressions)
+        return frozenset((*self.node_selector, *asked))
+
+    @property
+    def affinity_words(self) -> str:
+        """Its required node affinity: `pool In [a, b]`, terms joined by `or`; empty without one."""
+        terms = _terms(self.affinity.node_affinity.required)
+        return " or ".join(" and ".join(map(str, (*of.match_expressions, *of.match_fields))) for of in terms)
+
+    @property
+    def demands(self) -> Iterator[Requirement]:
+        """What its required node affinity demands of labels: one of these values, or any. Terms one after the other."""
+        expressions = (of for term in _terms(self.affinity.node_affinity.required) for of in term.match_expressions)
+        for of in expressions:
+            if of.operator == "In" and of.values:
+                yield of
+            elif of.operator in {"Exists", "Gt", "Lt"}:
+                yield Requirement(key=of.key, operator="Exists")
+
+    def likes(self, name: str, labels: dict[str, str]) -> bool:
+        """Whether a node with this name and labels meets its required node affinity. No node meets an empty term."""
+        required = self.affinity.node_affinity.required
+        return required is None or any(
+            all(one.met(labels.get(one.key)) for one in term.match_expressions)
+            and all(one.met(name) for one in term.match_fields)
+            and bool(term.match_expressions or term.match_fields)
+            for term in required.node_selector_terms
+        )
+
+    def tolerates(self, key: str, value: str, effect: str) -> bool:
+        return any(of.tolerates(key, value, effect) for of in self.tolerations)
+
+    def requests(self) -> dict[str, Fraction]:
+        """Amounts above 0 by resource, of the whole pod: at the worst moment, sidecars beside what runs then."""
+        running: _Amounts = {}
+        most: _Amounts = {}
+        for container in self.init_containers:
+            with_it = _sum(running, container.resources.requests)
+            most = _most(most, with_it)
+            if container.restart_policy == "Always":
+                running = with_it
+        for container in self.containers:
+            running = _sum(running, container.resources.requests)
+        total = _most(most, running) | _sum({}, self.resources.requests)
+        return {name: amount for name, amount in _sum(total, self.overhead).items() if amount > 0}
+
+
+def _terms(required: _NodeSelector | None) -> Iterable[_Term]:
+    return () if required is None else required.node_selector_terms
+
+
+def _sum(total: _Amounts, amounts: dict[str, Any]) -> _Amounts:
+    """What is no quantity counts as 0: the API server stores none."""
+    more = {name: parse_quantity(amount) or Fraction() for name, amount in amounts.items()}
+    return total | {name: total.get(name, Fraction()) + amount for name, amount in more.items()}
+
+
+def _most(some: _Amounts, others: _Amounts) -> _Amounts:
+    return some | {name: max(amount, some.get(name, amount)) for name, amount in others.items()}

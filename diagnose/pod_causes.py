@@ -1,0 +1,362 @@
+"""Causes that are about pods: a leader without a domain, followers that wait for it, pods that cannot run. Pure."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from api import keys
+from api.batch import pods_at_once
+from api.exclusive import topology_of
+from api.names import namespaced_job
+from api.pod import DEFAULT_SCHEDULER, PodCondition
+from controllers.planning.child_jobs import Child
+from diagnose.back_off import failed_before
+from diagnose.case import Case
+from diagnose.claims import unbound
+from diagnose.domains import article, domain_of_job, in_the_way, kept_out, noun
+from diagnose.facts import SeenPod
+from diagnose.features import undeclared
+from diagnose.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
+from diagnose.in_use import with_holders
+from diagnose.nodes import Nodes
+from diagnose.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
+
+_RESTARTED = re.compile(r", restarted \d+ times")
+"""How often a container was restarted, as `api.pending.trouble` says it."""
+SOON = 30.0
+"""Seconds within which a scheduler looks at a pod."""
+
+
+def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
+    """The leader of an exclusive Job has no node: the scheduler's reason, and who holds the domains."""
+    return by_job(
+        KeyedFinding(
+            child.name,
+            (topology, _home(case, child, topology), said.message, leader.spec.priority),
+            partial(_leader_waits, case, child, leader),
+        )
+        for child, topology, leader in _exclusive_jobs(case, left)
+        if (said := leader.unscheduled) is not None
+    )
+
+
+def _home(case: Case, child: Child, topology: str) -> str:
+    """Where a leader has to join followers that have a node; empty if it may go anywhere."""
+    return domain_of_job((pod for pod in case.pods_of(child) if pod.spec.node_name), topology)
+
+
+def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
+    topology, said = leader.metadata.topology or "", leader.unscheduled
+    gated = _gated(case, child)
+    lacks = misfit(case, leader)
+    behind = f"; {counted(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
+    word, home = noun(topology), _home(case, child, topology)
+    others = () if home else in_the_way(case, leader, topology)
+    pod = Finding(
+        level=Level.WAITS,
+        cause="leader-unscheduled",
+        what=f"leader pod {leader.name}: not scheduled: {_said(said)}{behind}",
+        because=(*([lacks] if lacks else []), *others),
+        since=said.since if said else "",
+    )
+    room = f"room in {home}" if home else f"{article(word)} {word} of its own"
+    what = f"Job {child.name}: waits for {room}"
+    return Finding(level=Level.WAITS, cause="leader-waits", what=what, because=(pod,))
+
+
+def leader_without_domain(case: Case, left: frozenset[str]) -> list[Found]:
+    """The leader is bound, but its node has no domain: followers do not know where to go."""
+    return by_job(
+        KeyedFinding(
+            child.name,
+            (topology, what.replace(leader.name, "")),
+            partial(_leader_without_domain, child, topology, what),
+        )
+        for child, topology, leader in _exclusive_jobs(case, left)
+        if _gated(case, child) and (what := _without_domain(case, topology, leader))
+    )
+
+
+def _without_domain(case: Case, topology: str, leader: SeenPod) -> str:
+    """What is wrong with the leader's node; empty if nothing is, or it is not known."""
+    node, nodes = leader.spec.node_name, case.facts.nodes
+    if not node or nodes is None:
+        return ""
+    if node not in nodes:
+        return f"leader pod {leader.name} is bound to node {node}, which does not exist (any more)"
+    return (
+        ""
+        if topology in nodes[node]
+        else f"leader pod {leader.name} is on node {node}, which lacks the label {topology}"
+    )
+
+
+def _leader_without_domain(child: Child, topology: str, what: str) -> Finding:
+    return Finding(
+        level=Level.FAULT,
+        cause="leader-without-domain",
+        what=f"Job {child.name}: its followers do not know where to go: {what}",
+        fix=f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one",
+    )
+
+
+def followers_wait(case: Case, left: frozenset[str]) -> list[Found]:
+    """Followers are gated though no leader waits for the scheduler."""
+    waiting = [child for child in _unready(case, left) if _gated(case, child)]
+    return by_job(
+        KeyedFinding(child.name, _leader_state(case, child), partial(_followers_wait, case, child)) for child in waiting
+    )
+
+
+def _leader_state(case: Case, child: Child) -> str:
+    leader = case.leaders.get(child.job.metadata.uid)
+    if case.facts.pods is None:
+        return "leader is not known"
+    if leader is None:
+        return "there is no leader pod (yet)"
+    if not leader.live:
+        return "the leader pod is being deleted or has ended, and there is no new one yet"
+    if leader.spec.node_name:
+        return "the leader is placed"
+    scheduler = unknown_scheduler(leader)
+    return f"{f'scheduler {scheduler}' if scheduler else 'the scheduler'} has not looked at the leader pod yet"
+
+
+def _followers_wait(case: Case, child: Child) -> Finding:
+    placed = _leader_state(case, child) == "the leader is placed"
+    silent = case.manager_missing
+    fix = "look again in a moment"
+    if placed:
+        fix = "a manager lets them go" if silent else "the manager lets them go; if it does not, see its log"
+    gated = counted(_gated(case, child), "follower", "is", "are")
+    return Finding(
+        level=Level.FAULT if silent else Level.WAITS,
+        cause="followers-gated",
+        what=f"Job {child.name}: {gated} gated: {_leader_state(case, child)}",
+        fix=fix,
+    )
+
+
+def gated(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods with scheduling gates of others."""
+    findings = []
+    for child in _unready(case, left):
+        pods = [pod for pod in case.pods_of(child) if pod.gated]
+        if pods:
+            gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
+            findings.append(KeyedFinding(child.name, gates, partial(_gated_by_others, child, pods, gates)))
+    return by_job(findings)
+
+
+def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
+    fix = "the controller that the gate is named after has to lift it"
+    if gates == keys.PLACEMENT_GATE:
+        fix = "admission sets this gate where it is needed: remove it from the pod template in a new JobSet"
+    return Finding(
+        level=Level.WAITS,
+        cause="gated",
+        what=f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}",
+        fix=fix,
+    )
+
+
+def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods for which the scheduler finds no node."""
+    findings = []
+    for child in _unready(case, left):
+        pods = [pod for pod in case.pods_of(child) if pod.unscheduled]
+        if pods and (said := pods[0].unscheduled):
+            lacks = unbound(case, pods[0]) or _no_place(case, pods[0])
+            key = (said.message, lacks.what if lacks else "", _where(pods[0]))
+            findings.append(KeyedFinding(child.name, key, partial(_unscheduled, child, pods, lacks)))
+    return by_job(findings)
+
+
+def _where(pod: SeenPod) -> str:
+    """` in rack r3, where its Job is`; empty for pods that may go anywhere."""
+    here = domain_of_job([pod], pod.metadata.topology or "")
+    return f" in {here}" if here else ""
+
+
+def _no_place(case: Case, pod: SeenPod) -> Finding | None:
+    """What the nodes lack, or whose pods keep it out; what never ends comes first."""
+    lacks = misfit(case, pod)
+    return lacks if lacks is not None and lacks.level is Level.FAULT else kept_out(case, pod) or lacks
+
+
+def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
+    """What the nodes lack that the pod asks for; None if the scheduler says something else, or nodes are not known.
+
+    `in_group`: the scheduler need not say so, for it may say only that the group does not fit.
+    """
+    said, nodes = pod.unscheduled, case.facts.node_offers
+    if (lacks := undeclared(case, pod)) is not None:
+        return lacks
+    if said is None or nodes is None or not (in_group or MISFIT.search(said.message)):
+        return None
+    found = nodes.why_none(pod.spec, recreate(case.facts.jobset))
+    if found is None or found.level is Level.FAULT:
+        return found
+    insufficient = "Insufficient" in said.message
+    if not insufficient and not in_group:
+        return None
+    return case.shortage or _too_many(case, pod, nodes) or (with_holders(case, pod, found) if insufficient else None)
+
+
+def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
+    """That the pods of its ReplicatedJob hold the nodes themselves; None if all of them fit at once."""
+    children = case.survey.unready if case.survey else ()
+    rjob = next((child.replicated_job for child in children if child.job.metadata.uid == pod.job_uid), None)
+    if case.survey is None or rjob is None:
+        return None
+    jobs = (job for job in case.facts.jobs or () if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) == rjob)
+    return nodes.too_many(pod.spec, case.survey.pods[rjob], sum(job.status.ready or 0 for job in jobs))
+
+
+def _misfits(child: Child, pods: list[SeenPod], lacks: Finding, said: PodCondition | None) -> Finding:
+    scheduler = Finding(level=Level.NOTE, cause="scheduler", what=f"kube-scheduler: {_said(said)}")
+    return Finding(
+        level=lacks.level,
+        cause=lacks.cause,
+        what=f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {lacks.what}",
+        because=(scheduler,),
+        fix=lacks.fix,
+        since=said.since if said else "",
+    )
+
+
+def _unscheduled(child: Child, pods: list[SeenPod], lacks: Finding | None) -> Finding:
+    said = pods[0].unscheduled
+    if lacks is not None and keys.NODE_SELECTOR_STRATEGY not in child.job.metadata.annotations:
+        return _misfits(child, pods, lacks, said)
+    fix = for_scheduling(pods[0], said.message if said else "")
+    meta = child.job.metadata
+    if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
+        label = f"{keys.NAMESPACED_JOB}={namespaced_job(meta.namespace, meta.name)}"
+        fix = f"by the node-selector strategy its nodes need the label {label}: has the script labelled them?"
+    return Finding(
+        level=Level.WAITS,
+        cause="unscheduled",
+        what=f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {_said(said)}",
+        fix=fix,
+        since=said.since if said else "",
+    )
+
+
+def nobody_schedules(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods at which no scheduler looks: one that does not run, or that nobody has heard of."""
+    findings = []
+    for child in _unready(case, left):
+        pods = [pod for pod in case.pods_of(child) if pod.unseen]
+        if pods:
+            scheduler, waited = unknown_scheduler(pods[0]), _age(case, pods[0])
+            if scheduler or waited > SOON:
+                finding = partial(_nobody_schedules, case, child, pods)
+                findings.append(KeyedFinding(child.name, scheduler, finding))
+    return by_job(findings)
+
+
+def _nobody_schedules(case: Case, child: Child, pods: list[SeenPod]) -> Finding:
+    scheduler = unknown_scheduler(pods[0])
+    who = f"no scheduler {scheduler} looks at it" if scheduler else "kube-scheduler has not looked at it"
+    name = f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}"
+    fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
+    if scheduler:
+        fix = f"start scheduler {scheduler}, or {recreate(case.facts.jobset).format(old=name[0], new=name[1])}"
+    return Finding(
+        level=Level.FAULT if _age(case, pods[0]) > SOON else Level.WAITS,
+        cause="nobody-schedules",
+        what=f"Job {child.name}: {pods_are(pods)} not scheduled: {who}",
+        fix=fix,
+        since=pods[0].metadata.creation_timestamp or "",
+    )
+
+
+def _age(case: Case, pod: SeenPod) -> float:
+    """Seconds since it was created."""
+    return seconds_since(pod.metadata.creation_timestamp or "", case.facts.now) or 0
+
+
+def failing_containers(case: Case, left: frozenset[str]) -> list[Found]:
+    """Pods with a container that cannot start, or does not stay up: those of a Job apart that differ in why."""
+    findings = []
+    for child in _unready(case, left):
+        kinds: dict[str, list[SeenPod]] = {}
+        for pod in case.pods_of(child):
+            if pod.trouble:
+                kinds.setdefault(_kind(pod.trouble), []).append(pod)
+        findings += [
+            KeyedFinding(child.name, kind, partial(_failing_container, child, pods)) for kind, pods in kinds.items()
+        ]
+    return by_job(findings)
+
+
+def _kind(trouble: str) -> str:
+    """`container main: CrashLoopBackOff, it ended with exit code 1 (Error)`: without what differs from pod to pod."""
+    return _RESTARTED.sub("", ":".join(trouble.split(":")[:2]))
+
+
+def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:
+    return Finding(
+        level=Level.FAULT,
+        cause="container",
+        what=f"Job {child.name}: {pods_are(pods)} not ready: {pods[0].trouble}",
+        fix=for_container(pods[0], pods[0].trouble),
+    )
+
+
+def unready(case: Case, left: frozenset[str]) -> list[Found]:
+    """Whatever is left: pods that start, or run and are not ready."""
+    return by_job(_unready_finding(case, child) for child in _unready(case, left))
+
+
+def _unready_finding(case: Case, child: Child) -> KeyedFinding:
+    pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
+    starting = [pod for pod in pods if pod.status.phase == "Pending"]
+    counts = f"{child.job.status.ready or 0} of {counted(pods_at_once(child.job.spec), 'pod')} ready"
+    what, fix, failed = f"Job {child.name}: {counts}", "", failed_before(case, child)
+    if starting:
+        node = (
+            f" on node {starting[0].spec.node_name}"
+            if starting[0].spec.node_name
+            else ", not looked at by the scheduler"
+        )
+        init = starting[0].initializing
+        what = f"{what}; {pods_are(starting)} starting{node}" + (f": init container {init} runs" if init else "")
+        meta = case.facts.jobset.metadata
+        logs = f"jobset logs {meta.name} -n {meta.namespace} --job {child.name}"
+        fix = f"{logs} -c {init}" if init else f"{logs} shows what the failed pod wrote" if failed else ""
+    elif pods:
+        what, fix = f"{what}; {pods_are(pods)} running, not ready", "see the readiness probes of its containers"
+    elif case.facts.pods is None:
+        what = f"{what}; its pods are not known"
+    what = f"{what}; {failed}" if failed else what
+    finding = Finding(level=Level.WAITS, cause="not-ready", what=what, fix=fix)
+    return KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), lambda: finding)
+
+
+def _unready(case: Case, left: frozenset[str]) -> list[Child]:
+    return [child for child in case.survey.unready if child.name in left] if case.survey else []
+
+
+def _exclusive_jobs(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
+    """Exclusive Jobs that have a leader, with their topology key."""
+    for child in _unready(case, left):
+        topology = topology_of(child.job.metadata.annotations)
+        leader = case.leaders.get(child.job.metadata.uid)
+        if topology is not None and leader is not None and leader.metadata.topology == topology and leader.live:
+            yield child, topology, leader
+
+
+def _gated(case: Case, child: Child) -> int:
+    return case.facts.gated.get(child.job.metadata.uid, 0)
+
+
+def _said(condition: PodCondition | None) -> str:
+    """The scheduler's own words, as a part of a sentence."""
+    return "" if condition is None else (condition.message or condition.reason).rstrip(". ")
+
+
+def pods_are(pods: Sequence[SeenPod]) -> str:
+    """`pod a is`, `pod a and 3 more are`."""
+    return f"pod {pods[0].name} is" if len(pods) == 1 else f"pod {pods[0].name} and {len(pods) - 1} more are"

@@ -1,0 +1,103 @@
+"""What a quota refuses, from the message of the API server and from the quota as it is now. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from api.node_offers import in_words
+from diagnose.facts import SeenQuota
+from kube.model.quantity import parse_quantity
+
+_AMOUNTS = r"([^\s,=]+=[^\s,]+(?:,[^\s,=]+=[^\s,]+)*)"
+_EXCEEDED = re.compile(f"exceeded quota: ([^\\s,]+), requested: {_AMOUNTS}, used: {_AMOUNTS}, limited: {_AMOUNTS}")
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """A quota and, of the first resource that it refuses, what one object needs and what is left of how much.
+
+    `gone`: there is no such quota any more.
+    """
+
+    quota: str
+    resource: str
+    needs: Fraction
+    left: Fraction
+    limit: Fraction
+    gone: bool = False
+
+    def words(self, objects: int = 1) -> str:
+        """`need 24 cpu, quota compute has 2 left of 26`; so many objects need it together."""
+        if self.gone:
+            return f"quota {self.quota} refused them, and there is no such quota any more"
+        need = "needs" if objects == 1 else "need"
+        left, limit = (self._number(amount) for amount in (self.left, self.limit))
+        needs = f"{need} {in_words(self.needs * objects, self._plain)}"
+        now = f" and allows {self._by_now(objects)} now" if self.allowed else ""
+        return f"{needs}, quota {self.quota} has {left} left of {limit}{now}"
+
+    def too_few(self, objects: int) -> bool:
+        """Whether it never allows so many objects at once, even if nothing else uses it."""
+        return not self.gone and self.needs * objects > self.limit
+
+    def in_all(self, objects: int, noun: str) -> str:
+        """`; its 8 pods need 8 nvidia.com/gpu in all: they are never there all at once`; empty if they may be."""
+        if not self.too_few(objects):
+            return ""
+        needs = in_words(self.needs * objects, self._plain)
+        return f"; its {objects} {noun} need {needs} in all: they are never there all at once"
+
+    def _by_now(self, objects: int) -> str:
+        number = min(int(self.left // self.needs), objects)
+        return "that" if number == objects else f"{number} of {objects}"
+
+    @property
+    def allowed(self) -> bool:
+        """Whether there is enough left for one object."""
+        return self.gone or self.needs <= self.left
+
+    def fix(self, namespace: str, objects: int, in_all: int) -> str:
+        """How to allow so many objects. `in_all`: how many of them the set is to have at once."""
+        enough = self._number(self.limit - self.left + self.needs * objects)
+        patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough}"}}}}}}'
+        raised = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"
+        if self.too_few(in_all):
+            return f"raise it: {raised}; or request less, or run fewer pods, in a new JobSet"
+        uses = f"wait for what uses it (kubectl describe quota -n {namespace})"
+        return f"{uses}, request less in a new JobSet, or have an administrator of the namespace run {raised}"
+
+    @property
+    def _plain(self) -> str:
+        return self.resource.removeprefix("requests.")
+
+    def _number(self, amount: Fraction) -> str:
+        return in_words(max(amount, Fraction()), self._plain).partition(" ")[0]
+
+
+def exceeded(message: str) -> Exceeded | None:
+    """The quota that a message names; None if it names none."""
+    found = _EXCEEDED.search(message)
+    if found is None:
+        return None
+    requested, used, limited = (_amounts(text) for text in found.groups()[1:])
+    for resource, needs in requested.items():
+        used_up, limit = used.get(resource, Fraction()), limited.get(resource)
+        if limit is not None and used_up + needs > limit:
+            return Exceeded(found[1], resource, needs, limit - used_up, limit)
+    return None
+
+
+def as_it_is(beyond: Exceeded, quotas: Mapping[str, SeenQuota | None]) -> Exceeded:
+    """The same with what the quota allows and what is used of it now, as far as it was read."""
+    quota = quotas.get(beyond.quota)
+    if quota is None:
+        return replace(beyond, gone=beyond.quota in quotas)
+    limit = parse_quantity(quota.status.hard.get(beyond.resource))
+    used = parse_quantity(quota.status.used.get(beyond.resource)) or Fraction()
+    return beyond if limit is None else replace(beyond, left=limit - used, limit=limit)
+
+
+def _amounts(text: str) -> Mapping[str, Fraction]:
+    parts = (part.partition("=") for part in text.split(","))
+    return {name: amount for name, _, value in parts if (amount := parse_quantity(value)) is not None}

@@ -1,0 +1,138 @@
+"""From facts to an explanation: which causes there are, and in which order they are asked. Pure.
+
+To add a cause, write a function of the type `Cause` and put it into `CAUSES`. Each gets the Jobs that no cause before
+it has explained; findings are listed in this order.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from diagnose import (
+    back_off,
+    ends,
+    group_causes,
+    job_causes,
+    jobset_causes,
+    manager_causes,
+    pod_causes,
+    recovery_causes,
+    restart_causes,
+    status_causes,
+)
+from diagnose.case import Case, Cause, case
+from diagnose.facts import Facts
+from diagnose.finding import Finding, Found, Level, counted
+from diagnose.remedies import IN_A_NEW, make_again
+
+CAUSES: tuple[Cause, ...] = (
+    jobset_causes.finished,
+    jobset_causes.deleted,
+    jobset_causes.namespace_deleted,
+    jobset_causes.managed_elsewhere,
+    jobset_causes.suspended,
+    jobset_causes.active_deadline,
+    jobset_causes.start_timeout,
+    jobset_causes.avoided_nodes,
+    jobset_causes.unlisted,
+    manager_causes.no_manager,
+    manager_causes.unready_leader,
+    status_causes.unreported,
+    restart_causes.keeps_failing,
+    restart_causes.jobs_keep_failing,
+    restart_causes.escalated,
+    jobset_causes.restarting,
+    jobset_causes.old_pods,
+    group_causes.objects,
+    group_causes.tree_restarts,
+    job_causes.failed,
+    job_causes.later_stage,
+    job_causes.behind,
+    job_causes.missing,
+    job_causes.halted,
+    job_causes.being_deleted,
+    ends.ended_from_outside,
+    ends.node_fails,
+    back_off.back_off,
+    back_off.failures,
+    pod_causes.leader_waits,
+    pod_causes.leader_without_domain,
+    group_causes.waits,
+    job_causes.without_pods,
+    pod_causes.gated,
+    pod_causes.followers_wait,
+    pod_causes.unscheduled,
+    pod_causes.nobody_schedules,
+    pod_causes.failing_containers,
+    pod_causes.unready,
+    jobset_causes.without_defaults,
+    jobset_causes.warned,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a JobSet is where it is. `state` is a word or two; `root` says it of the whole set.
+
+    `headline` is what the first line says beside the state, if anything. The root's level is the worst there is below
+    it, its `since` the earliest of what holds the set up. `new_jobset`: commands that make the set again with a change,
+    where a fix needs that; else empty.
+    """
+
+    namespace: str
+    name: str
+    state: str
+    headline: str
+    root: Finding
+    unseen: tuple[str, ...]
+    new_jobset: str
+
+
+def explain(facts: Facts) -> Explanation:
+    """Everything there is to say."""
+    looked_at = case(facts)
+    found = _found(looked_at)
+    meta = facts.jobset.metadata
+    tree = [below for one in found for below in _walk(one.finding)]
+    level = max((below.level for below in tree), key=list(Level).index, default=Level.FINE)
+    first = next((one for one in found if one.state), None)
+    state = first.state if first else "runs" if level in {Level.FINE, Level.NOTE} else "waits"
+    headline = first.headline if first else ""
+    said = f"{state}: {headline};" if headline else f"{state},"
+    counts = "" if any(one.ends for one in found) else _counts(looked_at)
+    root = Finding(
+        level=level,
+        cause=state.replace(" ", "-"),
+        what=f"JobSet {meta.namespace}/{meta.name}: {said} {counts}".rstrip(",; "),
+        because=tuple(one.finding for one in found),
+        since=min((below.since for below in tree if below.since and below.level is not Level.NOTE), default=""),
+    )
+    new = make_again(facts.jobset) if any(IN_A_NEW in below.fix for below in tree) else ""
+    return Explanation(meta.namespace, meta.name, state, headline, root, facts.unseen, new)
+
+
+def _found(looked_at: Case) -> list[Found]:
+    """What the causes say, what follows behind what it waits for, and at the end what the last recovery took."""
+    return [*sorted(_asked(looked_at), key=lambda one: one.follows), *recovery_causes.last_recovery(looked_at)]
+
+
+def _asked(looked_at: Case) -> list[Found]:
+    found: list[Found] = []
+    left = frozenset(looked_at.survey.waiting) if looked_at.survey else frozenset()
+    for cause in CAUSES:
+        for one in cause(looked_at, left):
+            found.append(one)
+            left -= one.jobs
+            if one.ends:
+                return found
+    return found
+
+
+def _counts(looked_at: Case) -> str:
+    of = looked_at.survey
+    return f"{of.settled} of {counted(of.total, 'Job')} ready or done" if of else ""
+
+
+def _walk(finding: Finding) -> Iterator[Finding]:
+    yield finding
+    for below in finding.because:
+        yield from _walk(below)

@@ -1,0 +1,187 @@
+"""Causes that are about restarts: a set that fails again and again, and Jobs that do. Pure."""
+
+from datetime import datetime
+
+from api.jobset import JobSet
+from api.jobset_status import FailedAttempt, JobSetStatus, RuleStep
+from api.names import job_name_prefix
+from api.policies import FailurePolicyRule
+from controllers.planning import escalation
+from diagnose.case import FRESH, Case
+from diagnose.disruptions import disrupted, not_counted
+from diagnose.ends import end_words
+from diagnose.finding import Finding, Found, Level, counted, listed, seconds_since
+from diagnose.remedies import IN_A_NEW
+
+LOOP = 2
+"""Attempts that failed, or restarts of one Job, from which on a set keeps failing."""
+
+_MOST_ATTEMPTS = 3
+_TOO_SLOW = "DeadlineExceeded"
+"""The reason of a Job that was active for longer than its spec.activeDeadlineSeconds."""
+EXIT_CODES = {
+    126: "the command may not be executed",
+    127: "the command was not found",
+    134: "aborted, SIGABRT",
+    137: "killed, SIGKILL: often for lack of memory",
+    139: "crashed, SIGSEGV",
+    143: "ended from outside, SIGTERM",
+}
+"""What shells and container runtimes mean by an exit code."""
+
+
+def attempt_words(failed: FailedAttempt) -> str:
+    """Which Job, container, pod, node and exit code ended an attempt, and the message; without the attempt's number."""
+    where, why = _where(failed), failed.message or failed.reason
+    return f"{where}: {why}" if where else why
+
+
+def _where(failed: FailedAttempt) -> str:
+    pod = f", {_of_pod(failed)}" if failed.pod else ""
+    return f"Job {failed.failed_job}{pod}" if failed.failed_job else ""
+
+
+def _of_pod(failed: FailedAttempt) -> str:
+    container = f"container {failed.container} of " if failed.container else ""
+    node = f" on node {failed.node}" if failed.node else ""
+    code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
+    return f"{container}pod {failed.pod}{node}{code}"
+
+
+def decisive_container(status: JobSetStatus, message: str) -> str:
+    """Which container ended a failed set by which exit code, unless the message of its condition says so itself."""
+    last = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
+    if not last.pod or last.pod in message or f"(first failed job: {last.failed_job})" not in message:
+        return ""
+    meaning = EXIT_CODES.get(last.exit_code or 0)
+    return _of_pod(last) + (f" ({meaning})" if meaning else "")
+
+
+def attempt(failed: FailedAttempt) -> Finding:
+    """One attempt that failed."""
+    what = "; ".join(filter(None, [f"attempt {failed.attempt}: {attempt_words(failed)}", disrupted(failed)]))
+    return Finding(level=Level.NOTE, cause="attempt", what=what, since=failed.time)
+
+
+def too_slow(js: JobSet, failed: FailedAttempt) -> str:
+    """How a Job that was active for longer than its own activeDeadlineSeconds gets more time; empty for other ends."""
+    prefix = failed.failed_job.rstrip("0123456789")
+    rjob = next((of for of in js.spec.replicated_jobs if job_name_prefix(js.metadata.name, of.name) == prefix), None)
+    seconds = None if rjob is None else rjob.job_spec.get("activeDeadlineSeconds")
+    if rjob is None or seconds is None or not failed.message.startswith(_TOO_SLOW):
+        return ""
+    return (
+        f"Jobs of {rjob.name} may be active for {seconds} s, by activeDeadlineSeconds in the spec of their template:"
+        " find out what takes so long, or write more seconds"
+    )
+
+
+def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
+    """Attempts that failed within the last hour, oldest first."""
+    ages = ((one, seconds_since(one.time, now)) for one in js.status.attempt_history)
+    return [one for one, age in ages if age is not None and age <= FRESH]
+
+
+def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Attempts of the last hour have failed: how many restarts are left, and how the last attempt ended.
+
+    From two attempts on the set keeps failing, whatever its Jobs are just now. One is a note.
+    """
+    recent = failed_lately(case.facts.jobset, case.facts.now)
+    if not recent or not case.facts.jobset.status.restarts:
+        return []
+    last = recent[-1]
+    outside = _ended(case, last)
+    rule = not_counted(case.facts.jobset) if outside else ""
+    where = "; ".join(filter(None, [_where(last) or last.message or last.reason, outside]))
+    said = f"{_restarts(case)}; attempt {last.attempt}: {where}"
+    slow = too_slow(case.facts.jobset, last)
+    rule = f"{slow} {IN_A_NEW}" if slow else rule
+    if len(recent) < LOOP:
+        return [Found(Finding(level=Level.NOTE, cause="restarted", what=said, fix=rule, since=last.time))]
+    found = Finding(
+        level=Level.FAULT,
+        cause="keeps-failing",
+        what=f"{counted(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
+        because=tuple(map(attempt, reversed(recent[-_MOST_ATTEMPTS:]))),
+        fix="; ".join(filter(None, [_logs(case, last), rule])),
+        since=recent[0].time,
+    )
+    return [Found(found, state="keeps failing", headline=said)]
+
+
+def _ended(case: Case, failed: FailedAttempt) -> str:
+    """Who ended a pod of the Job that decided; empty if nobody is known to have."""
+    names = (failed.pod,) if failed.pod else ()
+    events = (event for event in case.ends if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
+    ended = next((event for event in events if failed.failed_job), None)
+    return disrupted(failed) if ended is None else f"pod {ended.regarding.name} was {end_words(ended)}"
+
+
+def _restarts(case: Case) -> str:
+    """`restarted 3 times, 17 of 20 restarts left`."""
+    js = case.facts.jobset
+    policy, used = js.spec.failure_policy, js.status.restarts_count_towards_max
+    most = policy.max_restarts if policy is not None else 0
+    times = "once" if js.status.restarts == 1 else f"{js.status.restarts} times"
+    return f"restarted {times}, {max(most - used, 0)} of {counted(most, 'restart')} left"
+
+
+def _logs(case: Case, last: FailedAttempt) -> str:
+    """What the exit code means and where to look: pods of an earlier attempt are gone, those of this one are there."""
+    meta, code = case.facts.jobset.metadata, last.exit_code
+    meaning = EXIT_CODES.get(code or 0)
+    job = f" --job {last.failed_job}" if last.failed_job else ""
+    look = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
+    return f"exit code {code}: {meaning}; {look}" if meaning else look
+
+
+def escalated(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Rules that have left their first action behind, or are on their way: what they do now, and what comes next."""
+    policy = case.facts.jobset.spec.failure_policy
+    steps = {of.name: of for of in case.facts.jobset.status.failure_policy_steps}
+    return [
+        Found(Finding(level=Level.NOTE, cause="escalation", what=_step(rule, steps[rule.name])))
+        for rule in (policy.rules if policy is not None else ())
+        if rule.then and rule.name in steps
+    ]
+
+
+def _step(rule: FailurePolicyRule, at: RuleStep) -> str:
+    """`failure policy rule R takes RestartJob, step 1 of 3; after 1 of 2 restarts comes RestartJobSet`."""
+    step = min(max(at.step, 1), len(rule.then) + 1)
+    said = f"failure policy rule {rule.name} takes {escalation.words(rule, step)}"
+    if step > len(rule.then):
+        return said
+    following = rule.then[step - 1]
+    window = "" if following.within_seconds is None else f" within {following.within_seconds} s"
+    done = at.restarts if following.within_seconds is None else len(at.times)
+    return f"{said}; {following.action} comes after {following.after_restarts} restarts{window}, {done} so far"
+
+
+def jobs_keep_failing(case: Case, _left: frozenset[str]) -> list[Found]:
+    """Jobs that a rule with the action RestartJob has restarted more than once, the last time within the last hour."""
+    js, now = case.facts.jobset, case.facts.now
+    created = {job.metadata.name: job.metadata.creation_timestamp or "" for job in case.facts.jobs or ()}
+    often: dict[str, int] = {}
+    for of in js.status.replicated_jobs_status:
+        for index, restarts in enumerate(of.job_restarts):
+            name = f"{js.metadata.name}-{of.name}-{index}"
+            age = seconds_since(created.get(name, ""), now)
+            if restarts >= LOOP and age is not None and age <= FRESH:
+                often[name] = restarts
+    if not often:
+        return []
+    ordered = sorted(often, key=lambda name: (-often[name], name))
+    names = listed([f"{name} {often[name]} times" for name in ordered])
+    said = f"{counted(len(often), 'Job', 'was', 'were')} restarted more than once: {names}"
+    meta = js.metadata
+    fix = f"jobset logs {meta.name} -n {meta.namespace} --job {ordered[0]} shows what it writes"
+    found = Finding(
+        level=Level.FAULT,
+        cause="job-keeps-failing",
+        what=said,
+        fix=fix,
+        since=created[ordered[0]],
+    )
+    return [Found(found, state="keeps failing", headline=said)]

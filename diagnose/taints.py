@@ -1,0 +1,70 @@
+"""Taints that keep pods off nodes: of cordoned nodes, of nodes that do not work, and of nodes for other pods. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from diagnose.finding import NAMED, counted, listed
+from diagnose.needs import SeenSpec
+from kube.model.meta import Base
+
+_HINDERS = frozenset({"NoSchedule", "NoExecute"})
+_CORDONED = "node.kubernetes.io/unschedulable"
+_STATES = {
+    _CORDONED: "cordoned",
+    "node.kubernetes.io/not-ready": "not ready",
+    "node.kubernetes.io/unreachable": "unreachable",
+}
+"""Taints of Kubernetes itself, and what they mean."""
+
+
+class Taint(Base, frozen=True, kw_only=True):
+    """core/v1 Taint."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+
+    def __str__(self) -> str:
+        return _STATES.get(self.key) or f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
+
+    @property
+    def passes(self) -> bool:
+        """Whether it says what state the node is in, not for whose pods the node is."""
+        return self.key in _STATES
+
+
+def hindering(spec: SeenSpec, taints: Iterable[Taint]) -> Taint | None:
+    """The first taint of a node that keeps the pod out."""
+    here = (of for of in taints if of.effect in _HINDERS)
+    return next((of for of in here if not spec.tolerates(of.key, of.value, of.effect)), None)
+
+
+def numbers(hinders: Mapping[str, Taint]) -> str:
+    """`cordoned (18), gpu=only:NoSchedule (2)`: how many nodes have which of these taints, the most common first."""
+    counts = Counter(map(str, hinders.values()))
+    return listed([f"{taint} ({number})" for taint, number in counts.most_common()])
+
+
+def kept_off(hinders: Mapping[str, Taint]) -> str:
+    """That more nodes would hold it but for these taints, as the end of a sentence; empty without such nodes."""
+    if not hinders:
+        return ""
+    return f"; {counted(len(hinders), 'more node')} could hold it but for taints: {numbers(hinders)}"
+
+
+def remedy(hinders: Mapping[str, Taint]) -> str:
+    """What to do about the most common of these taints, by the names of their nodes."""
+    ((commonest, _),) = Counter(map(str, hinders.values())).most_common(1)
+    nodes = [name for name, taint in hinders.items() if str(taint) == commonest]
+    taint = hinders[nodes[0]]
+    if taint.key == _CORDONED:
+        more = f"; kubectl get nodes shows the other {len(nodes) - NAMED} (SchedulingDisabled)"
+        return f"kubectl uncordon {' '.join(nodes[:NAMED])}" + (more if len(nodes) > NAMED else "")
+    if taint.passes:
+        return f"kubectl get nodes; kubectl describe node {nodes[0]} says what is wrong with it"
+    value = f"operator: Equal, value: {taint.value}" if taint.value else "operator: Exists"
+    toleration = f"{{key: {taint.key}, {value}, effect: {taint.effect}}}"
+    return (
+        f"add to tolerations of the pod template in a new JobSet: {toleration}; or kubectl taint node NODE {taint.key}-"
+    )

@@ -1,0 +1,85 @@
+"""What is done to a webhook configuration that is switched off or on. Pure.
+
+Off, it lists no webhook, so the API server calls none, and an annotation holds the list. The manager writes only the CA
+bundle of webhooks that are listed, so it leaves such a configuration alone. Whoever applies the configuration again
+(kubectl, Helm, GitOps) puts the list back, too; the annotation that is left then means nothing any more.
+"""
+
+import enum
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from api.keys import GROUP
+from kube.model.meta import JSON
+from manifests.admission import misdirected
+
+HELD = f"{GROUP}/webhooks-off"
+"""Annotation of a configuration that is off: `since`, RFC 3339, and `webhooks`, the list."""
+
+
+class State(enum.Enum):
+    """Of one configuration."""
+
+    ON = "on"
+    OFF = "off"
+    MISSING = "missing"
+    """There is none, or it lists no webhook and this program did not take them out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """One webhook configuration. `webhooks` are the names of those that are called, or would be; `since`: of off."""
+
+    kind: str
+    name: str
+    state: State
+    webhooks: tuple[str, ...] = ()
+    since: str = ""
+    misdirected: tuple[str, ...] = ()
+    """Webhooks that are called where the manager does not serve them, as `NAME at PATH`."""
+
+
+def look(kind: str, name: str, stored: JSON | None) -> Configuration:
+    """What a configuration is like as it is stored; None: there is none."""
+    if stored is None:
+        return Configuration(kind, name, State.MISSING)
+    if listed := stored.get("webhooks"):
+        wrong = tuple(f"{hook.get('name', '')} at {path}" for hook in listed if (path := misdirected(hook)))
+        return Configuration(kind, name, State.ON, _names(listed), misdirected=wrong)
+    held = _held(stored)
+    if held is None:
+        return Configuration(kind, name, State.MISSING)
+    return Configuration(kind, name, State.OFF, _names(held["webhooks"]), str(held["since"]))
+
+
+def switched_off(stored: JSON, now: str) -> JSON:
+    """The configuration without its webhooks, which its annotation holds. It has to be on."""
+    held = json.dumps({"since": now, "webhooks": stored["webhooks"]})
+    meta = stored["metadata"]
+    annotations = {**(meta.get("annotations") or {}), HELD: held}
+    return {**stored, "metadata": {**meta, "annotations": annotations}, "webhooks": []}
+
+
+def switched_on(stored: JSON) -> JSON:
+    """The configuration with the webhooks that its annotation holds. It has to be off."""
+    meta = stored["metadata"]
+    annotations = {key: value for key, value in meta["annotations"].items() if key != HELD}
+    webhooks = json.loads(meta["annotations"][HELD])["webhooks"]
+    return {**stored, "metadata": {**meta, "annotations": annotations}, "webhooks": webhooks}
+
+
+def _held(stored: JSON) -> JSON | None:
+    """What the annotation holds; None if there is none that can be read."""
+    try:
+        held: Any = json.loads((stored["metadata"].get("annotations") or {})[HELD])
+    except (KeyError, ValueError):
+        return None
+    listed = held.get("webhooks") if isinstance(held, dict) else None
+    if not isinstance(listed, list) or not listed or not all(isinstance(hook, dict) for hook in listed):
+        return None
+    return {"since": held.get("since", ""), "webhooks": listed}
+
+
+def _names(webhooks: list[JSON]) -> tuple[str, ...]:
+    return tuple(str(hook.get("name", "")) for hook in webhooks)

@@ -1,0 +1,287 @@
+"""Errors that point at a field, and the API server's way of writing them down.
+
+See docs/reference/validation.md#how-faults-are-written.
+
+Clients match on these texts, so they are rendered exactly as the Kubernetes field-error library renders them. What is
+wrong with a field is decided elsewhere, by rules; this file only says it, and keeps what is said within bounds.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from string import Formatter
+from typing import Any
+
+import msgspec
+
+from kube.model.meta import JSON
+
+
+class Path(msgspec.Struct, frozen=True, gc=False):
+    """Place of a value in an object: names of members and indices of list items, from the root.
+
+    A Struct, for every check of every review makes some: it costs a quarter of a dataclass.
+    """
+
+    parts: tuple[str | int, ...] = ()
+
+    def at(self, *more: str | int) -> "Path":
+        """The place reached from here through `more`."""
+        return Path(self.parts + more)
+
+    def __str__(self) -> str:
+        """Text as in `spec.replicatedJobs[0].name` and `metadata.annotations[example.com/key]`."""
+        text = ""
+        for part in self.parts:
+            if isinstance(part, int) or "." in part or "/" in part:
+                text += f"[{part}]"
+            else:
+                text += f".{part}" if text else part
+        return text
+
+    @property
+    def pointer(self) -> str:
+        """The same place as an RFC 6901 JSON pointer."""
+        texts = list(map(str, self.parts))
+        plain = "/".join(["", *texts])
+        if "~" not in plain and plain.count("/") == len(texts):
+            return plain
+        return "".join("/" + text.replace("~", "~0").replace("/", "~1") for text in texts)
+
+    @property
+    def order(self) -> tuple[tuple[bool, int, str], ...]:
+        """Sort key: a place before what is under it, members by name, items by number."""
+        return tuple((False, part, "") if isinstance(part, int) else (True, 0, part) for part in self.parts)
+
+
+SPEC = Path(("spec",))
+MAX_SHOWN_VALUE = 200
+"""Characters of an offending value that are shown."""
+MAX_SHOWN_WORD = 300
+"""Characters of any text of the user's inside a sentence."""
+MAX_SHOWN_ERRORS = 50
+"""Errors that one answer names; the rest is counted."""
+
+
+class ErrorType(Enum):
+    """Kind of a field error: the member's value is the reason of a Status cause."""
+
+    INVALID = "FieldValueInvalid"
+    REQUIRED = "FieldValueRequired"
+    DUPLICATE = "FieldValueDuplicate"
+    NOT_FOUND = "FieldValueNotFound"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    TOO_MANY = "FieldValueTooMany"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_LONG = "FieldValueTooLong"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+    INTERNAL = "InternalError"
+
+    @property
+    def text(self) -> str:
+        """Words for a person."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    ErrorType.INVALID: "Invalid value",
+    ErrorType.REQUIRED: "Required value",
+    ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.NOT_FOUND: "Not found",
+    ErrorType.NOT_SUPPORTED: "Unsupported value",
+    ErrorType.TOO_MANY: "Too many",
+    ErrorType.FORBIDDEN: "Forbidden",
+    ErrorType.TOO_LONG: "Too long",
+    ErrorType.TYPE_INVALID: "Invalid value",
+    ErrorType.INTERNAL: "Internal error",
+}
+_WITHOUT_VALUE = {ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL}
+
+
+class Severity(Enum):
+    """Whether a finding keeps the object out."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Layer(Enum):
+    """Who finds it on a cluster without our mutating webhook."""
+
+    SCHEMA = "schema"
+    """The API server, by the CRD: before any validating webhook, and hiding what that would say."""
+    WEBHOOK = "webhook"
+    """The validating webhook, from the object alone."""
+    CLUSTER = "cluster"
+    """The validating webhook, asking the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What must hold, in the words of an answer. `message` and `fix` are `str.format` templates.
+
+    `id` is stable: machine-readable output and docs/errors.md go by it. `message` holds the sentence of the Go JobSet
+    where it has one; `fix` says how to fix it. `source` names the reference page, KEP or API it comes from.
+    """
+
+    id: str
+    type: ErrorType
+    message: str
+    fix: str
+    source: str
+    layer: Layer = Layer.WEBHOOK
+    severity: Severity = Severity.ERROR
+
+    def at(self, path: Path, value: Any = None, /, **words: Any) -> "FieldError":
+        """The finding that `value` at `path` breaks this rule; `words` fill the templates.
+
+        A word of the fix that takes long to find may be a function: it is called only when the finding is shown.
+        """
+        late = any(map(callable, words.values()))
+        detail = self.message.format(**_short(words))
+        return FieldError(path, self.type, value, detail, partial(self._fix, words) if late else self._fix(words), self)
+
+    def _fix(self, words: Mapping[str, Any]) -> str:
+        return self.fix.format(**_short({key: word() if callable(word) else word for key, word in words.items()}))
+
+
+def _short(words: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: shortened(word, MAX_SHOWN_WORD) if isinstance(word, str) else word for key, word in words.items()}
+
+
+def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
+    """A template of a rule for documents: `mark` renders the name of each word that is filled in later."""
+    parts = Formatter().parse(template)
+    return "".join(text + ("" if name is None else mark(name)) for text, name, _, _ in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One finding: where, of what kind, the offending JSON value, the rule in words, and the fix, or what finds that.
+
+    Lists and objects are left out of the text: it names their path and says what is wrong there.
+    `verbatim` replaces type, value and detail if another program has written them as one text.
+    """
+
+    path: Path
+    type: ErrorType
+    value: Any = None
+    detail: str = ""
+    hint: str | Callable[[], str] = ""
+    rule: Rule | None = None
+    verbatim: str = ""
+
+    @property
+    def fix(self) -> str:
+        """What to do about it; found at each call."""
+        return self.hint if isinstance(self.hint, str) else self.hint()
+
+    @property
+    def is_warning(self) -> bool:
+        """Whether the object may be stored all the same."""
+        return self.rule is not None and self.rule.severity is Severity.WARNING
+
+    @property
+    def layer(self) -> Layer:
+        return Layer.WEBHOOK if self.rule is None else self.rule.layer
+
+    @property
+    def complaint(self) -> str:
+        """Text without the path and the fix."""
+        if self.verbatim:
+            return self.verbatim
+        text = self.type.text
+        if self.type not in _WITHOUT_VALUE and not isinstance(self.value, list | dict):
+            text += f": {render_value(self.value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+    @property
+    def body(self) -> str:
+        """Text without the path."""
+        complaint, fix = self.complaint, self.fix
+        separator = ": " if complaint == self.type.text else "; "
+        return f"{complaint}{separator}{fix}" if fix else complaint
+
+    @property
+    def told(self) -> str:
+        """What its reader is told: of a warning without the kind and the value."""
+        text = f"{self.detail}; {self.fix}".removesuffix("; ") if self.is_warning else self.body
+        return f"{self.path}: {text}" if self.path.parts else text
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.body}"
+
+
+def shortened(text: str, limit: int) -> str:
+    """The text, cut with an ellipsis where it is longer than `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def render_value(value: Any) -> str:
+    """A value as it stands in a message: texts quoted as Go quotes them, everything else as JSON; cut when long."""
+    if isinstance(value, str):
+        return quote(shortened(value, MAX_SHOWN_VALUE))
+    try:
+        text = msgspec.json.encode(value).decode()
+    except (ValueError, RecursionError):  # lone surrogates, numbers of thousands of digits, very deep nesting
+        text = repr(type(value).__name__)
+    return shortened(text, MAX_SHOWN_VALUE)
+
+
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+def quote(text: str) -> str:
+    """Double-quoted, as Go's `%q`."""
+    return '"' + "".join(_ESCAPES.get(char) or _quote_char(char) for char in text) + '"'
+
+
+def _quote_char(char: str) -> str:
+    code = ord(char)
+    if char.isprintable():
+        return char
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def by_path(errors: Iterable[FieldError]) -> list[FieldError]:
+    """In the order of their places; at one place, in the order found."""
+    return sorted(errors, key=lambda error: error.path.order)
+
+
+def aggregate(texts: Iterable[str]) -> str:
+    """One text for all: a single one stands alone, several stand in brackets in their order, each once."""
+    each = list(dict.fromkeys(texts))
+    return each[0] if len(each) == 1 else f"[{', '.join(each)}]"
+
+
+def invalid_status(errors: Sequence[FieldError], *, group: str, kind: str, name: str) -> JSON:
+    """metav1.Status 422 Invalid for the named object, with one cause per error, as many as an answer may hold."""
+    causes = [
+        {"reason": error.type.value, "message": error.body, "field": str(error.path)}
+        for error in errors[:MAX_SHOWN_ERRORS]
+    ]
+    texts = [f"{cause['field']}: {cause['message']}" for cause in causes]
+    if len(errors) > MAX_SHOWN_ERRORS:
+        texts.append(f"and {len(errors) - MAX_SHOWN_ERRORS} more")
+        causes.append({"reason": ErrorType.TOO_MANY.value, "message": texts[-1], "field": "spec"})
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"{kind}.{group} {quote(name)} is invalid: {aggregate(texts)}",
+        "reason": "Invalid",
+        "details": {"name": name, "group": group, "kind": kind, "causes": causes},
+        "code": 422,
+    }

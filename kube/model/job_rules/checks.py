@@ -1,0 +1,169 @@
+"""What tables of rules are made of: checks of a JSON value, and how they are combined. Pure.
+
+A check takes a place and the value there, and returns errors in the words of the API server. Values of a wrong type
+pass: the schema of the CRD refuses them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeGuard
+
+from kube.model.field import ErrorType, FieldError, Path, quote
+from kube.model.meta import MAX_INT32
+
+Check = Callable[[Path, Any], Iterable[FieldError]]
+
+
+def invalid(path: Path, value: Any, detail: str) -> FieldError:
+    """A value that is invalid; an object or a list is not shown."""
+    if isinstance(value, dict | list):
+        return FieldError(path, ErrorType.INVALID, value, verbatim=f"{ErrorType.INVALID.text}: {detail}")
+    return FieldError(path, ErrorType.INVALID, value, detail)
+
+
+def required(path: Path, detail: str = "") -> FieldError:
+    """A value that is missing."""
+    return FieldError(path, ErrorType.REQUIRED, None, detail)
+
+
+def forbidden(path: Path, detail: str) -> FieldError:
+    """A value that may not be there."""
+    return FieldError(path, ErrorType.FORBIDDEN, None, detail)
+
+
+def duplicate(path: Path, value: Any) -> FieldError:
+    """A value that was there before."""
+    return FieldError(path, ErrorType.DUPLICATE, value)
+
+
+def repeated(values: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
+    """Each value, at its place, that an earlier place has already."""
+    seen: set[Any] = set()
+    for path, value in values:
+        if value in seen:
+            yield duplicate(path, value)
+        seen.add(value)
+
+
+def not_found(path: Path, value: Any, detail: str = "") -> FieldError:
+    """The name of something that is not there."""
+    return FieldError(path, ErrorType.NOT_FOUND, value, detail)
+
+
+def not_supported(path: Path, value: Any, supported: Iterable[str]) -> FieldError:
+    """A word that is none of those supported."""
+    return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {', '.join(map(quote, supported))}")
+
+
+def too_many(path: Path, count: int, most: int) -> FieldError:
+    """A list that is too long."""
+    return FieldError(path, ErrorType.TOO_MANY, count, f"must have at most {most} items")
+
+
+def whole(value: Any) -> TypeGuard[int]:
+    """Whether a value is a number as the API counts."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def entries(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a list, with their numbers; none of what is no list."""
+    if isinstance(value, list):
+        yield from ((i, item) for i, item in enumerate(value) if isinstance(item, dict))
+
+
+def fields(*of_all: Check, **of_members: Check) -> Check:
+    """Checks of an object's members, by name where they are set, and of the object as such."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        if not isinstance(value, dict):
+            return
+        for test in of_all:
+            yield from test(path, value)
+        for name, test in of_members.items():
+            if value.get(name) is not None:
+                yield from test(path.at(name), value[name])
+
+    return check
+
+
+def each(check: Check) -> Check:
+    """A check of each item of a list."""
+
+    def check_all(path: Path, value: Any) -> Iterator[FieldError]:
+        for i, item in enumerate(value) if isinstance(value, list) else ():
+            yield from check(path.at(i), item)
+
+    return check_all
+
+
+def both(*checks: Check) -> Check:
+    """Several checks of one value."""
+    return lambda path, value: (error for check in checks for error in check(path, value))
+
+
+def needs(*names: str, why: str = "") -> Check:
+    """Members of an object that may be neither absent nor empty."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        yield from (required(path.at(name), why) for name in names if value.get(name) in (None, "", []))
+
+    return check
+
+
+def member(name: str, absent: Any, check: Check) -> Check:
+    """A member of an object that is checked in any case: where it is absent, it counts as `absent`."""
+    return lambda path, value: check(path.at(name), absent if value.get(name) is None else value[name])
+
+
+def text(complaints: Callable[[str], Iterable[str]], *, empty: bool = False) -> Check:
+    """A text of a certain form; `empty`: whether that of no characters is looked at, too."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        if isinstance(value, str) and (value or empty):
+            yield from (invalid(path, value, complaint) for complaint in complaints(value))
+
+    return check
+
+
+def one_of(*supported: str, empty: bool = False) -> Check:
+    """One of these words; `empty`: whether no text at all is a mistake, too, instead of standing for the default."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        if isinstance(value, str) and (value or empty) and value not in supported:
+            yield not_supported(path, value, supported)
+
+    return check
+
+
+def word_of(*supported: str) -> Check:
+    """The same for a word that has to be there: an empty one is reported with those that are supported."""
+    words = " ".join(map(quote, supported))
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        if not value:
+            yield required(path, f"valid values: [{words}]")
+        elif isinstance(value, str) and value not in supported:
+            yield not_supported(path, value, supported)
+
+    return check
+
+
+def number(good: Callable[[int], bool], detail: str) -> Check:
+    """A number for which something holds."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        if whole(value) and not good(value):
+            yield invalid(path, value, detail)
+
+    return check
+
+
+def between(least: int, most: int) -> Check:
+    """A number of a range."""
+    return number(lambda value: least <= value <= most, f"must be between {least} and {most}, inclusive")
+
+
+not_negative = number(lambda value: value >= 0, "must be greater than or equal to 0")
+positive = number(lambda value: value > 0, "must be greater than zero")
+identity = between(0, MAX_INT32)
+"""A user or a group, by number."""
+file_mode = number(lambda value: 0 <= value <= 0o777, "must be a number between 0 and 0777 (octal), both inclusive")

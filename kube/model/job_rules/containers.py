@@ -1,0 +1,304 @@
+"""The rules about containers: ports, variables, probes, hooks, words. Pure."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kube.model.field import FieldError, Path
+from kube.model.job_rules.checks import (
+    Check,
+    both,
+    duplicate,
+    each,
+    entries,
+    fields,
+    forbidden,
+    invalid,
+    member,
+    needs,
+    not_negative,
+    number,
+    one_of,
+    repeated,
+    required,
+    text,
+    too_many,
+    whole,
+)
+from kube.model.job_rules.forms import config_key, header_name, label, port_name, variable_name
+from kube.model.job_rules.resources import container_resources
+from kube.model.job_rules.security import CONTAINER_SECURITY
+from kube.model.job_rules.volumes import field_of_pod, resource_of_container
+from kube.model.jsontree import dig
+from kube.model.validation import dns1123_subdomain
+
+MAX_PORT = 65535
+_PORT_RANGE = f"must be between 1 and {MAX_PORT}, inclusive"
+_MAX_RESTART_RULES = 20
+_GRACE_PERIOD = 30
+"""Seconds that a pod is given to end where it does not say how many."""
+
+
+def _port_number(*, zero: bool) -> Check:
+    return number(lambda port: (zero and port == 0) or 1 <= port <= MAX_PORT, _PORT_RANGE)
+
+
+def _port_or_name(path: Path, value: Any) -> Iterator[FieldError]:
+    yield from _port_number(zero=False)(path, value)
+    yield from text(port_name, empty=True)(path, value)
+
+
+def _container_port(path: Path, value: Any) -> Iterator[FieldError]:
+    if value.get("containerPort") == 0:
+        yield required(path.at("containerPort"))
+
+
+_PORT = fields(
+    _container_port,
+    name=text(port_name),
+    containerPort=_port_number(zero=True),
+    hostPort=_port_number(zero=True),
+    protocol=one_of("SCTP", "TCP", "UDP"),
+)
+
+
+def _port_names(path: Path, value: Any) -> Iterator[FieldError]:
+    names = ((path.at(i, "name"), port.get("name")) for i, port in entries(value))
+    return repeated((at, name) for at, name in names if name and not port_name(str(name)))
+
+
+def _host_ports(containers: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
+    """Ports of the node that several containers or ports take."""
+    return repeated(
+        (
+            path.at("ports", p, "hostPort"),
+            f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{port['hostPort']}",
+        )
+        for path, container in containers
+        for p, port in entries(container.get("ports"))
+        if port.get("hostPort")
+    )
+
+
+def _sources(what: str, *names: str) -> Check:
+    """Exactly one of these members."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        given = [name for name in names if value.get(name) is not None]
+        if not given:
+            yield invalid(path, "", f"must specify one of: {what}")
+        elif len(given) > 1:
+            yield invalid(path, "", "may not have more than one field specified at a time")
+
+    return check
+
+
+_KEY = fields(needs("key"), member("name", "", text(dns1123_subdomain, empty=True)), key=text(config_key))
+_REFERENCES = {
+    "fieldRef": field_of_pod(
+        "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName",
+        "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
+    ),
+    "resourceFieldRef": resource_of_container(named=False),
+    "configMapKeyRef": _KEY,
+    "secretKeyRef": _KEY,
+    "fileKeyRef": fields(needs("key", "volumeName", "path"), key=text(variable_name), volumeName=text(label)),
+}  # fmt: skip
+_ONE_REFERENCE = _sources(
+    "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`", *_REFERENCES
+)
+
+
+def _value_from(path: Path, variable: Any) -> Iterator[FieldError]:
+    origin = variable.get("valueFrom")
+    if not isinstance(origin, dict):
+        return
+    if variable.get("value") and any(origin.get(name) is not None for name in _REFERENCES):
+        yield invalid(path.at("valueFrom"), "", "may not be specified when `value` is not empty")
+    else:
+        yield from _ONE_REFERENCE(path.at("valueFrom"), origin)
+
+
+_VARIABLE = fields(needs("name"), _value_from, name=text(variable_name), valueFrom=fields(**_REFERENCES))
+_VARIABLES = fields(
+    _sources("`configMapRef` or `secretRef`", "configMapRef", "secretRef"),
+    prefix=text(variable_name),
+    configMapRef=fields(needs("name"), name=text(dns1123_subdomain)),
+    secretRef=fields(needs("name"), name=text(dns1123_subdomain)),
+)
+
+
+def _one_handler(*kinds: str) -> Check:
+    """A handler of exactly one kind: of two, the second in the API server's order is one too many."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        given = [kind for kind in kinds if value.get(kind) is not None]
+        if not given:
+            yield required(path, "must specify a handler type")
+        for kind in given[1:]:
+            yield forbidden(path.at(kind), "may not specify more than 1 handler type")
+        if given:
+            yield from _HANDLERS[given[0]](path.at(given[0]), value[given[0]])
+
+    return check
+
+
+def _http_2(path: Path, value: Any) -> Iterator[FieldError]:
+    if value.get("protocol") == "HTTP2" and value.get("scheme", "HTTP") != "HTTP":
+        yield invalid(path.at("protocol"), "HTTP2", "is only supported with HTTP (H2C)")
+    elif value.get("protocol") == "HTTP2" and value.get("host"):
+        yield invalid(path.at("host"), value["host"], 'must be empty when `protocol` is "HTTP2"')
+
+
+_HANDLERS: dict[str, Check] = {
+    "exec": fields(needs("command")),
+    "httpGet": fields(
+        _http_2,
+        port=_port_or_name,
+        scheme=one_of("HTTP", "HTTPS"),
+        httpHeaders=each(fields(name=text(header_name, empty=True))),
+        protocol=one_of("HTTP1", "HTTP2", empty=True),
+    ),
+    "tcpSocket": fields(port=_port_or_name),
+    "grpc": fields(member("port", 0, _port_number(zero=False)), mode=one_of("Plaintext", "TLS", empty=True)),
+    "sleep": fields(),
+}
+_THRESHOLDS = fields(
+    _one_handler("exec", "httpGet", "tcpSocket", "grpc"),
+    initialDelaySeconds=not_negative,
+    timeoutSeconds=not_negative,
+    periodSeconds=not_negative,
+    successThreshold=not_negative,
+    failureThreshold=not_negative,
+    terminationGracePeriodSeconds=number(lambda seconds: seconds > 0, "must be greater than 0"),
+)
+_ONCE = fields(successThreshold=number(lambda times: times in (0, 1), "must be 1"))
+
+
+def _no_grace_period(path: Path, value: Any) -> Iterator[FieldError]:
+    if value.get("terminationGracePeriodSeconds") is not None:
+        seconds = value["terminationGracePeriodSeconds"]
+        yield invalid(path.at("terminationGracePeriodSeconds"), seconds, "must not be set for readinessProbes")
+
+
+_PROBES: dict[str, Check] = {
+    "livenessProbe": both(_THRESHOLDS, _ONCE),
+    "readinessProbe": both(_THRESHOLDS, fields(_no_grace_period)),
+    "startupProbe": both(_THRESHOLDS, _ONCE),
+}
+_HOOK = fields(_one_handler("exec", "httpGet", "tcpSocket", "sleep"))
+_HOOKS_AND_PROBES = fields(lifecycle=fields(postStart=_HOOK, preStop=_HOOK), **_PROBES)
+"""What only containers have that run as long as the pod: init containers of other kinds have none."""
+
+
+def _sleeps(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:
+    for hook in ("postStart", "preStop"):
+        sleep = dig(container, "lifecycle", hook, "sleep")
+        seconds = sleep.get("seconds") or 0 if isinstance(sleep, dict) else None
+        if whole(seconds) and not 0 <= seconds <= grace_period:
+            why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace_period})"
+            yield invalid(path.at("lifecycle", hook, "sleep"), seconds, why)
+
+
+def _restart_rules(path: Path, value: Any) -> Iterator[FieldError]:
+    rules = value.get("restartPolicyRules") or []
+    if rules and value.get("restartPolicy") is None:
+        yield required(path.at("restartPolicy"), "must specify restartPolicy when restart rules are used")
+    if len(rules) > _MAX_RESTART_RULES:
+        yield too_many(path.at("restartPolicyRules"), len(rules), _MAX_RESTART_RULES)
+    for i, rule in entries(rules):
+        if rule.get("exitCodes") is None:
+            yield required(path.at("restartPolicyRules", i, "exitCodes"), "must be specified")
+        yield from _RESTART_RULE(path.at("restartPolicyRules", i), rule)
+
+
+_RESTART_RULE = fields(
+    action=one_of("Restart", "RestartAllContainers", empty=True),
+    exitCodes=fields(operator=one_of("In", "NotIn", empty=True)),
+)
+
+
+_RESIZE = fields(
+    needs("resourceName"),
+    resourceName=one_of("cpu", "memory"),
+    restartPolicy=one_of("NotRequired", "RestartContainer"),
+)
+
+
+def _resizes(path: Path, value: Any) -> Iterator[FieldError]:
+    yield from each(_RESIZE)(path, value)
+    yield from repeated((path.at(i), policy.get("resourceName")) for i, policy in entries(value))
+
+
+_CONTAINER = fields(
+    needs("name", "image"),
+    _restart_rules,
+    name=text(label),
+    terminationMessagePolicy=one_of("File", "FallbackToLogsOnError"),
+    ports=both(_port_names, each(_PORT)),
+    env=each(_VARIABLE),
+    envFrom=each(_VARIABLES),
+    imagePullPolicy=one_of("Always", "IfNotPresent", "Never"),
+    resources=container_resources,
+    resizePolicy=_resizes,
+    securityContext=CONTAINER_SECURITY,
+    restartPolicy=one_of("Always", "Never", "OnFailure", empty=True),
+)
+
+
+def containers(path: Path, pod: Any) -> Iterator[FieldError]:
+    """A check of a pod's containers and init containers."""
+    grace = pod.get("terminationGracePeriodSeconds")
+    grace = grace if whole(grace) else _GRACE_PERIOD
+    own, before = path.at("containers"), path.at("initContainers")
+    names: set[Any] = set()
+    if not pod.get("containers"):
+        yield required(own)
+    for i, container in entries(pod.get("containers")):
+        yield from _container(own.at(i), container, names)
+        names.add(container.get("name") or "")
+        yield from _hooks_and_probes(own.at(i), container, grace)
+    yield from _host_ports((own.at(i), container) for i, container in entries(pod.get("containers")))
+    for i, container in entries(pod.get("initContainers")):
+        yield from _container(before.at(i), container, names)
+        names |= {container["name"]} if container.get("name") else set()
+        if container.get("restartPolicy") == "Always":
+            yield from _hooks_and_probes(before.at(i), container, grace)
+        else:
+            for key in ("lifecycle", *_PROBES):
+                if container.get(key) is not None:
+                    why = "may not be set for init containers without restartPolicy=Always"
+                    yield forbidden(before.at(i, key), why)
+        yield from _host_ports([(before.at(i), container)])
+    if pod.get("hostNetwork"):
+        yield from _same_ports(own, pod.get("containers"))
+    if pod.get("restartPolicy") == "Never":
+        yield from _never_resized_by_restart(path, pod)
+
+
+def _container(path: Path, container: Any, names: set[Any]) -> Iterator[FieldError]:
+    yield from _CONTAINER(path, container)
+    if (name := container.get("name") or "") in names:
+        yield duplicate(path.at("name"), name)
+
+
+def _hooks_and_probes(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:
+    yield from _HOOKS_AND_PROBES(path, container)
+    yield from _sleeps(path, container, grace_period)
+
+
+def _never_resized_by_restart(path: Path, pod: Any) -> Iterator[FieldError]:
+    for key in ("containers", "initContainers"):
+        for c, container in entries(pod.get(key)):
+            for p, policy in entries(container.get("resizePolicy")):
+                if (wanted := policy.get("restartPolicy") or "") not in {"", "NotRequired"}:
+                    why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+                    yield invalid(path.at(key, c, "resizePolicy", p, "restartPolicy"), wanted, why)
+
+
+def _same_ports(path: Path, value: Any) -> Iterator[FieldError]:
+    for c, container in entries(value):
+        for p, port in entries(container.get("ports")):
+            asked = port.get("hostPort") or 0
+            if asked and asked != port.get("containerPort"):
+                why = "must match `containerPort` when `hostNetwork` is true"
+                yield invalid(path.at(c, "ports", p, "hostPort"), asked, why)

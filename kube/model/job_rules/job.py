@@ -1,0 +1,323 @@
+"""The rules about a Job: its numbers, its policies, its pod template. Pure."""
+
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
+
+from kube.model.field import SPEC, FieldError, Path
+from kube.model.job_rules.checks import (
+    each,
+    entries,
+    fields,
+    invalid,
+    member,
+    not_negative,
+    not_supported,
+    one_of,
+    repeated,
+    required,
+    too_many,
+    whole,
+    word_of,
+)
+from kube.model.job_rules.forms import label
+from kube.model.job_rules.metadata import key, metadata, selector
+from kube.model.job_rules.pod import TEMPLATE
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+
+MANY = 100_000
+"""Indexes beyond which limits are stricter; also the most pods that an Indexed Job runs at once."""
+FEW = 10_000
+_MAX_RULES = 20
+_MAX_EXIT_CODES = 255
+_INDEXED_ONLY = "requires indexed completion mode"
+
+
+def job_errors(job: JSON) -> Iterator[FieldError]:
+    """What the API server would refuse about a new Job, at places in the Job.
+
+    The values have the types that the schema of the CRD gives them, or are null.
+    """
+    yield from _JOB(Path(), job)
+    if isinstance(spec := job.get("spec"), dict):
+        yield from _selector(SPEC, spec, _own_labels(job))
+        yield from _pod_names(job, spec)
+
+
+def _pod_names(job: JSON, spec: Any) -> Iterator[FieldError]:
+    """Pods of an Indexed Job are named after it and their index."""
+    count, name = _completions(spec) or 0, dig(job, "metadata", "name")
+    last = f"{name}-{count - 1}"
+    if _indexed(spec) and count > 0 and label(last):
+        yield invalid(Path(("metadata", "name")), name, f"will not able to create pod with invalid DNS label: {last}")
+
+
+def _own_labels(job: JSON) -> dict[str, str]:
+    """The labels by which a Job finds its pods."""
+    uid, name = "<the uid of the Job>", str(dig(job, "metadata", "name") or "")
+    return {
+        f"{prefix}{label_name}": value
+        for prefix in ("", "batch.kubernetes.io/")
+        for label_name, value in (("controller-uid", uid), ("job-name", name))
+    }
+
+
+def _indexed(spec: Any) -> bool:
+    return bool(spec.get("completionMode") == "Indexed")
+
+
+def _number(spec: Any, name: str) -> int | None:
+    value = spec.get(name)
+    return value if whole(value) else None
+
+
+def _completions(spec: Any) -> int | None:
+    """How many pods have to succeed: one, where nothing is said about the number of pods."""
+    alone = spec.get("completions") is None and spec.get("parallelism") is None
+    return 1 if alone else _number(spec, "completions")
+
+
+def _mode(path: Path, spec: Any) -> Iterator[FieldError]:
+    """What a Job must, and what only an Indexed one may have."""
+    if _number(spec, "maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        yield required(path.at("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
+    if _indexed(spec):
+        yield from _limits(path, spec)
+        return
+    mode = spec.get("completionMode")
+    names = ("backoffLimitPerIndex", "maxFailedIndexes") if mode in {None, "NonIndexed"} else ()
+    for name in names:
+        if (value := _number(spec, name)) is not None:
+            yield invalid(path.at(name), value, _INDEXED_ONLY)
+    if (policy := spec.get("successPolicy")) is not None:
+        yield invalid(path.at("successPolicy"), policy, _INDEXED_ONLY)
+
+
+def _limits(path: Path, spec: Any) -> Iterator[FieldError]:
+    """Numbers of an Indexed Job beside each other."""
+    completions, parallelism = _completions(spec), _number(spec, "parallelism")
+    failures, per_index = _number(spec, "maxFailedIndexes"), spec.get("backoffLimitPerIndex")
+    if completions is None:
+        yield required(path.at("completions"), "when completion mode is Indexed")
+    if parallelism is not None and parallelism > MANY:
+        why = f"must be less than or equal to {MANY} when completion mode is Indexed"
+        yield invalid(path.at("parallelism"), parallelism, why)
+    if completions is not None and failures is not None and failures > completions:
+        yield invalid(path.at("maxFailedIndexes"), failures, "must be less than or equal to completions")
+    if failures is not None and failures > MANY:
+        yield invalid(path.at("maxFailedIndexes"), failures, f"must be less than or equal to {MANY}")
+    if completions is None or completions <= MANY or per_index is None:
+        return
+    if failures is None:
+        why = f"must be specified when completions is above {MANY}"
+        yield required(path.at("maxFailedIndexes"), why)
+    for name, value in (("parallelism", parallelism), ("maxFailedIndexes", failures)):
+        if value is not None and value > FEW:
+            why = f"when completions are above {MANY} and used with backoff limit per index"
+            yield invalid(path.at(name), value, f"must be less than or equal to {FEW} {why}")
+
+
+def _failure_policy(path: Path, spec: Any) -> Iterator[FieldError]:
+    policy = spec.get("podFailurePolicy")
+    if not isinstance(policy, dict):
+        return
+    rules, at = policy.get("rules") or [], path.at("podFailurePolicy", "rules")
+    containers = _container_names(spec)
+    if len(rules) > _MAX_RULES:
+        yield too_many(at, len(rules), _MAX_RULES)
+    for i, rule in entries(rules):
+        if rule.get("action") == "FailIndex" and spec.get("backoffLimitPerIndex") is None:
+            yield invalid(at.at(i, "action"), "FailIndex", "requires the backoffLimitPerIndex to be set")
+        name = dig(rule, "onExitCodes", "containerName")
+        if name is not None and name not in containers:
+            why = "must be one of the container or initContainer names in the pod template"
+            yield invalid(at.at(i, "onExitCodes", "containerName"), name, why)
+
+
+def _pod(spec: Any) -> JSON:
+    pod = dig(spec, "template", "spec")
+    return pod if isinstance(pod, dict) else {}
+
+
+def _container_names(spec: Any) -> set[Any]:
+    pod = _pod(spec)
+    return {item.get("name") for key in ("containers", "initContainers") for _, item in entries(pod.get(key))}
+
+
+def _one_requirement(path: Path, rule: Any) -> Iterator[FieldError]:
+    given = [bool(rule.get("onPodConditions")), rule.get("onExitCodes") is not None]
+    if all(given):
+        yield invalid(path, rule, "specifying both OnExitCodes and OnPodConditions is not supported")
+    elif not any(given):
+        yield invalid(path, rule, "specifying one of OnExitCodes and OnPodConditions is required")
+
+
+def _exit_codes(path: Path, value: Any) -> Iterator[FieldError]:
+    values = value.get("values") or []
+    at = path.at("values")
+    if not values:
+        yield invalid(at, values, "at least one value is required")
+    elif len(values) > _MAX_EXIT_CODES:
+        yield too_many(at, len(values), _MAX_EXIT_CODES)
+    for i, code in enumerate(values):
+        if code == 0 and value.get("operator") == "In":
+            yield invalid(at.at(i), code, "must not be 0 for the In operator")
+    yield from repeated((at.at(i), code) for i, code in enumerate(values))
+    if any(code > after for code, after in pairwise(values)):
+        yield invalid(at, values, "must be ordered")
+
+
+def _conditions_count(path: Path, value: Any) -> Iterator[FieldError]:
+    if isinstance(value, list) and len(value) > _MAX_RULES:
+        yield too_many(path, len(value), _MAX_RULES)
+
+
+_CONDITION = fields(member("type", "", key), status=one_of("False", "True", "Unknown"))
+_FAILURE_RULE = fields(
+    _one_requirement,
+    member("action", "", word_of("Count", "FailIndex", "FailJob", "Ignore")),
+    onExitCodes=fields(member("operator", "", word_of("In", "NotIn")), _exit_codes),
+    onPodConditions=lambda path, value: (*_conditions_count(path, value), *each(_CONDITION)(path, value)),
+)
+
+
+def _success_policy(path: Path, spec: Any) -> Iterator[FieldError]:
+    policy, completions = spec.get("successPolicy"), _completions(spec)
+    if not isinstance(policy, dict) or not _indexed(spec) or completions is None:
+        return
+    rules, at = policy.get("rules") or [], path.at("successPolicy", "rules")
+    if not rules:
+        yield required(at, "at least one rules must be specified when the successPolicy is specified")
+    if len(rules) > _MAX_RULES:
+        yield too_many(at, len(rules), _MAX_RULES)
+    for i, rule in entries(rules):
+        yield from _success_rule(at.at(i), rule, completions)
+
+
+def _success_rule(path: Path, rule: Any, completions: int) -> Iterator[FieldError]:
+    count, indexes = _number(rule, "succeededCount"), rule.get("succeededIndexes")
+    if count is None and indexes is None:
+        yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
+    total = 0
+    if isinstance(indexes, str):
+        try:
+            total = _count_of_indexes(indexes, completions)
+        except ValueError as error:
+            yield invalid(path.at("succeededIndexes"), indexes, f"error parsing succeededIndexes: {error}")
+    if count is None:
+        return
+    at = path.at("succeededCount")
+    yield from not_negative(at, count)
+    if count > completions:
+        why = f"must be less than or equal to {completions} (the number of specified completions)"
+        yield invalid(at, count, why)
+    if indexes is not None and count > total:
+        why = f"must be less than or equal to {total} (the number of indexes in the specified succeededIndexes field)"
+        yield invalid(at, count, why)
+
+
+def _count_of_indexes(indexes: str, completions: int) -> int:
+    """How many indexes a text such as `1,3-5` names; ValueError says what is wrong with it."""
+    total, last = 0, -1
+    for interval in indexes.split(",") if indexes else ():
+        limits = interval.split("-")
+        if len(limits) > 2:
+            raise ValueError(
+                f'the fragment "{interval}" violates the requirement that an index interval can have at most two parts'
+                " separated by '-'"
+            )
+        first, *rest = (_index(limit, completions) for limit in limits)
+        end = rest[0] if rest else first
+        previous = first if rest and first >= end else last
+        if rest and first >= end:
+            raise ValueError(f"non-increasing order, previous: {first}, current: {end}")
+        if last >= first:
+            raise ValueError(f"non-increasing order, previous: {previous}, current: {first}")
+        total, last = total + end - first + 1, end
+    return total
+
+
+def _index(digits: str, completions: int) -> int:
+    if not digits.removeprefix("+").isdecimal() or not digits.isascii():
+        raise ValueError(f'cannot convert string to integer for index: "{digits}"')
+    if (len(digits) > len(str(completions)) + 1 and int(digits[:20])) or int(digits[:20]) >= completions:
+        raise ValueError(f'too large index: "{digits}"')
+    return int(digits)
+
+
+def _restart_policy(path: Path, spec: Any) -> Iterator[FieldError]:
+    policy, at = _pod(spec).get("restartPolicy") or "", path.at("template", "spec", "restartPolicy")
+    if policy in {"", "Always"}:
+        yield required(at, 'valid values: "OnFailure", "Never"')
+    elif policy not in {"OnFailure", "Never"}:
+        yield not_supported(at, policy, ("OnFailure", "Never"))
+    elif policy != "Never" and spec.get("podFailurePolicy") is not None:
+        yield invalid(at, policy, 'only "Never" is supported when podFailurePolicy is specified')
+
+
+def _replacement(path: Path, spec: Any) -> Iterator[FieldError]:
+    supported = ("Failed",) if spec.get("podFailurePolicy") is not None else ("Failed", "TerminatingOrFailed")
+    if spec.get("podReplacementPolicy") is not None:
+        at = path.at("podReplacementPolicy")
+        yield from one_of(*supported, empty=True)(at, spec["podReplacementPolicy"])
+
+
+def _selector(path: Path, spec: Any, own: Mapping[str, str]) -> Iterator[FieldError]:
+    """Every Job gets a selector and labels of its own; with manualSelector the user gives both, and they must match."""
+    given, template = spec.get("selector"), spec.get("template")
+    pods = dig(template, "metadata", "labels") or {}
+    at = path.at("template", "metadata", "labels")
+    if spec.get("manualSelector") is True:
+        if given is None:
+            yield required(path.at("selector"))
+        elif not _selects(given, pods):
+            yield invalid(at, pods, "`selector` does not match template `labels`")
+        return
+    if given is not None and not _selects(given, own):
+        yield invalid(path.at("selector"), given, "`selector` not auto-generated")
+    for name in own.keys() & pods.keys():
+        if pods[name] != own[name]:
+            yield invalid(at.at(name), pods, f"must be '{own[name]}'")
+
+
+def _selects(wanted: Any, labels: Mapping[str, str]) -> bool:
+    """Whether a selector matches these labels. An invalid one counts as matching: it has errors of its own."""
+    if any(selector(Path(), wanted)):
+        return True
+    pairs = dig(wanted, "matchLabels") or {}
+    terms = [term for _, term in entries(dig(wanted, "matchExpressions"))]
+    return all(labels.get(key) == value for key, value in pairs.items()) and all(_met(term, labels) for term in terms)
+
+
+def _met(term: JSON, labels: Mapping[str, str]) -> bool:
+    there, value = term.get("key") in labels, labels.get(str(term.get("key")))
+    match term.get("operator"):
+        case "In":
+            return there and value in (term.get("values") or [])
+        case "NotIn":
+            return value not in (term.get("values") or [])
+        case "Exists":
+            return there
+    return not there
+
+
+_SPEC = fields(
+    _mode,
+    _failure_policy,
+    _success_policy,
+    _restart_policy,
+    _replacement,
+    parallelism=not_negative,
+    completions=not_negative,
+    activeDeadlineSeconds=not_negative,
+    backoffLimit=not_negative,
+    ttlSecondsAfterFinished=not_negative,
+    backoffLimitPerIndex=not_negative,
+    maxFailedIndexes=not_negative,
+    completionMode=one_of("NonIndexed", "Indexed", empty=True),
+    podFailurePolicy=fields(rules=each(_FAILURE_RULE)),
+    selector=selector,
+    template=TEMPLATE,
+)
+_JOB = fields(metadata=metadata, spec=_SPEC)

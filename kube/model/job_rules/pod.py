@@ -1,0 +1,137 @@
+"""The rules about a pod template. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kube.model.field import FieldError, Path
+from kube.model.job_rules.checks import (
+    between,
+    each,
+    entries,
+    fields,
+    forbidden,
+    invalid,
+    needs,
+    one_of,
+    repeated,
+    required,
+    text,
+)
+from kube.model.job_rules.containers import containers
+from kube.model.job_rules.forms import ip_address, label, search_domain
+from kube.model.job_rules.metadata import key, labels, metadata
+from kube.model.job_rules.resources import claims, overhead, pod_resources
+from kube.model.job_rules.scheduling import AFFINITY, TOLERATION, scheduling_gates, spread_constraints
+from kube.model.job_rules.security import POD_SECURITY, host_namespaces
+from kube.model.job_rules.volumes import volumes
+from kube.model.jsontree import items
+from kube.model.meta import MAX_INT32
+from kube.model.validation import dns1123_subdomain
+
+_MAX_NAMESERVERS = 3
+_MAX_SEARCHES = 32
+_MAX_SEARCH_CHARACTERS = 2048
+_NAME = text(dns1123_subdomain)
+_ANY_NAME = text(dns1123_subdomain, empty=True)
+
+
+def _dns(path: Path, pod: Any) -> Iterator[FieldError]:
+    config, at = pod.get("dnsConfig"), path.at("dnsConfig")
+    if pod.get("dnsPolicy") == "None" and not items(config, "nameservers"):
+        if config is None:
+            yield required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
+        else:
+            why = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            yield required(at.at("nameservers"), why)
+        return
+    yield from _DNS_CONFIG(at, config)
+
+
+def _dns_sizes(path: Path, config: Any) -> Iterator[FieldError]:
+    servers, searches = config.get("nameservers") or [], config.get("searches") or []
+    if len(servers) > _MAX_NAMESERVERS:
+        yield invalid(path.at("nameservers"), servers, f"must not have more than {_MAX_NAMESERVERS} nameservers")
+    if len(searches) > _MAX_SEARCHES:
+        yield invalid(path.at("searches"), searches, f"must not have more than {_MAX_SEARCHES} search paths")
+    if len(" ".join(map(str, searches))) > _MAX_SEARCH_CHARACTERS:
+        why = f"must not have more than {_MAX_SEARCH_CHARACTERS} characters (including spaces) in the search list"
+        yield invalid(path.at("searches"), searches, why)
+    for i, option in entries(config.get("options")):
+        if not option.get("name"):
+            yield required(path.at("options", i), "must not be empty")
+
+
+_DNS_CONFIG = fields(
+    _dns_sizes, nameservers=each(text(ip_address, empty=True)), searches=each(text(search_domain, empty=True))
+)
+
+
+def _account(path: Path, pod: Any) -> Iterator[FieldError]:
+    account, old = pod.get("serviceAccountName"), pod.get("serviceAccount")
+    if account and old and account != old:
+        yield invalid(path.at("serviceAccount"), old, f'must be the same as serviceAccountName: "{account}"')
+
+
+def _hostname(path: Path, pod: Any) -> Iterator[FieldError]:
+    if pod.get("hostnameOverride") is None:
+        return
+    for name in ("setHostnameAsFQDN", "hostNetwork"):
+        if pod.get(name) is True:
+            yield forbidden(path.at("hostnameOverride"), f"may not be specified when {name} is true")
+
+
+def _claims(path: Path, pod: Any) -> Iterator[FieldError]:
+    at = path.at("resourceClaims")
+    given = list(entries(pod.get("resourceClaims")))
+    yield from repeated((at.at(i, "name"), str(claim.get("name") or "")) for i, claim in given)
+    for i, claim in given:
+        kinds = [kind for kind in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(kind) is not None]
+        if len(kinds) > 1:
+            why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            yield invalid(at.at(i), claim, why)
+        elif not kinds:
+            yield invalid(at.at(i), claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+    yield from claims(path, pod)
+
+
+def _no_ephemeral_containers(path: Path, pod: Any) -> Iterator[FieldError]:
+    if pod.get("ephemeralContainers"):
+        yield forbidden(path.at("ephemeralContainers"), "ephemeral containers not allowed in pod template")
+
+
+_CLAIM = fields(needs("name"), name=text(label), resourceClaimName=_ANY_NAME, resourceClaimTemplateName=_ANY_NAME)
+SPEC = fields(
+    volumes,
+    containers,
+    host_namespaces,
+    _dns,
+    _account,
+    _hostname,
+    _claims,
+    _no_ephemeral_containers,
+    activeDeadlineSeconds=between(1, MAX_INT32),
+    affinity=AFFINITY,
+    dnsPolicy=one_of("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+    hostAliases=each(fields(ip=text(ip_address, empty=True), hostnames=each(_ANY_NAME))),
+    hostname=text(label),
+    hostnameOverride=_ANY_NAME,
+    nodeName=_NAME,
+    nodeSelector=labels,
+    os=fields(needs("name")),
+    overhead=overhead,
+    preemptionPolicy=one_of("PreemptLowerPriority", "Never"),
+    priorityClassName=_NAME,
+    readinessGates=each(fields(conditionType=key)),
+    resourceClaims=each(_CLAIM),
+    resources=pod_resources,
+    restartPolicy=one_of("Always", "OnFailure", "Never"),
+    runtimeClassName=_ANY_NAME,
+    schedulingGates=scheduling_gates,
+    securityContext=POD_SECURITY,
+    serviceAccountName=_NAME,
+    subdomain=text(label),
+    tolerations=each(TOLERATION),
+    topologySpreadConstraints=spread_constraints,
+)
+TEMPLATE = fields(metadata=metadata, spec=SPEC)
+"""A pod template."""

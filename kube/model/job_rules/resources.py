@@ -1,0 +1,139 @@
+"""The rules about amounts of resources: of a container, of a pod, of its overhead. Pure."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any
+
+from kube.model.field import FieldError, Path
+from kube.model.job_rules.checks import (
+    Check,
+    duplicate,
+    entries,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from kube.model.job_rules.forms import label_key
+from kube.model.jsontree import dig
+from kube.model.quantity import canonical, is_native, parse_quantity
+
+_OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
+_STANDARD = _OF_CONTAINERS | {
+    "requests.cpu", "requests.memory", "requests.ephemeral-storage", "limits.cpu", "limits.memory",
+    "limits.ephemeral-storage", "pods", "resourcequotas", "services", "replicationcontrollers", "secrets", "configmaps",
+    "persistentvolumeclaims", "storage", "requests.storage", "services.nodeports", "services.loadbalancers",
+}  # fmt: skip
+_HUGE = "hugepages-"
+
+
+def amounts(name_errors: Callable[[Path, str], Iterable[FieldError]]) -> Check:
+    """A check of requests against limits, whose names hold to `name_errors`."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        limits, requests = (_readable(value.get(key)) for key in ("limits", "requests"))
+        for key, amounts_of in (("limits", limits), ("requests", requests)):
+            for name, amount in amounts_of.items():
+                yield from name_errors(path.at(key, name), name)
+                yield from _amount(path.at(key, name), name, amount)
+        for name, amount in requests.items():
+            yield from _against(path, name, amount, limits.get(name))
+        names = limits.keys() | requests.keys()
+        if not names & {"cpu", "memory"} and any(name.startswith(_HUGE) for name in names):
+            yield forbidden(path, "HugePages require cpu or memory")
+
+    return check
+
+
+def _readable(value: Any) -> dict[str, Any]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {name: amount for name, amount in pairs if parse_quantity(amount) is not None}
+
+
+def _amount(path: Path, name: str, amount: Any) -> Iterator[FieldError]:
+    value = parse_quantity(amount) or 0
+    if value < 0:
+        yield invalid(path, canonical(amount), "must be greater than or equal to 0")
+    if _extended(name) and value % 1:
+        yield invalid(path, canonical(amount), "must be an integer")
+    page = parse_quantity(name.removeprefix(_HUGE)) if name.startswith(_HUGE) else None
+    if page is not None and page > 0 and value % page:
+        yield invalid(path, canonical(amount), f"{canonical(amount)} is not positive integer multiple of {name}")
+
+
+def _against(path: Path, name: str, amount: Any, limit: Any) -> Iterator[FieldError]:
+    """A request beside its limit; an amount that cannot be shared has to be the same as its limit."""
+    shared = is_native(name) and not name.startswith(_HUGE)
+    if limit is None:
+        if not shared:
+            yield required(path.at("limits"), "Limit must be set for non overcommitable resources")
+        return
+    requested, allowed = parse_quantity(amount) or 0, parse_quantity(limit) or 0
+    if requested != allowed and not shared:
+        detail = f"must be equal to {name} limit of {canonical(limit)}"
+        yield invalid(path.at("requests"), canonical(amount), detail)
+    elif requested > allowed:
+        detail = f"must be less than or equal to {name} limit of {canonical(limit)}"
+        yield invalid(path.at("requests"), canonical(amount), detail)
+
+
+def _extended(name: str) -> bool:
+    return not is_native(name) and not name.startswith("requests.") and not label_key(f"requests.{name}")
+
+
+def _form(path: Path, name: str) -> Iterator[FieldError]:
+    complaints = label_key(name)
+    yield from (invalid(path, name, complaint) for complaint in complaints)
+    if not complaints and "/" not in name and name not in _STANDARD and not name.startswith(_HUGE):
+        yield invalid(path, name, "must be a standard resource type or fully qualified")
+
+
+def of_container(path: Path, name: str) -> Iterator[FieldError]:
+    yield from _form(path, name)
+    if "/" not in name:
+        if name not in _OF_CONTAINERS and not name.startswith(_HUGE):
+            yield invalid(path, name, "must be a standard resource for containers")
+    elif not is_native(name) and not _extended(name):
+        yield invalid(path, name, "doesn't follow extended resource name standard")
+
+
+def _of_pod(path: Path, name: str) -> Iterator[FieldError]:
+    found = list(_form(path, name))
+    yield from found
+    if not found and name not in {"cpu", "memory"} and not name.startswith(_HUGE):
+        yield not_supported(path, name, ("cpu", "hugepages-", "memory"))
+
+
+container_resources = amounts(of_container)
+pod_resources = amounts(_of_pod)
+
+
+def overhead(path: Path, value: Any) -> Iterator[FieldError]:
+    """A check of what a pod takes beside its containers."""
+    for name, amount in _readable(value).items():
+        yield from of_container(path.at(name), name)
+        yield from _amount(path.at(name), name, amount)
+
+
+def claims(path: Path, pod: Any) -> Iterator[FieldError]:
+    """A check of a pod's containers: the devices that they claim are claimed by the pod."""
+    known = {item.get("name") or "" for _, item in entries(pod.get("resourceClaims"))} - {""}
+    why = f": {', '.join(sorted(known))}" if known else " which is empty"
+    for key in ("containers", "initContainers"):
+        for i, container in entries(pod.get(key)):
+            at = path.at(key, i, "resources", "claims")
+            yield from _claims(at, dig(container, "resources", "claims"), known, why)
+
+
+def _claims(path: Path, value: Any, known: Collection[str], why: str) -> Iterator[FieldError]:
+    seen: set[tuple[str, str]] = set()
+    for i, claim in entries(value):
+        name, part = str(claim.get("name") or ""), str(claim.get("request") or "")
+        if not name:
+            yield required(path.at(i))
+            continue
+        if (name, part) in seen:
+            yield duplicate(path.at(i), f"{name}/{part}" if part else name)
+        seen.add((name, part))
+        if name not in known:
+            yield not_found(path.at(i), name, f"must be one of the names in pod.spec.resourceClaims{why}")

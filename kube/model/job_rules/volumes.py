@@ -1,0 +1,277 @@
+"""The rules about volumes of a pod and about what containers mount. Pure."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kube.model.field import FieldError, Path
+from kube.model.job_rules.checks import (
+    Check,
+    duplicate,
+    each,
+    entries,
+    fields,
+    file_mode,
+    forbidden,
+    identity,
+    invalid,
+    needs,
+    not_found,
+    number,
+    one_of,
+    required,
+    text,
+)
+from kube.model.job_rules.forms import descending, file_in_volume, label, label_key, no_way_up
+from kube.model.job_rules.metadata import selector
+from kube.model.jsontree import dig
+from kube.model.quantity import canonical, parse_quantity
+from kube.model.validation import dns1123_subdomain
+
+_FILES = fields(needs("key", "path"), path=text(file_in_volume), mode=file_mode, user=identity)
+_FIELDS_OF_POD = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+_CONVERTIBLE = frozenset(
+    {
+        *_FIELDS_OF_POD, "spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "spec.schedulerName",
+        "status.phase", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs", "spec.host",
+    }
+)  # fmt: skip
+_RESOURCES = (
+    "limits.cpu", "limits.ephemeral-storage", "limits.memory",
+    "requests.cpu", "requests.ephemeral-storage", "requests.memory",
+)  # fmt: skip
+_HUGE = ("limits.hugepages-", "requests.hugepages-")
+_SIZES = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
+_MEMORY = frozenset(_SIZES.split(", "))
+
+
+def field_of_pod(*supported: str) -> Check:
+    """A reference to one of these fields of the pod, by path."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        if not isinstance(value, dict):
+            return
+        version, named = value.get("apiVersion") or "v1", value.get("fieldPath") or ""
+        where = path.at("fieldPath")
+        base, bracket, key = str(named).partition("['")
+        if not named:
+            yield required(where)
+        elif version != "v1":
+            yield invalid(where, named, f"error converting fieldPath: unsupported pod version: {version}")
+        elif bracket and key.endswith("']"):
+            if base not in {"metadata.annotations", "metadata.labels"}:
+                why = f"error converting fieldPath: field label does not support subscript: {named}"
+                yield invalid(where, named, why)
+                return
+            key = key.removesuffix("']")
+            key = key.lower() if base == "metadata.annotations" else key
+            yield from (invalid(path, key, complaint) for complaint in label_key(key))
+        elif named not in _CONVERTIBLE:
+            yield invalid(where, named, f"error converting fieldPath: field label not supported: {named}")
+        else:
+            yield from one_of(*supported)(where, "spec.nodeName" if named == "spec.host" else named)
+
+    return check
+
+
+def resource_of_container(*, named: bool) -> Check:
+    """A reference to an amount of a container; `named`: the container has to be named."""
+
+    def check(path: Path, value: Any) -> Iterator[FieldError]:
+        if not isinstance(value, dict):
+            return
+        resource = value.get("resource") or ""
+        if named and not value.get("containerName"):
+            yield required(path.at("containerName"))
+        elif not resource:
+            yield required(path.at("resource"))
+        elif not str(resource).startswith(_HUGE):
+            yield from one_of(*_RESOURCES)(path.at("resource"), resource)
+        yield from _divisor(path.at("divisor"), str(resource), value.get("divisor"))
+
+    return check
+
+
+def _divisor(path: Path, resource: str, divisor: Any) -> Iterator[FieldError]:
+    if not parse_quantity(divisor):
+        return
+    step = canonical(divisor)
+    kind = resource.partition(".")[2]
+    if kind == "cpu" and step not in {"1", "1m"}:
+        yield invalid(path, resource, "only divisor's values 1m and 1 are supported with the cpu resource")
+    words = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}.get(kind)
+    words = "hugepages" if resource.startswith(_HUGE) else words
+    if words and step not in _MEMORY:
+        yield invalid(path, resource, f"only divisor's values {_SIZES} are supported with the {words} resource")
+
+
+_OF_ANY_CONTAINER = resource_of_container(named=True)
+
+
+def _one_origin(path: Path, value: Any) -> Iterator[FieldError]:
+    origins = [key for key in ("fieldRef", "resourceFieldRef") if value.get(key) is not None]
+    if not origins:
+        yield required(path, "one of fieldRef and resourceFieldRef is required")
+    elif len(origins) > 1:
+        yield invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
+    elif origins == ["resourceFieldRef"]:
+        yield from _OF_ANY_CONTAINER(path.at("resourceFieldRef"), value["resourceFieldRef"])
+
+
+_POD_FILES = fields(
+    needs("path"),
+    _one_origin,
+    path=text(file_in_volume),
+    fieldRef=field_of_pod(*_FIELDS_OF_POD),
+    mode=file_mode,
+)
+
+
+def _token(path: Path, value: Any) -> Iterator[FieldError]:
+    seconds = value.get("expirationSeconds")
+    if isinstance(seconds, int) and seconds < 600:
+        yield invalid(path.at("expirationSeconds"), seconds, "may not specify a duration less than 10 minutes")
+    elif isinstance(seconds, int) and seconds > 2**32:
+        yield invalid(path.at("expirationSeconds"), seconds, "may not specify a duration larger than 2^32 seconds")
+
+
+def _one_kind(path: Path, value: Any) -> Iterator[FieldError]:
+    if len([kind for kind in _PROJECTED if value.get(kind) is not None]) > 1:
+        yield forbidden(path, "may not specify more than 1 volume type per source")
+
+
+_PROJECTED = ("secret", "configMap", "downwardAPI", "serviceAccountToken", "clusterTrustBundle", "podCertificate")
+
+
+_SOURCE = fields(
+    _one_kind,
+    secret=fields(needs("name"), items=each(_FILES)),
+    configMap=fields(needs("name"), items=each(_FILES)),
+    downwardAPI=fields(items=each(_POD_FILES)),
+    serviceAccountToken=fields(needs("path"), _token, path=text(file_in_volume)),
+)
+
+
+def _distinct_files(path: Path, value: Any) -> Iterator[FieldError]:
+    """A check of a projected volume: no two sources make the same file."""
+    seen: set[str] = set()
+    for _, source in entries(value.get("sources")):
+        for kind in ("secret", "configMap", "downwardAPI"):
+            for _, item in entries(dig(source, kind, "items")):
+                file = str(item.get("path") or "")
+                if file in seen:
+                    shown = file if kind == "downwardAPI" else dig(source, kind, "name") or ""
+                    yield invalid(path, shown, "conflicting duplicate paths")
+                elif file:
+                    seen.add(file)
+
+
+def _claim_spec(path: Path, value: Any) -> Iterator[FieldError]:
+    if not value.get("accessModes"):
+        yield required(path.at("accessModes"), "at least 1 access mode is required")
+    amount = dig(value, "resources", "requests", "storage")
+    if amount is None:
+        yield required(path.at("resources", "storage"))
+    elif (size := parse_quantity(amount)) is not None and size <= 0:
+        yield invalid(path.at("resources", "storage"), amount, "must be greater than zero")
+
+
+CLAIM = fields(
+    _claim_spec,
+    accessModes=each(one_of("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod", empty=True)),
+    storageClassName=text(dns1123_subdomain),
+    volumeMode=one_of("Block", "Filesystem", empty=True),
+    selector=selector,
+)
+"""The spec of a claim."""
+
+_SOURCES: dict[str, Check] = {
+    "emptyDir": fields(
+        mode=number(lambda mode: 0 <= mode <= 0o1777, "must be a number between 0 and 01777 (octal), both inclusive")
+    ),
+    "hostPath": fields(
+        needs("path"),
+        path=text(no_way_up),
+        type=one_of(
+            "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket"
+        ),
+    ),
+    "secret": fields(needs("secretName"), defaultMode=file_mode, items=each(_FILES)),
+    "nfs": fields(
+        needs("server", "path"),
+        path=text(lambda path: [] if path.startswith("/") else ["must be an absolute path"], empty=True),
+    ),
+    "persistentVolumeClaim": fields(needs("claimName")),
+    "downwardAPI": fields(defaultMode=file_mode, items=each(_POD_FILES)),
+    "configMap": fields(needs("name"), defaultMode=file_mode, items=each(_FILES)),
+    "projected": fields(_distinct_files, defaultMode=file_mode, sources=each(_SOURCE)),
+    "csi": fields(needs("driver")),
+    "ephemeral": fields(needs("volumeClaimTemplate"), volumeClaimTemplate=fields(needs("spec"), spec=CLAIM)),
+}
+"""Checks by kind of volume; other kinds are not looked into."""
+# All kinds in the API server's order: if a volume has several, all but the first are refused.
+_KINDS = (
+    "emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs", "iscsi",
+    "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte", "downwardAPI", "fc",
+    "flexVolume", "configMap", "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk", "portworxVolume",
+    "scaleIO", "storageos", "projected", "csi", "ephemeral", "image",
+)  # fmt: skip
+
+
+def _source(path: Path, value: Any) -> Iterator[FieldError]:
+    kinds = [kind for kind in _KINDS if value.get(kind) is not None]
+    for kind in kinds[1:]:
+        yield forbidden(path.at(kind), "may not specify more than 1 volume type")
+    if kinds and kinds[0] in _SOURCES:
+        yield from _SOURCES[kinds[0]](path.at(kinds[0]), value[kinds[0]])
+
+
+_VOLUME = fields(needs("name"), _source, name=text(label))
+
+
+def volumes(path: Path, pod: Any) -> Iterator[FieldError]:
+    """A check of a pod: its volumes, and that containers mount what there is."""
+    good: dict[str, Any] = {}
+    for i, volume in entries(pod.get("volumes")):
+        found, name = list(_VOLUME(path.at("volumes", i), volume)), volume.get("name")
+        if name in good:
+            found.append(duplicate(path.at("volumes", i, "name"), name))
+        if not found:
+            good[str(name)] = volume
+        yield from found
+    for key in ("initContainers", "containers"):
+        for i, container in entries(pod.get(key)):
+            yield from _mounts(path.at(key, i), container, good)
+
+
+_MOUNT = fields(
+    needs("name", "mountPath"),
+    subPath=text(descending),
+    subPathExpr=text(descending),
+    mountPropagation=one_of("Bidirectional", "HostToContainer", "None", empty=True),
+    recursiveReadOnly=one_of("Disabled", "Enabled", "IfPossible", empty=True),
+)
+
+
+def _mounts(path: Path, container: Any, volumes_by_name: dict[str, Any]) -> Iterator[FieldError]:
+    devices = [device for _, device in entries(container.get("volumeDevices"))]
+    device_names = {device.get("name") for device in devices}
+    device_paths = {device.get("devicePath") for device in devices}
+    privileged = dig(container, "securityContext", "privileged") is True
+    paths: set[Any] = set()
+    for i, mount in entries(container.get("volumeMounts")):
+        at, name, where = path.at("volumeMounts", i), mount.get("name") or "", mount.get("mountPath") or ""
+        yield from _MOUNT(at, mount)
+        if name not in volumes_by_name:
+            yield not_found(at.at("name"), name)
+        if where in paths:
+            yield invalid(at.at("mountPath"), where, "must be unique")
+        paths.add(where)
+        if name in device_names:
+            yield invalid(at.at("name"), name, "must not already exist in volumeDevices")
+        if where in device_paths:
+            yield invalid(at.at("mountPath"), where, "must not already exist as a path in volumeDevices")
+        if mount.get("subPath") and mount.get("subPathExpr"):
+            yield invalid(at.at("subPathExpr"), mount["subPathExpr"], "subPathExpr and subPath are mutually exclusive")
+        if mount.get("mountPropagation") == "Bidirectional" and not privileged:
+            why = "Bidirectional mount propagation is available only to privileged containers"
+            yield forbidden(at.at("mountPropagation"), why)

@@ -1,0 +1,56 @@
+"""Reading and changing raw JSON without ever raising on a wrong shape. Changed trees share what stays the same."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from kube.model.meta import JSON
+
+_TYPES = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
+
+
+def in_json_words(complaint: object) -> str:
+    """What msgspec says about a value of a wrong type, with the names that JSON has for types."""
+    return re.sub("`([a-z]+)`", lambda name: f"`{_TYPES.get(name[1], name[1])}`", str(complaint))
+
+
+def dig(value: Any, *keys: str | int) -> Any:
+    """The value at `keys`; None where there is none, be it absent, null or under something of another shape."""
+    for key in keys:
+        if isinstance(key, str) and isinstance(value, dict):
+            value = value.get(key)
+        elif isinstance(key, int) and isinstance(value, list) and 0 <= key < len(value):
+            value = value[key]
+        else:
+            return None
+    return value
+
+
+def items(value: Any, *keys: str | int) -> list[Any]:
+    """The list at `keys`; empty where there is none, be it absent, null or something of another shape."""
+    found = dig(value, *keys)
+    return found if isinstance(found, list) else []
+
+
+def set_in(tree: JSON, keys: Sequence[str | int], value: Any) -> JSON:
+    """A copy of `tree` with `value` at `keys`, missing parents made; only the containers on the way are copied."""
+    changed: JSON = _set(tree, keys, value)
+    return changed
+
+
+def _set(node: Any, keys: Sequence[str | int], value: Any) -> Any:
+    if not keys:
+        return value
+    head, *rest = keys
+    if isinstance(node, list) and isinstance(head, int):
+        return [_set(item, rest, value) if i == head else item for i, item in enumerate(node)]
+    return {**(node if isinstance(node, dict) else {}), head: _set(dig(node, head), rest, value)}
+
+
+def without_nulls(value: Any) -> Any:
+    """The same tree without members that are null: they mean the same as absent. Items of lists stay."""
+    if isinstance(value, dict):
+        return {key: without_nulls(member) for key, member in value.items() if member is not None}
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value]
+    return value

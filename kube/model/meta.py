@@ -1,0 +1,179 @@
+"""Object metadata and conditions as every cached object carries them.
+
+Only what the control plane reads is typed; fields that are not named here are dropped on decode. That is safe
+because nothing in this project writes a typed object back: writes are patches or JSON built by hand.
+"""
+
+import functools
+import sys
+from datetime import datetime
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+from msgspec.structs import force_setattr
+
+JSON = dict[str, Any]
+"""A JSON object passed through as it came (a pod template, a patch)."""
+
+MAX_INT32 = 2**31 - 1
+
+
+def doc(text: str, **schema: Any) -> msgspec.Meta:
+    """A field's description and the schema keywords that only the CRD enforces.
+
+    Keywords sit in the generated schema and not in the decoder: an object stored under another CRD version must still
+    be readable, so that one odd object cannot stop a watch.
+    """
+    return msgspec.Meta(description=text, extra_json_schema=schema or None)
+
+
+def seconds_between(start: str, end: str) -> float:
+    """Seconds from one time to another, both RFC 3339 with a time zone; negative if `end` is before `start`."""
+    return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Immutable record with the wire's camelCase names; absent fields take their defaults."""
+
+
+NO_TEXTS: dict[str, str] = {}
+"""The labels or annotations of everything that has none. Nobody changes those of a record."""
+
+
+def shared(texts: dict[str, str]) -> dict[str, str]:
+    """The same map of texts that equal ones of other objects share: Jobs of a JobSet differ in few labels.
+
+    A text is kept as long as an object has it.
+    """
+    if not texts:
+        return NO_TEXTS
+    intern = sys.intern
+    return {intern(key): intern(value) for key, value in texts.items()}
+
+
+class OwnerReference(Base, frozen=True, kw_only=True):
+    """metav1.OwnerReference."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool = False
+
+
+_Owners = tuple[OwnerReference, ...]
+
+
+@functools.lru_cache(maxsize=256)
+def _shared_owners(owners: _Owners) -> _Owners:
+    """What the other children of these owners share. Lists and bursts bring the children of one after another."""
+    for owner in owners:
+        for field in ("api_version", "kind", "name", "uid"):
+            force_setattr(owner, field, sys.intern(getattr(owner, field)))
+    return owners
+
+
+class Owner(NamedTuple):
+    """Who controls an object; `str` gives it in words."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}" if self.kind else "nobody"
+
+
+NOBODY = Owner("", "")
+
+
+class Identity(Base, frozen=True, kw_only=True):
+    """The part of metav1.ObjectMeta that says which object this is and whose.
+
+    All of the metadata that is kept of Services and priority classes; other kinds add what is read of them.
+    """
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    owner_references: _Owners = ()
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "namespace", sys.intern(self.namespace))
+        force_setattr(self, "owner_references", _shared_owners(self.owner_references))
+
+    def controller(self) -> OwnerReference | None:
+        """The one owner with `controller: true`, if there is one."""
+        for ref in self.owner_references:
+            if ref.controller:
+                return ref
+        return None
+
+    def controlled_by(self, uid: str) -> bool:
+        """Whether the object of that UID is the controlling owner."""
+        ref = self.controller()
+        return ref is not None and ref.uid == uid
+
+    @property
+    def owner(self) -> Owner:
+        """Kind and name of the controlling owner."""
+        ref = self.controller()
+        return NOBODY if ref is None else Owner(ref.kind, ref.name)
+
+
+class ObjectMeta(Identity, frozen=True, kw_only=True):
+    """The part of metav1.ObjectMeta that is read. Times are RFC 3339 strings as the API server wrote them."""
+
+    generate_name: str = ""
+    generation: int = 0
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    finalizers: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.creation_timestamp is not None:
+            force_setattr(self, "creation_timestamp", sys.intern(self.creation_timestamp))
+        labels, annotations = shared(self.labels), shared(self.annotations)
+        force_setattr(self, "labels", labels)
+        force_setattr(self, "annotations", labels if annotations == labels else annotations)
+
+
+_REQUIRED = {"x-required": True}
+_LABEL_KEY = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+_REASON = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+
+
+class Condition(Base, frozen=True, kw_only=True):
+    """metav1.Condition (and batch/v1 JobCondition, whose shape is a superset of what is read here)."""
+
+    type: Annotated[str, doc("Type of the condition, in CamelCase.", maxLength=316, pattern=_LABEL_KEY)]
+    status: Annotated[str, doc("One of True, False, Unknown.", enum=["True", "False", "Unknown"])]
+    reason: Annotated[
+        str,
+        doc(
+            "Machine-readable reason of the last transition.",
+            maxLength=1024,
+            minLength=1,
+            pattern=_REASON,
+            **_REQUIRED,
+        ),
+    ] = ""
+    message: Annotated[str, doc("What happened, for a person.", maxLength=32768, **_REQUIRED)] = ""
+    last_transition_time: Annotated[
+        str, doc("When the status last changed: RFC 3339, seconds.", format="date-time", **_REQUIRED)
+    ] = ""
+
+
+def is_true(conditions: tuple[Condition, ...], kind: str) -> bool:
+    """Whether the condition of that type has status True."""
+    return any(c.type == kind and c.status == "True" for c in conditions)
+
+
+def find(conditions: tuple[Condition, ...], kind: str) -> Condition | None:
+    """The condition of that type, whatever its status."""
+    return next((c for c in conditions if c.type == kind), None)

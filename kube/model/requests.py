@@ -1,0 +1,172 @@
+"""What one pod requests of its node, counted as kube-scheduler counts it. Pure but for a cache of amounts.
+
+Sources: KEP-753 (sidecars), KEP-688 (overhead), KEP-2837 (resources of the pod), and the API server's defaults, which
+take a limit for the request where there is none.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final
+
+from kube.model.meta import JSON
+from kube.model.quantity import COUNTED_PATTERN, parse_quantity, with_unit
+
+Amount = int | Fraction
+Amounts = dict[str, Amount]
+"""Amounts by the name of the resource."""
+
+LONGEST: Final = 256
+"""Characters of an amount."""
+_MOST: Final = 10**15
+MOST: Final = with_unit(_MOST, "")
+"""The most of a resource that a container may state: more than any node has."""
+_COUNTED = re.compile(COUNTED_PATTERN)
+DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""Before the name of a DeviceClass, the name of its devices as a resource."""
+_OF_PODS = {"cpu", "memory"}
+"""Resources that a pod may request as a whole, beside huge pages."""
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Amount | None:
+    amount = parse_quantity(text) if _COUNTED.fullmatch(text) else None
+    return None if amount is None else plain(amount)
+
+
+def plain(amount: Fraction) -> Amount:
+    """A whole number as such: it is added and compared much faster."""
+    return amount.numerator if amount.denominator == 1 else amount
+
+
+def amount_of(value: Any) -> Amount | None:
+    """The amount that a quantity stands for; None when it is no quantity, negative, or written at great length."""
+    if type(value) is int:
+        return value if value >= 0 else None
+    text = str(value) if isinstance(value, str | float) else ""
+    return _parsed(text) if len(text) <= LONGEST else None
+
+
+def countable_amount(resource: str, value: Any) -> Amount | None:
+    """The amount that a pod states of a resource, rounded up as for kube-scheduler: cpu to thousandths, the rest to 1.
+
+    None when it is none that `amount_of` can read, or more than a pod could get.
+    """
+    amount = amount_of(value)
+    if amount is None or amount > _MOST:
+        return None
+    if isinstance(amount, int):
+        return amount
+    return plain(Fraction(-(-amount * 1000 // 1), 1000)) if resource == "cpu" else -(-amount // 1)
+
+
+def amounts(quantities: Any) -> Amounts:
+    """Each quantity of a list of resources; what cannot be counted is left out: `stated_amounts` finds it."""
+    pairs = quantities.items() if isinstance(quantities, Mapping) else ()
+    return {name: amount for name, value in pairs if (amount := countable_amount(name, value)) is not None}
+
+
+def is_of_pods(resource: str) -> bool:
+    """Whether a pod may request that resource as a whole."""
+    return resource in _OF_PODS or resource.startswith("hugepages-")
+
+
+def is_device_class(resource: str) -> bool:
+    """Whether kube-scheduler makes a claim for the devices that a pod requests by this name."""
+    return resource.startswith(DEVICE_CLASS)
+
+
+def is_sidecar(container: JSON) -> bool:
+    """Whether an init container runs on beside the containers."""
+    return container.get("restartPolicy") == "Always"
+
+
+def own_requests(holder: JSON) -> Amounts:
+    """What a container, or a pod as a whole, requests."""
+    return amounts({name: value for name, (_, value) in _own(holder).items()})
+
+
+def _own(holder: JSON) -> dict[str, tuple[str, Any]]:
+    """What it requests as it is written, and in which list: its limits, where it states no request."""
+    resources: JSON = holder.get("resources") or {}
+    return {
+        name: (kind, value)
+        for kind in ("limits", "requests")
+        for name, value in (resources.get(kind) or {}).items()
+        if value is not None
+    }
+
+
+def pod_requests(spec: JSON) -> Amounts:
+    """What a pod of this spec requests."""
+    total = _of_containers(spec)
+    if spec.get("resources"):
+        total |= _of_pod(spec, total)
+    return _added(total, amounts(spec.get("overhead"))) if spec.get("overhead") else total
+
+
+def _of_containers(spec: JSON) -> Amounts:
+    """What containers and sidecars request together, or an init container beside earlier sidecars if more."""
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.get("initContainers") or ():
+        own = own_requests(container)
+        if is_sidecar(container):
+            sidecars = own = _added(sidecars, own)
+        else:
+            own = _added(own, sidecars)
+        peak = _larger(peak, own)
+    total = sidecars
+    for container in spec.get("containers") or ():
+        total = _added(total, own_requests(container))
+    return _larger(total, peak)
+
+
+def _of_pod(spec: JSON, of_containers: Amounts) -> Amounts:
+    """What takes the place of the containers' requests, for the resources that a pod may request as a whole."""
+    resources: JSON = spec["resources"]
+    stated, limits = amounts(resources.get("requests")), amounts(resources.get("limits"))
+    unstated = {name: amount for name, amount in limits.items() if not (name in _OF_PODS and name in of_containers)}
+    return {name: amount for name, amount in {**unstated, **stated}.items() if is_of_pods(name)}
+
+
+def _added(one: Amounts, other: Amounts) -> Amounts:
+    if not one or not other:
+        return one or other
+    return one | {name: amount + one.get(name, 0) for name, amount in other.items()}
+
+
+def _larger(one: Amounts, other: Amounts) -> Amounts:
+    if not one or not other:
+        return one or other
+    return one | {name: max(amount, one.get(name, 0)) for name, amount in other.items()}
+
+
+def pod_claims(spec: JSON) -> tuple[int, frozenset[str]]:
+    """Claims for devices of a pod: how many are made for each pod, and the names of those that are there already.
+
+    Of resources that stand for a DeviceClass, kube-scheduler makes one claim for the pod.
+    """
+    claims = [claim.get("resourceClaimName") or "" for claim in spec.get("resourceClaims") or ()]
+    by_class = any(is_device_class(name) for parts, holder in _holders(spec) if parts for name in _own(holder))
+    return claims.count("") + by_class, frozenset(filter(None, claims))
+
+
+def stated_amounts(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:
+    """What the requests of a pod are made of: the place of each amount below the spec, its resource, the amount."""
+    for parts, holder in _holders(spec):
+        for name, (kind, value) in _own(holder).items():
+            if parts or is_of_pods(name):
+                yield (*parts, "resources", kind, name), name, value
+    for name, value in (spec.get("overhead") or {}).items():
+        yield ("overhead", name), name, value
+
+
+def _holders(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
+    """What states resources, with its place below the spec: containers, init containers, the pod as a whole."""
+    for field in ("containers", "initContainers"):
+        for i, container in enumerate(spec.get(field) or ()):
+            yield (field, i), container
+    if spec.get("resources"):
+        yield (), spec

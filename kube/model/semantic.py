@@ -1,0 +1,123 @@
+"""Equality of templates as Kubernetes means it, on raw JSON.
+
+See docs/reference/validation.md#when-two-templates-are-equal.
+
+Null, absent, an empty list and an empty map are the same; quantities are compared by amount; a zero is the same as
+absent unless the Go type of the field is a pointer, where "set to zero" is something else. Which fields those are is
+read off batch/v1, core/v1 and meta/v1 of Kubernetes 1.37. A key that is a pointer in one type and a value in another
+counts as a value; for none of them does zero mean anything but unset. Timestamps are compared as text: no field of
+these templates is one.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kube.model.meta import JSON
+from kube.model.quantity import parse_quantity
+
+POINTERS = frozenset(
+    {
+        "activeDeadlineSeconds", "allowPrivilegeEscalation", "apiGroup", "automountServiceAccountToken",
+        "backoffLimit", "backoffLimitPerIndex", "cachingMode", "completionMode", "completions", "defaultMode",
+        "defaultUser", "disruptionMode", "enableDNSHostnames", "enableServiceLinks", "expirationSeconds",
+        "fsGroup", "fsGroupChangePolicy", "gmsaCredentialSpec", "gmsaCredentialSpecName", "hostProcess",
+        "hostUsers", "hostnameOverride", "initiatorName", "localhostProfile", "managedBy", "manualSelector",
+        "maxExpirationSeconds", "maxFailedIndexes", "minDomains", "mode", "mountPropagation",
+        "nodeAffinityPolicy", "nodeTaintsPolicy", "optional", "parallelism", "podGroupName",
+        "podReplacementPolicy", "preemptionPolicy", "priority", "privileged", "procMount",
+        "publishNotReadyAddresses", "readOnlyRootFilesystem", "recursiveReadOnly", "resourceClaimName",
+        "resourceClaimTemplateName", "runAsGroup", "runAsNonRoot", "runAsUser", "runAsUserName",
+        "runtimeClassName", "schedulingConstraints", "schedulingPolicy", "seLinuxChangePolicy", "service",
+        "setHostnameAsFQDN", "shareProcessNamespace", "sizeLimit", "stopSignal", "storageClassName",
+        "succeededCount", "succeededIndexes", "supplementalGroupsPolicy", "suspend",
+        "terminationGracePeriodSeconds", "tolerationSeconds", "ttlSecondsAfterFinished",
+        "volumeAttributesClassName", "volumeMode",
+    }
+)  # fmt: skip
+"""Scalar fields for which zero differs from absent."""
+
+_STRUCTS = frozenset({"metadata", "spec", "template", "podAffinityTerm", "preference", "resources"})
+"""Object fields whose Go type is no pointer: empty is the same as absent. For all others presence means something."""
+
+_QUANTITY_MAPS = frozenset({"limits", "requests", "overhead"})
+_TEXT_MAPS = frozenset(
+    {"labels", "annotations", "nodeSelector", "matchLabels", "options", "userAnnotations", "volumeAttributes"}
+)
+_QUANTITIES = frozenset({"sizeLimit", "divisor"})
+
+
+def semantically_equal(one: Any, other: Any) -> bool:
+    """Whether two JSON values of the same field mean the same."""
+    return bool(one == other) or bool(_canonical("", one) == _canonical("", other))
+
+
+def differences(one: Any, other: Any) -> Iterator[tuple[str | int, ...]]:
+    """Places, from here, at which two JSON values of the same field differ in meaning; the smallest that can be named.
+
+    Lists of different length differ as a whole.
+    """
+    yield from _differences("", one, other, ())
+
+
+def _differences(key: str, one: Any, other: Any, place: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    if one == other or _canonical(key, one) == _canonical(key, other):
+        return
+    if key in _STRUCTS or key in _TEXT_MAPS or key in _QUANTITY_MAPS:
+        one, other = one or {}, other or {}
+    if isinstance(one, dict) and isinstance(other, dict):
+        members = [name for name in sorted({*one, *other}) if isinstance(name, str)]
+        found = [spot for name in members for spot in _member_differences(key, name, one, other, place)]
+        # A null in a map of texts makes the map differ, and is no place of its own.
+        yield from found or [place]
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for i, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            yield from _differences("", mine, theirs, (*place, i))
+    else:
+        yield place
+
+
+def _member_differences(
+    key: str, name: str, one: JSON, other: JSON, place: tuple[str | int, ...]
+) -> Iterator[tuple[str | int, ...]]:
+    if key in _TEXT_MAPS or key in _QUANTITY_MAPS:
+        same = one.get(name) == other.get(name) or (
+            key in _QUANTITY_MAPS and _amount(one.get(name)) == _amount(other.get(name))
+        )
+        if not same:
+            yield (*place, name)
+        return
+    ours, theirs = _canonical(name, one.get(name)), _canonical(name, other.get(name))
+    if _is_absent(name, ours) and _is_absent(name, theirs):
+        return
+    yield from _differences(name, one.get(name), other.get(name), (*place, name))
+
+
+def _canonical(key: str, value: Any) -> Any:
+    if isinstance(value, dict):
+        return _canonical_object(key, value)
+    if isinstance(value, list):
+        return [_canonical("", item) for item in value] or None
+    if key in _QUANTITIES:
+        return _amount(value)
+    return value
+
+
+def _canonical_object(key: str, value: dict[str, Any]) -> Any:
+    if key in _TEXT_MAPS:
+        return value or None
+    if key in _QUANTITY_MAPS:
+        return {name: _amount(amount) for name, amount in value.items()} or None
+    members = ((name, _canonical(name, member)) for name, member in value.items())
+    kept = {name: member for name, member in members if not _is_absent(name, member)}
+    return kept if kept or key not in _STRUCTS else None
+
+
+def _is_absent(key: str, member: Any) -> bool:
+    if member is None:
+        return True
+    return key not in POINTERS and not isinstance(member, dict | list) and not member
+
+
+def _amount(value: Any) -> Any:
+    amount = parse_quantity(value)
+    return value if amount is None else amount

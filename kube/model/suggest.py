@@ -1,0 +1,74 @@
+"""Names that a mistyped one may have been meant for. Pure."""
+
+from collections.abc import Iterable
+from itertools import islice
+
+from kube.model.field import quote, shortened
+
+MAX_CANDIDATES = 100
+"""Names that are compared: an answer has to be quick whatever is sent."""
+CLOSE = 0.7
+"""Likeness from which on a name may have been meant."""
+_MAX_LISTED = 8
+_MAX_NAME = 63
+
+
+def did_you_mean(word: str, names: Iterable[str], *, what: str = "there are", most: int = _MAX_LISTED) -> str:
+    """`did you mean "workers"? there are: "driver", "workers"`, or only the list where nothing is close.
+
+    `most`: names of the list. Empty when there are no names at all.
+    """
+    known = list(dict.fromkeys(name for name in islice(names, MAX_CANDIDATES) if name))
+    if not known:
+        return ""
+    close = nearest(word, known)
+    if close and len(known) == 1:
+        return f"did you mean {quote(close)}?"
+    listed = ", ".join(quote(shortened(name, _MAX_NAME)) for name in known[:most])
+    rest = ", ..." if len(known) > most else ""
+    guess = f"did you mean {quote(close)}? " if close else ""
+    return f"{guess}{what}: {listed}{rest}"
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """The one name that is likely meant, whatever its case; empty when none is close."""
+    compare, best, found = Comparison(word), CLOSE, ""
+    for name in islice(names, MAX_CANDIDATES):
+        like = compare.likeness(name)
+        if like > best or (like == best and not found):
+            best, found = like, name
+    return found
+
+
+class Comparison:
+    """Compares names with one word, by their first 63 characters, whatever the case.
+
+    The cost of a comparison depends on nothing but the length of the names: that of difflib explodes for names such as
+    `aaaaaaab`.
+    """
+
+    def __init__(self, word: str) -> None:
+        self._word = _folded(word)
+        self._places: dict[str, int] = {}
+        for i, char in enumerate(self._word):
+            self._places[char] = self._places.get(char, 0) | 1 << i
+
+    def likeness(self, name: str) -> float:
+        """From 0 to 1: the share of characters that both have in the same order; 0 where it is surely below `CLOSE`."""
+        name = _folded(name)
+        length = len(self._word) + len(name)
+        if 2 * min(len(self._word), len(name)) < CLOSE * length:
+            return 0.0
+        return 2 * self._common(name) / length if length else 1.0
+
+    def _common(self, name: str) -> int:
+        """Length of the longest common subsequence, by adding numbers of one bit a character (Hyyro, 2004)."""
+        row = everywhere = (1 << len(self._word)) - 1
+        for char in name:
+            matched = row & self._places.get(char, 0)
+            row = (row + matched | row - matched) & everywhere
+        return len(self._word) - row.bit_count()
+
+
+def _folded(name: str) -> str:
+    return name[:_MAX_NAME].lower()[:_MAX_NAME]

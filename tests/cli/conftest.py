@@ -1,0 +1,67 @@
+"""What tests of the command line share."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from cli import main as cli
+from cli import session
+from tests.support.fake_cluster import Cluster
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs `jobset` with the arguments; gives exit code, standard output and error."""
+
+    def run(*args: str) -> tuple[int, str, str]:
+        try:
+            code = cli.main(args)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Writes a text, or an object as YAML, into the current directory; gives the file's name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write_(body: dict | str, name: str = "f.yaml") -> str:
+        text = body if isinstance(body, str) else yaml.safe_dump(body)
+        (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+        return name
+
+    return write_
+
+
+@pytest.fixture
+def validate(command: Command) -> Command:
+    """Runs `jobset validate` with the arguments."""
+    return partial(command, "validate")
+
+
+@pytest.fixture
+def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Cluster]:
+    """Commands reach a cluster that answers from these objects; the namespace of the context is team-a."""
+
+    def connect(*objects: dict[str, Any]) -> Cluster:
+        cluster = Cluster(*objects)
+
+        async def load(*_: object) -> SimpleNamespace:
+            return SimpleNamespace(namespace="team-a", server="https://cluster")
+
+        monkeypatch.setattr(session, "load", load)
+        monkeypatch.setattr(session, "HttpTransport", lambda *_, **__: cluster)
+        return cluster
+
+    return connect

@@ -1,0 +1,96 @@
+"""What `jobset webhooks` does to a configuration (docs/break-glass.md)."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from cli.main import main
+from diagnose.webhook_switch import HELD, State, look, switched_off, switched_on
+from manifests import install_objects
+from tests.support.endpoints import endpoints
+
+NOW = "2026-01-01T00:00:00Z"
+STORED = [body for body in install_objects() if body["kind"].endswith("WebhookConfiguration")]
+
+
+def state(body) -> State:
+    return look("kind", "name", body).state
+
+
+@pytest.mark.parametrize("stored", STORED, ids=lambda body: body["kind"])
+def test_on_again_it_is_what_it_was(stored):
+    before = copy.deepcopy(stored)
+    off = switched_off(stored, NOW)
+    assert (state(stored), state(off)) == (State.ON, State.OFF)
+    assert off["webhooks"] == []
+    on = switched_on(off)
+    on["metadata"].pop("annotations") if not on["metadata"]["annotations"] else None
+    assert on == before == stored
+
+
+def test_webhooks_that_are_called_where_nothing_is_served_are_named(command, connected):
+    stored = copy.deepcopy(STORED)
+    stored[1]["webhooks"][0]["clientConfig"]["service"]["path"] = "/validate"
+    answering = endpoints(True)
+    connected(answering, *stored)
+    code, out, err = command("webhooks", "status")
+    assert (code, out.count("on  ")) == (1, 2)
+    assert err.startswith(
+        "jobset webhooks: called where the manager does not serve them: vjobset.kb.io at /validate: apply again"
+    )
+    connected(answering, *STORED)
+    assert command("webhooks", "status")[::2] == (0, "")
+
+
+@pytest.mark.parametrize("url", ["https://127.0.0.1:9443", "https://proxy.example.com/jobset/"])
+def test_webhooks_that_are_called_by_url_are_served(url):
+    for stored in install_objects(webhook_url=url):
+        if stored["kind"].endswith("WebhookConfiguration"):
+            assert look("kind", "name", stored).misdirected == ()
+
+
+def test_what_is_off_names_what_would_be_called_and_since_when():
+    [stored] = [body for body in STORED if body["kind"].startswith("Validating")]
+    found = look("kind", "name", switched_off(stored, NOW))
+    assert (found.webhooks, found.since) == (("vjobset.kb.io", "vpod.kb.io"), NOW)
+
+
+def test_a_configuration_that_somebody_applied_again_is_on():
+    applied = {**switched_off(STORED[0], NOW), "webhooks": STORED[0]["webhooks"]}
+    assert state(applied) is State.ON
+
+
+@pytest.mark.parametrize(
+    "held",
+    [None, "", "{", "[]", "7", "{}", '{"webhooks": []}', '{"webhooks": {}}', '{"webhooks": null}', '{"webhooks": [7]}'],
+)
+def test_an_annotation_that_holds_no_webhooks_is_no_way_back(held):
+    annotations = None if held is None else {HELD: held}
+    for webhooks in ({}, {"webhooks": None}, {"webhooks": []}):
+        assert state({"metadata": {"name": "a", "annotations": annotations}, **webhooks}) is State.MISSING
+
+
+def test_a_list_without_a_time_is_put_back_too():
+    body = {"metadata": {"annotations": {HELD: json.dumps({"webhooks": [{"name": "a"}]}), "other": "x"}}}
+    assert look("kind", "name", body).since == ""
+    assert switched_on(body) == {"metadata": {"annotations": {"other": "x"}}, "webhooks": [{"name": "a"}]}
+
+
+def test_no_configuration_is_missing():
+    assert look("kind", "name", None).state is State.MISSING
+
+
+def test_a_cluster_that_cannot_be_reached_is_an_error_that_says_so(capsys, tmp_path):
+    assert main(["webhooks", "off", "--kubeconfig", str(tmp_path / "none")]) == 2
+    assert "no such file" in capsys.readouterr().err
+
+
+def test_the_help_says_what_does_not_hold_meanwhile(capsys):
+    with pytest.raises(SystemExit):
+        main(["webhooks", "--help"])
+    said = capsys.readouterr().out
+    assert "While they are off" in said
+    assert "exit codes" in said

@@ -1,0 +1,394 @@
+"""What `jobset explain` says of a set as a whole and of its Jobs, from facts made by hand."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from controllers.planning.limits import DEFAULT_LIMITS
+from diagnose.finding import age
+from kube.model.meta import Owner
+from tests.support.explained import (
+    MOMENT,
+    NOW,
+    at,
+    causes,
+    event,
+    explanation_of,
+    facts,
+    job_of,
+    lease,
+    made,
+    walk,
+)
+from tests.support.jobsets import jobset, rjob, stored
+
+IN_QUEUE = {"kueue.x-k8s.io/queue-name": "gpus"}
+QUEUED_JOBS = DEFAULT_LIMITS.queued_jobs
+
+JSON = dict[str, Any]
+
+
+def a_set(*rjobs: JSON, labels: JSON | None = None, status: JSON | None = None, **spec: Any) -> JSON:
+    js = made(stored(jobset(*rjobs, namespace="team-a", **spec)), **(status or {}))
+    js["metadata"]["labels"] = labels or {}
+    return js
+
+
+def condition(kind: str, reason: str, message: str, status: str = "True") -> JSON:
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at(MOMENT)}
+
+
+def running(
+    js: JSON, index: int, rjob_name: str = "workers", *, ready: int = 1, attempt: int = 0, **status: Any
+) -> JSON:
+    job = job_of(js, index, rjob_name, attempt=attempt)
+    return made(job, **{"active": 1, "ready": ready, **status})
+
+
+def refused(js: JSON, index: int) -> JSON:
+    """A Job without pods."""
+    return running(js, index, active=0, ready=0)
+
+
+def test_all_is_well():
+    js = a_set(rjob(replicas=2))
+    text, body = explanation_of(facts(js, [running(js, 0), running(js, 1)], lease=lease()))
+    assert text == "JobSet team-a/train: runs, 2 of 2 Jobs ready or done"
+    assert (body["state"], body["level"], body["because"]) == ("runs", "fine", [])
+
+
+def test_a_set_that_has_completed():
+    done = condition("Completed", "AllJobsCompleted", "jobset completed successfully")
+    text, body = explanation_of(facts(a_set(status={"terminalState": "Completed", "conditions": [done]}), None))
+    assert text.splitlines()[0] == "JobSet team-a/train: completed (since 14:05:03Z, 12 min)"
+    assert (body["state"], body["level"], causes(body)) == ("completed", "fine", ["completed"])
+
+
+def test_a_failed_set_shows_its_attempts_newest_first():
+    attempt = {"failedJob": "train-workers-0", "reason": "DefaultFailurePolicy", "time": at(MOMENT)}
+    history = [
+        {**attempt, "attempt": 0, "message": "PodFailurePolicy: too often"},
+        {**attempt, "attempt": 1, "message": "again", "pod": "train-workers-0-0-x", "node": "node-3", "exitCode": 137},
+        {**attempt, "attempt": 2, "message": "no", "pod": "p", "node": "n", "container": "main", "exitCode": 3},
+    ]
+    why = condition("Failed", "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts")
+    status = {"terminalState": "Failed", "conditions": [why], "attemptHistory": history}
+    text, body = explanation_of(facts(a_set(status=status), None))
+    assert (body["state"], body["level"]) == ("failed", "fault")
+    assert "ReachedMaxRestarts: jobset failed due to reaching max number of restarts" in text
+    last, unnamed, first = body["because"][0]["because"]
+    assert last["what"] == "attempt 2: Job train-workers-0, container main of pod p on node n, exit code 3: no"
+    assert (
+        unnamed["what"]
+        == "attempt 1: Job train-workers-0, pod train-workers-0-0-x on node node-3, exit code 137: again"
+    )
+    assert first["what"] == "attempt 0: Job train-workers-0: PodFailurePolicy: too often"
+
+
+def test_a_set_in_deletion_names_what_holds_it():
+    js = a_set()
+    js["metadata"] |= {"deletionTimestamp": at(MOMENT), "finalizers": ["foregroundDeletion", "example.com/keep"]}
+    text, body = explanation_of(facts(js, [running(js, 0)], None))
+    assert body["state"] == "is being deleted"
+    assert causes(body) == ["deleted", "foreground-deletion", "finalizer"]
+    assert "1 Job (train-workers-0) and all pods of them have to go first" in text
+    assert "finalizer example.com/keep holds it" in text
+
+
+def test_a_set_that_another_controller_manages():
+    text, body = explanation_of(facts(a_set(managedBy="kueue.x-k8s.io/multikueue"), None))
+    assert causes(body) == ["managed-by"]
+    assert "spec.managedBy is kueue.x-k8s.io/multikueue" in text
+
+
+@pytest.mark.parametrize(
+    ("labels", "kueue", "fix"),
+    [
+        ({}, True, "(since 14:05:03Z, 12 min)"),
+        ({}, True, "to fix: jobset resume train -n team-a"),
+        (IN_QUEUE, True, "Kueue resumes it when queue gpus admits it"),
+        (IN_QUEUE, False, "gpus, and there is no Kueue here"),
+        (IN_QUEUE, False, "to fix: jobset resume train -n team-a"),
+    ],
+)
+def test_a_suspended_set_and_who_resumes_it(labels: JSON, kueue: bool, fix: str):
+    js = a_set(labels=labels, suspend=True, status={"conditions": [condition("Suspended", "SuspendedJobs", "")]})
+    text, body = explanation_of(facts(js, [running(js, 0)], kueue=kueue))
+    assert (body["state"], causes(body)) == ("is suspended", ["suspended", "ending"])
+    assert fix in text
+
+
+def test_a_restart_that_waits_for_all_old_jobs():
+    policy = {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"}
+    last = {"reason": "DefaultFailurePolicy", "startTime": at(MOMENT)}
+    status = {"restarts": 1, "restartsCountTowardsMax": 1, "lastRestart": last}
+    js = a_set(rjob(replicas=3), failurePolicy=policy, status=status)
+    old = running(js, 1)
+    old["metadata"]["deletionTimestamp"] = at(MOMENT)
+    text, body = explanation_of(facts(js, [old], lease=lease()))
+    assert (body["state"], causes(body)) == ("restarts", ["restarting"]), "the missing Jobs need no further word"
+    assert "1 Job of an earlier attempt still exists, 1 in deletion (train-workers-1)" in text
+    assert "(1 of at most 3 restarts counted)" in text
+    assert "none is created before all of those are gone (BlockingRecreate)" in text
+
+
+def test_without_blocking_only_the_old_job_is_waited_for():
+    js = a_set(rjob(replicas=2), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
+    _, body = explanation_of(facts(js, [running(js, 1)], lease=lease()))
+    assert causes(body) == ["restarting", "missing"]
+    assert "train-workers-0" in body["because"][1]["what"]
+    assert "train-workers-1" not in body["because"][1]["what"]
+
+
+def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
+    js = a_set(rjob(replicas=3), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
+    left = {"train-workers-1": ("train-workers-1-0-abcde", "train-workers-1-1-fghij")}
+    text, body = explanation_of(facts(js, [running(js, 0, attempt=1)], lease=lease(), leftover_pods=left))
+    assert (body["state"], causes(body)) == ("restarts", ["old-pods", "missing"])
+    assert "2 pods of an earlier attempt are still ending (train-workers-1-0-abcde, train-workers-1-1-fghij)" in text
+    assert "1 Job cannot be created again yet; each waits for its own" in text
+    assert "train-workers-2" in body["because"][1]["what"]
+    assert "train-workers-1" not in body["because"][1]["what"]
+
+
+def test_with_blocking_all_jobs_wait_for_the_last_old_pod():
+    policy = {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"}
+    js = a_set(rjob(replicas=3), failurePolicy=policy, status={"restarts": 1})
+    _, body = explanation_of(
+        facts(js, [], lease=lease(), leftover_pods={"train-workers-1": ("train-workers-1-0-abcde",)})
+    )
+    assert causes(body) == ["old-pods"]
+    assert "none is created before all of those are gone" in body["because"][0]["what"]
+
+
+def test_jobs_of_a_large_set_come_as_the_job_controller_comes_to_those_before():
+    js = a_set(rjob(replicas=QUEUED_JOBS + 3))
+    text, body = explanation_of(facts(js, [job_of(js, index) for index in range(QUEUED_JOBS)], lease=lease()))
+    assert set(causes(body)) == {"behind", "no-pods"}
+    assert f"3 Jobs come after {QUEUED_JOBS} that the Job controller has not come to yet" in text
+    _, body = explanation_of(facts(js, [job_of(js, index) for index in range(QUEUED_JOBS - 1)], lease=lease()))
+    assert set(causes(body)) == {"missing", "no-pods"}
+
+
+def test_later_stages_wait_for_earlier_ones():
+    driver = rjob("driver")
+    workers = rjob("workers", replicas=2, dependsOn=[{"name": "driver", "status": "Ready"}])
+    js = a_set(driver, workers)
+    text, body = explanation_of(facts(js, [running(js, 0, "driver", ready=0)], [], lease=lease()))
+    assert causes(body) == ["not-ready", "later-stage"]
+    assert "ReplicatedJob workers (2 Jobs): waits for driver to be ready (0 of 1)" in text
+    assert "Job train-driver-0: 0 of 1 pod ready" in text
+
+
+def test_stages_in_order():
+    js = a_set(rjob("a"), rjob("b"), rjob("c"), startupPolicy={"startupPolicyOrder": "InOrder"})
+    text, body = explanation_of(facts(js, [running(js, 0, "a"), running(js, 0, "b", ready=0)], [], lease=lease()))
+    assert causes(body) == ["not-ready", "later-stage"]
+    assert "ReplicatedJob c (1 Job): waits for b to be ready (0 of 1)" in text
+
+
+@pytest.mark.parametrize(
+    ("state", "jobs", "why"),
+    [
+        ("Succeeded", {"ready": 0}, "a to have succeeded (0 of 2)"),
+        ("Ready", {"ready": 0}, "a to be ready (1 of 2)"),
+        ("Active", {"active": 0, "ready": 0}, "a to be active (1 of 2)"),
+    ],
+)
+def test_stages_of_the_execution_policy(state, jobs, why):
+    policy = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": state}
+    js = a_set(rjob("a", replicas=2), rjob("b"), rjob("c"), executionPolicy=policy)
+    text, body = explanation_of(facts(js, [running(js, 0, "a"), running(js, 1, "a", **jobs)], [], lease=lease()))
+    waiting = [of["what"] for of in body["because"] if of["cause"] == "later-stage"]
+    assert waiting == [
+        f"ReplicatedJob b (1 Job): waits for {why}",
+        f"ReplicatedJob c (1 Job): waits for b to {'have' if state == 'Succeeded' else 'be'} {state.lower()} (0 of 1)",
+    ]
+    assert "executionPolicy, dependsOn or startupPolicy of the spec sets the order" in text
+
+
+def test_a_name_that_is_taken():
+    js = a_set(rjob(replicas=2))
+    text, body = explanation_of(
+        facts(js, [running(js, 0)], foreign={"train-workers-1": Owner("CronJob", "nightly")}, lease=lease())
+    )
+    assert (body["level"], causes(body)) == ("fault", ["name-taken"])
+    assert "Job train-workers-1: cannot be created, a Job of that name belongs to CronJob nightly" in text
+
+
+def test_a_name_that_an_earlier_jobset_of_the_same_name_still_has():
+    js = a_set()
+    text, body = explanation_of(facts(js, [], foreign={"train-workers-0": Owner("JobSet", "train")}, lease=lease()))
+    assert (body["level"], causes(body)) == ("waits", ["name-taken"])
+    assert "the Job of an earlier JobSet of this name is still there" in text
+
+
+def test_jobs_that_are_refused():
+    note = 'job "train-workers-1" creation failed with error: exceeded quota'
+    js = a_set(rjob(replicas=9))
+    warnings = [event("JobCreationFailed", note), event("JobCreationFailed", "an older one", ago=600)]
+    text, body = explanation_of(facts(js, [running(js, 0)], warnings=warnings, lease=lease()))
+    assert (body["level"], causes(body)) == ("fault", ["missing", "refused"])
+    assert note in text
+    assert "8 Jobs do not exist (yet): train-workers-1, train-workers-2," in text
+    assert "and 3 more" in text
+
+
+def test_an_old_warning_is_no_reason():
+    js = a_set()
+    _, body = explanation_of(facts(js, warnings=[event("JobCreationFailed", "long ago", ago=7200)], lease=lease()))
+    assert causes(body) == ["missing", "manager-idle"]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (lease(ago=10800), "no manager holds the lease in namespace jobset-system"),
+        (lease(ago=1, holder=""), "no manager holds the lease in namespace jobset-system"),
+        ({"spec": {}}, "no manager has ever taken the lease in namespace jobset-system"),
+    ],
+)
+def test_no_manager_runs(given: JSON, says: str):
+    js = a_set()
+    text, body = explanation_of(facts(js, lease=given))
+    [since] = [found["since"] for found in walk(body) if found["cause"] == "no-manager"]
+    assert not since or since >= js["metadata"]["creationTimestamp"], "no set has waited longer than it is there"
+    assert (body["level"], causes(body)) == ("fault", ["no-manager", "missing"])
+    assert says in text
+
+
+def test_a_lease_that_is_a_little_late_by_this_clock_is_held():
+    _, body = explanation_of(facts(a_set(), lease=lease(ago=17)))
+    assert causes(body) == ["missing", "manager-idle"]
+
+
+def test_a_manager_has_a_minute_before_it_is_said_to_do_nothing():
+    js = a_set()
+    js["metadata"]["creationTimestamp"] = at(NOW - timedelta(seconds=30))
+    _, body = explanation_of(facts(js, lease=lease()))
+    assert (body["level"], causes(body)) == ("waits", ["missing"])
+
+
+def test_pods_that_admission_refuses():
+    js = a_set(rjob(replicas=3, parallelism=4, completions=4))
+    jobs = [running(js, 0, active=4, ready=4), refused(js, 1), refused(js, 2)]
+    notes = [
+        event(
+            "FailedCreate",
+            f'Error creating: pods "{job["metadata"]["name"]}-0-" is forbidden: quota',
+            about=job["metadata"]["uid"],
+        )
+        for job in jobs[1:]
+    ]
+    text, body = explanation_of(facts(js, jobs, job_warnings=notes, lease=lease()))
+    assert (body["level"], causes(body)) == ("fault", ["pods-refused", "pods-refused"])
+    assert "Job train-workers-1: lacks 4 of 4 pods: FailedCreate: Error creating: pods" in text
+    assert "Job train-workers-2: likewise" in text
+
+
+def test_a_job_that_nobody_makes_pods_for():
+    js = a_set()
+    text, _ = explanation_of(facts(js, [refused(js, 0)], lease=lease()))
+    assert "Job train-workers-0: has no pods (yet), and no Warning says why" in text
+
+
+def test_a_job_that_somebody_deletes():
+    js = a_set()
+    job = running(js, 0, ready=0)
+    job["metadata"]["deletionTimestamp"] = at(MOMENT)
+    _, body = explanation_of(facts(js, [job], lease=lease()))
+    assert causes(body) == ["job-deleted"]
+
+
+def test_a_job_that_is_still_suspended():
+    js = a_set()
+    job = made(job_of(js, 0, suspend=True), active=1)
+    text, body = explanation_of(facts(js, [job], lease=lease()))
+    assert causes(body) == ["halted"]
+    assert "Job train-workers-0: is still suspended: 1 pod of the time before" in text
+
+
+def test_a_failed_job_that_the_policy_has_not_judged():
+    js = a_set()
+    failed = running(js, 0, active=0, ready=0, conditions=[condition("Failed", "BackoffLimitExceeded", "too often")])
+    warnings = [event("FeatureGateDisabled", "a rule asks for RestartJob")]
+    text, body = explanation_of(facts(js, [failed], warnings=warnings, lease=lease()))
+    assert causes(body) == ["job-failed", "warning"]
+    assert "BackoffLimitExceeded: too often" in text
+    assert "FeatureGateDisabled" in text
+    assert "a rule asks for RestartJob" in text
+
+
+def test_warnings_about_a_running_set_are_reported_without_a_wait():
+    js = a_set()
+    warnings = [
+        event("HeadlessServiceCreationFailed", "Service train exists already"),
+        event("RestartJobSetFailurePolicyAction", "decided"),
+        event("DefaultFailurePolicy", "decided"),
+        event("HeadlessServiceCreationFailed", "the same before", ago=300),
+    ]
+    text, body = explanation_of(facts(js, [running(js, 0)], warnings=warnings))
+    assert (body["state"], causes(body)) == ("runs", ["warning"])
+    assert "Service train exists already" in text
+
+
+@pytest.mark.parametrize("reason", ["ExclusivePlacementPending", "PodsUnschedulable"])
+def test_a_wait_that_is_over_is_not_reported(reason):
+    js = a_set()
+    warnings = [event(reason, "leader pod x waits")]
+    assert causes(explanation_of(facts(js, [running(js, 0)], None, warnings=warnings))[1]) == []
+
+
+def test_jobs_that_may_not_be_read():
+    counts = {"name": "workers", "ready": 1, "succeeded": 0, "failed": 0, "active": 2, "suspended": 0}
+    js = a_set(rjob(replicas=2), status={"replicatedJobsStatus": [counts]})
+    text, body = explanation_of(
+        facts(js, None, None, unseen=("Jobs and pods: you may not list jobs in namespace team-a",))
+    )
+    assert (body["state"], causes(body)) == ("waits", ["status"])
+    assert "ReplicatedJob workers: 1 of 2 Jobs ready or done, says the status; 2 active" in text
+    assert text.endswith("not looked at: Jobs and pods: you may not list jobs in namespace team-a")
+    assert body["notLookedAt"] == ["Jobs and pods: you may not list jobs in namespace team-a"]
+
+
+def test_jobs_of_others_and_done_ones():
+    js = a_set(rjob(replicas=2))
+    done = running(js, 0, active=0, ready=0, succeeded=1, conditions=[condition("Complete", "", "")])
+    assert (
+        explanation_of(facts(js, [done, running(js, 1)]))[0] == "JobSet team-a/train: runs, 2 of 2 Jobs ready or done"
+    )
+
+
+def test_every_finding_has_all_members_and_a_fix_stands_below_its_finding():
+    js = a_set(rjob(replicas=2))
+    text, body = explanation_of(facts(js, [running(js, 0)], lease=lease(ago=600)))
+    for finding in walk(body):
+        assert {"level", "cause", "what", "since", "wayOut", "because"} <= finding.keys()
+    lines = text.splitlines()
+    at_finding = next(number for number, line in enumerate(lines) if "no manager holds" in line)
+    assert lines[at_finding + 1].startswith("│ to fix: ")
+
+
+def test_a_note_of_several_lines_stays_on_one():
+    js = a_set()
+    text, _ = explanation_of(facts(js, warnings=[event("JobCreationFailed", "one\n├ two")], lease=lease()))
+    assert "one; ├ two" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [(-3, "0 s"), (0.4, "0 s"), (59, "59 s"), (725, "12 min"), (3900, "1 h 5 min"), (90000, "1 d 1 h"), (86400, "1 d")],
+)
+def test_ages(seconds: float, says: str):
+    assert age(seconds) == says
+
+
+def test_another_day_is_named():
+    js = a_set(status={"terminalState": "Completed", "conditions": [condition("Completed", "a", "b")]})
+    given = facts(js, None)
+    later = NOW + timedelta(days=2)
+    text, _ = explanation_of(type(given)(now=later, jobset=given.jobset))
+    assert "(since 2026-11-21 14:05:03Z, 2 d)" in text

@@ -1,0 +1,104 @@
+"""What `jobset validate` says about child Jobs without a cluster: where, once, and never wrongly."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.features import FeatureGates
+from cli.check.checks import Checks
+from cli.check.job_checks import LATER
+from kube.model.field import Layer
+from kube.model.jsontree import dig
+from tests.support.job_answers import recorded
+from tests.support.job_mistakes import CASES
+from tests.support.jobsets import JSON, jobset, rjob
+from webhooks.jobset.engine import Findings
+
+ANSWERS = recorded()
+SPEC = ("spec", "replicatedJobs", 0, "template", "spec")
+JUNK: list[Any] = [None, True, 0, -1, 1.5, "", "x", [], ["x"], [None], [[]], {}, {"x": "y"}, [{}], {"name": 5}]
+
+
+def found(*rjobs: JSON, **spec: Any) -> Findings:
+    checks = Checks(FeatureGates(), "default")
+    return checks.create(checks.sent(jobset(*copy.deepcopy(rjobs), **spec)))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_the_api_server_refuses_is_refused_at_a_place_of_the_manifest(name: str):
+    errors = found(CASES[name]).errors
+    assert bool(errors) == bool(ANSWERS[name]), errors
+    raw = jobset(CASES[name])
+    for error in errors:
+        # What is missing is reported where it belongs, as the API server does it.
+        assert dig(raw, *error.path.parts[:-2]) is not None, error.path
+        assert not isinstance(error.value, dict | list) or "{" not in str(error), "no object is shown"
+
+
+def test_a_mistake_that_the_schema_or_our_rules_have_found_is_not_found_again():
+    bad = rjob(
+        pod={"containers": [{"name": "main", "image": "a", "ports": [{"containerPort": 1}] * 2}]}, parallelism="x"
+    )
+    errors = found(bad, rjob("Bad_Name"), coordinator={"replicatedJob": "none"}).errors
+    of_jobs = [error.path for error in errors if error.layer is Layer.CLUSTER]
+    others = [error.path for error in errors if error.layer is not Layer.CLUSTER]
+    assert of_jobs == []
+    assert {place.parts[-1] for place in others} == {"parallelism", "name", "replicatedJob", "containerPort"}
+
+
+def test_all_that_share_a_template_are_named_and_those_without_jobs_are_not():
+    bad = CASES["image-empty"]
+    errors = found(bad, {**bad, "name": "b"}, {**bad, "name": "c", "replicas": 0}).errors
+    assert [error.path.parts[2] for error in errors] == [0, 1]
+
+
+@pytest.mark.parametrize("children", [True, False])
+def test_templates_without_replicas_get_warnings_of_what_is_refused_later(children: bool):
+    checks = Checks(FeatureGates(), "default")
+    sent = checks.sent(jobset({**CASES["image-empty"], "replicas": 0}, rjob("b")))
+    findings = checks.create(sent, children=children)
+    assert findings.errors == ()
+    (warned,) = (error for error in findings.warnings if error.rule is LATER)
+    assert str(warned.path).startswith("spec.replicatedJobs[0].template.")
+    assert warned.told.endswith(
+        "with more replicas than 0 the API server refuses it: Required value; name the image to run"
+    )
+
+
+def test_jobs_of_another_controller_are_left_to_it():
+    assert found(CASES["image-empty"], managedBy="example.com/other").errors == ()
+
+
+def test_a_volume_of_a_claim_template_may_be_mounted():
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    mounting = rjob(
+        pod={"containers": [{"name": "m", "image": "a", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}]}
+    )
+    assert found(mounting, volumeClaimPolicies=[{"templates": [claim]}]).errors == ()
+    assert [error.detail or error.verbatim for error in found(mounting).errors] == ['Not found: "data"']
+
+
+def holders(value: Any) -> list[Any]:
+    """Every object and list in a value, itself included, that has members."""
+    members = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    inside = [holder for member in members for holder in holders(member)]
+    return [value, *inside] if isinstance(value, dict | list) and value else inside
+
+
+@given(st.sampled_from(sorted(CASES)), st.data())
+def test_no_template_makes_it_raise(name: str, data: st.DataObject):
+    template = copy.deepcopy(CASES[name])
+    for _ in range(data.draw(st.integers(1, 3))):
+        holder = data.draw(st.sampled_from(holders(template)))
+        keys = sorted(holder) if isinstance(holder, dict) else list(range(len(holder)))
+        holder[data.draw(st.sampled_from(keys))] = copy.deepcopy(data.draw(st.sampled_from(JUNK)))
+    for error in found(template).errors:
+        assert error.complaint

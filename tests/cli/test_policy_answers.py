@@ -1,0 +1,181 @@
+"""What is read from an API server's answers; and that every way of judging otherwise is found, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+
+from api.features import FeatureGates
+from app.engine import engine
+from cli.check.checks import Checks
+from cli.check.documents import Document
+from cli.check.places import Place, Source, Span
+from cli.policy.answers import OURS, THEIRS, Answer, Heard, answered, differences, heard, refused_otherwise
+from cli.policy.judge import Found, Result, Verdict, judge
+from cli.policy.server import _recording
+from cli.policy.suite import Loaded, Suite, SuiteNamespace, SuiteTest
+from kube.model.field import Path
+from policy.exception_types import JobSetPolicyException
+from policy.judged import Namespace
+from policy.types import JobSetPolicy, PolicyId, read_policy
+from tests.support import policy_table
+from tests.support.asgi import post
+from tests.support.jobsets import JSON, jobset, rjob
+from tests.support.policies import manifest
+from tests.support.reviews import answer, encode, review
+from webhooks.jobset.default import with_defaults
+from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
+from webhooks.jobset.policies import PolicyChecks
+from webhooks.router import create_app
+
+GATES = FeatureGates({"JobSetActiveDeadlineSeconds": True})
+PLACE = Path(("tests", 0))
+VALID = (
+    "jobsets.jobset.x-k8s.io \"a\" is forbidden: ValidatingAdmissionPolicy 'no-x' with binding 'b' denied request: no"
+)
+
+
+@dataclass
+class Webhook:
+    """Our validating webhook with policies of its own, as an API server asks it."""
+
+    in_force: Sequence[JobSetPolicy]
+    labels: dict[str, str]
+    annotations: dict[str, str]
+
+    async def namespace(self, name: str) -> Namespace:
+        return Namespace(name, self.labels, self.annotations)
+
+    def exceptions(self, namespace: str) -> Sequence[JobSetPolicyException]:
+        return ()
+
+    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
+
+    def used(self, namespace: str, name: str, uid: str) -> None: ...
+
+    async def answer(self, js: JSON, old: JSON | None = None) -> Answer:
+        app = create_app(jobset_handlers(engine(GATES), None, PolicyChecks(self, self, GATES)))
+        sent = [None if each is None else with_defaults(Checks(GATES).sent(each).object, None)[0] for each in (js, old)]
+        said = answer((await post(app, VALIDATE_PATH, encode(review(*sent)))).body)
+        recorded = {f"vjobset.kb.io/{key}": text for key, text in said.get("auditAnnotations", {}).items()}
+        code = 200 if said["allowed"] else said["status"]["code"]
+        body = sent[0] if said["allowed"] else said["status"]
+        return answered(code, body, said.get("warnings", ()), recorded)
+
+
+def loaded(policies: Sequence[JSON], *jobsets: JSON, test: SuiteTest | None = None) -> Loaded:
+    """A suite of one test, unless it is given another one."""
+    namespace = SuiteNamespace(**policy_table.NAMESPACE)
+    tests = test or SuiteTest(name="a", jobset=jobsets[0]["metadata"]["name"], namespace=namespace)
+    document = Document(Source("s.yaml", ""), 1, {}, Place(Span(0, 0)), [])
+    named = {js["metadata"]["name"]: js for js in jobsets}
+    return Loaded(document, Suite(tests=(tests,)), list(map(read_policy, policies)), [], named)
+
+
+async def asked(
+    policies: Sequence[JSON], js: JSON, there: Sequence[JSON] | None = None
+) -> tuple[Result, Answer, Heard]:
+    """The verdict by some policies, and what an API server says that may have others."""
+    own = loaded(policies, js)
+    stored = [read_policy(_recording(body)) for body in (policies if there is None else there)]
+    webhook = Webhook(stored, policy_table.NAMESPACE["labels"], policy_table.NAMESPACE["annotations"])
+    said = await webhook.answer(js)
+    return judge(own, 0, GATES), said, heard(said, own.policies, update=False)
+
+
+async def texts(policies: Sequence[JSON], js: JSON, there: Sequence[JSON] | None = None) -> list[str]:
+    result, said, what = await asked(policies, js, there)
+    assert result.verdict is not None
+    return [str(error) for error in differences(result.verdict, said, what, PLACE, "a")]
+
+
+async def test_30_policies_and_300_jobsets_are_judged_as_by_the_webhook():
+    policies = policy_table.policies()
+    for js, broken in policy_table.jobsets():
+        result, said, what = await asked(policies, js)
+        assert result.verdict is not None
+        recorded = {(each.policy, each.path) for each in what.verdict.found}
+        assert (recorded <= set(broken), len(recorded) + what.more) == (True, len(broken))
+        assert [*differences(result.verdict, said, what, PLACE, "a"), *refused_otherwise(what, PLACE, "a")] == []
+
+
+LARGE = jobset(rjob(replicas=9))
+ONE, TWO = (manifest("limits", ("Deny",), maxJobs={"max": most}) for most in (1, 2))
+WARNS = manifest("limits", ("Warn",), maxJobs={"max": 1})
+ROOMY = manifest("limits", ("Deny",), maxJobs={"max": 99})
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "words"),
+    [
+        ([ONE], [ROOMY], ["only this command says: Deny by maxJobs of limits at spec.replicatedJobs[0].replicas: "]),
+        ([ROOMY], [ONE], ["only the API server says: Deny by maxJobs of limits at spec.replicatedJobs[0].replicas: "]),
+        ([ONE], [TWO], ["only the API server says: ", "only this command says: ", "the refusal does not say: "]),
+        ([ONE], [WARNS], ["a rule that denies is broken, and the JobSet is admitted"]),
+        ([ONE], [ONE], []),
+    ],
+)
+async def test_a_difference_is_said_with_its_place(here: list[JSON], there: list[JSON], words: list[str]):
+    found = await texts(here, LARGE, there)
+    assert len(found) == len(words)
+    assert all(f"without it: {text}" in line for text, line in zip(words, found, strict=True))
+    assert all(line.startswith('tests[0]: Invalid value: "a": ') for line in found)
+
+
+async def test_violations_that_are_not_recorded_are_counted():
+    many = [manifest(f"limits-{number:02}", ("Deny",), maxJobs={"max": 1}) for number in range(25)]
+    _, said, what = await asked(many, LARGE)
+    assert (what.more, what.others, len(said.causes)) == (5, [], 25)
+    assert await texts(many, LARGE) == []
+    assert len(await texts(many[1:], LARGE, many)) == 1
+    assert len(await texts([*many, manifest("more", ("Deny",), maxJobs={"max": 1})], LARGE, many)) > 0
+
+
+async def test_what_refuses_it_apart_from_policies_is_a_difference():
+    old = jobset(rjob(replicas=2))
+    webhook = Webhook([read_policy(_recording(ONE))], {}, {})
+    said = await webhook.answer(LARGE, old)
+    what = heard(said, [read_policy(ONE)], update=True)
+    assert [each.rule for each in what.verdict.found] == ["maxJobs"]
+    (text,) = map(str, refused_otherwise(what, PLACE, "a"))
+    assert "field is immutable" in text
+    assert "policy limits" not in text
+    nobody = answered(500, {"message": "failed calling webhook"}, (), {})
+    assert heard(nobody, [], update=False).others == ["failed calling webhook"]
+    assert heard(answered(502, None, (), {}), [], update=False).others == ["code 502"]
+
+
+def test_a_rule_that_could_not_be_checked_is_a_difference():
+    record = json.dumps({"violations": [{"policy": "limits", "rule": "maxJobs", "error": "KeyError"}]})
+    what = heard(Answer({}, annotations={OURS: record}), [read_policy(ONE)], update=False)
+    assert what.others == ["maxJobs of policy limits: KeyError"]
+
+
+def test_policies_of_the_api_server_are_heard_with_each_action():
+    failure = {"policy": "no-x", "binding": "b", "message": "no", "validationActions": ["Audit"]}
+    said = [
+        answered(422, {"message": VALID}, (), {}),
+        Answer({}, warnings=["Validation failed for ValidatingAdmissionPolicy 'no-x' with binding 'b': no", "other"]),
+        Answer({}, annotations={THEIRS: json.dumps([failure])}),
+    ]
+    for each, action in zip(said, ("Deny", "Warn", "Audit"), strict=True):
+        what = heard(each, [], update=False)
+        assert what.verdict.found == [Found(action, "no-x", "ValidatingAdmissionPolicy", "", "no", "no")]
+        assert what.others == []
+
+
+def test_defaults_are_compared_if_the_jobset_is_admitted():
+    def filled(text: str) -> JSON:
+        return {"metadata": {"annotations": {"policy.jobset.x-k8s.io/defaults": text}}}
+
+    own, there = Verdict((), {"tenants": ["labels[team]"]}), Answer(filled('{"tenants":["labels[team]"]}'))
+    assert list(differences(own, there, heard(there, [], update=False), PLACE, "a")) == []
+    other = Answer(filled("{}"))
+    (error,) = differences(own, other, heard(other, [], update=False), PLACE, "a")
+    assert "gets the defaults none there, and {'tenants': ['labels[team]']} here" in str(error)
+    assert list(differences(replace(own, defaults=None), other, heard(other, [], update=True), PLACE, "a")) == []
+    refused = answered(422, {"message": "no", "details": {"causes": []}}, (), {})
+    assert heard(refused, [], update=False).verdict.defaults is None

@@ -1,0 +1,176 @@
+"""What is watched for the page: bounded, and as far as there is a right to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from api.batch import Job
+from cli.ui import caches as module
+from cli.ui.board import Board
+from cli.ui.caches import BoundedStore, Caches
+from kube.client import Client
+from kube.errors import from_response
+from kube.store import Unreadable, UnreadableMeta
+from kube.transport import Request, Response
+from tests.support.explained import exclusive, job_of, made, pod_of
+from tests.support.faults import status_body
+from tests.support.jobsets import jobset, stored
+from tests.support.kube_objects import thing
+from tests.support.memory_api import MemoryApi
+
+pytestmark = pytest.mark.looptime
+LOADED = 5.0
+"""Seconds of virtual time in which all is listed and published."""
+
+
+class Api(MemoryApi):
+    """Lets nobody read what `refused` names."""
+
+    refused: tuple[str, ...] = ()
+
+    async def send(self, request: Request) -> Response:
+        if request.path == "/version":
+            return Response(200, {}, b"{}")
+        if request.path.rpartition("/")[2] in self.refused:
+            return Response(403, {}, status_body(403, "Forbidden"))
+        return await super().send(request)
+
+    def stream(self, request: Request):
+        if request.path.rpartition("/")[2] in self.refused:
+            raise from_response(403, {}, status_body(403, "Forbidden"), request.call)
+        return super().stream(request)
+
+
+@contextlib.asynccontextmanager
+async def watched(api: Api, namespace: str | None = None) -> AsyncIterator[tuple[Caches, Board]]:
+    board = Board("e")
+    caches = Caches(Client(api), namespace, board)
+    task = asyncio.create_task(caches.run())
+    try:
+        await asyncio.sleep(LOADED)
+        yield caches, board
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def api_with_a_set() -> Api:
+    """A set with one exclusive Job, whose pod is in rack r1."""
+    api = Api(streaming=False)
+    js = made(stored(jobset(exclusive())), uid="uid-train")
+    job = made(job_of(js, 0), uid="uid-job", active=1, ready=1)
+    for plural, obj in (("jobsets", js), ("jobs", job), ("pods", made(pod_of(job, 0, node="n1")))):
+        meta = {key: value for key, value in obj["metadata"].items() if key not in {"name", "namespace"}}
+        body = {key: value for key, value in obj.items() if key != "metadata"}
+        api.put(plural, obj["metadata"]["name"], "default", **body, metadata=meta)
+    api.put("nodes", "n1", "", metadata={"labels": {"rack": "r1"}})
+    return api
+
+
+async def test_a_set_is_shown_with_its_jobs_and_where_they_are():
+    async with watched(api_with_a_set()) as (caches, board):
+        news = json.loads(board.since(""))
+        assert [row["name"] for row in news["rows"]] == ["train"]
+        shown = caches.detail(("default", "train"))
+        assert [job["name"] for job in shown["jobList"]] == ["train-workers-0"]
+        assert [domain["name"] for domain in shown["maps"][0]["domains"]] == ["r1"]
+        assert shown["maps"][0]["domains"][0]["jobs"][0]["ready"] == 1
+        assert caches.map("")["topologies"] == ["rack"]
+        assert caches.map("no such key")["map"]["topology"] == "rack"
+        assert caches.has(("default", "train"))
+        assert caches.detail(("default", "nobody")) is None
+
+
+async def test_what_may_not_be_read_is_named_and_the_rest_is_shown():
+    api = api_with_a_set()
+    api.refused = ("nodes", "pods")
+    async with watched(api, "default") as (caches, board):
+        assert json.loads(board.since(""))["notes"] == [
+            "the right to list and watch pods is missing, ask for it in namespace default; until then the maps do not show which Job is where",
+            "the right to list and watch nodes is missing, ask for it in the whole cluster; until then the maps do not show racks or other domains",
+        ]
+        assert [job["name"] for job in caches.detail(("default", "train"))["jobList"]] == ["train-workers-0"]
+
+
+async def test_the_log_names_the_users_own_rights_and_not_those_of_a_manager(caplog):
+    api = api_with_a_set()
+    api.refused = ("nodes",)
+    async with watched(api):
+        said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert (
+        "the right to list and watch nodes is missing, ask for it in the whole cluster; until then the maps" in said[0]
+    )
+
+
+async def test_a_right_that_is_taken_away_later_is_named_until_it_is_back():
+    api = api_with_a_set()
+    async with watched(api) as (_, board):
+        assert not json.loads(board.since(""))["notes"]
+        api.refused = ("jobs",)
+        api.cut_streams()
+        await asyncio.sleep(60)
+        said = json.loads(board.since(""))["notes"]
+        assert [note.partition(",")[0] for note in said] == ["the right to list and watch jobs.batch is missing"]
+        api.refused = ()
+        await asyncio.sleep(120)
+        assert not json.loads(board.since(""))["notes"]
+
+
+async def test_more_than_is_kept_is_named(monkeypatch):
+    monkeypatch.setattr(module, "MOST_JOBS", 0)
+    async with watched(api_with_a_set()) as (_, board):
+        assert "there are more jobs than the 0 that are kept" in json.loads(board.since(""))["notes"]
+
+
+async def test_a_cluster_without_topologies_has_no_map():
+    async with watched(Api(streaming=False)) as (caches, _):
+        assert caches.map("rack") == {"topologies": [], "map": None}
+
+
+def test_a_store_takes_in_no_more_than_it_may():
+    store: BoundedStore = BoundedStore(2)
+    store.begin()
+    for name in "abc":
+        store.apply(thing(name, 1))
+    store.commit(1)
+    assert (len(store), store.left_out) == (2, True)
+    store.apply(thing("a", 2))
+    store.apply(thing("d", 3))
+    assert {obj.metadata.resource_version for obj in store.list()} == {"2", "1"}
+    store.remove(thing("a", 4))
+    store.apply(thing("d", 5))
+    assert {obj.metadata.name for obj in store.list()} == {"b", "d"}
+
+
+def test_objects_that_cannot_be_read_are_counted_too():
+    store: BoundedStore = BoundedStore(2)
+    store.begin()
+    store.commit(1)
+    for index in range(5):
+        store.apply(Unreadable(UnreadableMeta(name=f"x{index}", resource_version=str(index + 2)), "odd"))
+    assert len(store.unreadable) == 2
+
+
+def test_a_list_that_fits_again_leaves_out_nothing():
+    store: BoundedStore = BoundedStore(1)
+    store.begin()
+    store.apply(thing("a", 1))
+    store.apply(thing("b", 1))
+    store.begin()
+    store.apply(thing("b", 2))
+    store.commit(2)
+    assert (len(store), store.left_out) == (1, False)
+
+
+def test_jobs_are_found_by_the_set_that_their_label_names():
+    js = made(stored(jobset()))
+    job = msgspec.convert(made(job_of(js, 0)), Job)
+    assert module._set_of(job) == ("train",)

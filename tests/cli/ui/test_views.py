@@ -1,0 +1,149 @@
+"""What the page shows of one JobSet."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from api.gang_status import StoredGroup
+from cli.ui import views
+from cli.ui.views import detail, row, state_of
+from tests.support.jobsets import rjob
+from tests.support.shown import a_job, a_node, a_pod, a_set, counts
+
+READY = [counts(ready=1)]
+RESTARTING = [{"type": "RestartingJobSet", "status": "True"}]
+
+
+@pytest.mark.parametrize(
+    ("js", "state"),
+    [
+        (a_set(), "Waiting"),
+        (a_set(replicatedJobsStatus=READY), "Running"),
+        (a_set(rjob(replicas=2), replicatedJobsStatus=READY), "Waiting"),
+        (a_set(replicatedJobsStatus=[counts(succeeded=1)]), "Running"),
+        (a_set(replicatedJobsStatus=READY, conditions=RESTARTING), "Restarting"),
+        (a_set(spec={"suspend": True}, conditions=RESTARTING), "Suspended"),
+        (a_set(spec={"suspend": True, "managedBy": "kueue.x-k8s.io/multikueue"}), "Managed elsewhere"),
+        (a_set(meta={"deletionTimestamp": "2026-11-21T14:05:03Z"}, replicatedJobsStatus=READY), "Being deleted"),
+        (a_set(meta={"deletionTimestamp": "2026-11-21T14:05:03Z"}, terminalState="Failed"), "Failed"),
+        (a_set(terminalState="Completed", spec={"suspend": True}), "Completed"),
+    ],
+)
+def test_a_set_has_one_state(js, state):
+    assert state_of(js) == state
+
+
+def test_a_row_counts_jobs_that_are_ready_or_done():
+    js = a_set(
+        rjob("driver"),
+        rjob("workers", replicas=4),
+        spec={"failurePolicy": {"maxRestarts": 3}},
+        restarts=1,
+        replicatedJobsStatus=[counts("workers", ready=2, succeeded=1), counts("driver", ready=1)],
+    )
+    shown = row(js)
+    assert (shown["settled"], shown["jobs"], shown["restarts"], shown["maxRestarts"]) == (4, 5, 1, 3)
+
+
+def show(js, **known):
+    return detail(js, **{"jobs": (), "pods": (), "nodes": (), "groups": (), **known})
+
+
+def test_stages_are_in_the_order_in_which_they_start():
+    js = a_set(
+        rjob("fetch"),
+        rjob("train", replicas=2),
+        rjob("export"),
+        spec={"executionPolicy": {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}},
+        currentStage="train (2/3)",
+        replicatedJobsStatus=[counts("fetch", succeeded=1), counts("train", active=2), counts("export", suspended=1)],
+    )
+    shown = show(js)
+    assert [stage["name"] for stage in shown["stages"]] == ["fetch", "train", "export"]
+    assert [of["state"] for stage in shown["stages"] for of in stage["replicatedJobs"]] == [
+        "Completed", "Starting", "Suspended",
+    ]  # fmt: skip
+    assert shown["stage"] == "train (2/3)"
+
+
+def test_what_starts_together_is_one_stage_and_says_what_it_waits_for():
+    waits = rjob(dependsOn=[{"name": "driver", "status": "Ready"}])
+    shown = show(a_set(rjob("driver"), waits))
+    (stage,) = shown["stages"]
+    assert [of["after"] for of in stage["replicatedJobs"]] == [[], ["driver (Ready)"]]
+    ordered = show(a_set(rjob("a"), rjob("b"), spec={"startupPolicy": {"startupPolicyOrder": "InOrder"}}))
+    assert [of["after"] for of in ordered["stages"][0]["replicatedJobs"]] == [[], ["a (Ready)"]]
+
+
+@pytest.mark.parametrize(
+    ("of", "state"),
+    [
+        (None, "Waiting"),
+        (counts(), "Waiting"),
+        (counts(active=1), "Starting"),
+        (counts(ready=2), "Running"),
+        (counts(ready=1, succeeded=1), "Running"),
+        (counts(succeeded=2), "Completed"),
+        (counts(ready=1, failed=1), "Failed"),
+        (counts(suspended=2), "Suspended"),
+    ],
+)
+def test_a_replicated_job_has_one_state(of, state):
+    shown = show(a_set(rjob(replicas=2), replicatedJobsStatus=[of] if of else []))
+    assert shown["stages"][0]["replicatedJobs"][0]["state"] == state
+
+
+def test_jobs_are_in_the_order_of_their_indexes_and_not_more_than_can_be_read(monkeypatch):
+    monkeypatch.setattr(views, "MOST_JOBS", 2)
+    shown = show(a_set(rjob(replicas=11)), jobs=[a_job(10), a_job(9), a_job(2)])
+    assert [job["name"] for job in shown["jobList"]] == ["train-workers-2", "train-workers-9"]
+    assert shown["jobsLeftOut"] == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        ({}, "Waiting"),
+        ({"active": 1}, "Starting"),
+        ({"active": 1, "ready": 1}, "Running"),
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, "Completed"),
+        ({"conditions": [{"type": "Failed", "status": "True", "message": "backoff"}]}, "Failed"),
+    ],
+)
+def test_a_job_has_one_state(status, state):
+    shown = show(a_set(), jobs=[a_job(**status)])
+    assert shown["jobList"][0]["state"] == state
+    assert shown["jobList"][0]["message"] == ("backoff" if state == "Failed" else "")
+
+
+def test_a_set_that_is_placed_exclusively_has_a_map():
+    worker = rjob()
+    worker["template"]["metadata"] = {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}}
+    nodes, pods = [a_node("n", rack="r1")], [a_pod("train-workers-0", "n")]
+    shown = show(a_set(worker), nodes=nodes, pods=pods)
+    assert [(map_["topology"], map_["domains"][0]["name"]) for map_ in shown["maps"]] == [("rack", "r1")]
+    assert show(a_set(), nodes=nodes, pods=pods)["maps"] == []
+
+
+@pytest.mark.parametrize(
+    ("status", "state", "message"),
+    [(None, "", ""), ("True", "Scheduled", ""), ("False", "Not scheduled yet", "0/20 nodes")],
+)
+def test_a_gang_says_whether_it_is_scheduled(status, state, message):
+    said = [{"type": "PodGroupInitiallyScheduled", "status": status, "message": "0/20 nodes"}] if status else None
+    body = {
+        "metadata": {"name": "train-workers-0"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 4}}, "parentCompositePodGroupName": "train"},
+        "status": {"conditions": said},
+    }
+    (shown,) = show(a_set(), groups=[msgspec.convert(body, StoredGroup)])["groups"]
+    assert (shown["gang"], shown["least"], shown["parent"]) == (True, 4, "train")
+    assert (shown["state"], shown["message"]) == (state, message)
+
+
+def test_a_label_that_is_no_index_is_no_obstacle():
+    job = a_job()
+    labels = job.metadata.labels | {"jobset.sigs.k8s.io/job-index": "9" * 5000}
+    odd = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, labels=labels))
+    assert len(show(a_set(), jobs=[odd])["jobList"]) == 1

@@ -1,0 +1,206 @@
+"""What `jobset explain` looks up beside Jobs and pods, and when: claims, nodes by name, ends of pods, the manager."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from api import keys
+from diagnose.facts import Facts
+from diagnose.gather import gather
+from diagnose.look_up import LEASE
+from kube.client import Client
+from kube.transport import Request, Response
+from tests.support.explained import MOMENT, NOW, at, causes, event, explanation_of, job_of, lease, made, pod_of
+from tests.support.fake_cluster import Cluster
+from tests.support.jobsets import jobset, rjob, stored
+
+JSON = dict[str, Any]
+pytestmark = pytest.mark.looptime
+UNBOUND = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/2 nodes"
+
+
+HELD = {"kind": "Lease", "metadata": {"name": LEASE}, **lease(holder="manager-0_1234")}
+
+
+class Refusing(Cluster):
+    """Refuses all requests for some collections."""
+
+    refused: tuple[str, ...] = ()
+
+    async def send(self, request: Request) -> Response:
+        if any(name in (request.path, *request.path.split("/")) for name in self.refused):
+            return Response(403, {}, b'{"kind":"Status","reason":"Forbidden","details":{"kind":"x"}}')
+        return await super().send(request)
+
+
+async def read(*objects: JSON, refused: tuple[str, ...] = (), endless: tuple[str, ...] = ()) -> tuple[Facts, list[str]]:
+    """The facts, and the paths that were asked for. `refused`: collections, or paths of them."""
+    cluster = Refusing(*objects, HELD, endless=endless)
+    cluster.refused = refused
+    found = await gather(Client(cluster), "default", "train", NOW)
+    return found, [request.path for request in cluster.asked]
+
+
+def a_set(**status: Any) -> JSON:
+    return made(stored(jobset(rjob(), failurePolicy={"maxRestarts": 9})), **status)
+
+
+def claiming() -> list[JSON]:
+    js = a_set()
+    job = made(job_of(js, 0), active=1)
+    volumes = [{"name": f"v{n}", "persistentVolumeClaim": {"claimName": f"c{n}"}} for n in range(5)]
+    return [js, job, made(pod_of(job, unscheduled=UNBOUND, volumes=[{"name": "tmp", "emptyDir": {}}, *volumes]))]
+
+
+async def test_claims_of_a_pod_without_a_node_are_looked_up():
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c0"}, "spec": {"storageClassName": "fast"}}
+    classes = [{"kind": "StorageClasse", "metadata": {"name": "slow"}, "provisioner": "p"}]
+    found, asked = await read(*claiming(), {**claim, "status": {"phase": "Pending"}}, *classes)
+    assert [name for name, of in found.claims.items() if of is not None] == ["c0"]
+    assert len(found.claims) == 3, "the first few"
+    assert sum(path.endswith("/storageclasses") for path in asked) == 1
+    text, body = explanation_of(found)
+    assert causes(body) == ["claim-pending", "scheduler"]
+    assert "claim c0 is Pending: there is no StorageClass fast; there are: slow" in text
+
+
+@pytest.mark.parametrize(
+    ("refused", "cause", "says"),
+    [
+        ("persistentvolumeclaims", "unscheduled", "you may not get persistentvolumeclaims"),
+        ("storageclasses", "no-claim", "you may not list storageclasses.storage.k8s.io"),
+    ],
+)
+async def test_without_the_right_to_read_claims_the_rest_is_explained(refused: str, cause: str, says: str):
+    found, _ = await read(*claiming(), refused=(refused,))
+    text, body = explanation_of(found)
+    assert causes(body)[0] == cause
+    assert says in text
+
+
+def silent() -> list[JSON]:
+    js = a_set()
+    job = made(job_of(js, 0), active=1)
+    running = [{"name": "main", "ready": False, "state": {"running": {}}}]
+    return [js, job, made(pod_of(job, node="node-3", containers=running))]
+
+
+async def test_the_node_of_a_pod_that_is_not_ready_is_looked_up():
+    taints = [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": at(MOMENT)}]
+    node = {"kind": "Node", "metadata": {"name": "node-3"}, "spec": {"taints": taints}}
+    found, _ = await read(*silent(), node)
+    text, body = explanation_of(found)
+    assert causes(body)[0] == "node-failed"
+    assert "is on node node-3, which is unreachable\n" in text
+    assert "which does not exist any more" in explanation_of((await read(*silent()))[0])[0]
+    healthy = {"kind": "Node", "metadata": {"name": "node-3"}}
+    assert causes(explanation_of((await read(*silent(), healthy))[0])[1]) == ["not-ready"]
+    forbidden, _ = await read(*silent(), refused=("nodes",))
+    assert causes(explanation_of(forbidden)[1]) == ["not-ready"]
+    assert any("you may not get nodes" in text for text in forbidden.unseen)
+
+
+def restarting(*nodes: str, alone: bool = False) -> list[JSON]:
+    """A Job of an earlier attempt that is being deleted, and such a pod on each node. `alone`: a rule restarts it."""
+    counts = {"name": "workers", "ready": 0, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+    status: JSON = {"replicatedJobsStatus": [{**counts, "jobRestarts": [1]}]} if alone else {"restarts": 1}
+    js = a_set(**status)
+    job = made(job_of(js, 0), active=1)
+    pods = [made(pod_of(job, index, node=node)) for index, node in enumerate(nodes)]
+    for body in (job, *pods):
+        body["metadata"]["deletionTimestamp"] = at(MOMENT)
+    for pod in pods:
+        pod["metadata"]["labels"] |= {keys.JOBSET_UID: js["metadata"]["uid"]}
+    return [js, job, *pods]
+
+
+@pytest.mark.parametrize("alone", [False, True])
+async def test_the_nodes_of_pods_that_a_restart_waits_for_are_looked_up(alone: bool):
+    js, job, *pods = restarting("a", "b", "c", "d", "lost", alone=alone)
+    for condition in pods[4]["status"]["conditions"]:
+        condition["status"] = "False"
+    other = made(pod_of(made(job_of(js, 0, attempt=1), uid="new"), node="e"))
+    other["metadata"]["labels"] |= {keys.JOBSET_UID: js["metadata"]["uid"]}
+    healthy = [{"kind": "Node", "metadata": {"name": name}} for name in "abcd"]
+    found, asked = await read(js, job, *pods, other, *healthy)
+    assert [pod.spec.node_name for pod in found.ending] == ["lost", "a", "b", "c", "d"], "what is not ready comes first"
+    assert [path.rpartition("/")[2] for path in asked if "/nodes/" in path] == ["lost", "a", "b"], "the first few"
+    text, _ = explanation_of(found)
+    assert "pod train-workers-0-4 is being deleted on node lost, which does not exist any more" in text
+    refused, _ = await read(js, job, *pods, refused=("pods", "nodes"))
+    assert any("you may not list pods" in text for text in refused.unseen)
+
+
+async def test_the_nodes_of_a_restart_and_of_pods_that_are_not_ready_are_kept_apart():
+    js, job, *pods = restarting("a")
+    js["spec"]["replicatedJobs"].append(rjob("more"))
+    quiet = silent()[2]
+    more = made(job_of(js, 0, "more", attempt=1), uid="more", active=1)
+    quiet = made(pod_of(more, node="node-3", containers=quiet["status"]["containerStatuses"]))
+    found, _ = await read(js, job, *pods, more, quiet)
+    assert found.nodes_by_name == {"a": None, "node-3": None}
+
+
+def preempted(name: str = "train-workers-0-0-x") -> JSON:
+    by = {"kind": "Pod", "namespace": "team-b", "name": "urgent-0"}
+    about = {"kind": "Pod", "namespace": "default", "name": name}
+    return {
+        "kind": "Event",
+        "metadata": {"name": name},
+        **event("Preempted", "Preempted"),
+        "regarding": about,
+        "related": by,
+    }
+
+
+async def test_who_ended_pods_is_looked_up_after_a_failed_attempt():
+    history = [
+        {"attempt": n, "failedJob": "train-workers-0", "time": at(NOW - timedelta(minutes=9 - n))} for n in (0, 1)
+    ]
+    js = a_set(restarts=2, attemptHistory=history)
+    job = made(job_of(js, 0, attempt=2), active=1, ready=1)
+    found, asked = await read(js, job, preempted(), preempted("other-0"))
+    assert {event.regarding.name for event in found.ends} == {"train-workers-0-0-x"}
+    assert "pod train-workers-0-0-x was preempted by pod team-b/urgent-0; 1 of 1" in explanation_of(found)[0]
+    assert sum(path.endswith("/events") for path in asked) == 5
+    later, asked = await read(a_set(), job, preempted())
+    assert later.ends == ()
+    assert sum(path.endswith("/events") for path in asked) == 1, "nothing has failed"
+
+
+async def test_who_ended_a_pod_is_looked_up_where_another_is_in_its_place():
+    js = a_set()
+    job = made(job_of(js, 0), active=1, startTime=at(MOMENT))
+    pod = made(pod_of(job, unscheduled="0/2 nodes are available"))
+    pod["metadata"]["creationTimestamp"] = at(MOMENT + timedelta(minutes=2))
+    found, _ = await read(js, job, pod, preempted())
+    assert causes(explanation_of(found)[1])[:2] == ["preempted", "unscheduled"]
+
+
+async def test_a_manager_that_creates_nothing_is_told_from_none():
+    unready = {"type": "Ready", "status": "False"}
+    pod = {"kind": "Pod", "metadata": {"name": "manager-0"}, "status": {"conditions": [unready]}}
+    text, body = explanation_of((await read(a_set(), pod))[0])
+    assert causes(body) == ["missing", "manager-idle"]
+    assert "it is not ready: a right is missing, or a cache is not filled" in text
+    assert "kubectl get --raw" in text
+    outside, body = explanation_of((await read(a_set()))[0])
+    assert causes(body) == ["missing", "manager-idle"]
+    assert "may it list what it reads?" in outside
+
+
+async def test_the_pod_that_preempted_is_found_by_the_uid_of_the_note():
+    js = a_set()
+    job = made(job_of(js, 0), active=1, startTime=at(MOMENT))
+    pod = made(pod_of(job, unscheduled="0/2 nodes are available"))
+    pod["metadata"]["creationTimestamp"] = at(MOMENT + timedelta(minutes=2))
+    urgent = {"kind": "Pod", "metadata": {"name": "urgent-0", "namespace": "team-b", "uid": "1-2"}}
+    noted = {**preempted(), "note": "Preempted by pod 1-2 on node node-3"}
+    del noted["related"]
+    found, _ = await read(js, job, pod, noted, urgent)
+    assert "pod train-workers-0-0-x was preempted by pod team-b/urgent-0" in explanation_of(found)[0]
+    gone, _ = await read(js, job, pod, noted)
+    assert "was preempted: Preempted by pod 1-2 on node node-3" in explanation_of(gone)[0]

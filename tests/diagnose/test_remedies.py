@@ -1,0 +1,204 @@
+"""What `jobset explain` advises about pods that do not run: messages as kube-scheduler and the kubelet write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from api.jobset import JobSet
+from diagnose.remedies import for_refusal
+from policy.defaults import ANNOTATION
+from tests.support.explained import NOW, at, explanation_of, facts, job_of, lease, made, pod_of
+from tests.support.jobsets import jobset, rjob, stored
+from tests.support.stuck import about_pod
+from tests.support.stuck_jobs import (
+    AGAIN,
+    NO_ACCOUNT,
+    NO_PRIORITY,
+    NO_REQUESTS,
+    NO_RUNTIME,
+    TOO_LARGE,
+    TOO_OPEN,
+    refused,
+)
+
+JSON = dict[str, Any]
+PREEMPTION = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+
+
+def advice(*, active: int = 1, **pod: Any) -> tuple[str, str]:
+    """What is said about a Job of one such pod, and the fix."""
+    js = made(stored(jobset(rjob(), namespace="team-a")))
+    job = made(job_of(js, 0), active=active, ready=0)
+    _, body = explanation_of(facts(js, [job], [made(pod_of(job, **pod))], lease=lease()))
+    return body["because"][0]["what"], body["because"][0]["wayOut"]
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [
+        ("3 Insufficient nvidia.com/gpus.", "say whether any node offers nvidia.com/gpus, and that much"),
+        ("1 Insufficient cpu, 2 Insufficient memory.", "whether any node offers cpu,"),
+        ("3 node(s) didn't match Pod's node affinity/selector.", "write another one in a new JobSet, or have an admin"),
+        ('persistentvolumeclaim "data" not found.', "create PersistentVolumeClaim data: kubectl get pvc -n team-a"),
+        ("pod has unbound immediate PersistentVolumeClaims.", "kubectl describe pvc -n team-a says why"),
+        ('storageclass.storage.k8s.io "fast" not found.', "there is no StorageClass fast: make the claim again"),
+        ("3 node(s) had untolerated taint {gpu: only}.", "ask an administrator of the cluster which taints the nodes"),
+        ("3 node(s) had untolerated taint(s).", "add a toleration for one to the pod template in a new JobSet"),
+        ("3 node(s) were unschedulable.", "have an administrator of the cluster run kubectl uncordon NODE"),
+        ("1 Insufficient cpu, 2 node(s) didn't match Pod's node affinity/selector.", "any node offers cpu,"),
+        ("1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector.", "which label"),
+        ("3 node(s) didn't have free ports for the requested pod ports.", "has its hostPort on each node"),
+        ("3 Too many pods.", "run as many pods as they may"),
+        ("3 node(s) didn't match pod anti-affinity rules.", "its podAntiAffinity keeps it away"),
+        ("3 node(s) didn't match pod affinity rules.", "kubectl get pods -n team-a -o wide --show-labels"),
+        ("3 node(s) didn't satisfy existing pods anti-affinity rules.", "pods that run there keep it out"),
+        ("3 node(s) didn't match pod topology spread constraints.", "whenUnsatisfiable: ScheduleAnyway"),
+        ("3 node(s) didn't match PersistentVolume's node affinity.", "kubectl describe pv VOLUME its Node Affinity"),
+        ("3 node(s) had volume node affinity conflict.", "kubectl describe pv VOLUME its Node Affinity"),
+        ("3 node(s) didn't find available persistent volumes to bind.", "no PersistentVolume is free"),
+        ("3 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode.", "one pod at a time"),
+        ("3 node(s) exceed max volume count.", "hold as many volumes as they can"),
+        ("3 cannot allocate all claims.", "kubectl get resourceclaims -n team-a"),
+        ("1 Insufficient cpu, 2 node(s) didn't match pod affinity rules.", "its podAffinity wants it beside"),
+        (
+            "3 node(s) didn't match pod topology spread constraints (missing required label).",
+            "no node has the topologyKey",
+        ),
+        (
+            "3 node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s).",
+            "restore the volume, or delete",
+        ),
+        ("3 node(s) had no available disk.", "have the disk of its volume: wait until they end"),
+        ("3 node(s) didn't match scheduler-enforced node affinity.", "use another schedulerName in a new JobSet"),
+        ("3 node(s) didn't match Pod's required features.", "add nodes with a newer kubelet, or do without"),
+        ("3 node(s) were cursed.", "ask for something else in a new JobSet, or have an administrator of the cluster"),
+    ],
+)
+def test_a_pod_that_finds_no_node(message: str, says: str):
+    what, fix = advice(unscheduled=f"0/3 nodes are available: {message} {PREEMPTION}")
+    assert what.startswith("Job train-workers-0: pod train-workers-0-0 is not scheduled: 0/3 nodes are available: ")
+    assert says in fix
+
+
+RETRIED = "the Job controller tries again"
+REPLACE = "kubectl replace --force -f train-new.yaml deletes the JobSet and creates it again"
+
+
+@pytest.mark.parametrize(
+    ("message", "retried", "again"),
+    [
+        (NO_ACCOUNT, True, False),
+        (NO_PRIORITY, True, True),
+        (NO_RUNTIME, True, True),
+        (TOO_OPEN, True, True),
+        (TOO_LARGE, False, True),
+        (
+            'pods "x" is forbidden: cpu max limit to request ratio per Container is 2, but provided ratio is 4',
+            False,
+            True,
+        ),
+        (NO_REQUESTS, False, True),
+        ('admission webhook "policy.example.com" denied the request: no', True, True),
+    ],
+)
+def test_a_new_pod_is_only_promised_where_it_need_not_differ_from_the_template(
+    message: str, retried: bool, again: bool
+):
+    _, body = explanation_of(refused(message))
+    fix = body["because"][0]["wayOut"]
+    assert (RETRIED in fix, REPLACE in fix) == (retried, again)
+    if TOO_OPEN in message:
+        assert f"change what the message names: {AGAIN}; or kubectl label ns team-a" in fix, (
+            "a retry changes no template"
+        )
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "says"),
+    [
+        ("ErrImagePull", "failed to pull and unpack image: not found", "correct the image or"),
+        (
+            "ImagePullBackOff",
+            'Back-off pulling image "trainer:v2"',
+            "for a private registry, imagePullSecrets in a new JobSet",
+        ),
+        ("InvalidImageName", 'Failed to apply default image tag "A B"', "correct the image or"),
+        ("CreateContainerConfigError", 'secret "token" not found', "create what the message names: a ConfigMap"),
+        ("CrashLoopBackOff", "back-off 5m0s restarting failed container", "train-workers-0-0 -c init --previous"),
+        ("RunContainerError", "failed to start container", "train-workers-0-0 -c init --previous"),
+    ],
+)
+def test_a_container_that_does_not_run(reason: str, message: str, says: str):
+    waiting = {"name": "init", "ready": False, "state": {"waiting": {"reason": reason, "message": message}}}
+    what, fix = advice(node="node-1", phase="Pending", containers=[waiting])
+    assert what.endswith(f"container init: {reason}: {message}")
+    assert says in fix
+    assert "kubectl describe pod -n team-a train-workers-0-0" in fix
+
+
+def test_a_scheduler_that_does_not_look_at_the_pod_is_named():
+    what, fix = advice(schedulerName="volcano")
+    assert what.endswith("pod train-workers-0-0 is not scheduled: no scheduler volcano looks at it")
+    sed = "sed '/^  resourceVersion:/d; s#schedulerName: volcano#schedulerName: default-scheduler#'"
+    assert fix.startswith("start scheduler volcano, or kubectl get jobset train -n team-a -o yaml | ")
+    assert sed in fix
+
+
+def test_a_kube_scheduler_that_does_not_look_at_the_pod():
+    what, fix = advice()
+    assert what.endswith("pod train-workers-0-0 is not scheduled: kube-scheduler has not looked at it")
+    assert fix.startswith("kubectl get pods -n kube-system -l component=kube-scheduler")
+
+
+def test_a_pod_that_was_just_created_is_starting():
+    js = made(stored(jobset(rjob(), namespace="team-a")))
+    job = made(job_of(js, 0), active=1, ready=0)
+    pod = pod_of(job)
+    pod["metadata"]["creationTimestamp"] = at(NOW)
+    _, body = explanation_of(facts(js, [job], [made(pod)], lease=lease()))
+    assert body["because"][0]["what"].endswith("is starting, not looked at by the scheduler")
+    pod["spec"]["schedulerName"] = "volcano"
+    _, body = explanation_of(facts(js, [job], [made(pod)], lease=lease()))
+    assert (body["level"], body["because"][0]["cause"]) == ("waits", "nobody-schedules")
+
+
+def test_the_scheduler_of_a_pod_on_a_node_is_not_to_blame():
+    starting = {"name": "main", "ready": False, "state": {"waiting": {"reason": "ContainerCreating"}}}
+    what, fix = advice(node="node-1", phase="Pending", containers=[starting], schedulerName="volcano")
+    assert what.endswith("is starting on node node-1")
+    assert fix == ""
+
+
+def test_ports_of_a_pod_in_the_network_of_its_node():
+    said = "0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports."
+    text, _ = explanation_of(about_pod(unscheduled=said, hostNetwork=True))
+    assert "another pod has its containerPort, which is a port of the node with hostNetwork: true, on each node" in text
+    assert "or do without hostNetwork in a new JobSet" in text
+    assert "hostPort" not in text
+
+
+@pytest.mark.parametrize(("message", "new"), [("3 node(s) didn't have free ports.", True), ("3 Too many pods.", False)])
+def test_how_to_make_a_new_jobset_is_said_once_where_a_fix_needs_it(message: str, new: bool):
+    js = made(stored(jobset(rjob(replicas=2), namespace="team-a")))
+    jobs = [made(job_of(js, index), active=1, ready=0) for index in range(2)]
+    text, body = explanation_of(
+        facts(js, jobs, [made(pod_of(job, unscheduled=message)) for job in jobs], lease=lease())
+    )
+    says = (
+        f"kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train-new.yaml, change train-new.yaml, and {REPLACE}"
+        if new
+        else ""
+    )
+    assert body["newJobSet"] == says
+    assert text.count("a new JobSet: ") == new
+    assert f"a new JobSet: {says}" in text or not new
+
+
+def test_a_priority_class_that_a_policy_has_set_is_said_to_be_the_policys():
+    js = made(stored(jobset(rjob(), namespace="team-a")))
+    js["metadata"]["annotations"] = {ANNOTATION: '{"base": ["priorityClassName"]}'}
+    fix = for_refusal(msgspec.convert(js, JobSet), "no PriorityClass with name high was found")
+    assert fix.startswith("policy base has set it, where the author names none; kubectl get priorityclass lists")

@@ -1,0 +1,168 @@
+"""What `jobset explain` says of sets and Jobs that fail again and again, from facts made by hand."""
+
+from __future__ import annotations
+
+import io
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cli.explain.listing import Listing
+from diagnose.reasons import explain
+from tests.support.explained import NOW, at, causes, explanation_of, facts, job_of, lease, made
+from tests.support.jobsets import jobset, rjob, stored
+
+JSON = dict[str, Any]
+
+
+def failed(attempt: int, minutes: float, **more: Any) -> JSON:
+    """An attempt that failed so many minutes ago."""
+    body = {
+        "attempt": attempt,
+        "failedJob": "train-workers-0",
+        "reason": "DefaultFailurePolicy",
+        "message": "too often",
+    }
+    return {**body, "time": at(NOW - timedelta(minutes=minutes)), **more}
+
+
+def explained(*history: JSON, ready: int = 1, most: int = 20, **status: Any) -> tuple[str, JSON]:
+    """A set of two Jobs that has been restarted after each attempt of `history`."""
+    restarts = {"restarts": len(history), "restartsCountTowardsMax": len(history), **status}
+    given = jobset(rjob(replicas=2), namespace="team-a", failurePolicy={"maxRestarts": most})
+    js = made(stored(given), attemptHistory=list(history), **restarts)
+    jobs = [made(job_of(js, index, attempt=len(history)), active=1, ready=ready) for index in range(2)]
+    return explanation_of(facts(js, jobs, [], lease=lease()))
+
+
+FIX = (
+    "exit code 137: killed, SIGKILL: often for lack of memory; jobset logs train -n team-a --job train-workers-0 shows"
+    " what the present attempt writes"
+)
+PLACE = {"pod": "train-workers-0-0-x", "node": "node-3", "container": "main", "exitCode": 137}
+
+
+def test_a_set_that_keeps_failing_says_so_though_all_its_jobs_are_ready():
+    text, body = explained(failed(0, 30), failed(1, 20), failed(2, 10, **PLACE))
+    last = "attempt 2: Job train-workers-0, container main of pod train-workers-0-0-x on node node-3, exit code 137"
+    counts = "2 of 2 Jobs ready or done (since 13:47:03Z, 30 min)"
+    assert text.splitlines() == [
+        f"JobSet team-a/train: keeps failing: restarted 3 times, 17 of 20 restarts left; {last}; {counts}",
+        "└ 3 attempts failed within the last hour, last: too often",
+        f"  ├ {last}: too often (since 14:07:03Z, 10 min)",
+        "  ├ attempt 1: Job train-workers-0: too often (since 13:57:03Z, 20 min)",
+        "  └ attempt 0: Job train-workers-0: too often",
+        f"  to fix: {FIX}",
+    ]
+    assert (body["state"], body["level"]) == ("keeps failing", "fault")
+    assert causes(body) == ["keeps-failing", "attempt", "attempt", "attempt"]
+
+
+def test_what_a_set_that_keeps_failing_waits_for_is_reported_below():
+    text, body = explained(failed(0, 20), failed(1, 10), ready=0)
+    assert text.startswith("JobSet team-a/train: keeps failing: ")
+    assert "0 of 2 Jobs ready or done" in text.splitlines()[0]
+    assert causes(body)[-1] == "not-ready"
+
+
+@pytest.mark.parametrize(
+    ("history", "says"),
+    [
+        ([failed(0, 10, **PLACE)], "restarted once, 19 of 20 restarts left; attempt 0: Job train-workers-0, container"),
+        ([failed(0, 3000), failed(1, 10)], "restarted 2 times, 18 of 20 restarts left; attempt 1: Job train-workers-0"),
+        ([failed(0, 10, failedJob="", message="deadline")], "19 of 20 restarts left; attempt 0: deadline"),
+    ],
+)
+def test_a_single_failure_of_the_last_hour_is_a_note(history: list[JSON], says: str):
+    text, body = explained(*history)
+    assert (body["state"], body["level"], causes(body)) == ("runs", "note", ["restarted"])
+    assert says in text
+
+
+def test_attempts_that_failed_long_ago_are_not_reported():
+    text, _ = explained(failed(0, 300), failed(1, 61))
+    assert text == "JobSet team-a/train: runs, 2 of 2 Jobs ready or done"
+
+
+def test_restarts_that_do_not_count_leave_all():
+    text, _ = explained(failed(0, 20), failed(1, 10), restartsCountTowardsMax=0, most=1)
+    assert "restarted 2 times, 1 of 1 restart left" in text
+
+
+def test_a_list_shows_the_restarts():
+    js = made(stored(jobset(rjob(), failurePolicy={"maxRestarts": 3})), restarts=2, restartsCountTowardsMax=2)
+    js["status"]["attemptHistory"] = [failed(0, 20), failed(1, 10)]
+    rows, out = Listing(), io.StringIO()
+    rows.add(explain(facts(js, [made(job_of(js, 0, attempt=2), active=1, ready=1)], [])))
+    rows.write(out, namespaces=False)
+    assert "keeps failing" in out.getvalue()
+    assert out.getvalue().endswith("   restarted 2 times, 1 of 3 restarts left; attempt 1: Job train-workers-0\n")
+
+
+def test_jobs_that_are_restarted_by_themselves():
+    counts = {"ready": 3, "succeeded": 0, "failed": 0, "active": 3, "suspended": 0}
+    status = {"name": "workers", **counts, "jobRestarts": [2, 0, 5], "jobRestartsCountTowardsMax": [2, 0, 5]}
+    js = made(stored(jobset(rjob(replicas=3), namespace="team-a")), replicatedJobsStatus=[status])
+    jobs = [made(job_of(js, index), active=1, ready=1) for index in range(3)]
+    text, body = explanation_of(facts(js, jobs, [], lease=lease()))
+    said = "2 Jobs were restarted more than once: train-workers-2 5 times, train-workers-0 2 times"
+    assert text.splitlines()[0].startswith(f"JobSet team-a/train: keeps failing: {said}; ")
+    assert (body["level"], causes(body)[0]) == ("fault", "job-keeps-failing")
+    assert "jobset logs train -n team-a --job train-workers-2 shows what it writes" in text
+
+
+SECOND = "RestartJobSet, step 2 of 3, after 2 restarts by RestartJob within 3600 s"
+
+
+@pytest.mark.parametrize(
+    ("step", "says"),
+    [
+        (
+            {"restarts": 1, "times": [at(NOW)]},
+            "takes RestartJob, step 1 of 3; RestartJobSet comes after 2 restarts within 3600 s, 1 so far",
+        ),
+        (
+            {"step": 2, "restarts": 1},
+            f"takes {SECOND}; FailJobSet comes after 3 restarts, 1 so far",
+        ),
+        ({"step": 3}, "takes FailJobSet, step 3 of 3, after 3 restarts by RestartJobSet"),
+    ],
+)
+def test_a_rule_that_goes_up_says_where_it_is(step: JSON, says: str):
+    then = [
+        {"afterRestarts": 2, "withinSeconds": 3600, "action": "RestartJobSet"},
+        {"afterRestarts": 3, "action": "FailJobSet"},
+    ]
+    rules = [{"name": "hardware", "action": "RestartJob", "then": then}, {"name": "other", "action": "RestartJobSet"}]
+    given = jobset(rjob(replicas=2), namespace="team-a", failurePolicy={"maxRestarts": 9, "rules": rules})
+    js = made(stored(given), failurePolicySteps=[{"name": "hardware", **step}])
+    text, body = explanation_of(facts(js, [made(job_of(js, i), active=1, ready=1) for i in range(2)], lease=lease()))
+    assert causes(body) == ["escalation"]
+    assert text.splitlines()[1] == f"└ failure policy rule hardware {says}"
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason", "retries"),
+    [
+        ({}, "FailedJobs", "; spec.failurePolicy.maxRestarts allows retries"),
+        (
+            {"failurePolicy": {"maxRestarts": 3}},
+            "ReachedMaxRestarts",
+            "; a spec.failurePolicy.maxRestarts above 3 allows more retries",
+        ),
+        ({"failurePolicy": {"maxRestarts": 3}}, "FailJobSetFailurePolicyAction", ""),
+    ],
+)
+@pytest.mark.parametrize("history", [[], [failed(3, 1, **PLACE)]])
+def test_a_set_that_has_failed_shows_its_logs_and_how_to_run_it_again(
+    policy: JSON, reason: str, retries: str, history: list[JSON]
+):
+    why = {"type": "Failed", "status": "True", "reason": reason, "message": "m", "lastTransitionTime": at(NOW)}
+    given = stored(jobset(rjob(), namespace="team-a", **policy))
+    js = made(given, terminalState="Failed", conditions=[why], attemptHistory=history)
+    text, _ = explanation_of(facts(js, None))
+    job = " --job train-workers-0" if history else ""
+    again = "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train-new.yaml, change train-new.yaml, and kubectl replace --force"
+    fix = f"jobset logs train -n team-a{job} shows what the failed pod wrote; fix it and run it again: {again}"
+    assert f"to fix: {fix} -f train-new.yaml deletes the JobSet and creates it again{retries}\n" in f"{text}\n"

@@ -1,0 +1,37 @@
+"""Each stuck situation of the table: its cause in one line, a fix, and the list of them in docs/explain.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.explain.listing import cause_line
+from diagnose.reasons import explain
+from tests.support import stuck_jobs, stuck_nodes, stuck_pods, stuck_trees, stuck_volumes, stuck_waits
+from tests.support.explained import explanation_of, walk
+from tests.support.pages import ROOT
+from tests.support.stuck import TABLE, Stuck
+
+assert stuck_jobs  # adds its situations to the table
+assert stuck_nodes
+assert stuck_pods
+assert stuck_trees
+assert stuck_volumes
+assert stuck_waits
+
+
+@pytest.mark.parametrize("situation", TABLE, ids=lambda situation: situation.title)
+def test_a_stuck_situation_has_its_cause_in_one_line_and_a_fix(situation: Stuck):
+    given = situation.make()
+    assert cause_line(explain(given)) == situation.says
+    _, body = explanation_of(given)
+    fixes = [finding["wayOut"] for finding in walk(body)]
+    assert any(situation.fix in fix for fix in fixes), fixes
+
+
+def test_the_page_lists_every_situation():
+    page = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
+    rows = "\n".join(
+        f"| {of.title} | {of.says.replace('|', '')} |" for of in sorted(TABLE, key=lambda of: of.make.__module__)
+    )
+    assert len(TABLE) >= 40
+    assert f"| Situation | Cause in one line |\n|---|---|\n{rows}\n" in page, rows

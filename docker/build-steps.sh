@@ -85,9 +85,6 @@ program() {
     "$uv" build --quiet --python "$tools/bin/python" --no-build-isolation --wheel --out-dir "$tools/wheel" .
     # A wheel of Python files is installed by unpacking it. An installer would add its own notes, with times and paths.
     "$tools/bin/python" -m zipfile -e "$tools"/wheel/*.whl "$target"
-    # Here nobody else's packages are, so that these need no folder of their own.
-    mv "$target"/jobset_controller/*/ "$target"
-    rm -r "$target"/jobset_controller
     compile_bytecode "$target"
     entry_point manager '"manager", ' # takes the Go manager's flags
     entry_point jobset

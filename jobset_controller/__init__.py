@@ -1,22 +1,30 @@
-"""What the wheel installs: one package, in whose folder the packages of the repository are.
+"""The commands that the wheel installs, in the one package whose name no other distribution has.
 
-They import each other by their own names (`api`, `kube`, ...), which are too common for site-packages. So the command
-adds this folder to the path of its own process, and of processes that it starts. In the repository they stand beside
-this folder and are found there.
+The other packages are installed under the names that they have in the repository, which are common words. So a command
+first checks that it would import its own: docs/cli.md#install says why, and what to do.
 """
 
-import os
+import base64
+import hashlib
 import sys
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from pathlib import Path
 
-_HERE = Path(__file__).parent
+DISTRIBUTION = "jobset-controller"
+PACKAGES = (
+    *("api", "app", "certs", "cli", "controllers", "dev"),
+    *("diagnose", "httpserver", "kube", "manifests", "policy", "webhooks"),
+)
+"""What is installed beside this package."""
 
 
 def main() -> int:
-    """The command `jobset`; gives the exit code."""
-    _find_packages()
+    """Run `jobset`. Returns the exit code."""
+    if not _check_packages():
+        return 1
     try:
-        from cli.main import main as command  # noqa: PLC0415 (found only now)
+        from cli.main import main as command  # noqa: PLC0415 (after the check)
 
         return command()
     except ModuleNotFoundError as error:
@@ -32,16 +40,44 @@ def main() -> int:
 
 
 def complete() -> int:
-    """The program that kubectl asks what may follow `kubectl jobset`; gives the exit code."""
-    _find_packages()
+    """Print completions for kubectl, which runs this for `kubectl jobset`. Returns the exit code."""
+    if not _check_packages():
+        return 1
     from cli.main import complete_for_kubectl  # noqa: PLC0415 (as above)
 
     return complete_for_kubectl()
 
 
-def _find_packages() -> None:
-    """Let this process, and those that it starts, find the packages in this folder."""
-    if (_HERE / "app").is_dir():
-        sys.path.insert(0, str(_HERE))
-        inherited = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join([str(_HERE), *([inherited] if inherited else [])])
+def _check_packages() -> bool:
+    """Report a package of another distribution that would be imported in the place of one of ours."""
+    hashes = _recorded_hashes()
+    for name in PACKAGES:
+        expected = Path(__file__).parents[1] / name / "__init__.py"
+        spec = find_spec(name)
+        path = Path(spec.origin if spec and spec.origin else "(nothing)")
+        if path != expected:
+            problem = f"{path} stands before {expected}"
+        elif hashes.get(f"{name}/__init__.py", digest := _sha256(path)) != digest:
+            problem = f"another distribution has overwritten {path}"
+        else:
+            continue
+        sys.stderr.write(
+            f"jobset: the package {name} is not that of {DISTRIBUTION}: {problem};"
+            " install it into an environment of its own (uv tool install, pipx install), and unset PYTHONPATH\n"
+        )
+        return False
+    return True
+
+
+def _recorded_hashes() -> dict[str, str]:
+    """Path and SHA-256 of each installed file. Empty for an unpacked or editable tree."""
+    try:
+        files = distribution(DISTRIBUTION).files or ()
+    except PackageNotFoundError:
+        return {}
+    return {str(file): file.hash.value for file in files if file.hash}
+
+
+def _sha256(path: Path) -> str:
+    """The hash as RECORD has it."""
+    return base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()

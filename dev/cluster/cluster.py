@@ -249,8 +249,6 @@ def _kubeconfig(plan: Plan, client: pki.Pair) -> str:
 
 
 def _start_supervisor(layout: Layout, *, owned: bool) -> None:
-    package_parent = str(Path(__file__).parents[2])
-    paths = [package_parent, *filter(None, [os.environ.get("PYTHONPATH")])]
     # All of it stays on this machine: a proxy would only swallow calls to webhooks at the machine's own address.
     direct = {key: value for key, value in os.environ.items() if key.lower() not in PROXY_VARIABLES}
     argv = [sys.executable, "-m", "dev.cluster.supervisor", str(layout.root)]
@@ -261,7 +259,7 @@ def _start_supervisor(layout: Layout, *, owned: bool) -> None:
             stdout=log,
             stderr=subprocess.STDOUT,
             cwd=layout.root,
-            env={**direct, "PYTHONPATH": os.pathsep.join(paths)},
+            env=direct,
             start_new_session=True,  # Ctrl-C in the terminal is for the owner, who stops it in order
         )
 

@@ -1,4 +1,4 @@
-"""The wheel: one package, which works with the dependencies that it declares for commands, and without the repository."""
+"""The wheel: it works with the dependencies that it declares for commands, and without the repository."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.utils import canonicalize_name
 
 from dev.hack.licences import needed
+from jobset_controller import PACKAGES
 from tests.support.pages import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -49,20 +50,27 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return install(wheel, tmp_path_factory.mktemp("installed") / "site")
 
 
-def jobset(site: Path, *args: str, entry: str = "main") -> subprocess.CompletedProcess[str]:
-    """The command as its script starts it, with a Python that knows nothing of this repository's environment."""
+def jobset(site: Path, *args: str, entry: str = "main", before: str = "") -> subprocess.CompletedProcess[str]:
+    """The command as its script starts it, with a Python that knows nothing of this repository's environment.
+
+    `before`: a folder that the Python looks into before site-packages.
+    """
     python = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
     run = [python, "-SPBc", f"import sys; from jobset_controller import {entry}; sys.exit({entry}())", *args]
-    env = {"PYTHONPATH": str(site), "HOME": str(site), "PATH": os.environ["PATH"]}
+    env = {
+        "PYTHONPATH": os.pathsep.join(filter(None, [before, str(site)])),
+        "HOME": str(site),
+        "PATH": os.environ["PATH"],
+    }
     return subprocess.run(run, cwd=site, env=env, capture_output=True, text=True, check=False)  # noqa: S603 - our own
 
 
-def test_it_has_one_package_and_both_commands(wheel: Path):
+def test_it_has_the_packages_of_the_repository_and_all_commands(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         tops = {name.partition("/")[0] for name in archive.namelist()}
         [entry] = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
         scripts = archive.read(entry).decode()
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"jobset_controller"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"jobset_controller", *PACKAGES}
     assert "jobset = jobset_controller:main" in scripts
     assert "kubectl-jobset = jobset_controller:main" in scripts
     assert "kubectl_complete-jobset = jobset_controller:complete" in scripts
@@ -97,6 +105,37 @@ def test_commands_run_where_it_is_installed_alone(installed: Path):
     waits = jobset(installed, "explain", "train", "--kubeconfig", "/dev/null")
     assert waits.returncode == 2, waits
     assert "Traceback" not in waits.stderr
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+@pytest.mark.parametrize("entry", ["main", "complete"])
+def test_a_package_of_somebody_else_before_ours_is_named(installed: Path, tmp_path: Path, name: str, entry: str):
+    foreign = tmp_path / name / "__init__.py"
+    foreign.parent.mkdir()
+    foreign.touch()
+    started = jobset(installed, "--version", entry=entry, before=str(tmp_path))
+    assert (started.returncode, started.stdout) == (1, "")
+    assert started.stderr.startswith(
+        f"jobset: the package {name} is not that of jobset-controller:"
+        f" {foreign} stands before {installed / name / '__init__.py'};"
+    )
+
+
+@pytest.mark.parametrize("content", [None, "", "from app import *"])
+def test_a_package_that_another_installation_overwrote_or_removed_is_named(
+    wheel: Path, tmp_path: Path, content: str | None
+):
+    site = install(wheel, tmp_path / "site")
+    if content is None:
+        (site / "cli/__init__.py").unlink()
+    else:
+        (site / "cli/__init__.py").write_text(content)
+    started = jobset(site, "--version")
+    assert (started.returncode, started.stdout) == (1, "")
+    problem = "(nothing) stands before" if content is None else "another distribution has overwritten"
+    assert started.stderr.startswith(
+        f"jobset: the package cli is not that of jobset-controller: {problem} {site / 'cli/__init__.py'};"
+    )
 
 
 @pytest.mark.parametrize("words", [["manager", "--kubeconfig=/dev/null"], ["demo"], ["ui", "--kubeconfig=/dev/null"]])

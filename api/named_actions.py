@@ -24,11 +24,10 @@ class NamedAction(NamedTuple):
 
 def named_actions(policy: FailurePolicy) -> Iterator[NamedAction]:
     """The actions that the policy may take: of its rules, of what these do later, and of failed nodes."""
-    for i, rule in enumerate(policy.rules):
-        within = _POLICY.at("rules", i)
+    for within, rule in _POLICY.at("rules").each(policy.rules):
         yield NamedAction(within.at("action"), action_of(rule.action), within, rule.max_restarts)
-        for k, step in enumerate(rule.then):
-            yield NamedAction(within.at("then", k, "action"), action_of(step.action), within, rule.max_restarts)
+        for path, step in within.at("then").each(rule.then):
+            yield NamedAction(path.at("action"), action_of(step.action), within, rule.max_restarts)
     if policy.node_failure is not None:
         within = _POLICY.at("nodeFailure")
         yield NamedAction(within.at("action"), action_of(policy.node_failure.action), within)

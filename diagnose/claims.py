@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from api.jobset import JobSet
 from api.names import volume_claim_name
+from api.paths import claim_templates
 from diagnose.case import Case
 from diagnose.facts import SeenClaim, SeenPod, SeenStorageClasses
 from diagnose.finding import Finding, Level, listed
@@ -84,11 +85,10 @@ def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
     if name in pod.spec.ephemeral_claims(pod.name):
         path = "volumes[].ephemeral.volumeClaimTemplate of the pod template"
         return _Source(name, f"-n {namespace}", path, recreate(js), kept, "kube-controller-manager")
-    for number, policy in enumerate(js.spec.volume_claim_policies or ()):
-        for index, template in enumerate(policy.templates):
-            if volume_claim_name((template.get("metadata") or {}).get("name", ""), js.metadata.name) == name:
-                path = f"spec.volumeClaimPolicies[{number}].templates[{index}]"
-                kept = policy.retention_policy is not None and policy.retention_policy.when_deleted == "Retain"
+    for place, template, _, policy in claim_templates(js):
+        if volume_claim_name((template.get("metadata") or {}).get("name", ""), js.metadata.name) == name:
+            path = str(place)
+            kept = policy.retention_policy is not None and policy.retention_policy.when_deleted == "Retain"
     return _Source(name, f"-n {namespace}", path, recreate(js), kept)
 
 

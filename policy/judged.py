@@ -17,6 +17,7 @@ from api import restart_agent
 from api.batch import pods_at_once
 from api.children import built_pod
 from api.jobset import JobSet, ReplicatedJob
+from api.paths import replicated_jobs
 from api.scheduling import Claims, EntryScheduling
 from kube.model.field import SPEC, Path
 from kube.model.meta import JSON
@@ -156,8 +157,7 @@ class Judged:
 
     @cached_property
     def templates(self) -> tuple[Template, ...]:
-        path = Path(("spec", "replicatedJobs"))
-        return tuple(Template(path.at(i), rjob, self.js) for i, rjob in enumerate(self.js.spec.replicated_jobs))
+        return tuple(Template(path, rjob, self.js) for path, rjob in replicated_jobs(self.js))
 
     @cached_property
     def jobs(self) -> int:

@@ -6,16 +6,18 @@ Clients match on these texts, so they are rendered exactly as the Kubernetes fie
 wrong with a field is decided elsewhere, by rules; this file only says it, and keeps what is said within bounds.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from string import Formatter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from kube.model.meta import JSON
+
+T = TypeVar("T")
 
 
 class Path(msgspec.Struct, frozen=True, gc=False):
@@ -29,6 +31,10 @@ class Path(msgspec.Struct, frozen=True, gc=False):
     def at(self, *more: str | int) -> "Path":
         """The place reached from here through `more`."""
         return Path(self.parts + more)
+
+    def each(self, items: Iterable[T]) -> Iterator[tuple["Path", T]]:
+        """The items of the list at this place, each with its own place."""
+        return ((self.at(i), item) for i, item in enumerate(items))
 
     def __str__(self) -> str:
         """Text as in `spec.replicatedJobs[0].name` and `metadata.annotations[example.com/key]`."""

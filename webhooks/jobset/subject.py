@@ -15,6 +15,7 @@ import msgspec
 from api.features import FeatureGates
 from api.gangs import Forest, shape
 from api.jobset import JobSet, ReplicatedJob
+from api.paths import claim_templates, replicated_jobs
 from api.policies import FailurePolicy
 from kube.model.field import ErrorType, FieldError, Layer, Path, Rule
 from kube.model.jsontree import dig, in_json_words, without_nulls
@@ -296,20 +297,16 @@ def _encoded(value: Any) -> bytes | None:
 
 
 def _entries(js: JobSet, work: Work) -> Iterator[Entry]:
-    for i, rjob in enumerate(js.spec.replicated_jobs):
-        path = Path(("spec", "replicatedJobs", i))
+    for i, (path, rjob) in enumerate(replicated_jobs(js)):
         entry = Entry(i, path, rjob, _read(rjob.template, JobTemplate, path.at("template")))
         work.spend(_STEPS + entry.steps)
         yield entry
 
 
 def _claims(js: JobSet) -> Iterator[Claim]:
-    for p, policy in enumerate(js.spec.volume_claim_policies):
-        base = Path(("spec", "volumeClaimPolicies", p))
-        for t, template in enumerate(policy.templates):
-            path = base.at("templates", t)
-            meta = _read(template, ClaimTemplate, path).metadata
-            yield Claim(path, meta.name, meta.namespace)
+    for path, template, _, _ in claim_templates(js):
+        meta = _read(template, ClaimTemplate, path).metadata
+        yield Claim(path, meta.name, meta.namespace)
 
 
 def _read(value: Any, kind: type[T], base: Path) -> T:

@@ -14,6 +14,7 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import JobPosition, JobRange, Layout, layout_of
 from api.names import namespaced_job
+from api.paths import claim_templates
 from kube.model.field import SPEC, FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
@@ -174,12 +175,8 @@ def _own_values(js: JobSet, jobs: JobRange, position: JobPosition, total: int, p
 
 def claim_names(js: JobSet) -> list[str]:
     """Names of the volume claim templates, which are those of their volumes."""
-    return [template["metadata"]["name"] for policy in js.spec.volume_claim_policies for template in policy.templates]
+    return [template["metadata"]["name"] for _, template, _, _ in claim_templates(js)]
 
 
 def _claim_paths(js: JobSet) -> dict[str, Path]:
-    return {
-        template["metadata"]["name"]: SPEC.at("volumeClaimPolicies", p, "templates", t)
-        for p, policy in enumerate(js.spec.volume_claim_policies)
-        for t, template in enumerate(policy.templates)
-    }
+    return {template["metadata"]["name"]: path for path, template, _, _ in claim_templates(js)}

@@ -13,7 +13,8 @@ from typing import Any
 from api import keys
 from api.jobset import JobSet, VolumeClaimPolicy
 from api.names import volume_claim_name
-from kube.model.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, render_value
+from api.paths import claim_templates
+from kube.model.field import ErrorType, FieldError, Layer, Path, Rule, render_value
 from kube.model.meta import JSON, Base, ObjectMeta
 from kube.model.semantic import semantically_equal
 from kube.model.validation import dns1123_subdomain
@@ -77,14 +78,11 @@ class Claim:
 def claims_of(js: JobSet) -> list[Claim]:
     """Each claim once, without those that have an invalid name: that is refused elsewhere."""
     found: dict[str, Claim] = {}
-    for p, policy in enumerate(js.spec.volume_claim_policies):
-        base = SPEC.at("volumeClaimPolicies", p)
-        for t, template in enumerate(policy.templates):
-            short = (template.get("metadata") or {}).get("name") or ""
-            name = volume_claim_name(short, js.metadata.name)
-            if short and not dns1123_subdomain(name):
-                retention = base.at("retentionPolicy", "whenDeleted")
-                found.setdefault(name, Claim(base.at("templates", t), retention, policy, template, name))
+    for path, template, base, policy in claim_templates(js):
+        short = (template.get("metadata") or {}).get("name") or ""
+        name = volume_claim_name(short, js.metadata.name)
+        if short and not dns1123_subdomain(name):
+            found.setdefault(name, Claim(path, base.at("retentionPolicy", "whenDeleted"), policy, template, name))
     return list(found.values())
 
 

@@ -1,14 +1,18 @@
-"""The limit of log lines that one place of the program may write, so that nobody who reaches a port can fill the log.
+"""The limit of log lines of a process, so that nobody who reaches a port can fill the log.
 
-Every place has it, those of libraries and those that are written tomorrow included; `UNLIMITED` are the exceptions.
+All places of the program share it, those of libraries and those that are written tomorrow included; `UNLIMITED` are the
+exceptions. A few lines are each place's own, so that the lines of one do not hide those of another.
 """
 
 import logging
-from collections.abc import Iterator
+from collections import Counter
 from typing import Final, TextIO
 
 LINES_PER_SECOND: Final = 100
-"""Lines that each place writes in a second; more are counted and left out."""
+"""Lines that all places write in a second, together; more are counted and left out."""
+
+OWN_LINES: Final = 5
+"""Lines that each place may write in a second whatever others have written: strangers reach a dozen places."""
 
 UNLIMITED: Final = {
     "controllers.jobset.controller": "a line for each plan that decides something",
@@ -18,50 +22,51 @@ UNLIMITED: Final = {
 
 _LONGEST_TEMPLATE: Final = 120
 
+_Place = tuple[str, str, int]
+"""A logger, and a file and line of the source: there are only as many as the program has."""
+
 
 class LimitedHandler(logging.StreamHandler[TextIO]):
-    """Writes records to a stream, but no more than so many a second of each place.
-
-    A place is a logger and a line of the source, so there are only as many as the program has.
-    """
+    """Writes records to a stream, but no more than so many a second."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
         self._second = 0
-        self._lines: dict[tuple[str, str, int], int] = {}
-        self._templates: dict[tuple[str, str, int], str] = {}
-        """Of places that are above their limit in this second."""
+        self._lines: Counter[_Place] = Counter()
+        """Written in this second."""
+        self._left_out: Counter[_Place] = Counter()
+        self._templates: dict[_Place, str] = {}
+        """Of what is left out."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write the record if its place may write one more; before it, what was left out in an earlier second."""
+        """Write the record if there may be one more; before it, what was left out in an earlier second."""
         second = int(record.created)
         if second != self._second:
-            for report in self._reports():
-                super().emit(report)
+            self._report()
             self._second = second
             self._lines.clear()
-            self._templates.clear()
         if record.name in UNLIMITED:
             super().emit(record)
             return
         place = record.name, record.pathname, record.lineno
-        lines = self._lines[place] = self._lines.get(place, 0) + 1
-        if lines <= LINES_PER_SECOND:
+        if self._lines[place] < OWN_LINES or self._lines.total() < LINES_PER_SECOND:
+            self._lines[place] += 1
             super().emit(record)
-        elif lines == LINES_PER_SECOND + 1:
-            self._templates[place] = str(record.msg)[:_LONGEST_TEMPLATE]
+        else:
+            self._left_out[place] += 1
+            self._templates.setdefault(place, str(record.msg)[:_LONGEST_TEMPLATE])
 
     def close(self) -> None:
         """Write what was left out last, too."""
-        for report in self._reports():
-            super().emit(report)
-        self._templates.clear()
+        self._report()
         super().close()
 
-    def _reports(self) -> Iterator[logging.LogRecord]:
+    def _report(self) -> None:
+        """Write how much was left out of which places."""
         for place, template in self._templates.items():
             name, path, line = place
-            left_out = self._lines[place] - LINES_PER_SECOND
             text = "lines left out, beyond %d in a second: %d, such as: %s"
-            arguments = (LINES_PER_SECOND, left_out, template)
-            yield logging.LogRecord(name, logging.WARNING, path, line, text, arguments, None)
+            arguments = (LINES_PER_SECOND, self._left_out[place], template)
+            super().emit(logging.LogRecord(name, logging.WARNING, path, line, text, arguments, None))
+        self._left_out.clear()
+        self._templates.clear()

@@ -31,7 +31,7 @@ def fault(image: str) -> str:
     """Why no kubelet can pull what a text names; empty for a good reference."""
     if len(image) > LONGEST:
         return "it is too long"
-    if any(char.isspace() for char in image):
+    if "".join(image.split()) != image:
         return "it has a blank in it"
     if _SCHEME.match(image):
         return "it is a URL"

@@ -114,8 +114,8 @@ def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
         work.spend(js.steps)
         yield from check(js)
     for entry in js.entries:
+        work.spend(entry.steps * len(PER_REPLICATED_JOB))
         for each in PER_REPLICATED_JOB:
-            work.spend(entry.steps)
             yield from each(js, entry)
     for check in AFTER:
         work.spend(js.steps)

@@ -18,7 +18,7 @@ WAKE = 10.0
 """Seconds after which a pod that has a node and neither runs nor goes is changed. A fake node that failed to write the
 status of a pod tries again only then; a kubelet does by itself."""
 
-WOKEN = "dev/chaos/woken"
+WOKEN = "chaos.jobset.dev/woken"
 
 
 @dataclass(slots=True)

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from api.validation import qualified_name
 from cli.local import LocalError
+from dev.chaos.checks.outcomes import EXPECTED
+from dev.chaos.driver import WOKEN
 from dev.chaos.faults import Kind
+from dev.chaos.load import EXIT_CODE
 from dev.chaos.run import require_ends, whole
 
 ROOT = Path(__file__).parents[3]
@@ -21,6 +25,11 @@ SHORT = [Kind.PAUSE, Kind.EXPIRE, Kind.STALE_KILL, Kind.HOSTILE]
 def chaos(*arguments: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "dev.chaos", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=timeout)  # noqa: S603
+
+
+@pytest.mark.parametrize("key", [WOKEN, EXIT_CODE, EXPECTED])
+def test_annotations_of_a_run_are_keys_that_the_api_server_takes(key):
+    assert qualified_name(key) == []
 
 
 @pytest.mark.slow

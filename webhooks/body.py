@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from webhooks.offload import Costly, Turn, Turns, compute, costly
-from webhooks.review import MAX_BODY, Review, ReviewError, decode_review
+from webhooks.review import MAX_BODY, Review, ReviewError, check_fields, decode_review, fields_of
 
 _DISCARD = 4 * MAX_BODY
 """Bytes that are read and thrown away to let a sender of too much finish and hear the answer."""
@@ -155,7 +155,8 @@ class Body:
             raise ReviewError(400, "BadRequest", "the client went away", close=True) from None
         data = b"".join(self.chunks)
         self.chunks.clear()
-        fields = _fields(data)
+        fields = fields_of(data)
+        check_fields(data, fields)
         if fields > limits.large_fields:
             self._move_to(self.bodies.large)
         is_costly = self.room is self.bodies.large or fields > limits.costly
@@ -232,8 +233,3 @@ class Body:
             raise ReviewError(429, "TooManyRequests", message, close=True) from None
         self._check_dropped()
         self.room.keep(self)
-
-
-def _fields(data: bytes) -> int:
-    """About how many fields and items there are in a text of JSON: what work on it takes goes by that, not by size."""
-    return data.count(b":") + data.count(b",")

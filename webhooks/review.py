@@ -20,6 +20,8 @@ V1 = f"{GROUP}/v1"
 _VERSIONS = (V1, f"{GROUP}/v1beta1")
 MAX_BODY = 7 * 1024 * 1024
 """Bytes of a review that are read."""
+MOST_FIELDS = 1_000_000
+"""Fields and items of a review that is decoded: two objects that etcd can store, with 3 bytes for each."""
 
 _MAX_REASON = 200
 """Characters: the reason may quote a key or a kind of any length."""
@@ -92,27 +94,61 @@ class Review(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class ReviewError(Exception):
     """A request brings no review that could be decided. `code` and `reason` are those of a metav1.Status.
 
-    `api_version` is the one to answer in; `close` says that the rest of the request is not read.
+    `api_version` and `uid` are those to answer with; `close` says that the rest of the request is not read.
     """
 
-    def __init__(self, code: int, reason: str, message: str, *, api_version: str = V1, close: bool = False) -> None:
+    def __init__(
+        self, code: int, reason: str, message: str, *, api_version: str = V1, uid: str = "", close: bool = False
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.api_version = api_version
+        self.uid = uid
         self.close = close
 
     def encode(self) -> bytes:
         """The answer, an AdmissionReview as JSON bytes."""
-        return encode_review(denied(self.code, self.reason, str(self)), uid="", api_version=self.api_version)
+        return encode_review(denied(self.code, self.reason, str(self)), uid=self.uid, api_version=self.api_version)
 
 
 class _Version(msgspec.Struct, rename="camel"):
     api_version: str = ""
 
 
+class _Asked(msgspec.Struct):
+    uid: str = ""
+
+
+class _Head(_Version, rename="camel"):
+    """What an answer needs; the decoder makes nothing of the objects."""
+
+    request: _Asked = msgspec.field(default_factory=_Asked)
+
+
 _decoder = msgspec.json.Decoder(Review)
 _version_decoder = msgspec.json.Decoder(_Version)
+_head_decoder = msgspec.json.Decoder(_Head)
+
+
+def fields_of(body: bytes) -> int:
+    """About how many fields and items there are in a review: what work on it takes goes by that, not by size."""
+    return body.count(b":") + body.count(b",")
+
+
+def check_fields(body: bytes, fields: int) -> None:
+    """Raises `ReviewError` if a review has too many fields to be decoded: no other thread runs while that is done."""
+    if fields <= MOST_FIELDS:
+        return
+    try:
+        uid = _head_decoder.decode(body).request.uid
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        uid = ""
+    message = (
+        f"the review has about {fields} fields and items, and more than {MOST_FIELDS} are not read: put fewer into the"
+        " lists of the object, or make several objects of it"
+    )
+    raise ReviewError(413, "RequestEntityTooLarge", message, api_version=_version(body), uid=uid)
 
 
 def decode_review(body: bytes) -> Review:

@@ -14,13 +14,13 @@ from tests.support.reviews import encode, review
 from tests.support.scripted_server import GATES, Script, create, refusal
 from tests.support.webhook_app import ask
 from tests.webhooks.test_policies import Played
-from webhooks import offload
+from webhooks import body, offload
 from webhooks.jobset import policies
 from webhooks.jobset.answers import answer
 from webhooks.jobset.engine import Findings
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.offload import Costly, Turns, costly
-from webhooks.review import AdmissionResponse, decode_review
+from webhooks.review import MAX_BODY, MOST_FIELDS, AdmissionResponse, decode_review
 from webhooks.router import create_app
 from webhooks.work import STEPS, TooMuchWorkError, Work
 
@@ -175,6 +175,17 @@ async def test_what_takes_too_much_work_is_refused_and_its_author_told_so(path: 
     response = await ask(review(stored(jobset(*(rjob(f"r{i}") for i in range(50))))), path)
     assert (response["allowed"], response["status"]["code"]) == (False, 413)
     assert "was not checked to its end" in response["status"]["message"]
+
+
+@pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])
+async def test_no_objects_are_made_of_a_review_with_too_many_fields(path: str, monkeypatch: pytest.MonkeyPatch):
+    """Whoever else is served by the process would wait for it."""
+    monkeypatch.setattr(body, "decode_review", None)
+    sent = encode(review(jobset(replicatedJobs=[{}] * MOST_FIELDS), uid="asked"))
+    assert len(sent) < MAX_BODY
+    response = await ask(sent, path)
+    assert (response["uid"], response["allowed"], response["status"]["code"]) == ("asked", False, 413)
+    assert "make several objects of it" in response["status"]["message"]
 
 
 @pytest.mark.parametrize("failure_policy", ["Fail", "Ignore"])

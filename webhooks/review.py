@@ -20,8 +20,8 @@ V1 = f"{GROUP}/v1"
 _VERSIONS = (V1, f"{GROUP}/v1beta1")
 MAX_BODY = 7 * 1024 * 1024
 """Bytes of a review that are read."""
-MOST_FIELDS = 1_000_000
-"""Fields and items of a review that is decoded: two objects that etcd can store, with 3 bytes for each."""
+MOST_FIELDS = 750_000
+"""Fields and items of a review that is decoded: two objects that etcd can store, with 4 bytes for each."""
 
 _MAX_REASON = 200
 """Characters: the reason may quote a key or a kind of any length."""

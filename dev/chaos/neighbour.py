@@ -18,6 +18,7 @@ from typing import Any
 
 from dev.chaos import beside, hostile
 from dev.chaos.hostile import Parts, Port, client, head, post, review
+from webhooks.review import MOST_FIELDS, fields_of
 
 NAMESPACE = "chaos-neighbour"
 MOST_JOBS = 4
@@ -167,9 +168,10 @@ def policy() -> dict[str, Any]:
 
 @cache
 def _list(field: str) -> bytes:
-    """A review of a JobSet with a list of as many empty items as fit."""
+    """The largest review that is read, of a JobSet with a list of as many items as are decoded."""
     whole = review({"replicatedJobs": [group(1)], field: ["..."]})
-    return whole.replace(b'"..."', b",".join([b"{}"] * (LARGE // 3)))
+    items = [b"{}"] * (MOST_FIELDS - fields_of(whole))
+    return whole.replace(b'"..."', b",".join(items).ljust(LARGE))
 
 
 def _chunks(data: bytes) -> Iterator[bytes]:

@@ -15,8 +15,8 @@ from dev.chaos import beside, hostile, neighbour, prober
 from dev.chaos.checks.strangers import LIVENESS, NO_ANSWER, REVIEW, Answer
 from tests.support.tls import context_with, material, serving, until
 from tests.support.webhook_app import APP, PATHS, ask
-from webhooks.body import BODY_LIMITS, _fields
-from webhooks.review import MAX_BODY
+from webhooks.body import BODY_LIMITS
+from webhooks.review import MAX_BODY, fields_of
 
 PAIR = material()
 CHANCE = random.SystemRandom()
@@ -35,7 +35,7 @@ def test_lists_are_nearly_as_large_as_what_is_read():
 async def test_the_set_with_many_variables_is_small_costly_and_admitted():
     review = body(neighbour._many_variables)
     assert len(review) < 24 * 1024
-    assert _fields(review) > BODY_LIMITS.costly
+    assert fields_of(review) > BODY_LIMITS.costly
     assert (await ask(review))["allowed"]
 
 

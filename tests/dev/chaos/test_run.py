@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from api.validation import qualified_name
 from cli.local import LocalError
 from dev.chaos.checks.outcomes import EXPECTED
 from dev.chaos.driver import WOKEN
 from dev.chaos.faults import Kind
 from dev.chaos.load import EXIT_CODE
 from dev.chaos.run import require_ends, whole
+from kube.model.validation import qualified_name
 
 ROOT = Path(__file__).parents[3]
 SHORT = [Kind.PAUSE, Kind.EXPIRE, Kind.STALE_KILL, Kind.HOSTILE]

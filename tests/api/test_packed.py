@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import msgspec
 import pytest
 
@@ -15,6 +13,7 @@ from api.layout import layout_of
 from api.packed import packed, unpacked
 from kube.model.meta import JSON
 from tests.support.jobsets import jobset, rjob, stored
+from tests.support.work import retained_memory
 
 UID = "11111111-2222-4333-8444-555555555555"
 
@@ -58,17 +57,15 @@ def test_a_set_with_five_jobs_takes_at_most_10_kib():
     number = 200
     sets = [msgspec.json.encode(js(n)) for n in range(number)]
     jobs = [job_line(js(n), index, **{PRIORITY: "0"}) for n in range(number) for index in range(5)]
-    running = tracemalloc.is_tracing()
-    if not running:
-        tracemalloc.start()
-    before, _ = tracemalloc.get_traced_memory()
-    held = [packed(msgspec.json.decode(line, type=JobSet)) for line in sets]
-    children = [msgspec.json.decode(line, type=Job) for line in jobs]
-    taken = tracemalloc.get_traced_memory()[0] - before
-    if not running:
-        tracemalloc.stop()
-    assert len(held) + len(children) == 6 * number
-    assert taken / number < 10 * 1024
+
+    def cached() -> list:
+        return [
+            *(packed(msgspec.json.decode(line, type=JobSet)) for line in sets),
+            *(msgspec.json.decode(line, type=Job) for line in jobs),
+        ]
+
+    assert len(cached()) == 6 * number
+    assert retained_memory(cached) / number < 10 * 1024
 
 
 @pytest.mark.parametrize("labels", [{}, {"app": "x"}, {PRIORITY: "0", "app": "y"}])

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import sys
-import tracemalloc
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -26,6 +22,7 @@ from kube.indexes import IndexKey
 from kube.store import Store
 from tests.support.memory_api import MemoryApi
 from tests.support.placement import RACK, moment, node_of, placed, pod_json, read_leader
+from tests.support.work import retained_memory
 
 UNSCHEDULED = {
     "type": "PodScheduled",
@@ -211,21 +208,15 @@ def node_json(number: int) -> bytes:
 
 
 def bytes_per_object(store: Store, lines: list[bytes], read) -> float:
-    # The interpreter's own table of such strings grows now or shrinks later, but does not double while we measure.
-    room = [sys.intern(f"room-{number}") for number in range(100_000)]
-    del room
-    gc.collect()
-    tracemalloc.start()
-    try:
-        before = tracemalloc.get_traced_memory()[0]
+    def fill() -> None:
+        store.begin()
+        store.commit(1)
         store.begin()
         for line in lines:
             store.apply(read(line))
-        store.commit(1)
-        gc.collect()
-        return (tracemalloc.get_traced_memory()[0] - before) / len(lines)
-    finally:
-        tracemalloc.stop()
+        store.commit(2)
+
+    return retained_memory(fill) / len(lines)
 
 
 @pytest.mark.no_cover

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.indexes import IndexKey
 from kube.store import Dropped, Store
 from tests.support.kube_objects import Thing, thing
+from tests.support.work import retained_memory
 
 steps = st.lists(
     st.tuples(
@@ -91,13 +89,13 @@ def test_values_that_have_no_object_any_more_cost_nothing():
                 store.remove(thing(name, number, size=number))
 
     pass_by(0, 100)
-    tracemalloc.start()
-    try:
-        pass_by(100, 3000)
-        gc.collect()
-        assert tracemalloc.get_traced_memory()[0] < 50_000
-    finally:
-        tracemalloc.stop()
+    starts = iter((100, 3_000, 6_000))
+
+    def pass_by_more() -> None:
+        start = next(starts)
+        pass_by(start, start + 2_900)
+
+    assert retained_memory(pass_by_more) < 50_000
     assert store.list() == []
 
 

@@ -24,6 +24,7 @@ class FailureAction:
     - `counted`: whether a restart by it counts towards maxRestarts of the set.
     - `gate`: the feature gate that it needs, empty for none.
     - `words`: what it does, for the API reference.
+    - `since_go`: whether the Go JobSet has it, too.
     """
 
     name: str
@@ -31,10 +32,11 @@ class FailureAction:
     counted: bool
     gate: str
     words: str
+    since_go: bool = True
 
     @property
     def reach(self) -> int:
-        """How much it ends, as a number: an action of which it is higher recreates more, or fails the set."""
+        """Rank by what it ends: higher for an action that recreates more, highest for the one that fails the set."""
         return (Scope.JOB, Scope.REPLICATED_JOB, Scope.JOBSET, Scope.NOTHING).index(self.scope)
 
     @property
@@ -79,7 +81,8 @@ RESTART_REPLICATED_JOB = FailureAction(
     Scope.REPLICATED_JOB,
     counted=True,
     gate="RestartJob",
-    words="recreate all Jobs of its ReplicatedJob, counted as one RestartJob; not in the Go JobSet",
+    words="recreate all Jobs of its ReplicatedJob, counted as one RestartJob",
+    since_go=False,
 )
 MAX_REPLICAS_TO_RESTART = 1024
 """Jobs of a ReplicatedJob of which some may be restarted alone: they are counted in a status list of this length."""
@@ -106,4 +109,5 @@ def action_of(name: str) -> FailureAction:
 def in_words() -> str:
     """All of them, one sentence each."""
     gates = {action.name: f" (feature gate {action.gate})" if action.gate else "" for action in ACTIONS.values()}
-    return " ".join(f"{action.name}{gates[action.name]}: {action.words}." for action in ACTIONS.values())
+    ours = {action.name: "" if action.since_go else "; not in the Go JobSet" for action in ACTIONS.values()}
+    return " ".join(f"{name}{gates[name]}: {action.words}{ours[name]}." for name, action in ACTIONS.items())

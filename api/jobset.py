@@ -114,7 +114,8 @@ class ReplicatedJob(Base, frozen=True, kw_only=True):
         ExitCodePolicy | None,
         doc(
             "Which exit codes fail the Job at once and which are retried for free; {} stands for the table of the"
-            " training operators. Absent: as the Job's own rules say. Immutable. Not in the Go JobSet."
+            " training operators. Absent: as the Job's own rules say. Immutable.",
+            since_go=False,
         ),
     ] = None
 
@@ -242,7 +243,8 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
     execution_policy: Annotated[
         ExecutionPolicy | None,
         doc(
-            "Runs the ReplicatedJobs as stages. Absent: all start at once. Immutable. Not in the Go JobSet.",
+            "Runs the ReplicatedJobs as stages. Absent: all start at once. Immutable.",
+            since_go=False,
             **{"x-kubernetes-validations": _IMMUTABLE},
         ),
     ] = None
@@ -250,7 +252,8 @@ class JobSetSpec(Base, frozen=True, kw_only=True):
         Scheduling | None,
         doc(
             "Gangs and topology (feature gate JobSetWorkloadAwareSchedulingAPI). Absent: pods are scheduled one by one."
-            " May change while the set is suspended and runs no pods. Not in the Go JobSet."
+            " May change while the set is suspended and runs no pods.",
+            since_go=False,
         ),
     ] = None
     suspend: Annotated[

@@ -35,21 +35,24 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
         doc(
             "Indexes of the Jobs that completed in this attempt, as in batch/v1 (1,3-5), or a bitmap if that text is"
             " long (bits: and base64, bit i of byte b, from the lowest, is index 8b+i): a completed Job that is deleted"
-            " is not run again. Not in the Go JobSet."
+            " is not run again.",
+            since_go=False,
         ),
     ] = ""
     started: Annotated[
         bool,
         doc(
             "Whether every Job was ready or had succeeded at some time of this attempt; kept where a later"
-            " ReplicatedJob waits for it. A restart or a suspension takes it back. Not in the Go JobSet."
+            " ReplicatedJob waits for it. A restart or a suspension takes it back.",
+            since_go=False,
         ),
     ] = False
     released: Annotated[
         bool,
         doc(
             "Whether its stage has been released in this attempt (executionPolicy InOrder). A restart or a suspension"
-            " takes it back. Not in the Go JobSet."
+            " takes it back.",
+            since_go=False,
         ),
     ] = False
     remaining: Annotated[
@@ -57,7 +60,8 @@ class ReplicatedJobStatus(Base, frozen=True, kw_only=True):
         doc(
             "Jobs that are still to come or to end (executionPolicy InOrder): those that have not completed in this"
             " attempt, whether or not their stage has been released. 0: what its stage was given may be used for"
-            " others. A restart raises it again. Not in the Go JobSet.",
+            " others. A restart raises it again.",
+            since_go=False,
             **INT32,
         ),
     ] = None
@@ -197,21 +201,23 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
         str,
         doc(
             "Jobs that are ready or have succeeded, of all Jobs of the set, as of the last write of the status: `2/4`."
-            " For people; programs read replicatedJobsStatus. Not in the Go JobSet."
+            " For people; programs read replicatedJobsStatus.",
+            since_go=False,
         ),
     ] = ""
     current_stage: Annotated[
         str,
-        doc("Last stage that has been released, `trainer (2/3)` (executionPolicy InOrder). Not in the Go JobSet."),
+        doc("Last stage that has been released, `trainer (2/3)` (executionPolicy InOrder).", since_go=False),
     ] = ""
     failure_policy_restarts: Annotated[
         tuple[RuleRestarts, ...],
-        doc("Restarts by rules with maxRestarts of their own. Not in the Go JobSet.", **MAP_BY_NAME),
+        doc("Restarts by rules with maxRestarts of their own.", since_go=False, **MAP_BY_NAME),
     ] = ()
     failure_policy_steps: Annotated[
         tuple[RuleStep, ...],
         doc(
-            "How far rules that say `then` have come (feature gate JobSetFailureEscalation). Not in the Go JobSet.",
+            "How far rules that say `then` have come (feature gate JobSetFailureEscalation).",
+            since_go=False,
             **MAP_BY_NAME,
         ),
     ] = ()
@@ -219,7 +225,8 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
         int | None,
         doc(
             "Number of the attempt that runs, from 0: one more for each restart of the set and each resume after a"
-            " suspension (KEP-1282). Absent until the set first ran. Not in the Go JobSet.",
+            " suspension (KEP-1282). Absent until the set first ran.",
+            since_go=False,
             minimum=0,
             **INT32,
         ),
@@ -234,21 +241,22 @@ class JobSetStatus(Base, frozen=True, kw_only=True):
         ),
     ] = ""
     last_restart: Annotated[
-        LastRestart | None, doc("The last restart of the whole set; absent before the first. Not in the Go JobSet.")
+        LastRestart | None, doc("The last restart of the whole set; absent before the first.", since_go=False)
     ] = None
     attempt_history: Annotated[
         tuple[FailedAttempt, ...],
-        doc("How the last attempts failed, oldest first, at most 10. Not in the Go JobSet.", maxItems=10, **ATOMIC),
+        doc("How the last attempts failed, oldest first, at most 10.", since_go=False, maxItems=10, **ATOMIC),
     ] = ()
     recovery: Annotated[
         Recovery | None,
-        doc("What failures cost (feature gate JobSetRecoveryTimes); absent without it. Not in the Go JobSet."),
+        doc("What failures cost (feature gate JobSetRecoveryTimes); absent without it.", since_go=False),
     ] = None
     failed_nodes: Annotated[
         tuple[FailedNode, ...],
         doc(
             "Nodes that failed the set within failurePolicy.avoidNodes.forSeconds, by the time of their last failure"
-            " (feature gate JobSetAvoidNodes). Not in the Go JobSet.",
+            " (feature gate JobSetAvoidNodes).",
+            since_go=False,
             maxItems=MOST_FAILED_NODES,
             **MAP_BY_NAME,
         ),

@@ -106,14 +106,16 @@ class SuccessPolicy(Base, frozen=True, kw_only=True):
         int | str | None,
         doc(
             "How many of the targeted Jobs, or pods, have to succeed: a number from 1, or a share from 1% to 100%,"
-            " which is rounded up. What still runs then is deleted. Absent: as operator says. Not in the Go JobSet."
+            " which is rounded up. What still runs then is deleted. Absent: as operator says.",
+            since_go=False,
         ),
     ] = None
     unit: Annotated[
         str,
         doc(
             "What minSucceeded counts. Job: Jobs that completed. Pod: completions of the Jobs; a completed Job counts"
-            " with all of its own. Absent: Job. Not in the Go JobSet.",
+            " with all of its own. Absent: Job.",
+            since_go=False,
             enum=["Job", "Pod"],
         ),
     ] = ""
@@ -184,15 +186,16 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
         OnExitCodes | None,
         doc(
             "Exit codes that match, beside reasons, patterns and targets. Absent: any. A Job none of whose failed pods"
-            " is left does not match. Not in the Go JobSet."
+            " is left does not match.",
+            since_go=False,
         ),
     ] = None
     max_restarts: Annotated[
         int | None,
         doc(
             "Times that this rule restarts something before the set is Failed, counted in"
-            " status.failurePolicyRestarts, beside the set's own maxRestarts. Absent: no limit of its own. Not in the"
-            " Go JobSet.",
+            " status.failurePolicyRestarts, beside the set's own maxRestarts. Absent: no limit of its own.",
+            since_go=False,
             minimum=0,
             **INT32,
         ),
@@ -201,7 +204,8 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
         tuple[Escalation, ...],
         doc(
             "What follows when the action has not helped, step by step (feature gate JobSetFailureEscalation). Absent:"
-            " the same action each time. Not in the Go JobSet.",
+            " the same action each time.",
+            since_go=False,
             maxItems=4,
             **ATOMIC,
         ),
@@ -329,7 +333,8 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
         str,
         doc(
             "When a Job counts as failed. JobFailed: when the last of its pods is gone. FailureTarget: as soon as it is"
-            " bound to fail, while its pods still end. Absent: JobFailed. Not in the Go JobSet.",
+            " bound to fail, while its pods still end. Absent: JobFailed.",
+            since_go=False,
             enum=["JobFailed", "FailureTarget"],
         ),
     ] = ""
@@ -338,7 +343,8 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
         doc(
             "With restartStrategy InPlaceRestart: restarts in place after which every Job is recreated instead, counted"
             " against maxRestarts like each of them (feature gate JobSetFailureEscalation). Absent: no limit but"
-            " maxRestarts. Not in the Go JobSet.",
+            " maxRestarts.",
+            since_go=False,
             minimum=1,
             **INT32,
         ),
@@ -348,7 +354,8 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
         doc(
             "Seconds from its creation after which a pod of phase Pending fails its Job, with reason StartTimeout and"
             " what the kubelet or the scheduler says about it (feature gate JobSetStartTimeout). Pods with a scheduling"
-            " gate do not count. Absent: pods may pend for ever. Not in the Go JobSet.",
+            " gate do not count. Absent: pods may pend for ever.",
+            since_go=False,
             minimum=1,
             **INT32,
         ),
@@ -357,21 +364,24 @@ class FailurePolicy(Base, frozen=True, kw_only=True):
         NodeFailure | None,
         doc(
             "Lets pods of a node that is gone, unreachable or out of service fail their Job, with reason NodeFailure"
-            " (feature gate JobSetNodeFailure). Absent: nodes are not looked at. Not in the Go JobSet."
+            " (feature gate JobSetNodeFailure). Absent: nodes are not looked at.",
+            since_go=False,
         ),
     ] = None
     avoid_nodes: Annotated[
         AvoidNodes | None,
         doc(
             "Keeps pods of Jobs that are created again away from nodes that failed the set (feature gate"
-            " JobSetAvoidNodes). Absent: pods go where the scheduler likes. Not in the Go JobSet."
+            " JobSetAvoidNodes). Absent: pods go where the scheduler likes.",
+            since_go=False,
         ),
     ] = None
     agent: Annotated[
         RestartAgent | None,
         doc(
             "With restartStrategy InPlaceRestart: puts the agent into all pods that restart in place. Absent: the pod"
-            " templates have to hold it. Not in the Go JobSet."
+            " templates have to hold it.",
+            since_go=False,
         ),
     ] = None
 

@@ -3,8 +3,8 @@
 See docs/reference/api.md and docs/policy/README.md.
 
 A field's type, requiredness, description and keywords come from its record; nothing about a field is said twice. Two
-keywords are ours and never emitted: `x-required` (the schema demands what the decoder would default) and `x-openapi` /
-`x-openapi-items` (the field is a Kubernetes type, see embedded.py).
+keywords are ours and never emitted: `x-required` (the schema demands what the decoder would default), `x-since-go` and
+`x-openapi` / `x-openapi-items` (the field is a Kubernetes type, see embedded.py).
 """
 
 import inspect
@@ -15,7 +15,7 @@ from msgspec import inspect as mi
 
 from api.jobset import JobSet
 from api.keys import API_VERSION, GROUP, KIND, PLURAL, VERSION
-from kube.model.meta import Condition, ObjectMeta
+from kube.model.meta import SINCE_GO, Condition, ObjectMeta
 from manifests.embedded import Schema, embedded
 from manifests.naming import Object, obj
 from policy import exception_types as exception
@@ -61,6 +61,7 @@ _OBSERVED_GENERATION: Schema = {
     "description": "Generation of the object that the condition is about.",
 }
 
+ABSENT_IN_GO = "Not in the Go JobSet."
 _INT_OR_STRING: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 """The only union that records have."""
 
@@ -123,9 +124,24 @@ def _root(record: type[msgspec.Struct], api_version: str, kind: str) -> Schema:
     return cast("Schema", msgspec.json.decode(msgspec.json.encode(root)))
 
 
+def jobset_schema() -> Schema:
+    """The schema of JobSets, with `x-since-go` at the fields that the Go JobSet does not have."""
+    return _root(JobSet, API_VERSION, KIND)
+
+
+def _marks_in_words(node: Any) -> Any:
+    """The schema with `x-since-go` as a sentence of the description, as an API server takes it."""
+    if isinstance(node, list):
+        return list(map(_marks_in_words, node))
+    if not isinstance(node, dict):
+        return node
+    words = {key: _marks_in_words(value) for key, value in node.items() if key != SINCE_GO}
+    return words | {"description": f"{node['description']} {ABSENT_IN_GO}"} if SINCE_GO in node else words
+
+
 def crd() -> Object:
     """CustomResourceDefinition `jobsets.jobset.x-k8s.io`, one version, no conversion webhook."""
-    root = _root(JobSet, API_VERSION, KIND)
+    root = _marks_in_words(jobset_schema())
     root.pop("required", None)
     version = {
         "name": VERSION,

@@ -15,7 +15,7 @@ from api.names import job_name
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
-_GO_ACTIONS = frozenset(name for name in ACTIONS if "ReplicatedJob" not in name)
+_GO_ACTIONS = frozenset(name for name, action in ACTIONS.items() if action.since_go)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ import yaml
 
 from api import keys
 from api.features import GATES
-from manifests.definition import crd
+from kube.model.meta import SINCE_GO
+from manifests.definition import ABSENT_IN_GO, jobset_schema
 
 _ROOT = Path(__file__).parents[2]
 TEMPLATES = {
@@ -21,7 +22,6 @@ TEMPLATES = {
 """Fields whose inside is the API of Kubernetes itself."""
 LATER = {"spec.scheduling", "spec.activeDeadlineSeconds", "status.startTime", "status.executionAttempts"}
 """Fields that the Go JobSet has only since version 0.13."""
-_ABSENT_IN_GO = "Not in the Go JobSet"
 _GATE = re.compile(r"\b(" + "|".join(GATES) + r")\b")
 _BY_WEBHOOK = re.compile(r"\bDefault [^.]*\(webhook\)")
 _LONGEST = 60
@@ -44,7 +44,7 @@ Every field of a JobSet. [The API](api.md) says which of them an update may chan
 
 def page() -> str:
     """The page as Markdown."""
-    root = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    root = jobset_schema()
     values = _examples()
     parts = [_INTRODUCTION]
     for name in ("spec", "status"):
@@ -68,7 +68,7 @@ class Marks:
 def marks(path: str, schema: Mapping[str, Any], inherited: Marks) -> Marks:
     """The marks of a field inside of an object with these."""
     text = schema.get("description", "")
-    own = "0.13" if path in LATER else "**+**" if _ABSENT_IN_GO in text else ""
+    own = "0.13" if path in LATER else "**+**" if schema.get(SINCE_GO) is False else ""
     return Marks(inherited.since or own, tuple(dict.fromkeys((*inherited.gates, *_GATE.findall(text)))))
 
 
@@ -88,7 +88,7 @@ def _objects(path: str, schema: Mapping[str, Any], inherited: Marks) -> Iterator
 
 
 def _row(path: str, schema: Mapping[str, Any], own: Marks, shown: tuple[str, str] | None, *, required: bool) -> str:
-    text = " ".join(schema.get("description", "").split()).replace(f" {_ABSENT_IN_GO}.", "")
+    text = " ".join(schema.get("description", "").split()).removesuffix(f" {ABSENT_IN_GO}")
     default = f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
     if required and not default:
         default = "the webhook's" if _BY_WEBHOOK.search(text) else "required"

@@ -18,13 +18,18 @@ JSON = dict[str, Any]
 MAX_INT32 = 2**31 - 1
 
 
-def doc(text: str, **schema: Any) -> msgspec.Meta:
-    """A field's description and the schema keywords that only the CRD enforces.
+SINCE_GO = "x-since-go"
+"""Keyword of a field's schema, for generators: whether the Go JobSet has the field. Absent: it has."""
+
+
+def doc(text: str, *, since_go: bool = True, **schema: Any) -> msgspec.Meta:
+    """A field's description and the schema keywords that only the CRD enforces. `since_go`: the Go JobSet has it, too.
 
     Keywords sit in the generated schema and not in the decoder: an object stored under another CRD version must still
     be readable, so that one odd object cannot stop a watch.
     """
-    return msgspec.Meta(description=text, extra_json_schema=schema or None)
+    keywords = schema if since_go else {**schema, SINCE_GO: False}
+    return msgspec.Meta(description=text, extra_json_schema=keywords or None)
 
 
 def seconds_between(start: str, end: str) -> float:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from api.failure_actions import (
+    ACTIONS,
     MAX_REPLICAS_TO_RESTART,
     RESTART_JOB,
-    RESTART_JOB_FREE,
     RESTART_JOBSET,
     Scope,
     action_of,
@@ -40,7 +40,7 @@ _OF_PODS = {
 """Reasons of containers and pods that people write for those of Jobs, in lower case: what to do instead."""
 START_TIMEOUT, NODE_FAILURE = "StartTimeout", "NodeFailure"
 """Reasons of this program alone, for sets with startTimeoutSeconds, and with nodeFailure."""
-_GO_ACTIONS = (RESTART_JOB, RESTART_JOB_FREE)
+_GO_ACTIONS = tuple(action for action in ACTIONS.values() if action.gate and action.since_go)
 """The actions behind a gate of which the Go JobSet has sentences. Each of the others is named by itself."""
 _REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.name}"
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")

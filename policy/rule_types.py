@@ -22,11 +22,12 @@ Word = Annotated[str, doc("A value.", maxLength=253)]
 
 
 def _list(text: str, **more: Any) -> msgspec.Meta:
-    return doc(text, maxItems=MOST_ITEMS, **{"x-kubernetes-list-type": "set"}, **more)
+    keys: dict[str, Any] = {"x-kubernetes-list-type": "set"}
+    return doc(text, maxItems=MOST_ITEMS, **keys, **more)
 
 
 def _by(key: str, text: str) -> msgspec.Meta:
-    keys = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
+    keys: dict[str, Any] = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]}
     return doc(text, maxItems=MOST_ITEMS, **keys)
 
 

@@ -51,6 +51,14 @@ def ip_of(host: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
+def network_of(host: str) -> str:
+    """Where a client comes from: its IPv4 address, or the first half of its IPv6 address, whose other half is free."""
+    ip = ip_of(host)
+    if not isinstance(ip, IPv6Address):
+        return host
+    return str(ip.ipv4_mapped or IPv6Address(int(ip) >> 64 << 64))
+
+
 def is_loopback(host: str) -> bool:
     """Whether only this machine reaches what listens there."""
     ip = ip_of(host)

@@ -1,4 +1,4 @@
-"""Accepts connections of TLS: only so many handshakes are unfinished at a time, and the oldest gives way.
+"""Accepts connections of TLS: only so many handshakes are unfinished at a time, and an old one gives way.
 
 `loop.create_server` tells nobody of a connection before its handshake is finished, so this accepts by itself. Must not
 know what is served.
@@ -9,8 +9,10 @@ import contextlib
 import logging
 import socket
 import ssl
+from collections import Counter
 from collections.abc import Callable
 
+from httpserver.address import network_of
 from httpserver.limits import ConnectionLimits
 
 log = logging.getLogger(__name__)
@@ -33,7 +35,8 @@ class Handshakes:
         self._tls = tls
         self._limits = limits
         self._make = make
-        self._unfinished: dict[asyncio.Task[None], None] = {}
+        self._unfinished: dict[asyncio.Task[None], str] = {}
+        """Handshakes and the networks of their clients, the oldest first."""
         self._loop = asyncio.get_running_loop()
         self._closed = False
         listener.setblocking(False)
@@ -57,7 +60,7 @@ class Handshakes:
 
     def _accept(self) -> None:
         try:
-            connection, _ = self._listener.accept()
+            connection, address = self._listener.accept()
         except (BlockingIOError, ConnectionError):  # another process has it, or the client has gone
             return
         except OSError as error:
@@ -67,11 +70,12 @@ class Handshakes:
             return
         connection.setblocking(False)
         if len(self._unfinished) >= self._limits.max_handshakes:
-            oldest = next(iter(self._unfinished))
+            count = Counter(self._unfinished.values())
+            oldest = max(self._unfinished, key=lambda each: count[self._unfinished[each]])
             del self._unfinished[oldest]
             oldest.cancel()
         task = self._loop.create_task(self._shake_hands(connection))
-        self._unfinished[task] = None
+        self._unfinished[task] = network_of(address[0])
         task.add_done_callback(lambda done: self._unfinished.pop(done, None))
 
     async def _shake_hands(self, connection: socket.socket) -> None:

@@ -11,7 +11,8 @@ class ConnectionLimits:
     """Seconds for the TLS handshake."""
 
     max_handshakes: int = 500
-    """TLS handshakes that are not finished; one more cuts the oldest. An API server sends 200 writes at once."""
+    """TLS handshakes that are not finished; one more cuts the oldest of the network with most of them. An API server
+    sends 200 writes at once."""
 
     head_timeout: float = 32.0
     """Seconds in which request line and headers have to arrive on a connection; the Go JobSet waits as long."""
@@ -33,8 +34,9 @@ class ConnectionLimits:
     """Bytes of request line and headers; the API server sends some hundred, a token some thousand."""
 
     max_connections: int = 1000
-    """Open connections. One more cuts the one that has waited longest for its client; if all wait for us, its requests
-    are answered with 503."""
+    """Open connections. One more cuts, of the network that has most of those that wait for their clients, the one that
+    has waited longest: strangers who open many do not cut those of the API server. If none waits, requests of the new
+    one are answered with 503."""
 
 
 WEBHOOK_LIMITS = ConnectionLimits()

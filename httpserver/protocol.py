@@ -17,10 +17,12 @@ know what is served.
 import asyncio
 import enum
 import itertools
+from collections import Counter
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from httpserver.address import network_of
 from httpserver.limits import ConnectionLimits
 
 _MAX_FRAMING = 8
@@ -67,6 +69,8 @@ class Connection(HttpToolsProtocol):
     """How much of the present request has come: a part of the head, or all of it."""
     _ignored = False
     """Whether what comes belongs to a request that was sent too far ahead."""
+    network = ""
+    """Where its client comes from."""
     waiting_since: float | None = None
     """The loop's time since which this connection has waited for its client; None while it works on an answer."""
 
@@ -87,6 +91,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         super().connection_made(transport)
+        self.network = network_of(self.client[0]) if self.client else ""
         self._make_room()
         self._enter(State.HEAD)
 
@@ -220,17 +225,18 @@ class Connection(HttpToolsProtocol):
         self._enter(State.CLOSING)
 
     def _make_room(self) -> None:
-        """If this connection is one too many, cut the one that has waited longest for its client.
+        """If this connection is one too many, cut one of the network from which most wait for their clients.
 
-        If none waits, the server answers 503.
+        Of these it is the one that has waited longest. If none waits, the server answers 503.
         """
         if len(self.connections) <= self._limits.max_connections:
             return
         others = (other for other in self.connections if isinstance(other, Connection) and other is not self)
-        # Clocks of loops may stand still for some milliseconds, in which many connections come.
-        waiting = ((other.waiting_since, other.number, other) for other in others if other.waiting_since is not None)
-        longest = min(waiting, default=None)
-        if longest is not None:
+        waiting = [other for other in others if other.waiting_since is not None]
+        if waiting:
+            count = Counter(other.network for other in waiting)
+            # Clocks of loops may stand still for some milliseconds, in which many connections come.
+            longest = min(waiting, key=lambda other: (-count[other.network], other.waiting_since, other.number))
             # It is not counted any more, though the loop reports its end only later. A close would wait for the client.
-            self.connections.discard(longest[2])
-            longest[2].transport.abort()
+            self.connections.discard(longest)
+            longest.transport.abort()

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from httpserver.address import BindError, bind, check_host, parse_bind_address
+from httpserver.address import BindError, bind, check_host, network_of, parse_bind_address
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,18 @@ def test_a_port_in_use_is_told_in_the_systems_words() -> None:
         f"cannot listen on 127.0.0.1:{port} for probes: Address already in use (another process has it: stop that one or"
         " choose another port)"
     )
+
+
+@pytest.mark.parametrize(
+    ("host", "network"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:2::", "2001:db8:1:2::"),
+        ("fe80::1%eth0", "fe80::"),
+        ("", ""),
+    ],
+)
+def test_the_network_of_a_client_is_what_it_cannot_choose(host: str, network: str) -> None:
+    assert network_of(host) == network

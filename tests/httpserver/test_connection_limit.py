@@ -34,12 +34,12 @@ class Held:
 
 
 @contextlib.asynccontextmanager
-async def connected(port: int, count: int, send: bytes = b"") -> AsyncIterator[list[Streams]]:
-    """So many connections of a stranger, each of which has sent this."""
+async def connected(port: int, count: int, send: bytes = b"", host: str = "127.0.0.1") -> AsyncIterator[list[Streams]]:
+    """So many connections of a stranger at this address, each of which has sent this."""
     streams: list[Streams] = []
     try:
         for _ in range(count):
-            streams.append(await asyncio.open_connection("127.0.0.1", port))
+            streams.append(await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0)))
             streams[-1][1].write(send)
         yield streams
     finally:
@@ -84,6 +84,17 @@ async def test_the_connection_that_was_idle_longest_is_closed():
         await closed(idle[1])
         idle[0][1].write(GET)
         await answered(idle[0])
+
+
+async def test_connections_of_one_stranger_do_not_cut_those_of_others():
+    async with serving(Health().server(LOCAL)) as port, connected(port, 3, GET) as honest:
+        for streams in honest:
+            await answered(streams)
+        async with connected(port, 2 * MAX, host="127.0.0.2") as crowd:
+            await closed(crowd[0])
+            for streams in honest:
+                streams[1].write(GET)
+                await answered(streams)
 
 
 async def test_a_request_that_runs_is_not_closed_and_without_room_there_is_503():

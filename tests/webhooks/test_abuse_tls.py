@@ -243,10 +243,14 @@ async def test_a_client_that_disconnects_leaves_nothing_behind(caplog: pytest.Lo
     assert "Traceback" not in caplog.text
 
 
+CROWD = "127.0.0.2"
+"""The address of a stranger who opens many connections."""
+
+
 @contextlib.asynccontextmanager
-async def silent(port: int, count: int) -> AsyncIterator[list[asyncio.StreamReader]]:
+async def silent(port: int, count: int, host: str = "127.0.0.1") -> AsyncIterator[list[asyncio.StreamReader]]:
     """So many clients that connect and begin no handshake."""
-    streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
+    streams = [await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0)) for _ in range(count)]
     try:
         yield [reader for reader, _ in streams]
     finally:
@@ -266,6 +270,15 @@ async def test_of_too_many_unfinished_handshakes_the_oldest_is_cut():
             for reader in more[:27]:
                 with contextlib.suppress(ConnectionError):
                     assert await asyncio.wait_for(reader.read(), 5) == b""
+
+
+async def test_unfinished_handshakes_of_one_stranger_do_not_cut_those_of_others():
+    limits = ConnectionLimits(max_handshakes=4)
+    async with served(limits) as running, silent(running.port, 1) as [slow], silent(running.port, 30, CROWD) as crowd:
+        for reader in crowd[:20]:
+            with contextlib.suppress(ConnectionError):
+                assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert not slow.at_eof()
 
 
 async def test_finished_handshakes_are_not_counted():

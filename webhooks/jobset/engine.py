@@ -21,8 +21,8 @@ from webhooks.jobset.rules import depends_on
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
 from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject
+from webhooks.jobset.update.validate import POLICIES, update_findings
 from webhooks.jobset.validate_create import create_findings
-from webhooks.jobset.validate_update import POLICIES, update_findings
 from webhooks.work import Work
 
 MAX_FINDINGS = 500

@@ -55,9 +55,9 @@ from webhooks.jobset.cluster.quota import Quotas, requests_anything
 from webhooks.jobset.cluster.verdict import busy_or_away, warning, why
 from webhooks.jobset.default import by_name
 from webhooks.jobset.places import at_existing_places
-from webhooks.jobset.resources import is_amount
 from webhooks.jobset.rules.scheduling import SCHEDULING
 from webhooks.jobset.subject import Subject, Unreadable, subject
+from webhooks.jobset.update.resources import is_amount
 from webhooks.offload import compute
 
 INCOMPLETE = warning(

@@ -3,7 +3,7 @@
 See docs/reference/validation.md#sizes.
 
 Pure. Two sizes: the pods of a running Indexed Job, and the number of Jobs of a ReplicatedJob, whatever its completion
-mode. Neither may go below what other parts of the JobSet count on. What else may change is said in `validate_update`.
+mode. Neither may go below what other parts of the JobSet count on. What else may change is said in `validate.py`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

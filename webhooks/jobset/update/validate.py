@@ -18,10 +18,10 @@ from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from kube.model.semantic import differences, semantically_equal
 from webhooks.jobset.default import by_name
-from webhooks.jobset.resize import JOBS, PODS, Change, size_findings, sizes
-from webhooks.jobset.resources import is_amount, restored, with_amounts_of
 from webhooks.jobset.rules import SubjectCheck, coordinator, deadline, execution, placement
 from webhooks.jobset.subject import Subject, Unreadable, subject
+from webhooks.jobset.update.resize import JOBS, PODS, Change, size_findings, sizes
+from webhooks.jobset.update.resources import is_amount, restored, with_amounts_of
 from webhooks.jobset.validate_create import scheduling_findings
 
 MAX_PLACES = 20

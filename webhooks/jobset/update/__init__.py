@@ -1,0 +1,1 @@
+"""What may change in a stored JobSet. Pure."""

@@ -25,7 +25,7 @@ class _Slice(msgspec.Struct, frozen=True):
     endpoints: tuple[_Endpoint, ...] | None = ()
 
 
-async def unanswered(client: Client, configurations: Iterable[JSON | None]) -> list[str]:
+async def unreachable_services(client: Client, configurations: Iterable[JSON | None]) -> list[str]:
     """A line for each Service to be called that has no ready endpoint; none for one that may not be looked at."""
     faults = []
     for namespace, name in sorted(set(_services(configurations))):

@@ -6,9 +6,9 @@ from functools import partial
 from api.batch import pods_at_once
 from controllers.planning.child_jobs import Child, integer
 from diagnose.case import Case
-from diagnose.disruptions import disruption
+from diagnose.disruptions import disruption_of_pod
 from diagnose.facts import SeenPod
-from diagnose.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
+from diagnose.finding import Finding, Found, KeyedFinding, Level, job_findings, pluralize, seconds_since
 from diagnose.restart_causes import EXIT_CODES
 from diagnose.survey import lacking
 
@@ -17,8 +17,8 @@ _PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled wit
 
 def back_off(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that lack pods after one of them has failed."""
-    return by_job(
-        KeyedFinding(child.name, how, partial(_failed, case, child, pod, how))
+    return job_findings(
+        KeyedFinding(child.name, how, partial(_failed_pod, case, child, pod, how))
         for child, pod in _last_failed(case, left)
         for how in [_how(pod)]
     )
@@ -32,10 +32,10 @@ def failures(case: Case, left: frozenset[str]) -> list[Found]:
         return []
     first, meta = max(jobs, key=lambda job: (job.status.failed, job.metadata.name)), case.facts.jobset.metadata
     name, limit = first.metadata.name, first.spec.backoff_limit
-    more = f"; {counted(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
-    what = f"Job {name}: {counted(first.status.failed, 'failure')} so far, backoffLimit allows {limit}{more}"
+    more = f"; {pluralize(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
+    message = f"Job {name}: {pluralize(first.status.failed, 'failure')} so far, backoffLimit allows {limit}{more}"
     fix = f"jobset logs {meta.name} -n {meta.namespace} --job {name} shows what its pods wrote"
-    return [Found(Finding(level=Level.NOTE, cause="failures", what=what, fix=fix))]
+    return [Found(Finding(Level.NOTE, "failures", message, fix=fix))]
 
 
 def _last_failed(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, SeenPod]]:
@@ -61,12 +61,12 @@ def failed_before(case: Case, child: Child) -> str:
     last = max(pods, key=lambda pod: (pod.ended_at, pod.name), default=None)
     limit = "" if job.spec.backoff_limit_per_index is not None else f", backoffLimit allows {job.spec.backoff_limit}"
     how = f", the last in {last.name}: {_how(last)}" if last is not None else ""
-    return f"{counted(job.status.failed, 'failure')} before{how}{limit}"
+    return f"{pluralize(job.status.failed, 'failure')} before{how}{limit}"
 
 
 def _how(pod: SeenPod) -> str:
     """`container main, exit code 137 (OOMKilled)`; of a pod without such a container the reason of its status."""
-    if outside := disruption(pod):
+    if outside := disruption_of_pod(pod):
         return f"ended from outside: {outside}"
     if pod.failed_container is None:
         return pod.status.reason or "no container of it says why"
@@ -75,15 +75,15 @@ def _how(pod: SeenPod) -> str:
     return f"container {name}, exit code {end.exit_code}" + (f" ({why})" if why else "")
 
 
-def _failed(case: Case, child: Child, pod: SeenPod, how: str) -> Finding:
-    ready = f"{child.job.status.ready or 0} of {counted(pods_at_once(child.job.spec), 'pod')} ready"
+def _failed_pod(case: Case, child: Child, pod: SeenPod, how: str) -> Finding:
+    ready = f"{child.job.status.ready or 0} of {pluralize(pods_at_once(child.job.spec), 'pod')} ready"
     failures, final = _failures(case, child, pod)
     meta = case.facts.jobset.metadata
     logs = f"jobset logs {meta.name} -n {meta.namespace} --job {child.name} shows what it wrote"
     return Finding(
-        level=Level.FAULT,
-        cause="pod-failed",
-        what=f"Job {child.name}: {ready}; pod {pod.name} has failed: {how}; {failures}",
+        Level.FAULT,
+        "pod-failed",
+        f"Job {child.name}: {ready}; pod {pod.name} has failed: {how}; {failures}",
         fix=logs if final else f"{logs}; {_PAUSE}",
         since=pod.ended_at,
     )
@@ -97,6 +97,6 @@ def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:
     if (most := job.spec.backoff_limit_per_index) is not None:
         index = pod.metadata.annotations.index
         failures = (integer(pod.metadata.annotations.index_failures) or 0) + 1
-        said = f"{counted(failures, 'failure')} of index {index}, backoffLimitPerIndex allows {most}"
+        said = f"{pluralize(failures, 'failure')} of index {index}, backoffLimitPerIndex allows {most}"
         return said, failures > most
-    return f"{counted(job.status.failed, 'failure')}, backoffLimit allows {job.spec.backoff_limit}", False
+    return f"{pluralize(job.status.failed, 'failure')}, backoffLimit allows {job.spec.backoff_limit}", False

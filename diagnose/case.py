@@ -9,7 +9,7 @@ from api.keys import SERVICE_CREATION_FAILED
 from controllers.planning.child_jobs import Child
 from diagnose.facts import Facts, SeenEvent, SeenLease, SeenPod
 from diagnose.finding import Finding, Found, seconds_since
-from diagnose.survey import Survey, survey
+from diagnose.survey import Survey, survey_jobs
 from kube.model.requests import Amounts
 from policy.judged import Judged
 
@@ -38,7 +38,7 @@ class Case:
     forest: Forest | None = None
     shortage: Finding | None = None
     leaders: dict[str, SeenPod] = field(default_factory=dict)
-    others: dict[str, list[SeenPod]] = field(default_factory=dict)
+    followers: dict[str, list[SeenPod]] = field(default_factory=dict)
     failed: dict[str, list[SeenPod]] = field(default_factory=dict)
     in_use: dict[tuple[bytes, str], Finding] = field(default_factory=dict)
 
@@ -70,7 +70,7 @@ class Case:
 
         Pods of an earlier JobSet had the same names: what is older than this one is about those.
         """
-        return [of for of in self.facts.ends if not of.note.startswith("Cancelling") and self._newer(of)]
+        return [event for event in self.facts.ends if not event.note.startswith("Cancelling") and self._newer(event)]
 
     def _newer(self, event: SeenEvent) -> bool:
         """Whether it happened last while the JobSet was there."""
@@ -80,12 +80,14 @@ class Case:
 
     def refusals(self, uid: str) -> list[SeenEvent]:
         """Warnings that pods of the Job with this UID were refused, newest first."""
-        return [of for of in self.facts.job_warnings if of.regarding.uid == uid and of.reason == "FailedCreate"]
+        return [
+            event for event in self.facts.job_warnings if event.regarding.uid == uid and event.reason == "FailedCreate"
+        ]
 
     def pods_of(self, child: Child) -> list[SeenPod]:
         """What is known of a Job's pods, its leader first."""
         uid = child.job.metadata.uid
-        return [*([self.leaders[uid]] if uid in self.leaders else []), *self.others.get(uid, ())]
+        return [*([self.leaders[uid]] if uid in self.leaders else []), *self.followers.get(uid, ())]
 
 
 def unheld(lease: SeenLease | None, now: datetime) -> bool:
@@ -102,7 +104,7 @@ Cause = Callable[[Case, frozenset[str]], list[Found]]
 
 def case(facts: Facts) -> Case:
     """Sort the facts. Of several pods with index 0 the newest that lives is the leader, or the newest."""
-    known = None if facts.jobs is None else survey(facts.jobset, facts.jobs)
+    known = None if facts.jobs is None else survey_jobs(facts.jobset, facts.jobs)
     found = Case(facts, known, None if known is None else forest(facts.jobset), _shortage(facts, known))
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
         if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None:
@@ -110,7 +112,7 @@ def case(facts: Facts) -> Case:
         if pod.metadata.leads:
             found.leaders[pod.job_uid] = pod
         elif pod.live:
-            found.others.setdefault(pod.job_uid, []).append(pod)
+            found.followers.setdefault(pod.job_uid, []).append(pod)
     return found
 
 
@@ -118,7 +120,7 @@ def _shortage(facts: Facts, known: Survey | None) -> Finding | None:
     if known is None or facts.node_offers is None:
         return None
     needs: Amounts = {}
-    for of in Judged(facts.jobset).templates:
-        for name, amount in of.requests.items():
-            needs[name] = needs.get(name, 0) + amount * known.pods[of.rjob.name]
+    for template in Judged(facts.jobset).templates:
+        for name, amount in template.requests.items():
+            needs[name] = needs.get(name, 0) + amount * known.pods[template.rjob.name]
     return facts.node_offers.too_little(needs)

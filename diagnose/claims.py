@@ -7,7 +7,7 @@ from api.names import volume_claim_name
 from api.paths import claim_templates
 from diagnose.case import Case
 from diagnose.facts import SeenClaim, SeenPod, SeenStorageClasses
-from diagnose.finding import Finding, Level, listed
+from diagnose.finding import Finding, Level, join_names
 from diagnose.remedies import recreate
 from kube.model.suggest import nearest
 
@@ -31,14 +31,14 @@ def unbound(case: Case, pod: SeenPod) -> Finding | None:
         claim, source = case.facts.claims[name], _source(case.facts.jobset, name, pod)
         if claim is None:
             return Finding(
-                level=Level.WAITS if source.path else Level.FAULT,
-                cause="no-claim",
-                what=f"there is no PersistentVolumeClaim {name}",
-                fix=source.created,
+                Level.WAITS if source.path else Level.FAULT,
+                "no-claim",
+                f"there is no PersistentVolumeClaim {name}",
+                fix=source.creation_hint,
             )
         if claim.status.phase != "Bound":
-            what, fix = _pending(source, claim, case.facts.storage_classes)
-            return Finding(level=Level.FAULT, cause="claim-pending", what=what, fix=fix)
+            message, fix = _pending(source, claim, case.facts.storage_classes)
+            return Finding(Level.FAULT, "claim-pending", message, fix=fix)
     return None
 
 
@@ -63,7 +63,7 @@ class _Source:
         return f"{self.path}.spec" if self.path.startswith("spec.") else self.path
 
     @property
-    def created(self) -> str:
+    def creation_hint(self) -> str:
         """What to do about a claim that there is not."""
         if self.path:
             return f"look again in a moment: {self.maker} creates it"
@@ -95,7 +95,7 @@ def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
 def _pending(source: _Source, claim: SeenClaim, classes: SeenStorageClasses | None) -> tuple[str, str]:
     """What is wrong with a claim that has no volume, and what to do."""
     wanted = claim.spec.storage_class_name
-    what = f"claim {source.name} is {claim.status.phase or 'Pending'}"
+    message = f"claim {source.name} is {claim.status.phase or 'Pending'}"
     if wanted:
         said, fix = _of_class(source, claim, wanted, classes)
     elif wanted == "":
@@ -103,29 +103,31 @@ def _pending(source: _Source, claim: SeenClaim, classes: SeenStorageClasses | No
         fix = f"{_CREATE} create one ({claim.asks}), or {source.with_class(None, '')}"
     elif classes is not None and not classes.names:
         said, fix = "it names no StorageClass, and the cluster has none", _INSTALL
-    elif classes is not None and not any(of.metadata.annotations.get(_DEFAULT) == "true" for of in classes.there):
+    elif classes is not None and not any(
+        storage_class.metadata.annotations.get(_DEFAULT) == "true" for storage_class in classes.there
+    ):
         said = "it names no StorageClass, and none of the cluster is the default one"
         mark = f'\'{{"metadata":{{"annotations":{{"{_DEFAULT}":"true"}}}}}}\''
         patch = f"kubectl patch storageclass {classes.names[0]} -p {mark}"
         fix = f"have an administrator of the cluster run {patch}, or {source.with_class(None, classes.names[0])}"
     else:
-        return what, f"kubectl describe pvc {source.name} {source.where} says why; kubectl get storageclass"
-    return f"{what}: {said}", fix
+        return message, f"kubectl describe pvc {source.name} {source.where} says why; kubectl get storageclass"
+    return f"{message}: {said}", fix
 
 
 def _of_class(source: _Source, claim: SeenClaim, wanted: str, classes: SeenStorageClasses | None) -> tuple[str, str]:
     """The same of a claim that names a StorageClass."""
-    by = "" if classes is None else classes.provisioner(wanted)
-    if classes is not None and by is None:
+    provisioner = "" if classes is None else classes.provisioner(wanted)
+    if classes is not None and provisioner is None:
         meant = nearest(wanted, classes.names)
-        there = f"there are: {listed(classes.names)}" if classes.names else "there is none at all"
+        there = f"there are: {join_names(classes.names)}" if classes.names else "there is none at all"
         said = f"there is no StorageClass {wanted}; {there}" + (f"; did you mean {meant}?" if meant else "")
         return said, f"{source.with_class(wanted, meant)}; or have an administrator create StorageClass {wanted}"
-    if by == _NO_PROVISIONER:
+    if provisioner == _NO_PROVISIONER:
         said = (
             f"no PersistentVolume of StorageClass {wanted} is free and fits ({claim.asks}), and this class makes none"
         )
         return said, f"{_CREATE} create one that fits, or {source.with_class(wanted, '')}"
-    by = by or "its provisioner"
-    said = f"StorageClass {wanted} has not made a volume; that is done by {by}"
-    return said, f"kubectl describe pvc {source.name} {source.where} shows what {by} says"
+    provisioner = provisioner or "its provisioner"
+    said = f"StorageClass {wanted} has not made a volume; that is done by {provisioner}"
+    return said, f"kubectl describe pvc {source.name} {source.where} shows what {provisioner} says"

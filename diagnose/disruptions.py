@@ -15,7 +15,7 @@ _SAYS = f"has condition {_CONDITION}"
 _BY_PODS = "BackoffLimitExceeded"
 
 
-def disrupted(failed: FailedAttempt) -> str:
+def disruption_in_history(failed: FailedAttempt) -> str:
     """What the history tells of the end of a pod from outside; empty if that is not likely."""
     if _SAYS in failed.message:
         return "its pod was drained, preempted or evicted"
@@ -24,7 +24,7 @@ def disrupted(failed: FailedAttempt) -> str:
     return ""
 
 
-def disruption(pod: SeenPod) -> str:
+def disruption_of_pod(pod: SeenPod) -> str:
     """`EvictionByEvictionAPI: Eviction API: evicting`; empty for a pod that nothing from outside has ended."""
     found = pod.status.condition(_CONDITION)
     if found is None or found.status != "True":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from api.exclusive import topology_of
 from diagnose.case import Case
 from diagnose.facts import Holder, SeenPod
-from diagnose.finding import Finding, Level, counted, listed
+from diagnose.finding import Finding, Level, join_names, pluralize
 from diagnose.remedies import ANTI_AFFINITY
 from diagnose.taints import Taint, numbers, remedy
 
@@ -48,8 +48,8 @@ class _Class:
         self.holders |= {f"{holder.namespace}/{holder.job}/{holder.job_uid}": holder for holder in holders}
 
     @property
-    def named(self) -> str:
-        return listed(sorted(holder.named for holder in self.holders.values()))
+    def holder_names(self) -> str:
+        return join_names(sorted(holder.label for holder in self.holders.values()))
 
     @property
     def priorities(self) -> str:
@@ -60,14 +60,14 @@ def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...
     """Of a leader that has no node: how many domains there are and who has them."""
     nodes, word = case.facts.nodes, noun(topology)
     if nodes is None:
-        return (_unlisted(topology, word),)
+        return (_nodes_not_listed(topology, word),)
     values = {name: labels[topology] for name, labels in nodes.items() if topology in labels}
     if not values:
         return (_no_domains(topology, word, len(nodes)),)
     findings = _too_few(case, topology, word, len(set(values.values())))
     if case.facts.holders is None:
-        what = f"there are {counted(len(set(values.values())), word)}; who holds them is not known"
-        return (*findings, Finding(level=Level.NOTE, cause="domains", what=what))
+        message = f"there are {pluralize(len(set(values.values())), word)}; who holds them is not known"
+        return (*findings, Finding(Level.NOTE, "domains", message))
     return (*findings, *_classes(case, leader, values, word))
 
 
@@ -77,34 +77,34 @@ def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | N
     `in_group`: the scheduler need not say so, for it may speak of the first placement only; then those Jobs count that
     are on nodes which could take the pod.
     """
-    said, nodes = pod.unscheduled, case.facts.node_offers
+    said, nodes = pod.scheduling_failure, case.facts.node_offers
     told = said is not None and ANTI_AFFINITY.search(said.message) is not None
     if said is None or not (told or (in_group and nodes is not None)):
         return None
     takers = None if told or nodes is None else nodes.takers(pod.spec)
     mine, own = pod.spec.priority or 0, {job.metadata.uid for job in case.facts.jobs or ()}
-    there = (of for of in case.facts.holders or () if of.exclusive and of.priority == mine)
-    holders = [of for of in there if takers is None or of.node in takers]
+    there = (holder for holder in case.facts.holders or () if holder.exclusive and holder.priority == mine)
+    holders = [holder for holder in there if takers is None or holder.node in takers]
     if not holders:
         return None
-    jobs = counted(len(holders), "exclusive Job", "keeps", "keep")
+    jobs = pluralize(len(holders), "exclusive Job", "keeps", "keep")
     where = "its domain" if len(holders) == 1 else "their domains"
-    named = listed(sorted(holder.named for holder in holders))
-    what = f"{jobs} other pods of priority {mine} out of {where}: {named}"
+    holder_names = join_names(sorted(holder.label for holder in holders))
+    message = f"{jobs} other pods of priority {mine} out of {where}: {holder_names}"
     fix = f"give its ReplicatedJob a priorityClassName of another priority in a new JobSet ({GUIDE})"
     if own.issuperset(holder.job_uid for holder in holders):
-        what, fix = f"{what}, all of its own JobSet", f"add nodes for it, or {fix}"
+        message, fix = f"{message}, all of its own JobSet", f"add nodes for it, or {fix}"
     else:
         fix = f"wait until one ends, add nodes, or {fix}"
-    return Finding(level=Level.WAITS, cause=KEPT_OUT, what=what, fix=fix)
+    return Finding(Level.WAITS, KEPT_OUT, message, fix=fix)
 
 
-def _unlisted(topology: str, word: str) -> Finding:
+def _nodes_not_listed(topology: str, word: str) -> Finding:
     """What somebody can do who may not list nodes."""
     return Finding(
-        level=Level.WAITS,
-        cause="domains",
-        what=f"which {word}s there are is not known: you may not list nodes",
+        Level.WAITS,
+        "domains",
+        f"which {word}s there are is not known: you may not list nodes",
         fix=f"jobset validate FILE --server and the warnings when a JobSet is created say if no node has the label"
         f" {topology}: correct the annotation exclusive-topology in a new JobSet; else wait until a Job ends that holds"
         f" {article(word)} {word}, or ask an administrator of the cluster",
@@ -113,9 +113,9 @@ def _unlisted(topology: str, word: str) -> Finding:
 
 def _no_domains(topology: str, word: str, nodes: int) -> Finding:
     return Finding(
-        level=Level.FAULT,
-        cause="no-domains",
-        what=f"there is no {word}: none of {counted(nodes, 'node')} has the label {topology}",
+        Level.FAULT,
+        "no-domains",
+        f"there is no {word}: none of {pluralize(nodes, 'node')} has the label {topology}",
         fix=f"kubectl label node NODE {topology}=VALUE, or correct the annotation exclusive-topology in a new JobSet"
         f" ({GUIDE})",
     )
@@ -129,9 +129,9 @@ def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Findin
         return ()
     return (
         Finding(
-            level=Level.FAULT,
-            cause="too-few-domains",
-            what=f"this JobSet has {wanted} exclusive Jobs, the cluster has {counted(domains, word)}: they never run"
+            Level.FAULT,
+            "too-few-domains",
+            f"this JobSet has {wanted} exclusive Jobs, the cluster has {pluralize(domains, word)}: they never run"
             " all at once",
             fix=f"add nodes in new {word}s, or lower replicas in a new JobSet",
         ),
@@ -155,60 +155,62 @@ def _classes(case: Case, leader: SeenPod, values: Mapping[str, str], word: str) 
         else:
             (lower if there else free).add(domain, there)
     nodes = case.facts.node_offers
-    tainted = {} if nodes is None else nodes.tainted(leader.spec)
+    tainted = {} if nodes is None else nodes.blocking_taints(leader.spec)
     hinders = {name: taint for name, taint in tainted.items() if values.get(name) in free.domains}
-    of = f"of {len(held)} {word}s" if len(held) > 1 else f"of 1 {word}"
+    share = f"of {len(held)} {word}s" if len(held) > 1 else f"of 1 {word}"
     findings = (
-        (equal, _equal(equal, of, mine, word)),
-        (higher, _higher(higher, of)),
-        (lower, _lower(lower, of, leader)),
-        (free, _free(free, of, hinders)),
+        (equal, _equal(equal, share, mine, word)),
+        (higher, _higher(higher, share)),
+        (lower, _lower(lower, share, leader)),
+        (free, _free(free, share, hinders)),
     )
     return tuple(finding for found, finding in findings if found.domains)
 
 
-def _equal(found: _Class, of: str, mine: int, word: str) -> Finding:
+def _equal(found: _Class, share: str, mine: int, word: str) -> Finding:
     return Finding(
-        level=Level.WAITS,
-        cause="equal-priority",
-        what=f"{len(found.domains)} {of} {_hold(found)} Jobs of equal priority ({mine}): {found.named}",
+        Level.WAITS,
+        "equal-priority",
+        f"{len(found.domains)} {share} {_hold(found)} Jobs of equal priority ({mine}): {found.holder_names}",
         fix=f"wait until one ends, add a {word}, or give this JobSet a higher priority ({GUIDE})",
     )
 
 
-def _higher(found: _Class, of: str) -> Finding:
+def _higher(found: _Class, share: str) -> Finding:
     return Finding(
-        level=Level.WAITS,
-        cause="higher-priority",
-        what=f"{len(found.domains)} {of} {_hold(found)} Jobs of higher priority ({found.priorities}), which leave no"
-        f" room and are not preempted: {found.named}",
+        Level.WAITS,
+        "higher-priority",
+        f"{len(found.domains)} {share} {_hold(found)} Jobs of higher priority ({found.priorities}), which leave no"
+        f" room and are not preempted: {found.holder_names}",
         fix="wait until one ends",
     )
 
 
-def _lower(found: _Class, of: str, leader: SeenPod) -> Finding:
-    what = f"{len(found.domains)} {of} {_hold(found)} Jobs of lower priority ({found.priorities}): {found.named}"
+def _lower(found: _Class, share: str, leader: SeenPod) -> Finding:
+    message = (
+        f"{len(found.domains)} {share} {_hold(found)} Jobs of lower priority ({found.priorities}): {found.holder_names}"
+    )
     if leader.spec.preemption_policy == "Never":
         fix = "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
-        return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
+        return Finding(Level.WAITS, "lower-priority", message, fix=fix)
     nominated = leader.status.nominated_node_name
     if nominated:
         fix = f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
     else:
         fix = "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"
-    return Finding(level=Level.WAITS, cause="lower-priority", what=what, fix=fix)
+    return Finding(Level.WAITS, "lower-priority", message, fix=fix)
 
 
-def _free(found: _Class, of: str, hinders: Mapping[str, Taint]) -> Finding:
+def _free(found: _Class, share: str, hinders: Mapping[str, Taint]) -> Finding:
     """`hinders`: of nodes there that only a taint keeps from taking the leader, as far as they are known."""
     there = (
-        f"; {counted(len(hinders), 'node')} there could hold it but for taints: {numbers(hinders)}" if hinders else ""
+        f"; {pluralize(len(hinders), 'node')} there could hold it but for taints: {numbers(hinders)}" if hinders else ""
     )
     fix = "the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE"
     return Finding(
-        level=Level.WAITS,
-        cause="free",
-        what=f"{len(found.domains)} {of} {_hold(found)} no other Job ({listed(found.domains)}): there it is something"
+        Level.WAITS,
+        "free",
+        f"{len(found.domains)} {share} {_hold(found)} no other Job ({join_names(found.domains)}): there it is something"
         f" else, such as free resources, taints or cordons{there}",
         fix=f"{remedy(hinders)}; {fix}" if hinders else fix,
     )

@@ -10,7 +10,7 @@ from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE,
 from diagnose.case import FRESH, Case
 from diagnose.disruptions import not_counted
 from diagnose.facts import SeenEvent, SeenPod
-from diagnose.finding import NAMED, Finding, Found, KeyedFinding, Level, age, by_job, seconds_since
+from diagnose.finding import NAMED, Finding, Found, KeyedFinding, Level, age, job_findings, seconds_since
 from diagnose.nodes import SeenNode
 
 _MARGIN = 60.0
@@ -27,8 +27,12 @@ def end_words(event: SeenEvent) -> str:
     """`preempted by pod team-b/urgent-0`, behind `was`."""
     match event.reason:
         case "Preempted":
-            by = event.related
-            return f"preempted by pod {by.namespace}/{by.name}" if by and by.name else _note("preempted", event)
+            preemptor = event.related
+            return (
+                f"preempted by pod {preemptor.namespace}/{preemptor.name}"
+                if preemptor and preemptor.name
+                else _note("preempted", event)
+            )
         case "TaintManagerEviction":
             return "evicted, because its node got a taint with the effect NoExecute"
         case "NodeNotReady":
@@ -53,23 +57,23 @@ def ended_from_outside(case: Case, left: frozenset[str]) -> list[Found]:
             if name not in seen:
                 found.setdefault(end_words(event), []).append(event)
             seen.add(name)
-    return [Found(_ended(case, words, events)) for words, events in found.items()]
+    return [Found(_ended_pods(case, words, events)) for words, events in found.items()]
 
 
-def _ended(case: Case, words: str, events: list[SeenEvent]) -> Finding:
+def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
     first = events[0]
     more = f" and {len(events) - 1} more were" if len(events) > 1 else " was"
     fix = "a higher priorityClassName keeps pods from being preempted; kubectl get priorityclass lists those there are"
     fix = "; ".join(filter(None, [fix, not_counted(case.facts.jobset)]))
     if first.reason != "Preempted":
         fix = f"kubectl describe pod -n {first.regarding.namespace} {first.regarding.name}; kubectl describe node NODE"
-    what = f"pod {first.regarding.name}{more} {words}"
-    return Finding(level=Level.WAITS, cause=first.reason.lower(), what=what, fix=fix, since=first.first)
+    message = f"pod {first.regarding.name}{more} {words}"
+    return Finding(Level.WAITS, first.reason.lower(), message, fix=fix, since=first.first)
 
 
 def node_fails(case: Case, left: frozenset[str]) -> list[Found]:
     """Pods that run by their status, on nodes that are gone, unreachable, out of service or not ready."""
-    return by_job(
+    return job_findings(
         KeyedFinding(child.name, (pod.spec.node_name, state), partial(_node_fails, case, child, pod, state, since))
         for child, pod, state, since in _on_failed_nodes(case, left)
     )
@@ -95,9 +99,9 @@ def _state(node: SeenNode | None) -> tuple[str, str]:
 
 def _node_fails(case: Case, child: Child, pod: SeenPod, state: str, since: str) -> Finding:
     return Finding(
-        level=Level.FAULT,
-        cause="node-failed",
-        what=f"Job {child.name}: pod {pod.name} is on node {pod.spec.node_name}, {state}",
+        Level.FAULT,
+        "node-failed",
+        f"Job {child.name}: pod {pod.name} is on node {pod.spec.node_name}, {state}",
         because=_handling(case, since),
         fix=f"if the node is off for good: {_end_pods_on(case, pod)}",
         since=since,
@@ -117,9 +121,9 @@ def _handling(case: Case, since: str) -> tuple[Finding, ...]:
     """What the failure policy does about it."""
     policy = policy_of(case.facts.jobset)
     if policy is None:
-        what, fix = "spec.failurePolicy.nodeFailure is not set: nothing is done about it", ""
+        message, fix = "spec.failurePolicy.nodeFailure is not set: nothing is done about it", ""
     elif case.without_effect(GATE):
-        what, fix = f"nothing is done about it: the manager runs without the feature gate {GATE}", _WITH_GATE
+        message, fix = f"nothing is done about it: the manager runs without the feature gate {GATE}", _WITH_GATE
     else:
         waited = seconds_since(since, case.facts.now)
         limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds}"
@@ -129,13 +133,13 @@ def _handling(case: Case, since: str) -> tuple[Finding, ...]:
                 if case.facts.jobset.restarts_in_place
                 else "its Job fails"
             )
-            what, fix = f"{ends} in {age(policy.after_seconds - waited)}: {limit}", ""
+            message, fix = f"{ends} in {age(policy.after_seconds - waited)}: {limit}", ""
         elif waited is not None and waited < policy.after_seconds + _MARGIN:
-            what, fix = f"the failure policy decides: {limit}", ""
+            message, fix = f"the failure policy decides: {limit}", ""
         else:
-            what = f"no manager has acted on it: {limit}"
+            message = f"no manager has acted on it: {limit}"
             fix = _WITH_GATE
-    return (Finding(level=Level.NOTE, cause="node-failure-policy", what=what, fix=fix),)
+    return (Finding(Level.NOTE, "node-failure-policy", message, fix=fix),)
 
 
 def held_up(case: Case) -> tuple[Finding, ...]:
@@ -149,8 +153,10 @@ def held_by_earlier(case: Case, job: str) -> tuple[Finding, ...]:
     pods = [pod for pod, owner in owners if owner is not None and owner.name == job]
     found = _nodes_of(case, pods)
     return tuple(
-        replace(of, cause="earlier-waits-for-node", level=Level.FAULT if of.because else of.level, because=())
-        for of in found
+        replace(
+            finding, cause="earlier-waits-for-node", level=Level.FAULT if finding.because else finding.level, because=()
+        )
+        for finding in found
     )
 
 
@@ -182,9 +188,9 @@ def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) 
             fence = f"kubectl taint nodes {name} {OUT_OF_SERVICE}=nodeshutdown:NoExecute"
             risk = "which risks two processes for one rank if the node is only cut off"
             fix = f"once the machine is off or fenced: {fence}; or {force}, {risk}"
-            level, because = _forced(case, since)
-    what = f"{who} being deleted on node {name}, {state}"
-    return Finding(level=level, cause="restart-waits-for-node", what=what, because=because, fix=fix, since=since)
+            level, because = _forced_deletion(case, since)
+    message = f"{who} being deleted on node {name}, {state}"
+    return Finding(level, "restart-waits-for-node", message, because=because, fix=fix, since=since)
 
 
 def _taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
@@ -198,20 +204,20 @@ def _taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
     return next(((key, times[key]) for key in (OUT_OF_SERVICE, UNREACHABLE, *evicts) if key in times), ("", ""))
 
 
-def _forced(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]]:
+def _forced_deletion(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]]:
     """Whether the manager ends the pods of a node that has failed since then."""
     policy, waited = policy_of(case.facts.jobset), seconds_since(since, case.facts.now)
     field, level = "spec.failurePolicy.nodeFailure.forceDeletePods", Level.WAITS
     if policy is None or not policy.force_delete_pods:
-        level, what, fix = Level.FAULT, f"{field} is not set: the manager does not delete it", ""
+        level, message, fix = Level.FAULT, f"{field} is not set: the manager does not delete it", ""
     elif case.without_effect(GATE):
         level, fix = Level.FAULT, _WITH_GATE
-        what = f"the manager does not delete it: it runs without the feature gate {GATE}"
+        message = f"the manager does not delete it: it runs without the feature gate {GATE}"
     elif waited is not None and waited < policy.after_seconds:
-        what, fix = f"the manager deletes it in {age(policy.after_seconds - waited)}: {field} is true", ""
+        message, fix = f"the manager deletes it in {age(policy.after_seconds - waited)}: {field} is true", ""
     elif waited is not None and waited < policy.after_seconds + _MARGIN:
-        what, fix = f"the manager deletes it now: {field} is true", ""
+        message, fix = f"the manager deletes it now: {field} is true", ""
     else:
-        level, what = Level.FAULT, f"no manager has deleted it: {field} is true"
+        level, message = Level.FAULT, f"no manager has deleted it: {field} is true"
         fix = _WITH_GATE
-    return level, (Finding(level=Level.NOTE, cause="node-failure-policy", what=what, fix=fix),)
+    return level, (Finding(Level.NOTE, "node-failure-policy", message, fix=fix),)

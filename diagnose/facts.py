@@ -53,7 +53,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return bool(self.spec.scheduling_gates) and not self.spec.node_name
 
     @property
-    def unscheduled(self) -> PodCondition | None:
+    def scheduling_failure(self) -> PodCondition | None:
         """What the scheduler said when it found no node; None for gated pods, too."""
         if self.spec.node_name or self.gated:
             return None
@@ -70,14 +70,18 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     def failed_container(self) -> tuple[str, Terminated] | None:
         """Of the containers that ended with an exit code other than 0 the first, with its name."""
         every = (*self.status.container_statuses, *self.status.init_container_statuses)
-        ends = [(of.name, end) for of in every if (end := of.state.terminated) is not None and end.exit_code]
+        ends = [
+            (status.name, end) for status in every if (end := status.state.terminated) is not None and end.exit_code
+        ]
         return min(ends, key=lambda found: found[1].finished_at or "", default=None)
 
     @property
     def ended_at(self) -> str:
         """When the last of its containers ended, as RFC 3339; empty if none has."""
         every = (*self.status.container_statuses, *self.status.init_container_statuses)
-        return max((end.finished_at or "" for of in every if (end := of.state.terminated) is not None), default="")
+        return max(
+            (end.finished_at or "" for status in every if (end := status.state.terminated) is not None), default=""
+        )
 
     @property
     def ready(self) -> bool:
@@ -93,8 +97,8 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     @property
     def initializing(self) -> str:
         """The init container that runs just now; empty without one."""
-        inits = (of for of in self.status.init_container_statuses if of.name not in self.spec.sidecars)
-        first = next((of for of in inits if of.state.terminated is None), None)
+        inits = (status for status in self.status.init_container_statuses if status.name not in self.spec.sidecars)
+        first = next((status for status in inits if status.state.terminated is None), None)
         return first.name if first is not None and first.state.waiting is None and self.spec.node_name else ""
 
     @property
@@ -186,11 +190,13 @@ class SeenStorageClasses:
 
     @property
     def names(self) -> list[str]:
-        return sorted(of.metadata.name for of in self.there)
+        return sorted(storage_class.metadata.name for storage_class in self.there)
 
     def provisioner(self, name: str) -> str | None:
         """Of the class with this name; None if there is no such class."""
-        return next((of.provisioner for of in self.there if of.metadata.name == name), None)
+        return next(
+            (storage_class.provisioner for storage_class in self.there if storage_class.metadata.name == name), None
+        )
 
 
 class _QuotaStatus(Base, frozen=True, kw_only=True):
@@ -249,7 +255,7 @@ class Holder:
     ending: bool
 
     @property
-    def named(self) -> str:
+    def label(self) -> str:
         marks = [mark for mark, holds in (("ending", self.ending), ("not exclusive", not self.exclusive)) if holds]
         return f"{self.namespace}/{self.job}" + (f" ({', '.join(marks)})" if marks else "")
 

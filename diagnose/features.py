@@ -15,22 +15,22 @@ _SHOW = (
 )
 
 
-def undeclared(case: Case, pod: SeenPod) -> Finding | None:
+def undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
     """What the pod needs that no node declares; None if the scheduler says something else, or it is not known."""
-    said, nodes = pod.unscheduled, case.facts.node_offers
+    said, nodes = pod.scheduling_failure, case.facts.node_offers
     if said is None or not SAID.search(said.message):
         return None
-    for feature, by in pod.spec.features.items():
+    for feature, field in pod.spec.features.items():
         if nodes is None or not nodes.declare(feature):
             who = "no node declares" if nodes is not None else "nodes that it may use do not declare"
-            what = f"{who} the feature {feature}, which it needs for {by}"
-            fix = _fix(case.facts.jobset, by)
-            return Finding(level=Level.FAULT, cause="no-such-feature", what=what, fix=fix)
+            message = f"{who} the feature {feature}, which it needs for {field}"
+            fix = _fix(case.facts.jobset, field)
+            return Finding(Level.FAULT, "no-such-feature", message, fix=fix)
     return None
 
 
-def _fix(js: JobSet, by: str) -> str:
+def _fix(js: JobSet, field: str) -> str:
     nodes = f"have an administrator of the cluster add nodes with a newer kubelet ({_SHOW} shows what they declare)"
-    if js.restarts_in_place and "RestartAllContainers" in by:
+    if js.restarts_in_place and "RestartAllContainers" in field:
         return f"write failurePolicy.agent.mode: MainContainer in a new JobSet, which needs no such feature; or {nodes}"
-    return f"do without {by} in a new JobSet, or {nodes}"
+    return f"do without {field} in a new JobSet, or {nodes}"

@@ -31,13 +31,13 @@ class Level(enum.Enum):
     """Blocks until somebody has corrected it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One statement. `cause` names its kind for programs; `since` is RFC 3339 or empty; `fix` has no full stop."""
 
     level: Level
     cause: str
-    what: str
+    message: str
     because: tuple["Finding", ...] = ()
     fix: str = ""
     since: str = ""
@@ -68,43 +68,43 @@ class KeyedFinding:
     describe: Callable[[], Finding]
 
 
-def listed(names: Sequence[str], most: int = NAMED) -> str:
+def join_names(names: Sequence[str], most: int = NAMED) -> str:
     """`a, b, c and 4 more`."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return f"{', '.join(names[:most])}{more}"
 
 
-def counted(number: int, noun: str, singular: str = "", plural: str = "") -> str:
+def pluralize(number: int, noun: str, singular: str = "", plural: str = "") -> str:
     """`1 Job`, `3 Jobs`; with a verb in both numbers `1 Job is`, `3 Jobs are`."""
     noun, verb = (noun, singular) if number == 1 else (f"{noun}s", plural)
     return f"{number} {noun} {verb}".rstrip()
 
 
-def by_job(findings: Iterable[KeyedFinding]) -> list[Found]:
+def job_findings(findings: Iterable[KeyedFinding]) -> list[Found]:
     """Findings about Jobs, one for each key."""
-    return [Found(finding, frozenset(jobs)) for finding, jobs in merged(findings, "Job", "Job {}")]
+    return [Found(finding, frozenset(jobs)) for finding, jobs in merge_findings(findings, "Job", "Job {}")]
 
 
-def merged(findings: Iterable[KeyedFinding], noun: str, title: str = "{}") -> list[tuple[Finding, list[str]]]:
+def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}") -> list[tuple[Finding, list[str]]]:
     """One finding for each key, about the first object that has it; the others are listed as "likewise".
 
     Each comes with the names of the objects that it is about. `title` is a template of what one object is called.
     """
     by_key: dict[object, list[KeyedFinding]] = {}
-    for one in findings:
-        by_key.setdefault(one.key, []).append(one)
+    for keyed in findings:
+        by_key.setdefault(keyed.key, []).append(keyed)
     found: list[tuple[Finding, list[str]]] = []
     for same in list(by_key.values())[:MOST_FINDINGS]:
-        first, others = same[0].describe(), [one.name for one in same[1:]]
+        first, likewise = same[0].describe(), [keyed.name for keyed in same[1:]]
         found.append((first, [same[0].name]))
-        if others:
-            who = f"{len(others)} more {noun}s ({others[0]} … {others[-1]})"
-            what = f"{title.format(others[0]) if len(others) == 1 else who}: likewise"
-            found.append((Finding(level=first.level, cause=first.cause, what=what), others))
-    rest = list(dict.fromkeys(one.name for same in list(by_key.values())[MOST_FINDINGS:] for one in same))
-    if rest:
-        what = f"{counted(len(rest), f'more {noun}')} ({listed(rest, 2)}): waiting for reasons of this kind, too"
-        found.append((Finding(level=Level.WAITS, cause="more", what=what), rest))
+        if likewise:
+            who = f"{len(likewise)} more {noun}s ({likewise[0]} … {likewise[-1]})"
+            message = f"{title.format(likewise[0]) if len(likewise) == 1 else who}: likewise"
+            found.append((Finding(first.level, first.cause, message), likewise))
+    uncounted = list(dict.fromkeys(keyed.name for same in list(by_key.values())[MOST_FINDINGS:] for keyed in same))
+    if uncounted:
+        more = f"{pluralize(len(uncounted), f'more {noun}')} ({join_names(uncounted, 2)})"
+        found.append((Finding(Level.WAITS, "more", f"{more}: waiting for reasons of this kind, too"), uncounted))
     return found
 
 
@@ -129,5 +129,5 @@ def age(seconds: float) -> str:
     whole = max(int(seconds), 0)
     size, unit, smaller = next((step for step in _UNITS if whole >= step[0]), _UNITS[-1])
     number, left = divmod(whole, size)
-    rest = left // smaller if unit in {"d", "h"} else 0
-    return f"{number} {unit} {rest} {_NEXT[unit]}" if rest else f"{number} {unit}"
+    remainder = left // smaller if unit in {"d", "h"} else 0
+    return f"{number} {unit} {remainder} {_NEXT[unit]}" if remainder else f"{number} {unit}"

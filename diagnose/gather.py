@@ -23,14 +23,14 @@ from diagnose import kueue, look_up
 from diagnose.case import unheld
 from diagnose.facts import Facts, Holder, SeenEvent, SeenGroups, SeenJob, SeenPod
 from diagnose.in_use import lacking_resource
-from diagnose.jobset_causes import undefaulted
+from diagnose.jobset_causes import missing_defaults
 from diagnose.look_up import PLACED
 from diagnose.nodes import Nodes, SeenNode
 from diagnose.reader import LOOKED_AT, MOST_PAGES, PAGE, Reader
 from diagnose.remedies import ANTI_AFFINITY, CLAIMS, MISFIT
 from diagnose.restart_causes import failed_lately
 from diagnose.status_causes import all_completed
-from diagnose.survey import Survey, lacking, survey
+from diagnose.survey import Survey, lacking, survey_jobs
 from kube.client import Client
 from kube.errors import Forbidden, NotFound
 from kube.model.meta import Owner, seconds_between
@@ -73,78 +73,88 @@ class _Gatherer:
         known["service_made"] = await look_up.service_made(self._read, self._js, known["warnings"])
         if self._js.suspended and keys.QUEUE_NAME in self._js.metadata.labels:
             known["kueue"] = await self._client.serves(kueue.GROUP)
-        if undefaulted(self._js):
+        if missing_defaults(self._js):
             known["webhooks"] = await look_up.webhooks(self._read)
         if jobs is not None:
-            of = survey(self._js, jobs)
-            if all_completed(of, jobs):
+            survey = survey_jobs(self._js, jobs)
+            if all_completed(survey, jobs):
                 known["lease"] = await look_up.lease(self._read)
-            known |= await self._about(of)
+            known |= await self._about(survey)
             if unheld(known.get("lease"), now):
                 known["managers"] = await look_up.managers(self._read)
             if known.get("pods") is not None:
-                known["pods"] += await self._failed(of, jobs)
-            refusals = (*known.get("job_warnings", ()), *(known["warnings"] if of.missing else ()))
+                known["pods"] += await self._failed_pods(survey, jobs)
+            refusals = (*known.get("job_warnings", ()), *(known["warnings"] if survey.missing else ()))
             known["quotas"] = await look_up.quotas(self._read, refusals)
-            if failed_lately(self._js, now) or of.failed or _replaced(of, known.get("pods")):
+            if failed_lately(self._js, now) or survey.failed or _replaced(survey, known.get("pods")):
                 known["ends"] = await look_up.ends(self._read, self._js)
         return Facts(**known, unseen=tuple(self._read.unseen))
 
-    async def _about(self, of: Survey) -> dict[str, Any]:
+    async def _about(self, survey: Survey) -> dict[str, Any]:
         """What matters about Jobs that are not settled."""
         known: dict[str, Any] = {}
-        if not of.waiting or self._js.suspended or self._js.metadata.deletion_timestamp is not None:
+        if not survey.waiting or self._js.suspended or self._js.metadata.deletion_timestamp is not None:
             return known
         known["lease"] = await look_up.lease(self._read)
-        known["foreign"], uids = await self._foreign(of)
-        may_start = any(position.replicated_job.name not in of.stages for position in of.missing)
-        if may_start or any(child.deleting for child in of.unready):
+        known["foreign"], uids = await self._foreign(survey)
+        may_start = any(position.replicated_job.name not in survey.stages for position in survey.missing)
+        if may_start or any(child.deleting for child in survey.unready):
             known["namespace"] = await look_up.namespace(self._read, self._namespace)
         known["earlier"] = await look_up.earlier(self._read, uids)
         known["nodes_by_name"] = await look_up.nodes(self._read, known["earlier"])
-        if len(of.missing) == of.total and known["lease"] is not None and not self._js.status.replicated_jobs_status:
+        if (
+            len(survey.missing) == survey.total
+            and known["lease"] is not None
+            and not self._js.status.replicated_jobs_status
+        ):
             known["manager"] = await look_up.manager(self._read, known["lease"])
-        if of.missing and self._js.status.restarts:
-            known["leftover_pods"] = await self._leftover_pods(of)
-        if of.previous or known.get("leftover_pods"):
-            known["ending"] = ending = await look_up.ending(self._read, self._js, of.previous)
+        if survey.missing and self._js.status.restarts:
+            known["leftover_pods"] = await self._leftover_pods(survey)
+        if survey.previous or known.get("leftover_pods"):
+            known["ending"] = ending = await look_up.ending(self._read, self._js, survey.previous)
             known["nodes_by_name"] |= await look_up.nodes(self._read, ending)
-        if any(lacking(child.job) for child in of.unready):
+        if any(lacking(child.job) for child in survey.unready):
             fields = "regarding.kind=Job"
-            known["job_warnings"] = await self._events(fields, {child.name for child in of.unready})
-        if of.unready:
+            known["job_warnings"] = await self._events(fields, {child.name for child in survey.unready})
+        if survey.unready:
             nodes = known["nodes_by_name"]
-            known |= await self._about_pods(of)
+            known |= await self._about_pods(survey)
             known["nodes_by_name"] = {**nodes, **known["nodes_by_name"]}
         return known
 
-    async def _about_pods(self, of: Survey) -> dict[str, Any]:
+    async def _about_pods(self, survey: Survey) -> dict[str, Any]:
         """What matters about pods of Jobs that are not ready."""
         known: dict[str, Any] = {}
-        topologies = {key for child in of.unready if (key := topology_of(child.job.metadata.annotations)) is not None}
-        pods = await self._pods(of)
-        gated = await self._gated() if topologies else {}
+        topologies = {
+            key for child in survey.unready if (key := topology_of(child.job.metadata.annotations)) is not None
+        }
+        pods = await self._pods(survey)
+        gated = await self._gated_followers() if topologies else {}
         known |= {"pods": pods, "gated": gated}
         leaders = [pod for pod in pods or () if pod.metadata.topology in topologies and pod.metadata.leads]
         # Of a pod in a group the scheduler may say no more than that the group does not fit.
         grouped = self._js.spec.scheduling is not None
-        misfits = [pod for pod in pods or () if (said := pod.unscheduled) and (grouped or MISFIT.search(said.message))]
+        misfits = [
+            pod for pod in pods or () if (said := pod.scheduling_failure) and (grouped or MISFIT.search(said.message))
+        ]
         if misfits:
             levels = {group.topology for group in wanted.groups()} if (wanted := shape(self._js)) is not None else set()
             known["node_offers"] = offers = await self._offers(misfits, topologies | levels)
             if offers is not None and any(lacking_resource(pod) and offers.takers(pod.spec) for pod in misfits):
-                known["placed"] = await look_up.placed(self._read)
-        unbound = [pod for pod in pods or () if (said := pod.unscheduled) and CLAIMS.search(said.message)]
+                known["placed"] = await look_up.placed_pods(self._read)
+        unbound = [pod for pod in pods or () if (said := pod.scheduling_failure) and CLAIMS.search(said.message)]
         known["claims"] = claims = await look_up.claims(self._read, unbound)
         if claims:
             known["storage_classes"] = await look_up.storage_classes(self._read)
         known["nodes_by_name"] = await look_up.nodes(self._read, (pod for pod in pods or () if pod.silent))
-        if any(pod.unscheduled or pod.job_uid in gated for pod in leaders):
+        if any(pod.scheduling_failure or pod.job_uid in gated for pod in leaders):
             known["nodes"] = offers.labels(topologies) if misfits and offers else await self._nodes(topologies)
-        waiting = [pod for pod in leaders if pod.unscheduled]
+        waiting = [pod for pod in leaders if pod.scheduling_failure]
         if waiting:
             known["holders"] = await self._holders(waiting, known["nodes"])
-        elif any((said := pod.unscheduled) and (grouped or ANTI_AFFINITY.search(said.message)) for pod in pods or ()):
+        elif any(
+            (said := pod.scheduling_failure) and (grouped or ANTI_AFFINITY.search(said.message)) for pod in pods or ()
+        ):
             known["holders"] = await self._holders([], None)
         if self._js.spec.scheduling is not None:
             known["groups"] = await self._groups()
@@ -183,12 +193,12 @@ class _Gatherer:
             self._read.skip(f"Jobs and pods: you may not list jobs in namespace {self._namespace}")
             return None
 
-    async def _foreign(self, of: Survey) -> tuple[Mapping[str, Owner], list[str]]:
+    async def _foreign(self, survey: Survey) -> tuple[Mapping[str, Owner], list[str]]:
         """Of the first missing Jobs, who has their names; and the UIDs of Jobs of an earlier JobSet of this name."""
         foreign: dict[str, Owner] = {}
         earlier = []
-        old = {child.name for child in of.previous}
-        due = (position for position in of.missing if position.replicated_job.name not in of.stages)
+        old = {child.name for child in survey.previous}
+        due = (position for position in survey.missing if position.replicated_job.name not in survey.stages)
         free = [position.name for position in due if position.name not in old]
         try:
             for name in free[:LOOKED_AT]:
@@ -208,9 +218,9 @@ class _Gatherer:
             self._read.skip(f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}")
         return foreign, earlier
 
-    async def _leftover_pods(self, of: Survey) -> Mapping[str, tuple[str, ...]]:
+    async def _leftover_pods(self, survey: Survey) -> Mapping[str, tuple[str, ...]]:
         """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""
-        there = {child.name for child in of.previous}
+        there = {child.name for child in survey.previous}
         found: dict[str, tuple[str, ...]] = {}
         job_of = job_waiting_for(self._js)
         try:
@@ -237,23 +247,25 @@ class _Gatherer:
             self._read.skip(f"events: you may not list events.events.k8s.io in namespace {self._namespace}")
         return tuple(sorted(found, key=lambda event: event.last, reverse=True))
 
-    async def _pods(self, of: Survey) -> tuple[SeenPod, ...] | None:
+    async def _pods(self, survey: Survey) -> tuple[SeenPod, ...] | None:
         """Leaders and pending pods of the unready Jobs; of a few other Jobs, running pods that are not ready."""
-        uids = {child.job.metadata.uid for child in of.unready}
+        uids = {child.job.metadata.uid for child in survey.unready}
         leads, awaits = f"{keys.COMPLETION_INDEX}=0", keys.AWAITS_LEADER
         pending = f"{self._of_set},{keys.COMPLETION_INDEX}!=0,!{awaits}"
         try:
             leaders = self._read.all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
             pods = [pod async for pod in leaders if pod.job_uid in uids]
             pods += [pod for pod in await self._page("Pending", pending) if pod.job_uid in uids]
-            explained = {pod.job_uid for pod in pods if pod.unscheduled or pod.trouble or pod.gated}
-            unexplained = [uid for child in of.unready if (uid := child.job.metadata.uid) not in explained]
+            explained = {pod.job_uid for pod in pods if pod.scheduling_failure or pod.trouble or pod.gated}
+            unexplained = [uid for child in survey.unready if (uid := child.job.metadata.uid) not in explained]
             for uid in unexplained[:LOOKED_AT]:
                 running = await self._page("Running", f"{keys.JOB_UID}={uid}")
                 pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
             # A leader that was replaced has to join its followers: one of them says where.
-            started = {child.job.metadata.uid for child in of.unready if child.job.status.ready}
-            joining = [pod.job_uid for pod in pods if pod.metadata.leads and pod.unscheduled and pod.metadata.topology]
+            started = {child.job.metadata.uid for child in survey.unready if child.job.status.ready}
+            joining = [
+                pod.job_uid for pod in pods if pod.metadata.leads and pod.scheduling_failure and pod.metadata.topology
+            ]
             for uid in [uid for uid in joining if uid in started][:LOOKED_AT]:
                 pods += (await self._page("Running", f"{keys.JOB_UID}={uid}"))[:1]
         except Forbidden:
@@ -261,10 +273,10 @@ class _Gatherer:
             return None
         return tuple(pods)
 
-    async def _failed(self, of: Survey, jobs: Iterable[SeenJob]) -> tuple[SeenPod, ...]:
+    async def _failed_pods(self, survey: Survey, jobs: Iterable[SeenJob]) -> tuple[SeenPod, ...]:
         """Failed pods of the unready Jobs that lack pods; those with index 0 are known."""
         uids = {job.metadata.uid for job in jobs if job.status.failed and lacking(job)}
-        uids &= {child.job.metadata.uid for child in of.unready}
+        uids &= {child.job.metadata.uid for child in survey.unready}
         if not uids:
             return ()
         pods = await self._page("Failed", f"{self._of_set},{keys.COMPLETION_INDEX}!=0")
@@ -285,7 +297,7 @@ class _Gatherer:
             self._read.skip(f"{phase.lower()} pods beyond the first {PAGE}")
         return page.items or []
 
-    async def _gated(self) -> Mapping[str, int]:
+    async def _gated_followers(self) -> Mapping[str, int]:
         """How many pods of each Job await their leader."""
         selector = f"{self._of_set},{keys.AWAITS_LEADER}"
         try:
@@ -315,8 +327,8 @@ class _Gatherer:
                 meta = node.metadata
                 nodes[meta.name] = {key: meta.labels[key] for key in topologies if key in meta.labels}
         except Forbidden:
-            what = ", ".join(sorted(topologies))
-            self._read.skip(f"nodes: you may not list nodes, so which values of {what} there are is not known")
+            names = ", ".join(sorted(topologies))
+            self._read.skip(f"nodes: you may not list nodes, so which values of {names} there are is not known")
             return None
         return nodes
 
@@ -330,13 +342,13 @@ class _Gatherer:
         """
         first = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0"
         try:
-            holders = [_holder(pod) async for pod in self._placed(first, MOST_PAGES)]
+            holders = [_holder(pod) async for pod in self._placed_pods(first, MOST_PAGES)]
             wanted = {pod.spec.priority or 0 for pod in waiting}
             spots = {spot for node in nodes or () for spot in _spots(node, nodes, wanted)}
             spots -= {spot for holder in holders for spot in _spots(holder.node, nodes, {holder.priority})}
             if spots:
-                others = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_of_priority(waiting)}"
-                async for pod in self._placed(others, FEW_PAGES):
+                other_pods = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_of_priority(waiting)}"
+                async for pod in self._placed_pods(other_pods, FEW_PAGES):
                     holder = _holder(pod)
                     here = spots & _spots(holder.node, nodes, {holder.priority})
                     holders += [holder] if here else []
@@ -350,17 +362,17 @@ class _Gatherer:
             return None
         return tuple(holders)
 
-    def _placed(self, selector: str, pages: int) -> AsyncIterator[SeenPod]:
+    def _placed_pods(self, selector: str, pages: int) -> AsyncIterator[SeenPod]:
         """Pods on nodes, in all namespaces."""
-        what = "pods of other JobSets"
+        subject = "pods of other JobSets"
         return self._read.some(
-            PODS, SeenPod, what, pages=pages, namespace=None, label_selector=selector, field_selector=PLACED
+            PODS, SeenPod, subject, pages=pages, namespace=None, label_selector=selector, field_selector=PLACED
         )
 
 
-def _replaced(of: Survey, pods: Iterable[SeenPod] | None) -> bool:
+def _replaced(survey: Survey, pods: Iterable[SeenPod] | None) -> bool:
     """Whether a pod is there in the place of another: it is newer than its Job's start."""
-    starts = {child.job.metadata.uid: child.job.status.start_time for child in of.unready}
+    starts = {child.job.metadata.uid: child.job.status.start_time for child in survey.unready}
     times = ((starts.get(pod.job_uid), pod.metadata.creation_timestamp) for pod in pods or ())
     return any(start and created and seconds_between(start, created) > REPLACED for start, created in times)
 

@@ -14,7 +14,7 @@ from diagnose.case import Case
 from diagnose.claims import unbound
 from diagnose.domains import KEPT_OUT, kept_out, noun
 from diagnose.facts import SeenGroups, SeenPod
-from diagnose.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, counted, listed, merged
+from diagnose.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, join_names, merge_findings, pluralize
 from diagnose.group_nodes import levels, paths, why_never
 from diagnose.pod_causes import misfit, pods_are
 from diagnose.survey import lacking
@@ -45,9 +45,9 @@ def objects(case: Case, left: frozenset[str]) -> list[Found]:
     ignored = _run_without_groups(case)
     level = Level.NOTE if ignored else Level.FAULT if said.reason in _FAULTS else Level.WAITS
     finding = Finding(
-        level=level,
-        cause="groups-not-ready",
-        what=f"the groups that spec.scheduling asks for are not there: {said.reason}: {said.message}",
+        level,
+        "groups-not-ready",
+        f"the groups that spec.scheduling asks for are not there: {said.reason}: {said.message}",
         fix="" if ignored else _FIXES.get(said.reason, _DEFAULT_FIX),
         since=said.last_transition_time,
     )
@@ -75,11 +75,11 @@ def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
         jobs = _jobs(root)
         going, held = sorted(old & jobs), jobs & idle
         if going and held:
-            what = (
-                f"{_titled(root)}: {counted(len(held), 'Job', 'waits', 'wait')} until all of an earlier attempt are"
-                f" gone ({listed(going)}): the scheduler counts pods that are ending as members"
+            message = (
+                f"{_title(root)}: {pluralize(len(held), 'Job', 'waits', 'wait')} until all of an earlier attempt are"
+                f" gone ({join_names(going)}): the scheduler counts pods that are ending as members"
             )
-            finding = Finding(level=Level.WAITS, cause="tree-restarts", what=what, fix=WAIT_FOR_PODS)
+            finding = Finding(Level.WAITS, "tree-restarts", message, fix=WAIT_FOR_PODS)
             found.append(Found(finding, frozenset(held)))
     return found
 
@@ -89,22 +89,22 @@ def waits(case: Case, left: frozenset[str]) -> list[Found]:
 
     Jobs that lack pods have a reason of their own, which is left to later causes.
     """
-    groups, of = case.facts.groups, case.survey
-    if groups is None or of is None or case.facts.pods is None:
+    groups, survey = case.facts.groups, case.survey
+    if groups is None or survey is None or case.facts.pods is None:
         return []
     findings: list[KeyedFinding] = []
     explained: set[str] = set()
-    unready = {child.name: child for child in of.unready}
+    unready = {child.name: child for child in survey.unready}
     jobs = {job.metadata.name: job for job in case.facts.jobs or ()}
     for root in _roots(case):
         tree = _WaitingTree(case, groups, root, unready, jobs)
         here = {child.name for child in tree.unready} & left
-        if here and tree.unplaced:
-            findings.append(KeyedFinding(_titled(root), tree.key(root), tree.whole))
+        if here and tree.pods_without_node:
+            findings.append(KeyedFinding(_title(root), tree.key(root), tree.whole))
             explained |= here - {child.name for child in tree.unready if lacking(child.job)}
     return [
         Found(finding, frozenset(explained) if number == 0 else frozenset())
-        for number, (finding, _) in enumerate(merged(findings, "group"))
+        for number, (finding, _) in enumerate(merge_findings(findings, "group"))
     ]
 
 
@@ -139,7 +139,7 @@ class _WaitingTree:
         # Jobs that run without groups are as any others.
         grouped = (unready[name] for name in names if name in unready)
         self.unready = [child for child in grouped if child.job.spec.template.spec.pod_group == leaves[child.name]]
-        self._of: dict[str, list[SeenPod]] = {
+        self._waiting_pods: dict[str, list[SeenPod]] = {
             child.name: [pod for pod in case.pods_of(child) if pod.live and not pod.spec.node_name]
             for child in self.unready
         }
@@ -149,30 +149,30 @@ class _WaitingTree:
         self._never = self._why_never()
 
     @property
-    def unplaced(self) -> list[SeenPod]:
+    def pods_without_node(self) -> list[SeenPod]:
         """Its living pods without a node, as far as they are known."""
-        return [pod for pods in self._of.values() for pod in pods]
+        return [pod for pods in self._waiting_pods.values() for pod in pods]
 
     @property
     def _unreported(self) -> bool:
-        return not any(pod.unscheduled for pod in self.unplaced)
+        return not any(pod.scheduling_failure for pod in self.pods_without_node)
 
     def key(self, group: Group) -> object:
         """Equal for groups that there is the same to say of."""
         if group is self._root and self._unreported:
-            return group.template, self._bound(group), why_stalled(self._tree).cause
+            return group.template, self._bound_pods(group), why_stalled(self._tree).cause
         below = tuple(self.key(child) for child in group.children)
-        lacks = tuple(lacks.what for lacks, _ in self._misfits(group))
-        of_tree = tuple(lacks.what for lacks in self._never) if group is self._root else ()
-        return group.template, self._bound(group), self._words(group), lacks, of_tree, below
+        lacks = tuple(lacks.message for lacks, _ in self._misfits(group))
+        of_tree = tuple(lacks.message for lacks in self._never) if group is self._root else ()
+        return group.template, self._bound_pods(group), self._words(group), lacks, of_tree, below
 
     def whole(self) -> Finding:
         """The tree from its root."""
-        level, because = Level.WAITS, tuple(self._ignored())
+        level, because = Level.WAITS, tuple(self._ignored_groups())
         if self._unreported and not because:
             why = why_stalled(self._tree)
             level = Level.FAULT if why.fault or self._case.manager_missing else Level.WAITS
-            because = (Finding(level=level, cause=why.cause, what=why.what, fix=why.fix),)
+            because = (Finding(level, why.cause, why.what, fix=why.fix),)
             return self._finding(self._root, because, cause="gang-waits")
         because += (*self._never, *self._below(self._root))
         fix = "" if any(map(_blocks, because)) else self._fix()
@@ -180,13 +180,13 @@ class _WaitingTree:
 
     def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
         jobs = f", {_of_jobs(group)}" if group.jobs else ""
-        what = f"{_titled(group)}{jobs}: {self._bound(group)} of {counted(group.pods, 'pod')} bound"
+        message = f"{_title(group)}{jobs}: {self._bound_pods(group)} of {pluralize(group.pods, 'pod')} bound"
         rule = _rule(group, needed(self._tree, group))
-        moments = [pod.unscheduled.since for pod in self._pods(group) if pod.unscheduled]
+        moments = [pod.scheduling_failure.since for pod in self._pods(group) if pod.scheduling_failure]
         return Finding(
-            level=Level.WAITS,
-            cause=cause,
-            what=f"{what}; {rule}",
+            Level.WAITS,
+            cause,
+            f"{message}; {rule}",
             because=because,
             fix=fix,
             since=min((moment for moment in moments if moment), default=""),
@@ -195,49 +195,49 @@ class _WaitingTree:
     def _below(self, group: Group) -> list[Finding]:
         """Of a composite what its waiting children say; of a PodGroup what the scheduler says."""
         if not group.composite:
-            return self._said(group)
+            return self._scheduler_findings(group)
         waiting = [child for child in group.children if self._pods(child)]
-        findings = (KeyedFinding(_titled(child), self.key(child), partial(self._child, child)) for child in waiting)
-        return [finding for finding, _ in merged(findings, "group")]
+        findings = (KeyedFinding(_title(child), self.key(child), partial(self._child, child)) for child in waiting)
+        return [finding for finding, _ in merge_findings(findings, "group")]
 
     def _child(self, child: Group) -> Finding:
         return self._finding(child, tuple(self._below(child)), cause="group-waits")
 
-    def _said(self, group: Group) -> list[Finding]:
+    def _scheduler_findings(self, group: Group) -> list[Finding]:
         found = []
-        said, others = self._words(group)
-        for text in filter(None, (said, *others)):
+        said, other_messages = self._words(group)
+        for text in filter(None, (said, *other_messages)):
             level, fix = Level.WAITS, ""
             if text == _NO_DOMAIN and not self._never and (labels := levels(self._path[group.name])):
                 level, fix = Level.FAULT, self._no_domain(labels)
-            what = f"the scheduler says: {text}{self._level(group, text)}"
-            found.append(Finding(level=level, cause="scheduler-said", what=what, fix=fix))
+            message = f"the scheduler says: {text}{self._level(group, text)}"
+            found.append(Finding(level, "scheduler-said", message, fix=fix))
         for lacks, pods in self._misfits(group):
-            what = f"{pods_are(pods)} not scheduled: {lacks.what}"
-            found.append(Finding(level=lacks.level, cause=lacks.cause, what=what, fix=lacks.fix))
+            message = f"{pods_are(pods)} not scheduled: {lacks.message}"
+            found.append(Finding(lacks.level, lacks.cause, message, fix=lacks.fix))
         # Who keeps its pods out says more than the scheduler, which may speak of one domain only.
         return sorted(found, key=lambda finding: finding.cause != KEPT_OUT)
 
     def _misfits(self, group: Group) -> list[tuple[Finding, list[SeenPod]]]:
         """What no node has that pods of a PodGroup ask for, with those pods."""
-        by_what: dict[str, tuple[Finding, list[SeenPod]]] = {}
+        by_message: dict[str, tuple[Finding, list[SeenPod]]] = {}
         for pod in () if group.composite else sorted(self._pods(group), key=lambda pod: pod.name):
             lacks = unbound(self._case, pod) or misfit(self._case, pod, in_group=True)
             keeps = (
                 None if lacks is not None and lacks.level is Level.FAULT else kept_out(self._case, pod, in_group=True)
             )
-            for one in filter(None, (keeps, lacks)):
+            for finding in filter(None, (keeps, lacks)):
                 # A tree that never fits does not get its nodes by waiting until something ends.
-                if one.level is Level.FAULT or not self._never:
-                    by_what.setdefault(one.what, (one, []))[1].append(pod)
-        return list(by_what.values())[:2]
+                if finding.level is Level.FAULT or not self._never:
+                    by_message.setdefault(finding.message, (finding, []))[1].append(pod)
+        return list(by_message.values())[:2]
 
     def _why_never(self) -> list[Finding]:
         """What the nodes lack for it, where the scheduler has tried it."""
         nodes = self._case.facts.node_offers
         if nodes is None or self._unreported:
             return []
-        return why_never(self._root, nodes, {job: pods[0].spec for job, pods in self._of.items() if pods})
+        return why_never(self._root, nodes, {job: pods[0].spec for job, pods in self._waiting_pods.items() if pods})
 
     def _no_domain(self, labels: list[str]) -> str:
         """What to do where no domain is possible, and no label is known to be missing."""
@@ -253,11 +253,11 @@ class _WaitingTree:
         """What the scheduler says of a PodGroup, and what else of its pods, each without its repetitions."""
         condition = self._condition(group)
         said = _plain(condition.message) if condition is not None and condition.status == "False" else ""
-        messages = (_plain(pod.unscheduled.message) for pod in self._pods(group) if pod.unscheduled)
-        others = dict.fromkeys(
+        messages = (_plain(pod.scheduling_failure.message) for pod in self._pods(group) if pod.scheduling_failure)
+        other_messages = dict.fromkeys(
             text for text in messages if not (said and (text == said or text.startswith(_REPEATED[:-2])))
         )
-        return said, tuple(others)[:2]
+        return said, tuple(other_messages)[:2]
 
     def _level(self, group: Group, text: str) -> str:
         """Which level it is that lacks members, where only one of them can be meant."""
@@ -271,27 +271,29 @@ class _WaitingTree:
         [above] = meant
         noun_ = "groups" if above.composite else "pods"
         where = f" in the first of {placements} {noun(above.topology)}s" if above.topology and placements else ""
-        return f"; that is: {_titled(above)} needs {wanted} {noun_} at once, and there is room for {fit}{where}"
+        return f"; that is: {_title(above)} needs {wanted} {noun_} at once, and there is room for {fit}{where}"
 
-    def _ignored(self) -> list[Finding]:
+    def _ignored_groups(self) -> list[Finding]:
         """The scheduler has bound pods and knows nothing of their groups."""
-        leaves = [group for group in self._root.walk() if not group.composite and self._bound(group)]
+        leaves = [group for group in self._root.walk() if not group.composite and self._bound_pods(group)]
         if not leaves or any(self._condition(group) for group in self._root.walk()):
             return []
-        what = f"pods of PodGroup {leaves[0].name} have nodes, and the scheduler has never said a word about the group"
+        message = (
+            f"pods of PodGroup {leaves[0].name} have nodes, and the scheduler has never said a word about the group"
+        )
         fix = (
             "start kube-scheduler with --feature-gates=GenericWorkload=true: without it, pods are scheduled one by one"
         )
-        return [Finding(level=Level.FAULT, cause="scheduler-ignores-groups", what=what, fix=fix)]
+        return [Finding(Level.FAULT, "scheduler-ignores-groups", message, fix=fix)]
 
     def _condition(self, group: Group) -> Condition | None:
         found = self._groups.there.get(group.name)
         return None if found is None else find(found.status.conditions or (), INITIALLY_SCHEDULED)
 
     def _pods(self, group: Group) -> list[SeenPod]:
-        return [pod for below in group.walk() for job, _ in below.jobs for pod in self._of.get(job, ())]
+        return [pod for below in group.walk() for job, _ in below.jobs for pod in self._waiting_pods.get(job, ())]
 
-    def _bound(self, group: Group) -> int:
+    def _bound_pods(self, group: Group) -> int:
         uids = (self._jobs[job].metadata.uid for job in _jobs(group) if job in self._jobs)
         return sum(self._groups.bound.get(uid, 0) for uid in uids)
 
@@ -303,7 +305,7 @@ class _WaitingTree:
             there=self._groups.there,
             released={r.name for r in self._case.facts.jobset.spec.replicated_jobs} - stages.keys(),
             pods={name: job.status.active for name, job in self._jobs.items()},
-            waiting=[_member(pod) for pod in self.unplaced],
+            waiting=[_member(pod) for pod in self.pods_without_node],
             priority=None if root is None else root.spec.priority,
         )
 
@@ -322,13 +324,13 @@ def _member(pod: SeenPod) -> Member:
     return Member(pod.name, gates, pod.spec.priority or 0, pod.spec.scheduler_name)
 
 
-def _titled(group: Group) -> str:
+def _title(group: Group) -> str:
     return f"{group.kind} {group.name}"
 
 
 def _of_jobs(group: Group) -> str:
     names = [job for job, _ in group.jobs]
-    return f"Job {names[0]}" if len(names) == 1 else counted(len(names), "Job")
+    return f"Job {names[0]}" if len(names) == 1 else pluralize(len(names), "Job")
 
 
 def _rule(group: Group, wanted: int) -> str:

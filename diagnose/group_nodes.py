@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from api.gangs import Group
 from api.node_offers import in_words
 from diagnose.domains import noun
-from diagnose.finding import Finding, Level, counted
+from diagnose.finding import Finding, Level, pluralize
 from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, shape_of
 from kube.model.requests import Amount
@@ -33,18 +33,18 @@ def _labels(root: Group, nodes: Nodes) -> list[Finding]:
     keys = dict.fromkeys(group.topology for group in root.walk() if group.topology)
     missing = [(key, lack) for key in keys if (lack := nodes.lack(key)) is not None]
     if missing:
-        return [_no_label(lack.what, lack.fix, key) for key, lack in missing]
+        return [_no_label(lack.message, lack.fix, key) for key, lack in missing]
     for together in dict.fromkeys(tuple(levels(path)) for path in paths(root)):
         if len(nodes) and not nodes.in_domains(together):
             return [_no_label(f"no node has the labels {' and '.join(together)} at once", "", *together)]
     return []
 
 
-def _no_label(what: str, instead: str, *keys: str) -> Finding:
+def _no_label(message: str, instead: str, *keys: str) -> Finding:
     """`instead`: what else to do, with a comma."""
     label = f"kubectl label node NODE {' '.join(f'{key}=VALUE' for key in keys)}"
     fix = f"{instead}{'or ' if instead else ''}{label}; kubectl get nodes --show-labels shows the labels of the nodes"
-    return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
+    return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
 
 def _small_domains(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
@@ -74,7 +74,7 @@ def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]
                 f"the largest {noun(group.topology)} holds {room}" if room else f"no {noun(group.topology)} holds any"
             )
             some = "" if number == group.pods else " of one kind"
-            return _finding(path, f"{holds} of its {counted(number, 'pod')}{some}")
+            return _finding(path, f"{holds} of its {pluralize(number, 'pod')}{some}")
     return _too_much(path, nodes, kinds.values()) if at_once == group.pods else None
 
 
@@ -88,20 +88,20 @@ def _too_much(path: Sequence[Group], nodes: Nodes, kinds: Iterable[tuple[SeenSpe
         if (most := nodes.most(name, levels(path))) < total:
             some = f"need {in_words(total, name)} in all, the largest {noun(path[-1].topology)} has"
             return _finding(
-                path, f"its {counted(path[-1].pods, 'pod')} {some} {in_words(most, name).partition(' ')[0]}"
+                path, f"its {pluralize(path[-1].pods, 'pod')} {some} {in_words(most, name).partition(' ')[0]}"
             )
     return None
 
 
-def _finding(path: Sequence[Group], what: str) -> Finding:
+def _finding(path: Sequence[Group], message: str) -> Finding:
     group = path[-1]
     who = "" if len(path) == 1 else f"{group.kind} {group.name}: "
     ends = "they never run all at once" if group.gang is None else "it never fits"
     fewer = f"run fewer pods (replicas, parallelism) or leave out topology {group.topology}"
     return Finding(
-        level=Level.FAULT,
-        cause="too-large-for-a-domain",
-        what=f"{who}{what}: {ends}",
+        Level.FAULT,
+        "too-large-for-a-domain",
+        f"{who}{message}: {ends}",
         fix=f"add nodes to one {noun(group.topology)}, or in a new JobSet {fewer}",
     )
 

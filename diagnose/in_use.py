@@ -7,7 +7,7 @@ from dataclasses import replace
 from api.node_offers import in_words
 from diagnose.case import Case
 from diagnose.facts import SeenPod
-from diagnose.finding import Finding, listed
+from diagnose.finding import Finding, join_names
 from diagnose.nodes import Nodes, shape_of
 from kube.model.requests import Amount
 
@@ -30,24 +30,24 @@ def with_holders(case: Case, pod: SeenPod, in_use: Finding) -> Finding:
 def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use: Finding) -> Finding:
     takers, own = nodes.takers(pod.spec), case.facts.jobset.metadata
     held = defaultdict[str, Amount](int)
-    for of in case.facts.placed or ():
-        if of.node in takers and of.requests.get(resource):
-            here = (of.namespace, of.jobset) == (own.namespace, own.name)
-            held["this JobSet" if here else f"{of.namespace}/{of.jobset}"] += of.requests[resource]
+    for placed in case.facts.placed or ():
+        if placed.node in takers and placed.requests.get(resource):
+            here = (placed.namespace, placed.jobset) == (own.namespace, own.name)
+            held["this JobSet" if here else f"{placed.namespace}/{placed.jobset}"] += placed.requests[resource]
     if not held:
         return in_use
-    most = sorted(held.items(), key=lambda of: (-of[1], of[0]))
-    named = listed([f"{name} ({_number(amount, resource)})" for name, amount in most], _NAMED)
-    total, offered = _number(sum(held.values()), resource), in_words(nodes.offered(pod.spec, resource), resource)
-    return replace(in_use, what=f"{in_use.what}; JobSets hold {total} of their {offered}: {named}")
+    most = sorted(held.items(), key=lambda pod: (-pod[1], pod[0]))
+    named = join_names([f"{name} ({_number(amount, resource)})" for name, amount in most], _NAMED)
+    total, offered = _number(sum(held.values()), resource), in_words(nodes.offered_amount(pod.spec, resource), resource)
+    return replace(in_use, message=f"{in_use.message}; JobSets hold {total} of their {offered}: {named}")
 
 
 def lacking_resource(pod: SeenPod) -> str:
     """Of the resources that it requests, the one of which too little is free on most nodes; empty without one."""
-    said, needs = pod.unscheduled, pod.spec.requests()
+    said, needs = pod.scheduling_failure, pod.spec.requests()
     found = _INSUFFICIENT.findall(said.message if said is not None else "")
-    of = [(int(nodes), "/" in name, name) for nodes, name in found if name in needs]
-    return max(of)[2] if of else ""
+    shortages = [(int(nodes), "/" in name, name) for nodes, name in found if name in needs]
+    return max(shortages)[2] if shortages else ""
 
 
 def _number(amount: Amount, resource: str) -> str:

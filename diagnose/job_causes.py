@@ -16,9 +16,19 @@ from controllers.planning.child_jobs import Child
 from diagnose.case import Case
 from diagnose.ends import held_by_earlier
 from diagnose.facts import SeenEvent
-from diagnose.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, by_job, counted, listed, seconds_since
+from diagnose.finding import (
+    WAIT_FOR_PODS,
+    Finding,
+    Found,
+    KeyedFinding,
+    Level,
+    job_findings,
+    join_names,
+    pluralize,
+    seconds_since,
+)
 from diagnose.manager_causes import RIGHTS, idle_manager
-from diagnose.quota import Exceeded, as_it_is, exceeded
+from diagnose.quota import Exceeded, as_it_is, quota_refusal
 from diagnose.remedies import for_refusal
 from diagnose.survey import lacking
 from kube.model.meta import Owner, find
@@ -44,38 +54,40 @@ def later_stage(case: Case, left: frozenset[str]) -> list[Found]:
     in_turn = case.survey.in_turn(_beginning(case))
     for name, why in case.survey.stages.items():
         missing = [position.name for position in case.survey.missing if position.replicated_job.name == name]
-        halted = [child.name for child in case.survey.halted if child.replicated_job == name]
-        jobs = left & {*missing, *halted}
+        halted_jobs = [child.name for child in case.survey.halted if child.replicated_job == name]
+        jobs = left & {*missing, *halted_jobs}
         if jobs:
-            what = f"ReplicatedJob {name} ({counted(len(jobs), 'Job')}): waits for {why}"
-            later = _in_turn(case, name, what) if name in in_turn else _waits(case, what)
+            message = f"ReplicatedJob {name} ({pluralize(len(jobs), 'Job')}): waits for {why}"
+            later = _in_turn(case, name, message) if name in in_turn else _waits(case, message)
             found.append(Found(later, jobs, follows=True))
     return found
 
 
-def _waits(case: Case, what: str) -> Finding:
+def _waits(case: Case, message: str) -> Finding:
     fix = "see above why those wait; executionPolicy, dependsOn or startupPolicy of the spec sets the order"
-    return Finding(level=Level.WAITS, cause="later-stage", what=what, fix=fix, since=_began(case.facts.jobset))
+    return Finding(Level.WAITS, "later-stage", message, fix=fix, since=_began(case.facts.jobset))
 
 
-def _in_turn(case: Case, name: str, what: str) -> Finding:
+def _in_turn(case: Case, name: str, message: str) -> Finding:
     """Nothing holds up what it waits for: which Jobs have to end, and how not to wait for the end of servers."""
     survey = case.survey
-    of = [] if survey is None else [unmet for unmet in survey.unmet[name] if unmet.replicated_job not in survey.unmet]
+    awaited = (
+        [] if survey is None else [unmet for unmet in survey.unmet[name] if unmet.replicated_job not in survey.unmet]
+    )
     running = [
         job.metadata.name
         for job in case.facts.jobs or ()
-        if job.metadata.labels.get(REPLICATED_JOB_NAME) in {unmet.replicated_job for unmet in of}
+        if job.metadata.labels.get(REPLICATED_JOB_NAME) in {unmet.replicated_job for unmet in awaited}
         and job.finished is None
     ]
     fix = ""
     if running:
-        what = f"{what}; {listed(running)} {'runs' if len(running) == 1 else 'run'}"
+        message = f"{message}; {join_names(running)} {'runs' if len(running) == 1 else 'run'}"
         stage = survey.stage if survey is not None else ""
-        what = f"it runs stage {stage}: {what}" if stage else what
+        message = f"it runs stage {stage}: {message}" if stage else message
         field = "replicatedJobsStatus: Ready in executionPolicy" if stage else "status: Ready in dependsOn"
         fix = f"wait until that has ended; for servers, which do not end, write {field}"
-    return Finding(level=Level.NOTE, cause="later-stage", what=what, fix=fix)
+    return Finding(Level.NOTE, "later-stage", message, fix=fix)
 
 
 def _began(js: JobSet) -> str:
@@ -89,18 +101,18 @@ def _began(js: JobSet) -> str:
     )
 
 
-def failed(case: Case, left: frozenset[str]) -> list[Found]:
+def failed_jobs(case: Case, left: frozenset[str]) -> list[Found]:
     """Failed Jobs of a set that has not decided about them yet."""
-    return by_job(_failure(child) for child in case.survey.failed if child.name in left) if case.survey else []
+    return job_findings(_failure(child) for child in case.survey.failed if child.name in left) if case.survey else []
 
 
 def _failure(child: Child) -> KeyedFinding:
     failure = child.job.failure
     said = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
     finding = Finding(
-        level=Level.FAULT,
-        cause="job-failed",
-        what=f"Job {child.name}: failed, and the failure policy has not acted on it yet: {said}",
+        Level.FAULT,
+        "job-failed",
+        f"Job {child.name}: failed, and the failure policy has not acted on it yet: {said}",
         fix="the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet",
         since=failure.last_transition_time if failure else "",
     )
@@ -117,10 +129,10 @@ def behind(case: Case, left: frozenset[str]) -> list[Found]:
     if case.survey.job_budget > 0 or not waiting:
         return []
     finding = Finding(
-        level=Level.WAITS,
-        cause="behind",
-        what=f"{counted(len(waiting), 'Job', 'comes', 'come')} after {len(queued)} that the Job controller has not come"
-        f" to yet ({listed(queued)}): no more Jobs of one set may wait for it at a time",
+        Level.WAITS,
+        "behind",
+        f"{pluralize(len(waiting), 'Job', 'comes', 'come')} after {len(queued)} that the Job controller has not come"
+        f" to yet ({join_names(queued)}): no more Jobs of one set may wait for it at a time",
         fix="wait; if it stays so, does kube-controller-manager run?",
     )
     return [Found(finding, frozenset(waiting))]
@@ -130,58 +142,60 @@ def missing(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that do not exist: their name is taken, they were refused, or they are about to be created."""
     names = [position.name for position in case.survey.missing if position.name in left] if case.survey else []
     taken = [name for name in names if name in case.facts.foreign]
-    found = [Found(_taken(case, name), frozenset({name})) for name in taken]
-    return found + _absent(case, [name for name in names if name not in case.facts.foreign])
+    found = [Found(_name_conflict(case, name), frozenset({name})) for name in taken]
+    return found + _absent_jobs(case, [name for name in names if name not in case.facts.foreign])
 
 
-def _taken(case: Case, name: str) -> Finding:
+def _name_conflict(case: Case, name: str) -> Finding:
     owner = case.facts.foreign[name]
     if owner == Owner(KIND, case.facts.jobset.metadata.name):
         held = held_by_earlier(case, name)
         return Finding(
-            level=Level.WAITS,
-            cause="name-taken",
-            what=f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there",
+            Level.WAITS,
+            "name-taken",
+            f"Job {name}: cannot be created yet, the Job of an earlier JobSet of this name is still there",
             because=held,
             fix="" if held else "wait: it goes with the JobSet that it belongs to",
         )
     return Finding(
-        level=Level.FAULT,
-        cause="name-taken",
-        what=f"Job {name}: cannot be created, a Job of that name belongs to {owner}",
+        Level.FAULT,
+        "name-taken",
+        f"Job {name}: cannot be created, a Job of that name belongs to {owner}",
         fix="delete or rename that one, or rename the JobSet",
     )
 
 
-def _absent(case: Case, names: list[str]) -> list[Found]:
+def _absent_jobs(case: Case, names: list[str]) -> list[Found]:
     if not names:
         return []
     refused = next((event for event in case.recent_warnings if holds_back(event)), None)
     because: tuple[Finding, ...] = ()
     level, fix = Level.WAITS, "look again in a moment"
     if refused is not None:
-        beyond, namespace = exceeded(refused.note), case.facts.jobset.metadata.namespace
+        beyond, namespace = quota_refusal(refused.note), case.facts.jobset.metadata.namespace
         level, fix = Level.FAULT, "fix what the message names: the manager tries again by itself"
         fix = f"{RIGHTS}; it tries again by itself" if _NO_RIGHT.search(refused.note) else fix
-        because = (Finding(level=Level.FAULT, cause="refused", what=refused.note, since=refused.first),)
+        because = (Finding(Level.FAULT, "refused", refused.note, since=refused.first),)
         if beyond is not None:
             beyond = as_it_is(beyond, case.facts.quotas)
-            said = Finding(level=Level.NOTE, cause="warning", what=refused.note)
+            said = Finding(Level.NOTE, "warning", refused.note)
             in_all = case.survey.total if case.survey else len(names)
             soon = beyond.allowed and not beyond.too_few(in_all)
             level = Level.WAITS if soon else Level.FAULT
             fix = f"wait: the manager {_AGAIN}" if soon else beyond.fix(namespace, len(names), in_all)
             each = f"{'' if beyond.gone else 'each '}{beyond.words()}{beyond.in_all(in_all, 'Jobs')}"
-            because = (Finding(level=level, cause="quota", what=each, because=(said,), since=refused.first),)
+            because = (Finding(level, "quota", each, because=(said,), since=refused.first),)
     elif case.manager_missing:
         fix = "a manager creates them"
     elif idle := idle_manager(case):
         level, because, fix = Level.FAULT, (idle,), ""
     elif _begin(case, frozenset(names)):
-        what = f"the next stage begins: {counted(len(names), 'Job', 'is', 'are')} being created: {listed(names)}"
-        return [Found(Finding(level=Level.NOTE, cause="missing", what=what), frozenset(names))]
-    what = f"{counted(len(names), 'Job', 'does', 'do')} not exist (yet): {listed(names)}"
-    return [Found(Finding(level=level, cause="missing", what=what, because=because, fix=fix), frozenset(names))]
+        message = (
+            f"the next stage begins: {pluralize(len(names), 'Job', 'is', 'are')} being created: {join_names(names)}"
+        )
+        return [Found(Finding(Level.NOTE, "missing", message), frozenset(names))]
+    message = f"{pluralize(len(names), 'Job', 'does', 'do')} not exist (yet): {join_names(names)}"
+    return [Found(Finding(level, "missing", message, because=because, fix=fix), frozenset(names))]
 
 
 def holds_back(event: SeenEvent) -> bool:
@@ -199,28 +213,30 @@ def _beginning(case: Case) -> frozenset[str]:
     if not any(age is not None and age <= BEGINS for age in ages):
         return frozenset()
     there = {*case.survey.unmet, *(job.metadata.labels.get(REPLICATED_JOB_NAME) for job in jobs)}
-    return frozenset(of.replicated_job.name for of in case.survey.missing) - there
+    return frozenset(position.replicated_job.name for position in case.survey.missing) - there
 
 
 def _begin(case: Case, names: frozenset[str]) -> bool:
     """Whether these missing Jobs are all of ReplicatedJobs that are beginning."""
     beginning = _beginning(case)
     missing = case.survey.missing if beginning and case.survey else ()
-    return bool(beginning) and all(of.replicated_job.name in beginning for of in missing if of.name in names)
+    return bool(beginning) and all(
+        position.replicated_job.name in beginning for position in missing if position.name in names
+    )
 
 
-def halted(case: Case, left: frozenset[str]) -> list[Found]:
+def halted_jobs(case: Case, left: frozenset[str]) -> list[Found]:
     """Jobs that are still suspended although the set is not."""
-    return by_job(_halt(child) for child in case.survey.halted if child.name in left) if case.survey else []
+    return job_findings(_halt(child) for child in case.survey.halted if child.name in left) if case.survey else []
 
 
 def _halt(child: Child) -> KeyedFinding:
     ending = child.job.status.active
-    why = f": {counted(ending, 'pod')} of the time before have to end first" if ending else ""
+    why = f": {pluralize(ending, 'pod')} of the time before have to end first" if ending else ""
     finding = Finding(
-        level=Level.WAITS,
-        cause="halted",
-        what=f"Job {child.name}: is still suspended{why}",
+        Level.WAITS,
+        "halted",
+        f"Job {child.name}: is still suspended{why}",
         fix="the manager resumes it by itself; a Job that another controller suspends needs that one",
     )
     return KeyedFinding(child.name, bool(ending), lambda: finding)
@@ -233,8 +249,8 @@ def being_deleted(case: Case, left: frozenset[str]) -> list[Found]:
     )
     if not names:
         return []
-    what = f"{counted(len(names), 'Job', 'is', 'are')} being deleted: {listed(names)}"
-    return [Found(Finding(level=Level.WAITS, cause="job-deleted", what=what, fix=WAIT_FOR_PODS), frozenset(names))]
+    message = f"{pluralize(len(names), 'Job', 'is', 'are')} being deleted: {join_names(names)}"
+    return [Found(Finding(Level.WAITS, "job-deleted", message, fix=WAIT_FOR_PODS), frozenset(names))]
 
 
 def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
@@ -243,11 +259,11 @@ def without_pods(case: Case, left: frozenset[str]) -> list[Found]:
     for child in case.survey.unready if case.survey else ():
         event = next(iter(case.refusals(child.job.metadata.uid)), None)
         if child.name in left and lacking(child.job) and (event or not child.job.status.active):
-            if event is not None and (beyond := exceeded(event.note)) is not None:
+            if event is not None and (beyond := quota_refusal(event.note)) is not None:
                 refused.setdefault((beyond.quota, beyond.resource), []).append((child, event, beyond))
             else:
                 findings.append(_without_pods(case, child, event))
-    return [_beyond_quota(case, same) for same in refused.values()] + by_job(findings)
+    return [_beyond_quota(case, same) for same in refused.values()] + job_findings(findings)
 
 
 def _beyond_quota(case: Case, refused: list[_Refused]) -> Found:
@@ -260,13 +276,13 @@ def _beyond_quota(case: Case, refused: list[_Refused]) -> Found:
     first, event, noted = refused[0]
     beyond = as_it_is(noted, case.facts.quotas)
     namespace = first.job.metadata.namespace
-    who = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({listed(names)}): lack"
+    who = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({join_names(names)}): lack"
     soon = beyond.allowed and not beyond.too_few(in_all)
     finding = Finding(
-        level=Level.WAITS if soon else Level.FAULT,
-        cause="quota",
-        what=f"{who} {missing} of {counted(pods, 'pod')}: {beyond.words(missing)}{beyond.in_all(in_all, 'pods')}",
-        because=(Finding(level=Level.NOTE, cause="refused", what=f"{event.reason}: {event.note}"),),
+        Level.WAITS if soon else Level.FAULT,
+        "quota",
+        f"{who} {missing} of {pluralize(pods, 'pod')}: {beyond.words(missing)}{beyond.in_all(in_all, 'pods')}",
+        because=(Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}"),),
         fix=f"wait: the Job controller {_AGAIN}" if soon else beyond.fix(namespace, missing, in_all),
         since=event.first,
     )
@@ -278,9 +294,9 @@ def _without_pods(case: Case, child: Child, said: SeenEvent | None) -> KeyedFind
     if said is None and (ending := job.status.terminating):
         pods = f"-n {job.metadata.namespace} -l batch.kubernetes.io/job-name={child.name}"
         finding = Finding(
-            level=Level.WAITS,
-            cause="pods-ending",
-            what=f"Job {child.name}: {counted(ending, 'pod', 'has', 'have')} not ended yet, and the next wait for that",
+            Level.WAITS,
+            "pods-ending",
+            f"Job {child.name}: {pluralize(ending, 'pod', 'has', 'have')} not ended yet, and the next wait for that",
             fix=(
                 f"kubectl get pods {pods} -o wide shows where; if a node is off for good:"
                 f" kubectl delete pods {pods} --force"
@@ -289,18 +305,18 @@ def _without_pods(case: Case, child: Child, said: SeenEvent | None) -> KeyedFind
         return KeyedFinding(child.name, "ending", lambda: finding)
     if said is None:
         finding = Finding(
-            level=Level.WAITS,
-            cause="no-pods",
-            what=f"Job {child.name}: has no pods (yet), and no Warning says why",
+            Level.WAITS,
+            "no-pods",
+            f"Job {child.name}: has no pods (yet), and no Warning says why",
             fix="look again in a moment; if it stays so, does kube-controller-manager run?",
             since=job.metadata.creation_timestamp or "",
         )
         return KeyedFinding(child.name, None, lambda: finding)
-    pods = counted(pods_at_once(job.spec), "pod")
+    pods = pluralize(pods_at_once(job.spec), "pod")
     finding = Finding(
-        level=Level.FAULT,
-        cause="pods-refused",
-        what=f"Job {child.name}: lacks {lacking(job)} of {pods}: {said.reason}: {said.note}",
+        Level.FAULT,
+        "pods-refused",
+        f"Job {child.name}: lacks {lacking(job)} of {pods}: {said.reason}: {said.note}",
         fix=for_refusal(case.facts.jobset, said.note),
         since=said.first,
     )

@@ -12,10 +12,10 @@ from controllers.planning import deadline
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
 from diagnose.case import STALE, Case
-from diagnose.disruptions import disrupted, not_counted
+from diagnose.disruptions import disruption_in_history, not_counted
 from diagnose.ends import held_up
 from diagnose.facts import SeenPod
-from diagnose.finding import WAIT_FOR_PODS, Finding, Found, Level, age, clock, counted, listed, seconds_since
+from diagnose.finding import WAIT_FOR_PODS, Finding, Found, Level, age, clock, join_names, pluralize, seconds_since
 from diagnose.job_causes import holds_back
 from diagnose.kueue import workloads_of
 from diagnose.remedies import UNVERSIONED, make_again
@@ -39,7 +39,7 @@ FOREGROUND = "foregroundDeletion"
 _FIX_DEADLINE = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
 
 
-def finished(case: Case, _left: frozenset[str]) -> list[Found]:
+def final_state(case: Case, _left: frozenset[str]) -> list[Found]:
     """Completed or Failed: why, by which Job, and after which attempts."""
     status = case.facts.jobset.status
     if not status.terminal_state:
@@ -48,15 +48,13 @@ def finished(case: Case, _left: frozenset[str]) -> list[Found]:
     since = condition.last_transition_time if condition else ""
     said = f"{condition.reason}: {condition.message}" if condition else status.terminal_state
     if status.terminal_state == keys.COMPLETED:
-        return [
-            Found(Finding(level=Level.FINE, cause="completed", what=said, since=since), state="completed", ends=True)
-        ]
+        return [Found(Finding(Level.FINE, "completed", said, since=since), state="completed", ends=True)]
     history = tuple(map(attempt, reversed(status.attempt_history)))
     too_long = condition is not None and condition.reason == deadline.EXCEEDED
     fault = Finding(
-        level=Level.FAULT,
-        cause="failed",
-        what=": ".join(filter(None, [said, decisive_container(status, said)])),
+        Level.FAULT,
+        "failed",
+        ": ".join(filter(None, [said, decisive_container(status, said)])),
         because=history,
         fix=_FIX_DEADLINE if too_long else _after_failure(case.facts.jobset, said),
         since=since,
@@ -75,42 +73,40 @@ def _after_failure(js: JobSet, said: str) -> str:
         retries = f"; a spec.failurePolicy.maxRestarts above {most} allows more retries"
     if history and (slow := too_slow(js, history[-1])):
         return f"{slow}; {logs}; to run it again: {make_again(js)}"
-    rule = not_counted(js, "") if history and disrupted(history[-1]) else ""
+    rule = not_counted(js, "") if history and disruption_in_history(history[-1]) else ""
     return f"{logs}; fix it and run it again: {make_again(js)}{retries}" + (f"; {rule}" if rule else "")
 
 
-def deleted(case: Case, _left: frozenset[str]) -> list[Found]:
+def deletion(case: Case, _left: frozenset[str]) -> list[Found]:
     """It is being deleted: what keeps it."""
     meta = case.facts.jobset.metadata
     if meta.deletion_timestamp is None:
         return []
-    others = [name for name in meta.finalizers if name != FOREGROUND]
+    other_finalizers = [name for name in meta.finalizers if name != FOREGROUND]
     because = []
     if FOREGROUND in meta.finalizers:
         jobs = case.facts.jobs
-        how_many = "its Jobs" if jobs is None else counted(len(jobs), "Job")
-        names = f" ({listed([job.metadata.name for job in jobs])})" if jobs else ""
+        how_many = "its Jobs" if jobs is None else pluralize(len(jobs), "Job")
+        names = f" ({join_names([job.metadata.name for job in jobs])})" if jobs else ""
         because.append(
             Finding(
-                level=Level.WAITS,
-                cause="foreground-deletion",
-                what=f"{how_many}{names} and all pods of them have to go first",
+                Level.WAITS,
+                "foreground-deletion",
+                f"{how_many}{names} and all pods of them have to go first",
                 fix=WAIT_FOR_PODS,
             )
         )
     because += [
         Finding(
-            level=Level.WAITS,
-            cause="finalizer",
-            what=f"finalizer {name} holds it: whoever set it has to remove it",
+            Level.WAITS,
+            "finalizer",
+            f"finalizer {name} holds it: whoever set it has to remove it",
             fix="look at the controller that the finalizer is named after",
         )
-        for name in others
+        for name in other_finalizers
     ]
-    what = "it has been deleted, and stays until nothing holds it any more"
-    found = Finding(
-        level=Level.WAITS, cause="deleted", what=what, because=tuple(because), since=meta.deletion_timestamp
-    )
+    message = "it has been deleted, and stays until nothing holds it any more"
+    found = Finding(Level.WAITS, "deleted", message, because=tuple(because), since=meta.deletion_timestamp)
     return [Found(found, state="is being deleted", ends=True)]
 
 
@@ -120,12 +116,12 @@ def namespace_deleted(case: Case, _left: frozenset[str]) -> list[Found]:
     name = meta.namespace
     if namespace is None or namespace.metadata.deletion_timestamp is None:
         return []
-    keeps = (of for of in namespace.status.conditions if of.status == "True" and of.message)
+    keeps = (condition for condition in namespace.status.conditions if condition.status == "True" and condition.message)
     found = Finding(
-        level=Level.WAITS,
-        cause="namespace-deleted",
-        what=f"its namespace {name} is being deleted with all that is in it, and nothing can be created there",
-        because=tuple(Finding(level=Level.NOTE, cause="namespace-condition", what=of.message) for of in keeps),
+        Level.WAITS,
+        "namespace-deleted",
+        f"its namespace {name} is being deleted with all that is in it, and nothing can be created there",
+        because=tuple(Finding(Level.NOTE, "namespace-condition", condition.message) for condition in keeps),
         fix=f"to run it later, keep it: kubectl get jobset {meta.name} -n {name} -o yaml | sed '{UNVERSIONED}' >"
         f" {meta.name}.yaml; once the namespace is gone, kubectl create namespace {name} and kubectl create -f"
         f" {meta.name}.yaml",
@@ -140,15 +136,15 @@ def managed_elsewhere(case: Case, _left: frozenset[str]) -> list[Found]:
     if js.is_ours:
         return []
     found = Finding(
-        level=Level.NOTE,
-        cause="managed-by",
-        what=f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone",
+        Level.NOTE,
+        "managed-by",
+        f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone",
         fix="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
     )
     return [Found(found, state="is managed by another controller", ends=True)]
 
 
-def undefaulted(js: JobSet) -> list[tuple[str, str]]:
+def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
     """The fields that the webhooks would have set, and what it means that they did not."""
     return [(str(path), means) for path, means in lacking(msgspec.json.decode(msgspec.json.encode(js.spec)))]
 
@@ -156,23 +152,23 @@ def undefaulted(js: JobSet) -> list[tuple[str, str]]:
 def without_defaults(case: Case, _left: frozenset[str]) -> list[Found]:
     """It was stored while no webhook was called, so it runs, but not as its manifest means."""
     meta = case.facts.jobset.metadata
-    lacks = undefaulted(case.facts.jobset)
+    lacks = missing_defaults(case.facts.jobset)
     if not lacks:
         return []
     meanings = " and ".join(dict.fromkeys(means for _, means in lacks))
-    places = listed([path for path, _ in lacks])
+    places = join_names([path for path, _ in lacks])
     get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
     again = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"
     found = Finding(
-        level=Level.NOTE,
-        cause="without-defaults",
-        what=f"stored without defaults, as no webhook was called: {meanings} ({places})",
+        Level.NOTE,
+        "without-defaults",
+        f"stored without defaults, as no webhook was called: {meanings} ({places})",
         fix=f"{_WEBHOOKS[case.facts.webhooks]}make it again: {again}",
     )
     return [Found(found)]
 
 
-def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
+def suspension(case: Case, _left: frozenset[str]) -> list[Found]:
     """The user, or a queue, wants no pods."""
     js = case.facts.jobset
     if not js.suspended:
@@ -182,16 +178,16 @@ def suspended(case: Case, _left: frozenset[str]) -> list[Found]:
     ending = [job for job in case.facts.jobs or () if job.status.active > 0]
     because: tuple[Finding, ...] = ()
     if ending:
-        names = listed([job.metadata.name for job in ending])
-        what = f"{counted(len(ending), 'Job', 'still has', 'still have')} pods that are ending: {names}"
-        because = (Finding(level=Level.NOTE, cause="ending", what=what),)
+        names = join_names([job.metadata.name for job in ending])
+        message = f"{pluralize(len(ending), 'Job', 'still has', 'still have')} pods that are ending: {names}"
+        because = (Finding(Level.NOTE, "ending", message),)
     by_hand = f"jobset resume {js.metadata.name} -n {js.metadata.namespace}"
     by_queue = f"Kueue resumes it when queue {queue} admits it: {workloads_of(js)} says when"
     in_queue = f"; it is in the Kueue queue {queue}" + ("" if case.facts.kueue else ", and there is no Kueue here")
     found = Finding(
-        level=Level.WAITS,
-        cause="suspended",
-        what="spec.suspend is true: its Jobs run no pods" + (in_queue if queue else ""),
+        Level.WAITS,
+        "suspended",
+        "spec.suspend is true: its Jobs run no pods" + (in_queue if queue else ""),
         because=because,
         fix=by_queue if queue and case.facts.kueue else by_hand,
         since=condition.last_transition_time if condition and condition.status == "True" else "",
@@ -209,13 +205,13 @@ def active_deadline(case: Case, _left: frozenset[str]) -> list[Found]:
     left = deadline.time_left(seconds, start, now.isoformat())
     fix = ""
     if left is None:
-        what = f"spec.activeDeadlineSeconds is {seconds}, and no manager counts them"
+        message = f"spec.activeDeadlineSeconds is {seconds}, and no manager counts them"
         fix = f"start the manager with --feature-gates={deadline.GATE}=true"
     elif left > 0:
-        what = f"it fails in {age(left)} unless it completes before: spec.activeDeadlineSeconds is {seconds}"
+        message = f"it fails in {age(left)} unless it completes before: spec.activeDeadlineSeconds is {seconds}"
     else:
-        what = f"it has run for longer than spec.activeDeadlineSeconds, which is {seconds}: the manager ends it"
-    return [Found(Finding(level=Level.NOTE, cause="active-deadline", what=what, fix=fix, since=start))]
+        message = f"it has run for longer than spec.activeDeadlineSeconds, which is {seconds}: the manager ends it"
+    return [Found(Finding(Level.NOTE, "active-deadline", message, fix=fix, since=start))]
 
 
 def start_timeout(case: Case, _left: frozenset[str]) -> list[Found]:
@@ -230,14 +226,14 @@ def start_timeout(case: Case, _left: frozenset[str]) -> list[Found]:
     pod, waited = found
     limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
     if waited < seconds:
-        what = f"pod {pod.name} fails its Job in {age(seconds - waited)} unless it runs before: {limit}"
+        message = f"pod {pod.name} fails its Job in {age(seconds - waited)} unless it runs before: {limit}"
     elif waited < seconds + seconds / LOOKS + STALE:
-        what = f"pod {pod.name} has not run in time, and the failure policy decides: {limit}"
+        message = f"pod {pod.name} has not run in time, and the failure policy decides: {limit}"
     else:
-        what = f"pod {pod.name} has not run in time, and no manager acts on that: {limit}"
+        message = f"pod {pod.name} has not run in time, and no manager acts on that: {limit}"
         fix = f"start the manager with --feature-gates={START_TIMEOUT_GATE}=true"
     since = pod.metadata.creation_timestamp or ""
-    return [Found(Finding(level=Level.NOTE, cause="start-timeout", what=what, fix=fix, since=since))]
+    return [Found(Finding(Level.NOTE, "start-timeout", message, fix=fix, since=since))]
 
 
 def _pending(pod: SeenPod) -> bool:
@@ -255,30 +251,32 @@ def avoided_nodes(case: Case, _left: frozenset[str]) -> list[Found]:
         left = age(policy.for_seconds - (seconds_since(node.last_time, case.facts.now) or 0))
         domain = f" and its domain {node.domain}" if node.domain else ""
         state = f"avoided for {left} more" if node.name in away else "not avoided"
-        what = f"node {node.name}{domain}: {state}, failed {counted(node.failures, 'time')}; {node.reason}"
-        because.append(Finding(level=Level.NOTE, cause="failed-node", what=what, since=node.last_time))
+        message = f"node {node.name}{domain}: {state}, failed {pluralize(node.failures, 'time')}; {node.reason}"
+        because.append(Finding(Level.NOTE, "failed-node", message, since=node.last_time))
     if not because:
         return []
-    what = f"{counted(len(away), 'node', 'is', 'are')} avoided by pods of Jobs that are created now"
-    return [Found(Finding(level=Level.NOTE, cause="avoided-nodes", what=what, because=tuple(because)))]
+    message = f"{pluralize(len(away), 'node', 'is', 'are')} avoided by pods of Jobs that are created now"
+    return [Found(Finding(Level.NOTE, "avoided-nodes", message, because=tuple(because)))]
 
 
-def unlisted(case: Case, _left: frozenset[str]) -> list[Found]:
+def unreadable_jobs(case: Case, _left: frozenset[str]) -> list[Found]:
     """The Jobs may not be read: what the status says about them."""
     if case.survey is not None:
         return []
     status, replicas = case.facts.jobset.status, {r.name: r.replicas for r in case.facts.jobset.spec.replicated_jobs}
-    of = {count.name: count for count in status.replicated_jobs_status}
+    counts = {count.name: count for count in status.replicated_jobs_status}
     found = []
     for name, total in replicas.items():
-        count = of.get(name)
+        count = counts.get(name)
         settled = 0 if count is None else count.ready + count.succeeded
         numbers = (
             "" if count is None else f"; {count.active} active, {count.failed} failed, {count.suspended} suspended"
         )
-        what = f"ReplicatedJob {name}: {settled} of {counted(total, 'Job')} ready or done, says the status{numbers}"
+        message = (
+            f"ReplicatedJob {name}: {settled} of {pluralize(total, 'Job')} ready or done, says the status{numbers}"
+        )
         level = Level.WAITS if settled < total else Level.FINE
-        found.append(Found(Finding(level=level, cause="status", what=what)))
+        found.append(Found(Finding(level, "status", message)))
     return found
 
 
@@ -288,19 +286,19 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
         return []
     js, old = case.facts.jobset, case.survey.previous
     policy, names = js.spec.failure_policy, [child.name for child in old]
-    blocked, wait = _blocked(case, names, "each has to go first")
+    blocked, wait = _blocked_jobs(case, names, "each has to go first")
     limit = f" of at most {policy.max_restarts}" if policy is not None else ""
     counts = f"{js.status.restarts_count_towards_max}{limit}"
     going, held = [child for child in old if child.deleting], held_up(case)
     fix = WAIT_FOR_PODS if going else "the manager deletes them"
     found = Finding(
-        level=Level.WAITS,
-        cause="restarting",
-        what=f"it restarts ({counts} restarts counted): {counted(len(old), 'Job')} of an earlier attempt still"
-        f" {'exists' if len(old) == 1 else 'exist'}, {len(going)} in deletion ({listed(names)}); {wait}",
+        Level.WAITS,
+        "restarting",
+        f"it restarts ({counts} restarts counted): {pluralize(len(old), 'Job')} of an earlier attempt still"
+        f" {'exists' if len(old) == 1 else 'exist'}, {len(going)} in deletion ({join_names(names)}); {wait}",
         because=held,
         fix="" if held else fix,
-        since=_restarted(case),
+        since=_restart_time(case),
     )
     return [Found(found, left.intersection(blocked), state="restarts")]
 
@@ -310,21 +308,21 @@ def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
     old = case.facts.leftover_pods
     if case.survey is None or not old:
         return []
-    blocked, wait = _blocked(case, old, "each waits for its own")
+    blocked, wait = _blocked_jobs(case, old, "each waits for its own")
     names, held = sorted(name for pods in old.values() for name in pods), held_up(case)
     found = Finding(
-        level=Level.WAITS,
-        cause="old-pods",
-        what=f"{counted(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
-        f" ({listed(names)}), and {counted(len(old), 'Job')} cannot be created again yet; {wait}",
+        Level.WAITS,
+        "old-pods",
+        f"{pluralize(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
+        f" ({join_names(names)}), and {pluralize(len(old), 'Job')} cannot be created again yet; {wait}",
         because=held,
         fix="" if held else WAIT_FOR_PODS,
-        since=_restarted(case),
+        since=_restart_time(case),
     )
     return [Found(found, left.intersection(blocked), state="restarts")]
 
 
-def _blocked(case: Case, old: Iterable[str], wait: str) -> tuple[Iterable[str], str]:
+def _blocked_jobs(case: Case, old: Iterable[str], wait: str) -> tuple[Iterable[str], str]:
     """The Jobs that are not created before those in `old` are gone, and what they wait for, in words.
 
     `wait` says it of a set that recreates each Job by itself.
@@ -336,26 +334,26 @@ def _blocked(case: Case, old: Iterable[str], wait: str) -> tuple[Iterable[str], 
     return names, "none is created before all of those are gone (BlockingRecreate)"
 
 
-def _restarted(case: Case) -> str:
+def _restart_time(case: Case) -> str:
     """When the set was restarted last; empty if it is not known."""
     last = case.facts.jobset.status.last_restart
     return last.start_time if last else ""
 
 
-def warned(case: Case, _left: frozenset[str]) -> list[Found]:
+def warnings(case: Case, _left: frozenset[str]) -> list[Found]:
     """Recent Warnings of the controller that no cause before explains."""
     blind = case.survey is None or (bool(case.survey.unready) and case.facts.pods is None)
     about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
     nodes = {_WAITS_FOR_NODE} if held_up(case) else set()
     elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes}
     absent = case.survey is not None and any(
-        of.name not in case.facts.foreign and of.replicated_job.name not in case.survey.stages
-        for of in case.survey.missing
+        position.name not in case.facts.foreign and position.replicated_job.name not in case.survey.stages
+        for position in case.survey.missing
     )
     by_reason: dict[str, Finding] = {}
     for event in case.recent_warnings:
         if event.reason in elsewhere or _DECISION in event.reason or (absent and holds_back(event)):
             continue
         text = f"Warning {event.reason}, last at {clock(event.last, case.facts.now)}: {event.note}"
-        by_reason.setdefault(event.reason, Finding(level=Level.NOTE, cause="warning", what=text))
+        by_reason.setdefault(event.reason, Finding(Level.NOTE, "warning", text))
     return [Found(finding) for finding in list(by_reason.values())[:_MOST_WARNINGS]]

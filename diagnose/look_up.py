@@ -29,7 +29,7 @@ from diagnose.facts import (
     SeenStorageClasses,
 )
 from diagnose.nodes import SeenNode
-from diagnose.quota import exceeded
+from diagnose.quota import quota_refusal
 from diagnose.reader import LOOKED_AT, Reader
 from diagnose.webhook_switch import State, look
 from kube.errors import Forbidden
@@ -107,7 +107,7 @@ async def service_made(read: Reader, js: JobSet, warnings: Iterable[SeenEvent]) 
 
 async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> Mapping[str, SeenQuota | None]:
     """The first quotas that these Warnings name: None where there is no such quota."""
-    names = list(dict.fromkeys(beyond.quota for event in refusals if (beyond := exceeded(event.note))))[:LOOKED_AT]
+    names = list(dict.fromkeys(beyond.quota for event in refusals if (beyond := quota_refusal(event.note))))[:LOOKED_AT]
     try:
         return {name: await read.one(RESOURCE_QUOTAS, SeenQuota, name) for name in names}
     except Forbidden:
@@ -128,7 +128,7 @@ async def claims(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenClai
 async def storage_classes(read: Reader) -> SeenStorageClasses | None:
     try:
         classes = read.some(STORAGE_CLASSES, SeenStorageClass, "storage classes", pages=1, namespace=None)
-        return SeenStorageClasses(tuple([one async for one in classes]))
+        return SeenStorageClasses(tuple([storage_class async for storage_class in classes]))
     except Forbidden:
         read.skip("storage classes: you may not list storageclasses.storage.k8s.io, so which there are is not known")
         return None
@@ -144,7 +144,7 @@ async def nodes(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenNode 
         return {}
 
 
-async def placed(read: Reader) -> tuple[PlacedPod, ...] | None:
+async def placed_pods(read: Reader) -> tuple[PlacedPod, ...] | None:
     """Pods of all JobSets that are on nodes; None if they may not be read."""
     try:
         pods = read.some(
@@ -152,8 +152,8 @@ async def placed(read: Reader) -> tuple[PlacedPod, ...] | None:
         )
         return tuple(
             [
-                PlacedPod(of.metadata.namespace, of.metadata.labels.jobset, of.spec.node_name, of.spec.requests())
-                async for of in pods
+                PlacedPod(pod.metadata.namespace, pod.metadata.labels.jobset, pod.spec.node_name, pod.spec.requests())
+                async for pod in pods
             ]
         )
     except Forbidden:
@@ -209,14 +209,14 @@ async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
 
 async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
     """The event of a preemption with the pod that preempted: its note has the UID and the node only."""
-    by = PREEMPTED.search(event.note)
-    if by is None or event.related is not None:
+    preemption = PREEMPTED.search(event.note)
+    if preemption is None or event.related is not None:
         return event
     try:
-        fields = f"spec.nodeName={by[2]}"
+        fields = f"spec.nodeName={preemption[2]}"
         on_node = read.some(PODS, Owned, "pods of a node", namespace=None, field_selector=fields, accept=METADATA_LIST)
         async for pod in on_node:
-            if pod.metadata.uid == by[1]:
+            if pod.metadata.uid == preemption[1]:
                 return replace(event, related=Regarding(name=pod.metadata.name, namespace=pod.metadata.namespace))
     except Forbidden:
         read.skip("who preempted: you may not list pods of other namespaces")

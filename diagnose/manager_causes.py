@@ -36,48 +36,54 @@ def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
     if not case.manager_missing or not left:
         return []
     created = case.facts.jobset.metadata.creation_timestamp or ""
-    return [Found(unmanaged(case.facts.lease, case.facts.managers, case.facts.now, created))]
+    return [Found(missing_manager(case.facts.lease, case.facts.managers, case.facts.now, created))]
 
 
 def unready_leader(case: Case, left: frozenset[str]) -> list[Found]:
     """The manager that leads has said that it lacks something."""
-    noted = None if case.manager_missing or not left else _noted(case.facts.lease, case.facts.now)
+    noted = None if case.manager_missing or not left else _readiness_note(case.facts.lease, case.facts.now)
     if noted is None:
         return []
     name, why, ago = noted
-    what = f"manager {name} holds the lease and is not ready: {why} (said {age(ago)} ago)"
+    message = f"manager {name} holds the lease and is not ready: {why} (said {age(ago)} ago)"
     fix = RIGHTS if _NO_RIGHT.search(why) else _ITS_LOG
-    return [Found(Finding(level=Level.FAULT, cause="leader-not-ready", what=what, fix=fix))]
+    return [Found(Finding(Level.FAULT, "leader-not-ready", message, fix=fix))]
 
 
-def unmanaged(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:
+def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:
     """What is said where no manager holds the lease: one that is not ready does not take it.
 
     `created`: RFC 3339, before which a JobSet cannot have waited.
     """
     renewed = (lease.spec.renew_time if lease else None) or ""
     since = max(renewed, created) if renewed else ""
-    if noted := _noted(lease, now):
+    if noted := _readiness_note(lease, now):
         name, why, ago = noted
-        what = f"manager {name} runs and is not ready: {why} (said {age(ago)} ago); until then Jobs are {_NOT_DONE}"
-        fix = RIGHTS if _NO_RIGHT.search(why) else _asked(name) if name in {of.name for of in managers} else _ITS_LOG
-        return Finding(level=Level.FAULT, cause=_NOT_READY, what=what, fix=fix, since=since)
-    what = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
+        message = f"manager {name} runs and is not ready: {why} (said {age(ago)} ago); until then Jobs are {_NOT_DONE}"
+        fix = (
+            RIGHTS
+            if _NO_RIGHT.search(why)
+            else _ask_manager(name)
+            if name in {manager.name for manager in managers}
+            else _ITS_LOG
+        )
+        return Finding(Level.FAULT, _NOT_READY, message, fix=fix, since=since)
+    message = "no manager holds the lease" if renewed else "no manager has ever taken the lease"
     none = "none runs, or one that runs may not take it"
-    what = f"{what} in namespace {keys.MANAGER_NAMESPACE} ({none}): Jobs are {_NOT_DONE}"
+    message = f"{message} in namespace {keys.MANAGER_NAMESPACE} ({none}): Jobs are {_NOT_DONE}"
     cause, fix = _NONE, _START
-    pod = None if any(of.ready for of in managers) else next(iter(managers), None)
+    pod = None if any(manager.ready for manager in managers) else next(iter(managers), None)
     if pod is not None and pod.status.phase == "Running" and not pod.trouble:
-        cause, fix = _NOT_READY, _asked(pod.name)
-        what = f"{what}; manager {pod.name} runs and is not ready"
+        cause, fix = _NOT_READY, _ask_manager(pod.name)
+        message = f"{message}; manager {pod.name} runs and is not ready"
     elif pod is not None:
         cause, describe = _NOT_READY, f"kubectl describe pod {_WHERE} {pod.name}"
         fix = f"kubectl logs {_WHERE} {pod.name} --previous; {describe}" if pod.trouble else describe
-        what = f"{what}; manager {pod.name} does not run: {pod.trouble or pod.status.phase}"
-    return Finding(level=Level.FAULT, cause=cause, what=what, fix=fix, since=since)
+        message = f"{message}; manager {pod.name} does not run: {pod.trouble or pod.status.phase}"
+    return Finding(Level.FAULT, cause, message, fix=fix, since=since)
 
 
-def _noted(lease: SeenLease | None, now: datetime) -> tuple[str, str, float] | None:
+def _readiness_note(lease: SeenLease | None, now: datetime) -> tuple[str, str, float] | None:
     """Which manager has noted at the lease why it is not ready, what, and how many seconds ago; None without a note."""
     said = lease.metadata.annotations.get(keys.NOT_READY, "") if lease else ""
     if (found := _NOTE.fullmatch(said)) is None:
@@ -86,7 +92,7 @@ def _noted(lease: SeenLease | None, now: datetime) -> tuple[str, str, float] | N
     return (found["manager"], found["why"], ago) if ago is not None and ago <= NOTED else None
 
 
-def _asked(pod: str) -> str:
+def _ask_manager(pod: str) -> str:
     """How to ask a manager what it lacks."""
     path = f"/api/v1/namespaces/{keys.MANAGER_NAMESPACE}/pods/{pod}:8081/proxy/readyz?verbose"
     return f'kubectl get --raw "{path}" names missing rights and caches; kubectl logs {_WHERE} {pod}'
@@ -102,9 +108,9 @@ def idle_manager(case: Case) -> Finding | None:
         return None
     holder = (lease.spec.holder_identity or "").partition("_")[0]
     pod = case.facts.manager
-    what = f"a manager runs ({holder} holds the lease) and has done nothing for {age(waited)}"
+    message = f"a manager runs ({holder} holds the lease) and has done nothing for {age(waited)}"
     if pod is not None and not pod.ready:
-        what = f"{what}; it is not ready: a right is missing, or a cache is not filled"
+        message = f"{message}; it is not ready: a right is missing, or a cache is not filled"
     else:
-        what = f"{what}: may it list what it reads?"
-    return Finding(level=Level.FAULT, cause="manager-idle", what=what, fix=_asked(holder))
+        message = f"{message}: may it list what it reads?"
+    return Finding(Level.FAULT, "manager-idle", message, fix=_ask_manager(holder))

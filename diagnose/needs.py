@@ -135,27 +135,29 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     def features(self) -> Mapping[str, str]:
         """Features that nodes have to declare for it, and what of its spec needs each, as far as is known here."""
         containers = (*self.containers, *self.init_containers)
-        all_again = any(rule.action == "RestartAllContainers" for of in containers for rule in of.restart_policy_rules)
+        all_again = any(
+            rule.action == "RestartAllContainers" for container in containers for rule in container.restart_policy_rules
+        )
         users = self.host_network and self.host_users is False
         needed = (
             ("RestartAllContainersOnContainerExits", "restartPolicyRules with action RestartAllContainers", all_again),
             ("UserNamespacesHostNetworkSupport", "hostNetwork with hostUsers: false", users),
         )
-        return {name: by for name, by, needs in needed if needs}
+        return {name: field for name, field, needs in needed if needs}
 
     def claims_of(self, pod: str) -> tuple[str, ...]:
         """Names of the PersistentVolumeClaims that a pod of this name mounts."""
-        named = [name for of in self.volumes if (name := of.persistent_volume_claim.claim_name)]
+        named = [name for volume in self.volumes if (name := volume.persistent_volume_claim.claim_name)]
         return (*named, *self.ephemeral_claims(pod))
 
     def ephemeral_claims(self, pod: str) -> tuple[str, ...]:
         """Those that Kubernetes makes for the pod from its volumes."""
-        return tuple(f"{pod}-{of.name}" for of in self.volumes if of.ephemeral is not None)
+        return tuple(f"{pod}-{volume.name}" for volume in self.volumes if volume.ephemeral is not None)
 
     @property
     def sidecars(self) -> frozenset[str]:
         """Names of the init containers that run beside the others."""
-        return frozenset(of.name for of in self.init_containers if of.restart_policy == "Always")
+        return frozenset(container.name for container in self.init_containers if container.restart_policy == "Always")
 
     @property
     def label_keys(self) -> frozenset[str]:
@@ -168,30 +170,32 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     def affinity_words(self) -> str:
         """Its required node affinity: `pool In [a, b]`, terms joined by `or`; empty without one."""
         terms = _terms(self.affinity.node_affinity.required)
-        return " or ".join(" and ".join(map(str, (*of.match_expressions, *of.match_fields))) for of in terms)
+        return " or ".join(" and ".join(map(str, (*term.match_expressions, *term.match_fields))) for term in terms)
 
     @property
     def demands(self) -> Iterator[Requirement]:
         """What its required node affinity demands of labels: one of these values, or any. Terms one after the other."""
-        expressions = (of for term in _terms(self.affinity.node_affinity.required) for of in term.match_expressions)
-        for of in expressions:
-            if of.operator == "In" and of.values:
-                yield of
-            elif of.operator in {"Exists", "Gt", "Lt"}:
-                yield Requirement(key=of.key, operator="Exists")
+        expressions = (
+            expression for term in _terms(self.affinity.node_affinity.required) for expression in term.match_expressions
+        )
+        for expression in expressions:
+            if expression.operator == "In" and expression.values:
+                yield expression
+            elif expression.operator in {"Exists", "Gt", "Lt"}:
+                yield Requirement(key=expression.key, operator="Exists")
 
     def likes(self, name: str, labels: dict[str, str]) -> bool:
         """Whether a node with this name and labels meets its required node affinity. No node meets an empty term."""
         required = self.affinity.node_affinity.required
         return required is None or any(
-            all(one.met(labels.get(one.key)) for one in term.match_expressions)
-            and all(one.met(name) for one in term.match_fields)
+            all(requirement.met(labels.get(requirement.key)) for requirement in term.match_expressions)
+            and all(requirement.met(name) for requirement in term.match_fields)
             and bool(term.match_expressions or term.match_fields)
             for term in required.node_selector_terms
         )
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
-        return any(of.tolerates(key, value, effect) for of in self.tolerations)
+        return any(toleration.tolerates(key, value, effect) for toleration in self.tolerations)
 
     def requests(self) -> dict[str, Fraction]:
         """Amounts above 0 by resource, of the whole pod: at the worst moment, sidecars beside what runs then."""
@@ -218,5 +222,5 @@ def _sum(total: _Amounts, amounts: dict[str, Any]) -> _Amounts:
     return total | {name: total.get(name, Fraction()) + amount for name, amount in more.items()}
 
 
-def _most(some: _Amounts, others: _Amounts) -> _Amounts:
-    return some | {name: max(amount, some.get(name, amount)) for name, amount in others.items()}
+def _most(some: _Amounts, more: _Amounts) -> _Amounts:
+    return some | {name: max(amount, some.get(name, amount)) for name, amount in more.items()}

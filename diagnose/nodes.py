@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from api.node_offers import device_meant, devices, in_words, offers_of
-from diagnose.finding import NAMED, Finding, Level, counted, listed
+from diagnose.finding import NAMED, Finding, Level, join_names, pluralize
 from diagnose.needs import SeenSpec
 from diagnose.taints import Taint, hindering, kept_off, numbers, remedy
 from kube.model.meta import Base
@@ -51,7 +51,7 @@ _Node = tuple[str, dict[str, str], tuple[Taint, ...], Amounts]
 class Lack(NamedTuple):
     """What nodes have instead of a label, the beginning of a fix, and the value that was likely meant."""
 
-    what: str = ""
+    message: str = ""
     fix: str = ""
     value: str = ""
 
@@ -113,7 +113,7 @@ class Nodes:
             for node in self._nodes:
                 name, labels, _, offers = node
                 if labels.keys() >= set(keys) and self._chosen(spec, name, labels) and not _keeps_out(spec, node):
-                    room[tuple(labels[of] for of in keys)] += _times(offers, needs)
+                    room[tuple(labels[label] for label in keys)] += _times(offers, needs)
             self._largest[key] = max(room.values(), default=0)
         return self._largest[key]
 
@@ -155,13 +155,13 @@ class Nodes:
             return None
         by_node = f" ({each[0]} per node)" if len(set(each)) == 1 else ""
         fit = f"only {sum(each)} {'fits' if sum(each) == 1 else 'fit'} on the nodes at once{by_node}"
-        own = f"; {counted(running, 'pod', 'of its own holds', 'of its own hold')} them now" if running else ""
-        hinders = self.tainted(spec)
-        what = f"of the {wanted} pods of its ReplicatedJob {fit}{own}{kept_off(hinders)}"
+        own = f"; {pluralize(running, 'pod', 'of its own holds', 'of its own hold')} them now" if running else ""
+        hinders = self.blocking_taints(spec)
+        message = f"of the {wanted} pods of its ReplicatedJob {fit}{own}{kept_off(hinders)}"
         fix = f"{remedy(hinders)}; or " if hinders else ""
         fix += "add nodes, or run fewer pods at once: lower replicas or parallelism in a new JobSet"
         fix += "; as it is, the others run when some of its pods have ended"
-        return Finding(level=Level.FAULT, cause="too-many-at-once", what=what, fix=fix)
+        return Finding(Level.FAULT, "too-many-at-once", message, fix=fix)
 
     def takers(self, spec: SeenSpec) -> frozenset[str]:
         """The names of the nodes that take such a pod while they are idle."""
@@ -172,7 +172,7 @@ class Nodes:
             self._takers[key] = frozenset(name for name, *_ in found)
         return self._takers[key]
 
-    def offered(self, spec: SeenSpec, resource: str) -> Amount:
+    def offered_amount(self, spec: SeenSpec, resource: str) -> Amount:
         """Of a resource, what the nodes together have that take such a pod while they are idle."""
         takers = self.takers(spec)
         return sum(offers.get(resource, 0) for name, _, _, offers in self._nodes if name in takers)
@@ -186,7 +186,7 @@ class Nodes:
     def _takes(self, spec: SeenSpec, node: _Node) -> bool:
         return self._chosen(spec, node[0], node[1]) and hindering(spec, node[2]) is None
 
-    def tainted(self, spec: SeenSpec) -> dict[str, Taint]:
+    def blocking_taints(self, spec: SeenSpec) -> dict[str, Taint]:
         """Of each node that only a taint keeps from taking such a pod while it is idle, the first such taint."""
         needs = spec.requests()
         return {
@@ -203,9 +203,9 @@ class Nodes:
             offered = sum(offers.get(name, 0) for *_, offers in self._nodes)
             if 0 < offered < amount:
                 need = f"the pods of its JobSet need {in_words(amount, name)} in all"
-                what = f"{need}, the nodes offer {_number(offered, name)}: they never run all at once"
+                message = f"{need}, the nodes offer {_number(offered, name)}: they never run all at once"
                 fix = f"add nodes, or run fewer pods: lower replicas or parallelism in a new JobSet; {_offers(name)}"
-                return Finding(level=Level.FAULT, cause="too-large-in-all", what=what, fix=fix)
+                return Finding(Level.FAULT, "too-large-in-all", message, fix=fix)
         return None
 
     def _why_none(self, spec: SeenSpec, recreate: str) -> Finding:
@@ -219,16 +219,16 @@ class Nodes:
         if not fitting:
             return self._too_large(needs, chosen)
         taken = sum(self._takes(spec, node) for node in fitting)
-        hinders = self.tainted(spec)
-        return self._in_use(taken, hinders) if taken else _tainted(hinders)
+        hinders = self.blocking_taints(spec)
+        return self._in_use(taken, hinders) if taken else _taint_finding(hinders)
 
     def _in_use(self, taken: int, hinders: Mapping[str, Taint]) -> Finding:
-        what = f"{taken} of {counted(len(self._nodes), 'node')} could take it, and too little is free there"
-        what += kept_off(hinders)
+        message = f"{taken} of {pluralize(len(self._nodes), 'node')} could take it, and too little is free there"
+        message += kept_off(hinders)
         passing = {name: taint for name, taint in hinders.items() if taint.passes}
         fix = f"{remedy(passing)}; or " if passing else ""
         fix += "wait for other pods to end, or add nodes; kubectl describe nodes shows what is allocated on each"
-        return Finding(level=Level.WAITS, cause="in-use", what=what, fix=fix)
+        return Finding(Level.WAITS, "in-use", message, fix=fix)
 
     def _chosen(self, spec: SeenSpec, name: str, labels: dict[str, str]) -> bool:
         return spec.node_selector.items() <= labels.items() and spec.likes(name, labels)
@@ -246,8 +246,8 @@ class Nodes:
             if meant
             else f"does the device plugin for {missing} run? {_offers(missing)}"
         )
-        what = f"no node offers {missing}; nodes offer {listed(named)}"
-        return Finding(level=Level.FAULT, cause="no-such-resource", what=what, fix=fix)
+        message = f"no node offers {missing}; nodes offer {join_names(named)}"
+        return Finding(Level.FAULT, "no-such-resource", message, fix=fix)
 
     def _no_label(self, spec: SeenSpec, recreate: str) -> Finding:
         """No node is chosen by the node selector and the required node affinity."""
@@ -259,20 +259,20 @@ class Nodes:
             fix = f"{lack.fix or _OTHER_LABEL}or kubectl label node NODE {wanted}; {show}"
             if lack.value:
                 fix = f"{recreate.format(old=f'{key}: {value}$', new=f'{key}: {lack.value}')}; {fix}"
-            what = f"no node has the label {wanted} of its nodeSelector; {lack.what}"
-            return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
+            message = f"no node has the label {wanted} of its nodeSelector; {lack.message}"
+            return Finding(Level.FAULT, "no-such-label", message, fix=fix)
         selector = ",".join(f"{key}={value}" for key, value in sorted(spec.node_selector.items()))
         if not self._selected(spec):
-            what = f"no node has all labels of its nodeSelector ({selector})"
+            message = f"no node has all labels of its nodeSelector ({selector})"
             fix = f"{_OTHER_LABEL}or kubectl label node NODE {selector.replace(',', ' ')}; {show}"
-            return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
-        what = f"no node meets its required node affinity ({spec.affinity_words})"
-        what += f" and has {selector}" if selector else ""
-        lacks = (self._lack(of.key, of.values) for of in spec.demands)
+            return Finding(Level.FAULT, "no-such-label", message, fix=fix)
+        message = f"no node meets its required node affinity ({spec.affinity_words})"
+        message += f" and has {selector}" if selector else ""
+        lacks = (self._lack(demand.key, demand.values) for demand in spec.demands)
         lack = next((lack for lack in lacks if lack is not None), Lack())
-        what = f"{what}; {lack.what}" if lack.what else what
+        message = f"{message}; {lack.message}" if lack.message else message
         fix = f"{lack.fix or 'write another node affinity in a new JobSet, '}or label a node; {show}"
-        return Finding(level=Level.FAULT, cause="no-such-label", what=what, fix=fix)
+        return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
     def _lack(self, key: str, wanted: Sequence[str]) -> Lack | None:
         """What nodes have instead of a label with one of these values, or with any; None if a node has it."""
@@ -281,14 +281,14 @@ class Nodes:
             # Of two keys with one prefix the names have to be alike.
             meant = nearest(key, self._label_keys)
             meant = meant if nearest(key.rpartition("/")[2], [meant.rpartition("/")[2]]) else ""
-            what = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")
-            return Lack(what, f"write {meant} for {key} in a new JobSet, " if meant else "")
+            message = f"no node has a label {key} at all" + (f": did you mean {meant}?" if meant else "")
+            return Lack(message, f"write {meant} for {key} in a new JobSet, " if meant else "")
         if not wanted or not set(wanted).isdisjoint(values):
             return None
-        meant = next((close for one in wanted[:NAMED] if (close := nearest(one, values))), "")
-        values.sort(key=lambda one: one != meant)
-        has = f"nodes have {listed([f'{key}={one}' for one in values])}"
-        return Lack(has, f"choose a value of {key} that nodes have ({listed(values)}) in a new JobSet, ", meant)
+        meant = next((close for value in wanted[:NAMED] if (close := nearest(value, values))), "")
+        values.sort(key=lambda value: value != meant)
+        has = f"nodes have {join_names([f'{key}={value}' for value in values])}"
+        return Lack(has, f"choose a value of {key} that nodes have ({join_names(values)}) in a new JobSet, ", meant)
 
     def _selected(self, spec: SeenSpec) -> bool:
         return any(spec.node_selector.items() <= labels.items() for _, labels, *_ in self._nodes)
@@ -296,18 +296,18 @@ class Nodes:
     def _too_large(self, needs: Mapping[str, Amount], chosen: Sequence[_Node]) -> Finding:
         """More than any node that is chosen has: of one resource, or of all together."""
         narrowed = len(chosen) < len(self._nodes)
-        where = f" of the {counted(len(chosen), 'node')} that its labels choose" if narrowed else " node"
+        where = f" of the {pluralize(len(chosen), 'node')} that its labels choose" if narrowed else " node"
         for name, amount in needs.items():
             most, node = max((offers.get(name, 0), node) for node, _, _, offers in chosen)
             if most < amount:
                 has = f"has {_number(most, name)} ({node})" if most else "has none"
-                what = f"it needs {in_words(amount, name)}, the largest{where} {has}"
+                message = f"it needs {in_words(amount, name)}, the largest{where} {has}"
                 fix = f"request less in a new JobSet, or add larger nodes; {_offers(name)}"
-                return Finding(level=Level.FAULT, cause="too-large", what=what, fix=fix)
+                return Finding(Level.FAULT, "too-large", message, fix=fix)
         amounts = " and ".join(in_words(amount, name) for name, amount in needs.items())
-        what = f"it needs {amounts}, {'none' if narrowed else 'no'}{where} has all of that"
+        message = f"it needs {amounts}, {'none' if narrowed else 'no'}{where} has all of that"
         fix = "request less in a new JobSet, or add larger nodes; kubectl describe nodes shows what each has"
-        return Finding(level=Level.FAULT, cause="too-large", what=what, fix=fix)
+        return Finding(Level.FAULT, "too-large", message, fix=fix)
 
 
 def _number(amount: Amount, resource: str) -> str:
@@ -331,13 +331,15 @@ def shape_of(spec: SeenSpec) -> bytes:
 
 def _keeps_out(spec: SeenSpec, node: _Node) -> bool:
     """Whether a taint keeps the pod out that says nothing about the state of the node."""
-    return hindering(spec, (of for of in node[2] if not of.passes)) is not None
+    return hindering(spec, (taint for taint in node[2] if not taint.passes)) is not None
 
 
-def _tainted(hinders: Mapping[str, Taint]) -> Finding:
+def _taint_finding(hinders: Mapping[str, Taint]) -> Finding:
     """Every node that would hold it has a taint that it does not tolerate."""
-    what = f"it does not tolerate the taints of {counted(len(hinders), 'node')} that could hold it: {numbers(hinders)}"
-    return Finding(level=Level.FAULT, cause="tainted", what=what, fix=remedy(hinders))
+    message = (
+        f"it does not tolerate the taints of {pluralize(len(hinders), 'node')} that could hold it: {numbers(hinders)}"
+    )
+    return Finding(Level.FAULT, "tainted", message, fix=remedy(hinders))
 
 
 def _offers(resource: str) -> str:

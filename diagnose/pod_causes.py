@@ -15,8 +15,8 @@ from diagnose.case import Case
 from diagnose.claims import unbound
 from diagnose.domains import article, domain_of_job, in_the_way, kept_out, noun
 from diagnose.facts import SeenPod
-from diagnose.features import undeclared
-from diagnose.finding import Finding, Found, KeyedFinding, Level, by_job, counted, seconds_since
+from diagnose.features import undeclared_feature
+from diagnose.finding import Finding, Found, KeyedFinding, Level, job_findings, pluralize, seconds_since
 from diagnose.in_use import with_holders
 from diagnose.nodes import Nodes
 from diagnose.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
@@ -29,14 +29,14 @@ SOON = 30.0
 
 def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
     """The leader of an exclusive Job has no node: the scheduler's reason, and who holds the domains."""
-    return by_job(
+    return job_findings(
         KeyedFinding(
             child.name,
             (topology, _home(case, child, topology), said.message, leader.spec.priority),
             partial(_leader_waits, case, child, leader),
         )
         for child, topology, leader in _exclusive_jobs(case, left)
-        if (said := leader.unscheduled) is not None
+        if (said := leader.scheduling_failure) is not None
     )
 
 
@@ -46,34 +46,34 @@ def _home(case: Case, child: Child, topology: str) -> str:
 
 
 def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
-    topology, said = leader.metadata.topology or "", leader.unscheduled
-    gated = _gated(case, child)
+    topology, said = leader.metadata.topology or "", leader.scheduling_failure
+    gated_pods = _gated_followers(case, child)
     lacks = misfit(case, leader)
-    behind = f"; {counted(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
+    behind = f"; {pluralize(gated_pods, 'follower', 'waits', 'wait')} for it" if gated_pods else ""
     word, home = noun(topology), _home(case, child, topology)
-    others = () if home else in_the_way(case, leader, topology)
+    holders = () if home else in_the_way(case, leader, topology)
     pod = Finding(
-        level=Level.WAITS,
-        cause="leader-unscheduled",
-        what=f"leader pod {leader.name}: not scheduled: {_said(said)}{behind}",
-        because=(*([lacks] if lacks else []), *others),
+        Level.WAITS,
+        "leader-unscheduled",
+        f"leader pod {leader.name}: not scheduled: {_scheduler_message(said)}{behind}",
+        because=(*([lacks] if lacks else []), *holders),
         since=said.since if said else "",
     )
     room = f"room in {home}" if home else f"{article(word)} {word} of its own"
-    what = f"Job {child.name}: waits for {room}"
-    return Finding(level=Level.WAITS, cause="leader-waits", what=what, because=(pod,))
+    message = f"Job {child.name}: waits for {room}"
+    return Finding(Level.WAITS, "leader-waits", message, because=(pod,))
 
 
 def leader_without_domain(case: Case, left: frozenset[str]) -> list[Found]:
     """The leader is bound, but its node has no domain: followers do not know where to go."""
-    return by_job(
+    return job_findings(
         KeyedFinding(
             child.name,
-            (topology, what.replace(leader.name, "")),
-            partial(_leader_without_domain, child, topology, what),
+            (topology, message.replace(leader.name, "")),
+            partial(_leader_without_domain, child, topology, message),
         )
         for child, topology, leader in _exclusive_jobs(case, left)
-        if _gated(case, child) and (what := _without_domain(case, topology, leader))
+        if _gated_followers(case, child) and (message := _without_domain(case, topology, leader))
     )
 
 
@@ -91,19 +91,19 @@ def _without_domain(case: Case, topology: str, leader: SeenPod) -> str:
     )
 
 
-def _leader_without_domain(child: Child, topology: str, what: str) -> Finding:
+def _leader_without_domain(child: Child, topology: str, message: str) -> Finding:
     return Finding(
-        level=Level.FAULT,
-        cause="leader-without-domain",
-        what=f"Job {child.name}: its followers do not know where to go: {what}",
+        Level.FAULT,
+        "leader-without-domain",
+        f"Job {child.name}: its followers do not know where to go: {message}",
         fix=f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one",
     )
 
 
 def followers_wait(case: Case, left: frozenset[str]) -> list[Found]:
     """Followers are gated though no leader waits for the scheduler."""
-    waiting = [child for child in _unready(case, left) if _gated(case, child)]
-    return by_job(
+    waiting = [child for child in _unready(case, left) if _gated_followers(case, child)]
+    return job_findings(
         KeyedFinding(child.name, _leader_state(case, child), partial(_followers_wait, case, child)) for child in waiting
     )
 
@@ -128,16 +128,16 @@ def _followers_wait(case: Case, child: Child) -> Finding:
     fix = "look again in a moment"
     if placed:
         fix = "a manager lets them go" if silent else "the manager lets them go; if it does not, see its log"
-    gated = counted(_gated(case, child), "follower", "is", "are")
+    gated_pods = pluralize(_gated_followers(case, child), "follower", "is", "are")
     return Finding(
-        level=Level.FAULT if silent else Level.WAITS,
-        cause="followers-gated",
-        what=f"Job {child.name}: {gated} gated: {_leader_state(case, child)}",
+        Level.FAULT if silent else Level.WAITS,
+        "followers-gated",
+        f"Job {child.name}: {gated_pods} gated: {_leader_state(case, child)}",
         fix=fix,
     )
 
 
-def gated(case: Case, left: frozenset[str]) -> list[Found]:
+def gated_pods(case: Case, left: frozenset[str]) -> list[Found]:
     """Pods with scheduling gates of others."""
     findings = []
     for child in _unready(case, left):
@@ -145,7 +145,7 @@ def gated(case: Case, left: frozenset[str]) -> list[Found]:
         if pods:
             gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
             findings.append(KeyedFinding(child.name, gates, partial(_gated_by_others, child, pods, gates)))
-    return by_job(findings)
+    return job_findings(findings)
 
 
 def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
@@ -153,23 +153,20 @@ def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
     if gates == keys.PLACEMENT_GATE:
         fix = "admission sets this gate where it is needed: remove it from the pod template in a new JobSet"
     return Finding(
-        level=Level.WAITS,
-        cause="gated",
-        what=f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}",
-        fix=fix,
+        Level.WAITS, "gated", f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}", fix=fix
     )
 
 
-def unscheduled(case: Case, left: frozenset[str]) -> list[Found]:
+def unscheduled_pods(case: Case, left: frozenset[str]) -> list[Found]:
     """Pods for which the scheduler finds no node."""
     findings = []
     for child in _unready(case, left):
-        pods = [pod for pod in case.pods_of(child) if pod.unscheduled]
-        if pods and (said := pods[0].unscheduled):
+        pods = [pod for pod in case.pods_of(child) if pod.scheduling_failure]
+        if pods and (said := pods[0].scheduling_failure):
             lacks = unbound(case, pods[0]) or _no_place(case, pods[0])
-            key = (said.message, lacks.what if lacks else "", _where(pods[0]))
-            findings.append(KeyedFinding(child.name, key, partial(_unscheduled, child, pods, lacks)))
-    return by_job(findings)
+            key = (said.message, lacks.message if lacks else "", _where(pods[0]))
+            findings.append(KeyedFinding(child.name, key, partial(_unscheduled_pods, child, pods, lacks)))
+    return job_findings(findings)
 
 
 def _where(pod: SeenPod) -> str:
@@ -189,8 +186,8 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
 
     `in_group`: the scheduler need not say so, for it may say only that the group does not fit.
     """
-    said, nodes = pod.unscheduled, case.facts.node_offers
-    if (lacks := undeclared(case, pod)) is not None:
+    said, nodes = pod.scheduling_failure, case.facts.node_offers
+    if (lacks := undeclared_feature(case, pod)) is not None:
         return lacks
     if said is None or nodes is None or not (in_group or MISFIT.search(said.message)):
         return None
@@ -214,19 +211,19 @@ def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
 
 
 def _misfits(child: Child, pods: list[SeenPod], lacks: Finding, said: PodCondition | None) -> Finding:
-    scheduler = Finding(level=Level.NOTE, cause="scheduler", what=f"kube-scheduler: {_said(said)}")
+    scheduler = Finding(Level.NOTE, "scheduler", f"kube-scheduler: {_scheduler_message(said)}")
     return Finding(
-        level=lacks.level,
-        cause=lacks.cause,
-        what=f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {lacks.what}",
+        lacks.level,
+        lacks.cause,
+        f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {lacks.message}",
         because=(scheduler,),
         fix=lacks.fix,
         since=said.since if said else "",
     )
 
 
-def _unscheduled(child: Child, pods: list[SeenPod], lacks: Finding | None) -> Finding:
-    said = pods[0].unscheduled
+def _unscheduled_pods(child: Child, pods: list[SeenPod], lacks: Finding | None) -> Finding:
+    said = pods[0].scheduling_failure
     if lacks is not None and keys.NODE_SELECTOR_STRATEGY not in child.job.metadata.annotations:
         return _misfits(child, pods, lacks, said)
     fix = for_scheduling(pods[0], said.message if said else "")
@@ -235,9 +232,9 @@ def _unscheduled(child: Child, pods: list[SeenPod], lacks: Finding | None) -> Fi
         label = f"{keys.NAMESPACED_JOB}={namespaced_job(meta.namespace, meta.name)}"
         fix = f"by the node-selector strategy its nodes need the label {label}: has the script labelled them?"
     return Finding(
-        level=Level.WAITS,
-        cause="unscheduled",
-        what=f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {_said(said)}",
+        Level.WAITS,
+        "unscheduled",
+        f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {_scheduler_message(said)}",
         fix=fix,
         since=said.since if said else "",
     )
@@ -253,7 +250,7 @@ def nobody_schedules(case: Case, left: frozenset[str]) -> list[Found]:
             if scheduler or waited > SOON:
                 finding = partial(_nobody_schedules, case, child, pods)
                 findings.append(KeyedFinding(child.name, scheduler, finding))
-    return by_job(findings)
+    return job_findings(findings)
 
 
 def _nobody_schedules(case: Case, child: Child, pods: list[SeenPod]) -> Finding:
@@ -264,9 +261,9 @@ def _nobody_schedules(case: Case, child: Child, pods: list[SeenPod]) -> Finding:
     if scheduler:
         fix = f"start scheduler {scheduler}, or {recreate(case.facts.jobset).format(old=name[0], new=name[1])}"
     return Finding(
-        level=Level.FAULT if _age(case, pods[0]) > SOON else Level.WAITS,
-        cause="nobody-schedules",
-        what=f"Job {child.name}: {pods_are(pods)} not scheduled: {who}",
+        Level.FAULT if _age(case, pods[0]) > SOON else Level.WAITS,
+        "nobody-schedules",
+        f"Job {child.name}: {pods_are(pods)} not scheduled: {who}",
         fix=fix,
         since=pods[0].metadata.creation_timestamp or "",
     )
@@ -288,7 +285,7 @@ def failing_containers(case: Case, left: frozenset[str]) -> list[Found]:
         findings += [
             KeyedFinding(child.name, kind, partial(_failing_container, child, pods)) for kind, pods in kinds.items()
         ]
-    return by_job(findings)
+    return job_findings(findings)
 
 
 def _kind(trouble: str) -> str:
@@ -298,23 +295,23 @@ def _kind(trouble: str) -> str:
 
 def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:
     return Finding(
-        level=Level.FAULT,
-        cause="container",
-        what=f"Job {child.name}: {pods_are(pods)} not ready: {pods[0].trouble}",
+        Level.FAULT,
+        "container",
+        f"Job {child.name}: {pods_are(pods)} not ready: {pods[0].trouble}",
         fix=for_container(pods[0], pods[0].trouble),
     )
 
 
 def unready(case: Case, left: frozenset[str]) -> list[Found]:
     """Whatever is left: pods that start, or run and are not ready."""
-    return by_job(_unready_finding(case, child) for child in _unready(case, left))
+    return job_findings(_unready_finding(case, child) for child in _unready(case, left))
 
 
 def _unready_finding(case: Case, child: Child) -> KeyedFinding:
     pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
     starting = [pod for pod in pods if pod.status.phase == "Pending"]
-    counts = f"{child.job.status.ready or 0} of {counted(pods_at_once(child.job.spec), 'pod')} ready"
-    what, fix, failed = f"Job {child.name}: {counts}", "", failed_before(case, child)
+    counts = f"{child.job.status.ready or 0} of {pluralize(pods_at_once(child.job.spec), 'pod')} ready"
+    message, fix, failed = f"Job {child.name}: {counts}", "", failed_before(case, child)
     if starting:
         node = (
             f" on node {starting[0].spec.node_name}"
@@ -322,16 +319,16 @@ def _unready_finding(case: Case, child: Child) -> KeyedFinding:
             else ", not looked at by the scheduler"
         )
         init = starting[0].initializing
-        what = f"{what}; {pods_are(starting)} starting{node}" + (f": init container {init} runs" if init else "")
+        message = f"{message}; {pods_are(starting)} starting{node}" + (f": init container {init} runs" if init else "")
         meta = case.facts.jobset.metadata
         logs = f"jobset logs {meta.name} -n {meta.namespace} --job {child.name}"
         fix = f"{logs} -c {init}" if init else f"{logs} shows what the failed pod wrote" if failed else ""
     elif pods:
-        what, fix = f"{what}; {pods_are(pods)} running, not ready", "see the readiness probes of its containers"
+        message, fix = f"{message}; {pods_are(pods)} running, not ready", "see the readiness probes of its containers"
     elif case.facts.pods is None:
-        what = f"{what}; its pods are not known"
-    what = f"{what}; {failed}" if failed else what
-    finding = Finding(level=Level.WAITS, cause="not-ready", what=what, fix=fix)
+        message = f"{message}; its pods are not known"
+    message = f"{message}; {failed}" if failed else message
+    finding = Finding(Level.WAITS, "not-ready", message, fix=fix)
     return KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), lambda: finding)
 
 
@@ -348,11 +345,11 @@ def _exclusive_jobs(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, s
             yield child, topology, leader
 
 
-def _gated(case: Case, child: Child) -> int:
+def _gated_followers(case: Case, child: Child) -> int:
     return case.facts.gated.get(child.job.metadata.uid, 0)
 
 
-def _said(condition: PodCondition | None) -> str:
+def _scheduler_message(condition: PodCondition | None) -> str:
     """The scheduler's own words, as a part of a sentence."""
     return "" if condition is None else (condition.message or condition.reason).rstrip(". ")
 

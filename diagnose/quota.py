@@ -75,7 +75,7 @@ class Exceeded:
         return in_words(max(amount, Fraction()), self._plain).partition(" ")[0]
 
 
-def exceeded(message: str) -> Exceeded | None:
+def quota_refusal(message: str) -> Exceeded | None:
     """The quota that a message names; None if it names none."""
     found = _EXCEEDED.search(message)
     if found is None:

@@ -29,13 +29,13 @@ class Reader:
         return self._client.pages(resource, type=kind, **options)
 
     async def some(
-        self, resource: Resource, kind: Any, what: str, *, pages: int = MOST_PAGES, **options: Any
+        self, resource: Resource, kind: Any, subject: str, *, pages: int = MOST_PAGES, **options: Any
     ) -> AsyncIterator[Any]:
         """The first pages of what may be any number."""
         number = 0
         async for item in self.all(resource, kind, **options):
             if number == PAGE * pages:
-                self.skip(f"{what} beyond the first {number}")
+                self.skip(f"{subject} beyond the first {number}")
                 return
             number += 1
             yield item

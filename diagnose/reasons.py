@@ -21,34 +21,34 @@ from diagnose import (
 )
 from diagnose.case import Case, Cause, case
 from diagnose.facts import Facts
-from diagnose.finding import Finding, Found, Level, counted
+from diagnose.finding import Finding, Found, Level, pluralize
 from diagnose.remedies import IN_A_NEW, make_again
 
 CAUSES: tuple[Cause, ...] = (
-    jobset_causes.finished,
-    jobset_causes.deleted,
+    jobset_causes.final_state,
+    jobset_causes.deletion,
     jobset_causes.namespace_deleted,
     jobset_causes.managed_elsewhere,
-    jobset_causes.suspended,
+    jobset_causes.suspension,
     jobset_causes.active_deadline,
     jobset_causes.start_timeout,
     jobset_causes.avoided_nodes,
-    jobset_causes.unlisted,
+    jobset_causes.unreadable_jobs,
     manager_causes.no_manager,
     manager_causes.unready_leader,
-    status_causes.unreported,
+    status_causes.unwritten_status,
     restart_causes.keeps_failing,
     restart_causes.jobs_keep_failing,
-    restart_causes.escalated,
+    restart_causes.escalations,
     jobset_causes.restarting,
     jobset_causes.old_pods,
     group_causes.objects,
     group_causes.tree_restarts,
-    job_causes.failed,
+    job_causes.failed_jobs,
     job_causes.later_stage,
     job_causes.behind,
     job_causes.missing,
-    job_causes.halted,
+    job_causes.halted_jobs,
     job_causes.being_deleted,
     ends.ended_from_outside,
     ends.node_fails,
@@ -58,14 +58,14 @@ CAUSES: tuple[Cause, ...] = (
     pod_causes.leader_without_domain,
     group_causes.waits,
     job_causes.without_pods,
-    pod_causes.gated,
+    pod_causes.gated_pods,
     pod_causes.followers_wait,
-    pod_causes.unscheduled,
+    pod_causes.unscheduled_pods,
     pod_causes.nobody_schedules,
     pod_causes.failing_containers,
     pod_causes.unready,
     jobset_causes.without_defaults,
-    jobset_causes.warned,
+    jobset_causes.warnings,
 )
 
 
@@ -92,18 +92,18 @@ def explain(facts: Facts) -> Explanation:
     looked_at = case(facts)
     found = _found(looked_at)
     meta = facts.jobset.metadata
-    tree = [below for one in found for below in _walk(one.finding)]
+    tree = [below for answer in found for below in _walk(answer.finding)]
     level = max((below.level for below in tree), key=list(Level).index, default=Level.FINE)
-    first = next((one for one in found if one.state), None)
+    first = next((answer for answer in found if answer.state), None)
     state = first.state if first else "runs" if level in {Level.FINE, Level.NOTE} else "waits"
     headline = first.headline if first else ""
     said = f"{state}: {headline};" if headline else f"{state},"
-    counts = "" if any(one.ends for one in found) else _counts(looked_at)
+    counts = "" if any(answer.ends for answer in found) else _counts(looked_at)
     root = Finding(
-        level=level,
-        cause=state.replace(" ", "-"),
-        what=f"JobSet {meta.namespace}/{meta.name}: {said} {counts}".rstrip(",; "),
-        because=tuple(one.finding for one in found),
+        level,
+        state.replace(" ", "-"),
+        f"JobSet {meta.namespace}/{meta.name}: {said} {counts}".rstrip(",; "),
+        because=tuple(answer.finding for answer in found),
         since=min((below.since for below in tree if below.since and below.level is not Level.NOTE), default=""),
     )
     new = make_again(facts.jobset) if any(IN_A_NEW in below.fix for below in tree) else ""
@@ -112,24 +112,24 @@ def explain(facts: Facts) -> Explanation:
 
 def _found(looked_at: Case) -> list[Found]:
     """What the causes say, what follows behind what it waits for, and at the end what the last recovery took."""
-    return [*sorted(_asked(looked_at), key=lambda one: one.follows), *recovery_causes.last_recovery(looked_at)]
+    return [*sorted(_asked(looked_at), key=lambda answer: answer.follows), *recovery_causes.last_recovery(looked_at)]
 
 
 def _asked(looked_at: Case) -> list[Found]:
     found: list[Found] = []
     left = frozenset(looked_at.survey.waiting) if looked_at.survey else frozenset()
     for cause in CAUSES:
-        for one in cause(looked_at, left):
-            found.append(one)
-            left -= one.jobs
-            if one.ends:
+        for answer in cause(looked_at, left):
+            found.append(answer)
+            left -= answer.jobs
+            if answer.ends:
                 return found
     return found
 
 
 def _counts(looked_at: Case) -> str:
-    of = looked_at.survey
-    return f"{of.settled} of {counted(of.total, 'Job')} ready or done" if of else ""
+    survey = looked_at.survey
+    return f"{survey.settled} of {pluralize(survey.total, 'Job')} ready or done" if survey else ""
 
 
 def _walk(finding: Finding) -> Iterator[Finding]:

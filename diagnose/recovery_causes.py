@@ -16,21 +16,23 @@ from diagnose.restart_causes import attempt_words
 def last_recovery(case: Case) -> list[Found]:
     """The phases of the last recovery; nothing of a set that has never recovered, or whose times are not kept."""
     recovery = case.facts.jobset.status.recovery
-    entries = [] if recovery is None else [of for of in recovery.attempts if of.detected_after_seconds is not None]
+    entries = (
+        [] if recovery is None else [times for times in recovery.attempts if times.detected_after_seconds is not None]
+    )
     if recovery is None or not entries:
         return []
     entry = entries[-1]
     took = entry.ready_after_seconds
     so_far = f"{took} s from the failure until all Jobs were ready" if took is not None else "it is not over"
-    because = tuple(Finding(level=Level.FINE, cause="recovery-phase", what=what) for what in _time_line(case, entry))
-    what = f"last recovery, of attempt {entry.attempt}: {so_far}; {_share(recovery, case.facts.now)}"
-    return [Found(Finding(level=Level.FINE, cause="recovery", what=what, because=because))]
+    because = tuple(Finding(Level.FINE, "recovery-phase", message) for message in _time_line(case, entry))
+    message = f"last recovery, of attempt {entry.attempt}: {so_far}; {_share(recovery, case.facts.now)}"
+    return [Found(Finding(Level.FINE, "recovery", message, because=because))]
 
 
 def _time_line(case: Case, entry: AttemptTimes) -> Iterator[str]:
     """One line for each phase that was reached: when, how long after the failure, and what."""
     history = case.facts.jobset.status.attempt_history
-    failed = next((attempt_words(of) for of in reversed(history) if of.attempt == entry.attempt - 1), "")
+    failed = next((attempt_words(attempt) for attempt in reversed(history) if attempt.attempt == entry.attempt - 1), "")
     phases = (
         (0, f"failure: {failed}" if failed else "failure"),
         (entry.detected_after_seconds, "restart decided"),
@@ -38,9 +40,9 @@ def _time_line(case: Case, entry: AttemptTimes) -> Iterator[str]:
         (entry.created_after_seconds, "all Jobs created"),
         (entry.ready_after_seconds, "all Jobs ready"),
     )
-    for seconds, what in phases:
+    for seconds, message in phases:
         if seconds is not None:
-            yield f"{_clock(entry.since, seconds)}+{seconds} s: {what}"
+            yield f"{_clock(entry.since, seconds)}+{seconds} s: {message}"
 
 
 def _clock(since: str, seconds: int) -> str:

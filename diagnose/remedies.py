@@ -252,8 +252,8 @@ def for_refusal(js: JobSet, message: str) -> str:
     for pattern, fix in _REFUSALS:
         if found := pattern.search(message):
             policy = set_by(js.metadata.annotations, "priorityClassName")
-            whose = f"policy {policy} has set it, where the author names none; " if policy else ""
-            return fix.format(name=found[1], namespace=js.metadata.namespace, again=make_again(js), whose=whose)
+            set_by_policy = f"policy {policy} has set it, where the author names none; " if policy else ""
+            return fix.format(name=found[1], namespace=js.metadata.namespace, again=make_again(js), whose=set_by_policy)
     return (
         f"fix what the message names (quota, policy, webhook, service account): {_RETRIED}; if it is the pod template:"
         f" {make_again(js)}"

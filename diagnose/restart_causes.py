@@ -8,9 +8,9 @@ from api.names import job_name_prefix
 from api.policies import FailurePolicyRule
 from controllers.planning import escalation
 from diagnose.case import FRESH, Case
-from diagnose.disruptions import disrupted, not_counted
+from diagnose.disruptions import disruption_in_history, not_counted
 from diagnose.ends import end_words
-from diagnose.finding import Finding, Found, Level, counted, listed, seconds_since
+from diagnose.finding import Finding, Found, Level, join_names, pluralize, seconds_since
 from diagnose.remedies import IN_A_NEW
 
 LOOP = 2
@@ -59,14 +59,18 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
 
 def attempt(failed: FailedAttempt) -> Finding:
     """One attempt that failed."""
-    what = "; ".join(filter(None, [f"attempt {failed.attempt}: {attempt_words(failed)}", disrupted(failed)]))
-    return Finding(level=Level.NOTE, cause="attempt", what=what, since=failed.time)
+    message = "; ".join(
+        filter(None, [f"attempt {failed.attempt}: {attempt_words(failed)}", disruption_in_history(failed)])
+    )
+    return Finding(Level.NOTE, "attempt", message, since=failed.time)
 
 
 def too_slow(js: JobSet, failed: FailedAttempt) -> str:
     """How a Job that was active for longer than its own activeDeadlineSeconds gets more time; empty for other ends."""
     prefix = failed.failed_job.rstrip("0123456789")
-    rjob = next((of for of in js.spec.replicated_jobs if job_name_prefix(js.metadata.name, of.name) == prefix), None)
+    rjob = next(
+        (rjob for rjob in js.spec.replicated_jobs if job_name_prefix(js.metadata.name, rjob.name) == prefix), None
+    )
     seconds = None if rjob is None else rjob.job_spec.get("activeDeadlineSeconds")
     if rjob is None or seconds is None or not failed.message.startswith(_TOO_SLOW):
         return ""
@@ -78,8 +82,8 @@ def too_slow(js: JobSet, failed: FailedAttempt) -> str:
 
 def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
     """Attempts that failed within the last hour, oldest first."""
-    ages = ((one, seconds_since(one.time, now)) for one in js.status.attempt_history)
-    return [one for one, age in ages if age is not None and age <= FRESH]
+    ages = ((entry, seconds_since(entry.time, now)) for entry in js.status.attempt_history)
+    return [entry for entry, age in ages if age is not None and age <= FRESH]
 
 
 def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
@@ -91,18 +95,18 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
     if not recent or not case.facts.jobset.status.restarts:
         return []
     last = recent[-1]
-    outside = _ended(case, last)
+    outside = _end_from_outside(case, last)
     rule = not_counted(case.facts.jobset) if outside else ""
     where = "; ".join(filter(None, [_where(last) or last.message or last.reason, outside]))
     said = f"{_restarts(case)}; attempt {last.attempt}: {where}"
     slow = too_slow(case.facts.jobset, last)
     rule = f"{slow} {IN_A_NEW}" if slow else rule
     if len(recent) < LOOP:
-        return [Found(Finding(level=Level.NOTE, cause="restarted", what=said, fix=rule, since=last.time))]
+        return [Found(Finding(Level.NOTE, "restarted", said, fix=rule, since=last.time))]
     found = Finding(
-        level=Level.FAULT,
-        cause="keeps-failing",
-        what=f"{counted(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
+        Level.FAULT,
+        "keeps-failing",
+        f"{pluralize(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
         because=tuple(map(attempt, reversed(recent[-_MOST_ATTEMPTS:]))),
         fix="; ".join(filter(None, [_logs(case, last), rule])),
         since=recent[0].time,
@@ -110,12 +114,12 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
     return [Found(found, state="keeps failing", headline=said)]
 
 
-def _ended(case: Case, failed: FailedAttempt) -> str:
+def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
     """Who ended a pod of the Job that decided; empty if nobody is known to have."""
     names = (failed.pod,) if failed.pod else ()
     events = (event for event in case.ends if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
     ended = next((event for event in events if failed.failed_job), None)
-    return disrupted(failed) if ended is None else f"pod {ended.regarding.name} was {end_words(ended)}"
+    return disruption_in_history(failed) if ended is None else f"pod {ended.regarding.name} was {end_words(ended)}"
 
 
 def _restarts(case: Case) -> str:
@@ -124,7 +128,7 @@ def _restarts(case: Case) -> str:
     policy, used = js.spec.failure_policy, js.status.restarts_count_towards_max
     most = policy.max_restarts if policy is not None else 0
     times = "once" if js.status.restarts == 1 else f"{js.status.restarts} times"
-    return f"restarted {times}, {max(most - used, 0)} of {counted(most, 'restart')} left"
+    return f"restarted {times}, {max(most - used, 0)} of {pluralize(most, 'restart')} left"
 
 
 def _logs(case: Case, last: FailedAttempt) -> str:
@@ -136,12 +140,12 @@ def _logs(case: Case, last: FailedAttempt) -> str:
     return f"exit code {code}: {meaning}; {look}" if meaning else look
 
 
-def escalated(case: Case, _left: frozenset[str]) -> list[Found]:
+def escalations(case: Case, _left: frozenset[str]) -> list[Found]:
     """Rules that have left their first action behind, or are on their way: what they do now, and what comes next."""
     policy = case.facts.jobset.spec.failure_policy
-    steps = {of.name: of for of in case.facts.jobset.status.failure_policy_steps}
+    steps = {step.name: step for step in case.facts.jobset.status.failure_policy_steps}
     return [
-        Found(Finding(level=Level.NOTE, cause="escalation", what=_step(rule, steps[rule.name])))
+        Found(Finding(Level.NOTE, "escalation", _step(rule, steps[rule.name])))
         for rule in (policy.rules if policy is not None else ())
         if rule.then and rule.name in steps
     ]
@@ -164,24 +168,18 @@ def jobs_keep_failing(case: Case, _left: frozenset[str]) -> list[Found]:
     js, now = case.facts.jobset, case.facts.now
     created = {job.metadata.name: job.metadata.creation_timestamp or "" for job in case.facts.jobs or ()}
     often: dict[str, int] = {}
-    for of in js.status.replicated_jobs_status:
-        for index, restarts in enumerate(of.job_restarts):
-            name = f"{js.metadata.name}-{of.name}-{index}"
+    for counts in js.status.replicated_jobs_status:
+        for index, restarts in enumerate(counts.job_restarts):
+            name = f"{js.metadata.name}-{counts.name}-{index}"
             age = seconds_since(created.get(name, ""), now)
             if restarts >= LOOP and age is not None and age <= FRESH:
                 often[name] = restarts
     if not often:
         return []
     ordered = sorted(often, key=lambda name: (-often[name], name))
-    names = listed([f"{name} {often[name]} times" for name in ordered])
-    said = f"{counted(len(often), 'Job', 'was', 'were')} restarted more than once: {names}"
+    names = join_names([f"{name} {often[name]} times" for name in ordered])
+    said = f"{pluralize(len(often), 'Job', 'was', 'were')} restarted more than once: {names}"
     meta = js.metadata
     fix = f"jobset logs {meta.name} -n {meta.namespace} --job {ordered[0]} shows what it writes"
-    found = Finding(
-        level=Level.FAULT,
-        cause="job-keeps-failing",
-        what=said,
-        fix=fix,
-        since=created[ordered[0]],
-    )
+    found = Finding(Level.FAULT, "job-keeps-failing", said, fix=fix, since=created[ordered[0]])
     return [Found(found, state="keeps failing", headline=said)]

@@ -24,20 +24,20 @@ def reached(js: JobSet, state: str) -> bool:
 
 def _suspended(js: JobSet) -> bool:
     """Whether no Job of the set has pods any more. The condition alone comes before the first Job is suspended."""
-    halted = js.suspended and not ended(js) and is_true(js.status.conditions, keys.SUSPENDED)
+    halted = js.suspended and not end_summary(js) and is_true(js.status.conditions, keys.SUSPENDED)
     return halted and not any(counted.active for counted in js.status.replicated_jobs_status)
 
 
 def _ready(js: JobSet) -> bool:
     """Whether every Job of the set is ready or has succeeded, as its status says."""
     conditions = js.status.conditions
-    if ended(js) or js.suspended or is_true(conditions, keys.SUSPENDED) or is_true(conditions, keys.RESTARTING):
+    if end_summary(js) or js.suspended or is_true(conditions, keys.SUSPENDED) or is_true(conditions, keys.RESTARTING):
         return False
     counts = {counted.name: counted.ready + counted.succeeded for counted in js.status.replicated_jobs_status}
     return all(counts.get(rjob.name, 0) >= rjob.replicas for rjob in js.spec.replicated_jobs)
 
 
-def ended(js: JobSet) -> str:
+def end_summary(js: JobSet) -> str:
     """`has completed at TIME` or `has failed at TIME: why`; empty for a set that has not ended."""
     state = js.status.terminal_state
     if not state:

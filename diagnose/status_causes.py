@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from api import keys
 from api.batch import Job
 from diagnose.case import Case
-from diagnose.finding import Finding, Found, Level, age, counted, seconds_since
-from diagnose.manager_causes import RIGHTS, unmanaged
+from diagnose.finding import Finding, Found, Level, age, pluralize, seconds_since
+from diagnose.manager_causes import RIGHTS, missing_manager
 from diagnose.survey import Survey
 
 WRITTEN = 30.0
@@ -14,30 +14,39 @@ WRITTEN = 30.0
 _LOGS = f"kubectl logs -n {keys.MANAGER_NAMESPACE} deployment/jobset-controller-manager says why it does not write it"
 
 
-def all_completed(of: Survey, jobs: Iterable[Job]) -> str:
+def all_completed(survey: Survey, jobs: Iterable[Job]) -> str:
     """When the last Job of a set of which all have completed did so, as RFC 3339; empty for other sets."""
-    ends = [_completed(job) for job in jobs]
-    return max(ends) if of.total and not of.waiting and all(ends) and len(ends) >= of.total else ""
+    ends = [_completion_time(job) for job in jobs]
+    return max(ends) if survey.total and not survey.waiting and all(ends) and len(ends) >= survey.total else ""
 
 
-def _completed(job: Job) -> str:
-    ended = next((one for one in job.status.conditions if one.type == "Complete" and one.status == "True"), None)
+def _completion_time(job: Job) -> str:
+    ended = next(
+        (
+            condition
+            for condition in job.status.conditions
+            if condition.type == "Complete" and condition.status == "True"
+        ),
+        None,
+    )
     return (ended.last_transition_time or "") if ended is not None else ""
 
 
-def unreported(case: Case, _left: frozenset[str]) -> list[Found]:
+def unwritten_status(case: Case, _left: frozenset[str]) -> list[Found]:
     """All Jobs have completed, and no manager has written that into the status."""
-    of, jobs = case.survey, case.facts.jobs or ()
-    since = all_completed(of, jobs) if of is not None else ""
+    survey, jobs = case.survey, case.facts.jobs or ()
+    since = all_completed(survey, jobs) if survey is not None else ""
     ago = seconds_since(since, case.facts.now)
-    if of is None or ago is None or ago < WRITTEN:
+    if survey is None or ago is None or ago < WRITTEN:
         return []
-    missing = unmanaged(case.facts.lease, case.facts.managers, case.facts.now, since) if case.manager_missing else None
-    completed = counted(of.total, "Job", "has completed", "have completed")
+    missing = (
+        missing_manager(case.facts.lease, case.facts.managers, case.facts.now, since) if case.manager_missing else None
+    )
+    completed = pluralize(survey.total, "Job", "has completed", "have completed")
     finding = Finding(
-        level=Level.FAULT,
-        cause="status-not-written",
-        what=f"its {completed} {age(ago)} ago, and no manager has written that into its status",
+        Level.FAULT,
+        "status-not-written",
+        f"its {completed} {age(ago)} ago, and no manager has written that into its status",
         because=() if missing is None else (missing,),
         fix="" if missing is not None else f"{_LOGS}; if it lacks a right: {RIGHTS}",
         since=since,

@@ -52,11 +52,14 @@ class Survey:
         """
         awaited = (
             *(position.replicated_job.name for position in self.missing),
-            *(of.replicated_job for of in self._there),
+            *(unmet_stage.replicated_job for unmet_stage in self._there),
         )
         waiting, found = {name for name in awaited if name not in beginning}, set[str]()
         for name, unmet in self.unmet.items():  # in the order of the spec: each stands behind what it waits for
-            if all(of.replicated_job not in waiting or of.replicated_job in found for of in unmet):
+            if all(
+                unmet_stage.replicated_job not in waiting or unmet_stage.replicated_job in found
+                for unmet_stage in unmet
+            ):
                 found.add(name)
         return frozenset(found)
 
@@ -76,16 +79,18 @@ def lacking(job: Job) -> int:
     return max(pods_at_once(job.spec) - job.status.active - job.status.succeeded, 0)
 
 
-def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
+def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
     """Sort the Jobs that `js` owns. The manager's feature gates show in what it wrote."""
-    gates = FeatureGates({"RestartJob": any(of.job_restarts for of in js.status.replicated_jobs_status)})
+    gates = FeatureGates(
+        {"RestartJob": any(unmet_stages.job_restarts for unmet_stages in js.status.replicated_jobs_status)}
+    )
     observed = Observed(js, tuple(jobs), service=None, claims=frozenset(), now="")
     ctx = context(observed, gates, DEFAULT_LIMITS)
     active = [child for child in ctx.children.active if child.job.spec.suspend or not job_ready(child.job)]
     missing = _missing(ctx)
     total = ctx.layout.global_replicas
     unmet = {rjob.name: found for rjob in js.spec.replicated_jobs if (found := ctx.stages.unmet(rjob))}
-    stages = {name: " and ".join(map(_in_words, of)) for name, of in unmet.items()}
+    stages = {name: " and ".join(map(_in_words, unmet_stages)) for name, unmet_stages in unmet.items()}
     return Survey(
         total=total,
         settled=total - len(missing) - len(active) - len(ctx.children.failed),
@@ -104,15 +109,15 @@ def survey(js: JobSet, jobs: Iterable[Job]) -> Survey:
 
 def _missing(ctx: Context) -> tuple[JobPosition, ...]:
     """Jobs of an earlier attempt are in the way of those that are missing: they count as missing here."""
-    of, old = ctx.children, {child.name for child in ctx.children.previous}
+    children, old = ctx.children, {child.name for child in ctx.children.previous}
     return tuple(
         position
         for jobs in ctx.layout.ranges
         for position in jobs.positions(ctx.js.metadata.name)
         if position.name in old
         or (
-            position.job_index not in of.existing[jobs.replicated_job.name]
-            and position.job_index not in of.completed[jobs.replicated_job.name]
+            position.job_index not in children.existing[jobs.replicated_job.name]
+            and position.job_index not in children.completed[jobs.replicated_job.name]
         )
     )
 
@@ -130,6 +135,6 @@ def _pods(ctx: Context, missing: Iterable[JobPosition], stages: Mapping[str, str
     return pods
 
 
-def _in_words(of: Unmet) -> str:
-    state = "have succeeded" if of.state == "Succeeded" else f"be {of.state.lower()}"
-    return f"{of.replicated_job} to {state} ({of.done} of {of.needed})"
+def _in_words(unmet: Unmet) -> str:
+    state = "have succeeded" if unmet.state == "Succeeded" else f"be {unmet.state.lower()}"
+    return f"{unmet.replicated_job} to {state} ({unmet.done} of {unmet.needed})"

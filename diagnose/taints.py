@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from diagnose.finding import NAMED, counted, listed
+from diagnose.finding import NAMED, join_names, pluralize
 from diagnose.needs import SeenSpec
 from kube.model.meta import Base
 
@@ -36,21 +36,21 @@ class Taint(Base, frozen=True, kw_only=True):
 
 def hindering(spec: SeenSpec, taints: Iterable[Taint]) -> Taint | None:
     """The first taint of a node that keeps the pod out."""
-    here = (of for of in taints if of.effect in _HINDERS)
-    return next((of for of in here if not spec.tolerates(of.key, of.value, of.effect)), None)
+    here = (taint for taint in taints if taint.effect in _HINDERS)
+    return next((taint for taint in here if not spec.tolerates(taint.key, taint.value, taint.effect)), None)
 
 
 def numbers(hinders: Mapping[str, Taint]) -> str:
     """`cordoned (18), gpu=only:NoSchedule (2)`: how many nodes have which of these taints, the most common first."""
     counts = Counter(map(str, hinders.values()))
-    return listed([f"{taint} ({number})" for taint, number in counts.most_common()])
+    return join_names([f"{taint} ({number})" for taint, number in counts.most_common()])
 
 
 def kept_off(hinders: Mapping[str, Taint]) -> str:
     """That more nodes would hold it but for these taints, as the end of a sentence; empty without such nodes."""
     if not hinders:
         return ""
-    return f"; {counted(len(hinders), 'more node')} could hold it but for taints: {numbers(hinders)}"
+    return f"; {pluralize(len(hinders), 'more node')} could hold it but for taints: {numbers(hinders)}"
 
 
 def remedy(hinders: Mapping[str, Taint]) -> str:

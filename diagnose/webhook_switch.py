@@ -47,7 +47,7 @@ def look(kind: str, name: str, stored: JSON | None) -> Configuration:
     if listed := stored.get("webhooks"):
         wrong = tuple(f"{hook.get('name', '')} at {path}" for hook in listed if (path := misdirected(hook)))
         return Configuration(kind, name, State.ON, _names(listed), misdirected=wrong)
-    held = _held(stored)
+    held = _held_webhooks(stored)
     if held is None:
         return Configuration(kind, name, State.MISSING)
     return Configuration(kind, name, State.OFF, _names(held["webhooks"]), str(held["since"]))
@@ -69,7 +69,7 @@ def switched_on(stored: JSON) -> JSON:
     return {**stored, "metadata": {**meta, "annotations": annotations}, "webhooks": webhooks}
 
 
-def _held(stored: JSON) -> JSON | None:
+def _held_webhooks(stored: JSON) -> JSON | None:
     """What the annotation holds; None if there is none that can be read."""
     try:
         held: Any = json.loads((stored["metadata"].get("annotations") or {})[HELD])

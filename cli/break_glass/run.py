@@ -10,7 +10,7 @@ from cli import session
 from cli.check.findings import printable
 from cli.output import FORMS, dumped
 from controllers.resources import JOBSETS
-from diagnose.answering import unanswered
+from diagnose.answering import unreachable_services
 from diagnose.webhook_switch import Configuration, State, look, switched_off, switched_on
 from kube.client import Client
 from kube.clock import now, rfc3339
@@ -76,7 +76,7 @@ async def _switched(options: Options) -> tuple[list[Configuration], str, list[st
         missing = all(each.state is State.MISSING for each in found)
         if missing and JOBSETS.plural not in await to.client.served(JOBSETS.api_version):
             raise KubeError(session.NOT_INSTALLED)
-        silent = await unanswered(to.client, stored) if options.wanted == "status" else []
+        silent = await unreachable_services(to.client, stored) if options.wanted == "status" else []
         return found, apply_again(stored), silent
 
 

@@ -13,7 +13,7 @@ from cli.certificates.look import Found, Status, look
 from cli.check.findings import printable
 from cli.output import FORMS, dumped
 from controllers.resources import JOBSETS
-from diagnose.answering import unanswered
+from diagnose.answering import unreachable_services
 from kube.client import Client
 from kube.clock import now
 from kube.errors import Forbidden, KubeError, NotFound
@@ -80,7 +80,7 @@ async def _found(options: Options) -> Found:
             configurations,
             _CRD,
             await _get(client, CRDS, _CRD),
-            tuple(await unanswered(client, configurations.values())),
+            tuple(await unreachable_services(client, configurations.values())),
         )
     if not (found.secret or found.crd or any(found.configurations.values())):
         raise KubeError(session.NOT_INSTALLED)

@@ -11,9 +11,9 @@ from cli.explain.show import age_of, json_form, one_line
 from controllers.resources import JOBSETS
 from diagnose import look_up
 from diagnose.case import unheld
-from diagnose.finding import Finding, Level, counted
+from diagnose.finding import Finding, Level, pluralize
 from diagnose.gather import gather_about
-from diagnose.manager_causes import UNMANAGED, unmanaged
+from diagnose.manager_causes import UNMANAGED, missing_manager
 from diagnose.reader import Reader
 from diagnose.reasons import Explanation, explain
 from kube.client import Client
@@ -42,7 +42,7 @@ class Listing:
     def add(self, explanation: Explanation) -> None:
         now = wall_clock()
         since = age_of(explanation.root.since, now)
-        others, no_manager = _apart(explanation)
+        own, no_manager = _apart(explanation)
         if no_manager is not None:
             self._unmanaged += 1
             self._no_manager = no_manager
@@ -51,7 +51,7 @@ class Listing:
             explanation.name,
             explanation.state,
             since or "-",
-            cause_line(others) or "-",
+            cause_line(own) or "-",
         ))  # fmt: skip
         self.bodies.append(json_form(explanation, now))
         self._unseen |= dict.fromkeys(explanation.unseen)
@@ -61,7 +61,7 @@ class Listing:
         read = Reader(client, keys.MANAGER_NAMESPACE)
         lease = None if self._no_manager or not self.bodies else await look_up.lease(read)
         if unheld(lease, wall_clock()):
-            self._no_manager = unmanaged(lease, await look_up.managers(read), wall_clock())
+            self._no_manager = missing_manager(lease, await look_up.managers(read), wall_clock())
         self._unseen |= dict.fromkeys(read.unseen)
 
     def write(self, out: TextIO, *, namespaces: bool) -> None:
@@ -77,17 +77,17 @@ class Listing:
             for *cells, last in rows
         )
         if self._no_manager is not None:
-            waits = counted(self._unmanaged, "JobSet", "waits", "wait") if self._unmanaged else "no JobSet waits"
-            out.write(f"\n{waits} for a manager: {self._no_manager.what}\nto fix: {self._no_manager.fix}\n")
-        out.writelines(f"not looked at: {printable(what)}\n" for what in self._unseen)
+            waits = pluralize(self._unmanaged, "JobSet", "waits", "wait") if self._unmanaged else "no JobSet waits"
+            out.write(f"\n{waits} for a manager: {self._no_manager.message}\nto fix: {self._no_manager.fix}\n")
+        out.writelines(f"not looked at: {printable(note)}\n" for note in self._unseen)
 
 
 def _apart(explanation: Explanation) -> tuple[Explanation, Finding | None]:
     """What is only about this set, and the finding that no manager runs, which is the same for all."""
     root = explanation.root
     found = next((below for below in root.because if below.cause in UNMANAGED), None)
-    rest = tuple(below for below in root.because if below is not found)
-    return replace(explanation, root=replace(root, because=rest)), found
+    own_findings = tuple(below for below in root.because if below is not found)
+    return replace(explanation, root=replace(root, because=own_findings)), found
 
 
 def cause_line(explanation: Explanation) -> str:
@@ -98,11 +98,11 @@ def cause_line(explanation: Explanation) -> str:
     worst = _cause(explanation.root)
     if explanation.headline or worst is None:
         return one_line(explanation.headline)
-    words = [worst.what]
+    words = [worst.message]
     while below := _cause(worst):
         if below.level is Level.NOTE:
             break
-        worst, words = below, [words[0], below.what]
+        worst, words = below, [words[0], below.message]
     return ": ".join(map(one_line, words))
 
 
@@ -138,10 +138,10 @@ async def listing(client: Client, namespace: str | None) -> Listing:
 async def _explain(client: Client, group: Sequence[JobSet], made: Listing) -> None:
     found: dict[str, Explanation] = {}
 
-    async def one(js: JobSet) -> None:
+    async def explain_set(js: JobSet) -> None:
         found[js.metadata.uid] = explain(await gather_about(client, js, wall_clock()))
 
-    failures = await each(group, one, lambda js: f"{js.metadata.namespace}/{js.metadata.name}: ")
+    failures = await each(group, explain_set, lambda js: f"{js.metadata.namespace}/{js.metadata.name}: ")
     for js in group:
         if js.metadata.uid in found:
             made.add(found[js.metadata.uid])

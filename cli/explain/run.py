@@ -46,16 +46,16 @@ class Options:
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the explanation to `out` or the problem to `err`; gives the exit code."""
     if options.name is None:
-        work = partial(_all, options, out, err)
+        work = partial(_explain_all, options, out, err)
         return session.run("explain", work, err, right="list", everywhere=options.everywhere)
-    return session.run("explain", partial(_one, options, options.name, out), err)
+    return session.run("explain", partial(_explain_one, options, options.name, out), err)
 
 
-async def _one(options: Options, given: str, out: TextIO) -> int:
+async def _explain_one(options: Options, given: str, out: TextIO) -> int:
     name = session.named(given)
     if options.everywhere:
         raise session.UsageError("-A lists all JobSets: leave out the name, or write -n NAMESPACE")
-    async with _connected(options) as to, session.naming(to, name):
+    async with _connect(options) as to, session.naming(to, name):
 
         async def page() -> _Page:
             now = wall_clock()
@@ -70,8 +70,8 @@ async def _one(options: Options, given: str, out: TextIO) -> int:
     return session.DONE
 
 
-async def _all(options: Options, out: TextIO, err: TextIO) -> int:
-    async with _connected(options) as to, session.naming(to, ""):
+async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
+    async with _connect(options) as to, session.naming(to, ""):
 
         async def page() -> _Page:
             found = await listing(to.client, None if options.everywhere else to.namespace)
@@ -120,5 +120,5 @@ async def _pages(options: Options, page: Callable[[], Awaitable[_Page]], out: Te
         await asyncio.sleep(EVERY)
 
 
-def _connected(options: Options) -> AbstractAsyncContextManager[session.Session]:
+def _connect(options: Options) -> AbstractAsyncContextManager[session.Session]:
     return session.connected(kubeconfig=options.kubeconfig, context=options.context, namespace=options.namespace)

@@ -18,12 +18,12 @@ _QUOTED = re.compile('"[^"]*"')
 def text(explanation: Explanation, now: datetime) -> Iterator[str]:
     """Lines without their ends."""
     root = explanation.root
-    yield f"{root.what}{_since(root.since, now)}"
+    yield f"{root.message}{_since(root.since, now)}"
     yield from _below(root, "", root.since, now)
     if explanation.new_jobset:
         yield f"a new JobSet: {explanation.new_jobset}"
-    for what in explanation.unseen:
-        yield f"not looked at: {what}"
+    for note in explanation.unseen:
+        yield f"not looked at: {note}"
 
 
 def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator[str]:
@@ -32,7 +32,7 @@ def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator
         last = number == len(finding.because) - 1
         since = "" if under.since == shown else _since(under.since, now)
         deeper = indent + ("  " if last else "│ ")
-        yield f"{indent}{'└' if last else '├'} {one_line(under.what)}{since}"
+        yield f"{indent}{'└' if last else '├'} {one_line(under.message)}{since}"
         yield from _below(under, deeper, under.since or shown, now)
         if under.fix:
             yield f"{deeper}to fix: {under.fix}"
@@ -78,7 +78,7 @@ def _json(finding: Finding) -> dict[str, Any]:
     return {
         "level": finding.level.value,
         "cause": finding.cause,
-        "what": finding.what,
+        "what": finding.message,
         "since": finding.since,
         "wayOut": finding.fix,
         "because": [_json(under) for under in finding.because],

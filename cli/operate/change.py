@@ -8,7 +8,7 @@ from cli import session
 from cli.check.findings import printable
 from cli.operate.queued import refuse_resume, refuse_suspend
 from controllers.resources import JOBSETS
-from diagnose.states import ended
+from diagnose.states import end_summary
 from kube.options import COMMAND_TIMEOUT
 
 FIELD_MANAGER = "jobset-cli"
@@ -74,7 +74,7 @@ def refuse_ended(js: JobSet) -> None:
             f"JobSet {meta.namespace}/{meta.name} is being deleted since {meta.deletion_timestamp}:"
             f" jobset explain {meta.name} -n {meta.namespace} says what keeps it"
         )
-    if how := ended(js):
+    if how := end_summary(js):
         raise session.RefusedError(
             f"JobSet {meta.namespace}/{meta.name} {how}; a JobSet that has ended does not change any more:"
             " delete it and create it again to run it once more"

@@ -13,8 +13,8 @@ from cli.check.findings import printable
 from cli.operate.log_order import JOB_NAME, Log, LogPod, logs, newest
 from cli.operate.unread import Unread, reasons
 from controllers.resources import JOBSETS
-from diagnose.finding import counted
-from diagnose.states import ended
+from diagnose.finding import pluralize
+from diagnose.states import end_summary
 from kube.errors import ApiError, Forbidden, KubeError, Unauthorized
 from kube.reflector import Target, watch
 from kube.resources import PODS
@@ -46,7 +46,7 @@ class Follower:
         self._listing: set[str] | None = set()
         self._attempt = -1
         self._fault: BaseException | None = None
-        self._over = bool(ended(js))
+        self._over = bool(end_summary(js))
         self._exists = True
         self._changed = asyncio.Event()
         self._tasks: dict[tuple[str, ...], asyncio.Task[None]] = {}
@@ -123,7 +123,7 @@ class Follower:
             self._tasks[place] = task
         if left_out > self._left_out:
             self._err.write(
-                f"jobset logs: {counted(left_out, 'more log')}, followed when others have ended:"
+                f"jobset logs: {pluralize(left_out, 'more log')}, followed when others have ended:"
                 " --job JOB follows those of one Job\n"
             )
         self._left_out = left_out
@@ -213,7 +213,7 @@ class Follower:
                 self._exists = False
             case Apply(JobSet() as js):
                 self._exists = js.metadata.uid == self._js.metadata.uid
-                self._over = self._over or not self._exists or bool(ended(js))
+                self._over = self._over or not self._exists or bool(end_summary(js))
             case Delete():
                 self._over = True
             case InitDone():

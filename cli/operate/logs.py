@@ -14,8 +14,8 @@ from cli.operate.follow import Follower
 from cli.operate.log_order import JOB_NAME, Log, LogJob, LogPod, logs, newest
 from cli.operate.unread import Unread, reasons
 from controllers.resources import JOBSETS
-from diagnose.finding import counted
-from diagnose.states import ended
+from diagnose.finding import pluralize
+from diagnose.states import end_summary
 from kube.client import PAGE
 from kube.errors import ApiError, Forbidden, NotFound
 from kube.model.suggest import did_you_mean
@@ -99,7 +99,7 @@ async def _pods(to: session.Session, js: JobSet, options: Options, err: TextIO) 
 
 async def _waits(to: session.Session, js: JobSet, options: Options) -> str:
     """Why the Job that is asked for has no pods yet; empty if it had some, or that is not known."""
-    if not options.job or ended(js):
+    if not options.job or end_summary(js):
         return ""
     try:
         job = await to.client.get(JOBS, options.job, namespace=to.namespace, type=LogJob, timeout=COMMAND_TIMEOUT)
@@ -174,7 +174,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
             err.write(f"{log.prefix} is cut after {MOST_BYTES >> 20} MiB: {whole} shows all\n")
     err.writelines(f"{printable(line)}\n" for line in reasons(unread))
     if len(chosen) > MOST_LOGS:
-        err.write(f"jobset logs: {counted(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
+        err.write(f"jobset logs: {pluralize(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
     return session.DONE if shown else session.FAILED
 
 
@@ -185,7 +185,7 @@ def _without_log(log: Log, namespace: str) -> str:
         return f"{log.prefix} has not started: {log.waits}"
     previous = f"kubectl logs -n {namespace} {log.pod} -c {log.container} --previous"
     return (
-        f"{log.prefix} has ended {counted(restarts, 'time')} and waits to start again: {log.waits}; {previous} shows"
+        f"{log.prefix} has ended {pluralize(restarts, 'time')} and waits to start again: {log.waits}; {previous} shows"
         " what it wrote, if its node has kept that"
     )
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from diagnose.finding import counted
+from diagnose.finding import pluralize
 
 _KUBELET = re.compile(r'Get "https?://(?P<host>[^/"]+?)(?::\d+)?/containerLogs[^"]*": (?P<why>.*)', re.DOTALL)
 """What the API server says when it does not reach a kubelet."""
@@ -49,7 +49,7 @@ def reasons(unread: Iterable[Unread]) -> Iterator[str]:
             yield f"{who} no log: {first.why}"
             continue
         hosts = len({one.host for one in those}) - 1
-        others = f"neither that of {first.host} nor those of {counted(hosts, 'more node')}"
+        others = f"neither that of {first.host} nor those of {pluralize(hosts, 'more node')}"
         reached = f"reaches {others}" if hosts else f"does not reach that of {first.host}"
         yield (
             f"{who} no log, which the kubelet keeps: the API server {reached}: {first.why}; a node that is down gives"

@@ -7,7 +7,7 @@ from typing import TextIO
 from api.jobset import JobSet
 from cli import session
 from controllers.resources import JOBSETS
-from diagnose.states import ended, reached
+from diagnose.states import end_summary, reached
 from kube.errors import Forbidden, KubeError, Unauthorized
 from kube.options import COMMAND_TIMEOUT
 from kube.reflector import Target, watch
@@ -61,7 +61,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                     f" jobset explain {name} -n {to.namespace} says why\n"
                 )
                 return TIMED_OUT
-        how = f": {ended(js)}" if options.state == "finished" else ""
+        how = f": {end_summary(js)}" if options.state == "finished" else ""
         out.write(f"{title}: {options.state}{how}\n")
         return session.DONE
 
@@ -76,7 +76,7 @@ async def until(to: session.Session, first: JobSet, state: str) -> JobSet:
     def look(js: JobSet) -> None:
         if reached(js, state):
             raise _Reached(js)
-        if how := ended(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
+        if how := end_summary(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
             raise session.RefusedError(f"JobSet {to.namespace}/{name} {how}; it will never be {state}")
 
     def sink(event: Event) -> None:

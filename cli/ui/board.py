@@ -68,12 +68,12 @@ class Board:
         before, self.changed = self.changed, asyncio.Event()
         before.set()
 
-    def since(self, seen: str) -> bytes:
+    def since(self, cursor: str) -> bytes:
         """What has changed since a browser saw `<epoch>-<version>`, as JSON; everything for any other text.
 
         `whole`: these are all rows. `rows`: new or changed ones. `gone`: "namespace/name". `notes`: what is not shown.
         """
-        epoch, _, number = seen.rpartition("-")
+        epoch, _, number = cursor.rpartition("-")
         known = epoch == self.epoch and number.isascii() and number.isdigit() and len(number) < 18
         version = int(number) if known else 0
         whole = not known or version < self._forgotten or version > self.version
@@ -83,6 +83,6 @@ class Board:
         return head % (b"true" if whole else b"false", rows, msgspec.json.encode(gone), self._notes)
 
     @property
-    def seen(self) -> str:
+    def cursor(self) -> str:
         """What a browser has seen that has got everything until now."""
         return f"{self.epoch}-{self.version}"

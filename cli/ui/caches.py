@@ -174,11 +174,11 @@ class Caches:
         placed = bool(topologies(js))
         return detail(
             js,
-            jobs=[job for job in _of(self._jobs, key) if job.metadata.controlled_by(uid)],
+            jobs=[job for job in _of_set(self._jobs, key) if job.metadata.controlled_by(uid)],
             pods=self._pods.store.list() if placed else (),
             nodes=self._nodes.store.list() if placed else (),
             groups=[
-                group for kind in self._groups for group in _of(kind, key) if group.metadata.controlled_by(uid)
+                group for kind in self._groups for group in _of_set(kind, key) if group.metadata.controlled_by(uid)
             ],
             scope=self._scope,
         )  # fmt: skip
@@ -223,5 +223,5 @@ def _set_of(obj: Job | StoredGroup) -> tuple[str]:
     return (obj.metadata.labels.get(keys.JOBSET_NAME, ""),)
 
 
-def _of(informer: Informer[T], key: Key) -> list[T]:
+def _of_set(informer: Informer[T], key: Key) -> list[T]:
     return informer.store.by_index(_OF_SET, IndexKey(*key))

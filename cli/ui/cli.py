@@ -41,7 +41,9 @@ def add_ui(commands: Commands) -> None:
         allow_abbrev=False,
     )
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-n", "--namespace", type=_one, default="", metavar="NAME", help="default: that of the context")
+    where.add_argument(
+        "-n", "--namespace", type=single_namespace, default="", metavar="NAME", help="default: that of the context"
+    )
     where.add_argument("-A", "--all-namespaces", action="store_true", help="all JobSets of all namespaces")
     add = parser.add_argument
     add("--address", default=ADDRESS, metavar="HOST:PORT", help=f"where to listen (default {ADDRESS})")
@@ -56,7 +58,7 @@ def add_ui(commands: Commands) -> None:
     parser.set_defaults(handler=as_command(_ui))
 
 
-def _one(text: str) -> str:
+def single_namespace(text: str) -> str:
     """A namespace; raises for several, which a page cannot show."""
     if "," in text:
         raise argparse.ArgumentTypeError("one page shows one namespace, or all (-A): start one for each")

@@ -79,11 +79,11 @@ def kept_jobset(js: JobSet) -> JobSet:
             js.status,
             conditions=tuple(map(_kept_condition, js.status.conditions[:MOST_KEPT])),
             replicated_jobs_status=tuple(
-                replace(of, job_restarts=(), job_restarts_count_towards_max=(), completed_indexes="")
-                for of in js.status.replicated_jobs_status[:MOST_KEPT]
+                replace(counts, job_restarts=(), job_restarts_count_towards_max=(), completed_indexes="")
+                for counts in js.status.replicated_jobs_status[:MOST_KEPT]
             ),
             failure_policy_restarts=(),
-            attempt_history=tuple(replace(one, message=cut(one.message)) for one in history),
+            attempt_history=tuple(replace(attempt, message=cut(attempt.message)) for attempt in history),
         ),
     )
 
@@ -130,7 +130,7 @@ def kept_pod(pod: DetailedPod) -> PlacedPod:
 
 def topologies(js: JobSet) -> tuple[str, ...]:
     """The node labels by which its Jobs or gangs are placed, each once, in the order of the spec."""
-    found = [*_exclusive(js), *_constrained(js)]
+    found = [*_exclusive(js), *_group_topologies(js)]
     return tuple(dict.fromkeys(key for key in found if key))
 
 
@@ -142,7 +142,7 @@ def _exclusive(js: JobSet) -> Iterator[str]:
         yield topology_of(own | marked) or ""
 
 
-def _constrained(js: JobSet) -> Iterator[str]:
+def _group_topologies(js: JobSet) -> Iterator[str]:
     scheduling = js.spec.scheduling
     if scheduling is None:
         return

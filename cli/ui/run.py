@@ -58,9 +58,9 @@ async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
         address = _address(options.address)
         board = Board(secrets.token_hex(4))
         caches = Caches(to.client, namespace, board)
-        pages = Pages(board, caches, partial(_explained, to.client))
+        pages = Pages(board, caches, partial(_explain, to.client))
         guard = Guard(pages.app(), (*options.allowed_hosts, host_name(shown_host(address))))
-        server = _bound(guard, address)
+        server = _bind_server(guard, address)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(caches.run())
             serving = group.create_task(server.run())
@@ -91,7 +91,7 @@ def _address(text: str) -> Address:
     return address
 
 
-def _bound(guard: Guard, address: Address) -> Server:
+def _bind_server(guard: Guard, address: Address) -> Server:
     try:
         return Server(guard, bind(address, "the page"), limits=LIMITS)
     except BindError as error:
@@ -121,6 +121,6 @@ def reached_by_others(address: Address) -> str:
     )
 
 
-async def _explained(client: Client, key: Key) -> JSON:
+async def _explain(client: Client, key: Key) -> JSON:
     now = wall_clock()
     return show.json_form(explain(await gather(client, *key, now)), now)

@@ -91,9 +91,9 @@ class Pages:
         self._streams += 1
         seen = request.headers.get("last-event-id", "")
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return _Stream(self._changes(seen), self._left, media_type="text/event-stream", headers=headers)
+        return _Stream(self._changes(seen), self._end_stream, media_type="text/event-stream", headers=headers)
 
-    def _left(self) -> None:
+    def _end_stream(self) -> None:
         self._streams -= 1
 
     async def _changes(self, seen: str) -> AsyncIterator[bytes]:
@@ -102,8 +102,8 @@ class Pages:
         ends = self._clock() + STREAM_SECONDS
         while self._clock() < ends and not self._closing.is_set():
             changed = self._board.changed
-            if seen != self._board.seen:
-                body, seen = self._board.since(seen), self._board.seen
+            if seen != self._board.cursor:
+                body, seen = self._board.since(seen), self._board.cursor
                 yield b"id: %s\nevent: sets\ndata: %s\n\n" % (seen.encode(), body)
             if not await self._wait(changed):
                 yield b": still here\n\n"
@@ -114,8 +114,8 @@ class Pages:
         try:
             done, _ = await asyncio.wait(waiting, timeout=BEAT, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in waiting:
-                one.cancel()
+            for task in waiting:
+                task.cancel()
         return bool(done)
 
     async def _map(self, request: Request) -> Response:
@@ -126,18 +126,18 @@ class Pages:
         key = _key(request)
         return self._answer(f"set {'/'.join(key)}", lambda: self._shown.detail(key))
 
-    def _answer(self, what: str, make: Callable[[], JSON | None]) -> Response:
+    def _answer(self, page: str, make: Callable[[], JSON | None]) -> Response:
         """The same answer for all browsers, until something has changed."""
         if self._kept_version != self._board.version:
             self._kept, self._kept_version = {}, self._board.version
-        body = self._kept.get(what)
+        body = self._kept.get(page)
         if body is None:
             found = make()
             if found is None:
                 return _text(404, "there is no such JobSet")
             body = msgspec.json.encode(found)
             if len(self._kept) < MOST_KEPT:
-                self._kept[what] = body
+                self._kept[page] = body
         return Response(body, media_type="application/json", headers=_FRESH)
 
     async def _explanation(self, request: Request) -> Response:
@@ -162,15 +162,15 @@ class Pages:
 class _Stream(StreamingResponse):
     """A stream that says when it has ended, however it has."""
 
-    def __init__(self, content: AsyncIterator[bytes], left: Callable[[], None], **options: object) -> None:
+    def __init__(self, content: AsyncIterator[bytes], on_end: Callable[[], None], **options: object) -> None:
         super().__init__(content, **options)  # type: ignore[arg-type]  # handed through
-        self._left = left
+        self._on_end = on_end
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._left()
+            self._on_end()
 
 
 _FRESH = {"cache-control": "no-store"}

@@ -16,10 +16,10 @@ def timeline(js: JobSet, state: str) -> JSON:
     begin = "" if left_out else js.metadata.creation_timestamp or ""
     attempts: list[JSON] = []
     for attempt in history:
-        attempts.append(_failed(attempt, begin))
+        attempts.append(_failed_attempt(attempt, begin))
         begin = attempt.time
     if not _ended_with(js, history):
-        attempts.append(_last(js, state, begin, history[-1].attempt + 1 if history else left_out))
+        attempts.append(_present_attempt(js, state, begin, history[-1].attempt + 1 if history else left_out))
     return {"attempts": attempts, "leftOut": left_out, "lastRestart": _last_restart(js)}
 
 
@@ -30,7 +30,7 @@ def _ended_with(js: JobSet, history: tuple[FailedAttempt, ...]) -> bool:
     return history[-1].attempt >= (js.status.execution_attempts or 0)
 
 
-def _failed(attempt: FailedAttempt, begin: str) -> JSON:
+def _failed_attempt(attempt: FailedAttempt, begin: str) -> JSON:
     return {
         "attempt": attempt.attempt,
         "from": begin,
@@ -46,7 +46,7 @@ def _failed(attempt: FailedAttempt, begin: str) -> JSON:
     }
 
 
-def _last(js: JobSet, state: str, begin: str, number: int) -> JSON:
+def _present_attempt(js: JobSet, state: str, begin: str, number: int) -> JSON:
     """The attempt that runs, or that ended otherwise than by a failure that is recorded."""
     status = js.status
     ended = find(status.conditions, status.terminal_state) if status.terminal_state else None

@@ -65,10 +65,10 @@ def domain_map(
         "topology": topology,
         "noun": noun(topology),
         "scope": scope,
-        "domains": [_shown(domains[name], focus) | {"name": name} for name in names[:MOST_DOMAINS]],
+        "domains": [_domain_json(domains[name], focus) | {"name": name} for name in names[:MOST_DOMAINS]],
         "domainsLeftOut": max(len(names) - MOST_DOMAINS, 0),
         "nodesWithoutLabel": sum(value is None for value in labels.values()),
-        "waiting": _shown(waiting, focus),
+        "waiting": _domain_json(waiting, focus),
     }
 
 
@@ -76,7 +76,7 @@ def _has(domain: _Domain, focus: tuple[str, str] | None) -> bool:
     return any((namespace, jobset) == focus for namespace, jobset, _ in domain.jobs)
 
 
-def _shown(domain: _Domain, focus: tuple[str, str] | None) -> JSON:
+def _domain_json(domain: _Domain, focus: tuple[str, str] | None) -> JSON:
     jobs = sorted(domain.jobs, key=lambda job: (job[:2] != focus, job[:2], _natural(job[2])))
     return {
         "nodes": domain.nodes,

@@ -35,8 +35,8 @@ def row(js: JobSet) -> JSON:
         "uid": meta.uid,
         "state": state_of(js),
         "stage": status.current_stage,
-        "settled": _settled(js),
-        "jobs": _total(js),
+        "settled": _settled_jobs(js),
+        "jobs": _wanted_jobs(js),
         "restarts": status.restarts,
         "maxRestarts": policy.max_restarts if policy is not None else 0,
         "created": meta.creation_timestamp or "",
@@ -57,16 +57,16 @@ def state_of(js: JobSet) -> str:
         return "Suspended"
     if is_true(status.conditions, keys.RESTARTING):
         return "Restarting"
-    return "Running" if status.replicated_jobs_status and _settled(js) >= _total(js) else "Waiting"
+    return "Running" if status.replicated_jobs_status and _settled_jobs(js) >= _wanted_jobs(js) else "Waiting"
 
 
-def _total(js: JobSet) -> int:
+def _wanted_jobs(js: JobSet) -> int:
     return sum(rjob.replicas for rjob in js.spec.replicated_jobs)
 
 
-def _settled(js: JobSet) -> int:
+def _settled_jobs(js: JobSet) -> int:
     """Jobs that are ready or have succeeded."""
-    return sum(of.ready + of.succeeded for of in js.status.replicated_jobs_status)
+    return sum(counts.ready + counts.succeeded for counts in js.status.replicated_jobs_status)
 
 
 def detail(
@@ -90,13 +90,13 @@ def detail(
         **row(js),
         "conditions": [
             {
-                "type": of.type,
-                "status": of.status,
-                "reason": of.reason,
-                "message": cut(of.message),
-                "since": of.last_transition_time,
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": cut(condition.message),
+                "since": condition.last_transition_time,
             }
-            for of in js.status.conditions
+            for condition in js.status.conditions
         ],
         "stages": _stages(js),
         "jobList": [_job(job) for job in ordered[:MOST_JOBS]],
@@ -110,7 +110,7 @@ def detail(
 
 def _stages(js: JobSet) -> list[JSON]:
     """The ReplicatedJobs in the order in which they start; those that start together in one stage."""
-    counts = {of.name: of for of in js.status.replicated_jobs_status}
+    counts = {status.name: status for status in js.status.replicated_jobs_status}
     order = stages(js.spec) or ((js.spec.replicated_jobs,) if js.spec.replicated_jobs else ())
     return [_stage(js, stage, counts) for stage in order]
 
@@ -122,40 +122,40 @@ def _stage(js: JobSet, stage: Stage, counts: dict[str, ReplicatedJobStatus]) -> 
     }
 
 
-def _replicated_job(js: JobSet, rjob: ReplicatedJob, of: ReplicatedJobStatus | None) -> JSON:
+def _replicated_job(js: JobSet, rjob: ReplicatedJob, status: ReplicatedJobStatus | None) -> JSON:
     return {
         "name": rjob.name,
         "replicas": rjob.replicas,
         "podsPerJob": pods_at_once(rjob),
-        "state": _replicated_job_state(rjob, of),
-        "ready": of.ready if of else 0,
-        "active": of.active if of else 0,
-        "succeeded": of.succeeded if of else 0,
-        "failed": of.failed if of else 0,
-        "suspended": of.suspended if of else 0,
+        "state": _replicated_job_state(rjob, status),
+        "ready": status.ready if status else 0,
+        "active": status.active if status else 0,
+        "succeeded": status.succeeded if status else 0,
+        "failed": status.failed if status else 0,
+        "suspended": status.suspended if status else 0,
         "after": _after(js, rjob),
     }
 
 
-def _replicated_job_state(rjob: ReplicatedJob, of: ReplicatedJobStatus | None) -> str:
-    if of is None:
+def _replicated_job_state(rjob: ReplicatedJob, status: ReplicatedJobStatus | None) -> str:
+    if status is None:
         return "Waiting"
-    if of.failed:
+    if status.failed:
         return "Failed"
-    if rjob.replicas and of.succeeded >= rjob.replicas:
+    if rjob.replicas and status.succeeded >= rjob.replicas:
         return "Completed"
-    if of.ready + of.succeeded >= rjob.replicas:
+    if status.ready + status.succeeded >= rjob.replicas:
         return "Running"
-    if of.suspended:
+    if status.suspended:
         return "Suspended"
-    return "Starting" if of.active or of.ready or of.succeeded else "Waiting"
+    return "Starting" if status.active or status.ready or status.succeeded else "Waiting"
 
 
 def _after(js: JobSet, rjob: ReplicatedJob) -> list[str]:
     """What has to be reached before it starts, by dependsOn or by the deprecated startupPolicy."""
     if rjob.depends_on:
-        return [f"{of.name} ({of.status})" for of in rjob.depends_on]
-    names = [of.name for of in js.spec.replicated_jobs]
+        return [f"{dependency.name} ({dependency.status})" for dependency in rjob.depends_on]
+    names = [dependency.name for dependency in js.spec.replicated_jobs]
     place = names.index(rjob.name)
     return [f"{names[place - 1]} (Ready)"] if in_order(js.spec) and place else []
 

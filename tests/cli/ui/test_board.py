@@ -44,11 +44,11 @@ def test_a_browser_that_comes_first_gets_everything():
 def test_a_browser_that_was_here_gets_what_differs():
     shown = Shown()
     shown.put("a", "b", "c")
-    seen = shown.board.seen
+    seen = shown.board.cursor
     shown.put("b", state="Failed")
     shown.drop("c")
     assert shown.since(seen) == (False, ["b"], ["ns/c"])
-    assert shown.since(shown.board.seen) == (False, [], [])
+    assert shown.since(shown.board.cursor) == (False, [], [])
 
 
 def test_a_browser_of_another_process_or_from_the_future_gets_everything():
@@ -62,7 +62,7 @@ def test_a_browser_that_has_missed_too_much_gets_everything(monkeypatch):
     monkeypatch.setattr(boards, "REMEMBERED", 2)
     shown = Shown()
     shown.put("a", "b", "c", "d")
-    seen = shown.board.seen
+    seen = shown.board.cursor
     for name in "abc":
         shown.drop(name)
     assert shown.since(seen) == (True, ["d"], [])
@@ -80,7 +80,7 @@ def test_those_who_wait_are_told_only_of_changes():
 
 def test_a_set_that_was_never_shown_is_not_reported_as_gone():
     shown = Shown()
-    seen = shown.board.seen
+    seen = shown.board.cursor
     shown.board.touch(("ns", "x"))
     shown.publish()
     assert shown.since(seen) == (False, [], [])
@@ -90,8 +90,8 @@ def test_notes_change_the_version_once():
     shown = Shown()
     shown.board.note(["nodes: forbidden"])
     shown.publish()
-    seen = shown.board.seen
+    seen = shown.board.cursor
     assert json.loads(shown.board.since(""))["notes"] == ["nodes: forbidden"]
     shown.board.note(["nodes: forbidden"])
     shown.publish()
-    assert shown.board.seen == seen
+    assert shown.board.cursor == seen

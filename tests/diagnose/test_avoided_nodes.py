@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from tests.diagnose.test_explain import a_set, running
+from tests.cli.test_explain import a_set, running
 from tests.support.explained import NOW, at, causes, explanation_of, facts, lease
 from tests.support.jobsets import rjob
 

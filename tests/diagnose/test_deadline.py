@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.diagnose.test_explain import a_set, condition, running
+from tests.cli.test_explain import a_set, condition, running
 from tests.support.explained import MOMENT, at, causes, explanation_of, facts, lease
 
 JSON = dict[str, Any]

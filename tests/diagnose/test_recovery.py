@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.diagnose.test_explain import a_set, condition, running
+from tests.cli.test_explain import a_set, condition, running
 from tests.support.explained import MOMENT, NOW, at, causes, explanation_of, facts, lease
 
 JSON = dict[str, Any]

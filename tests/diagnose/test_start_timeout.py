@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.diagnose.test_explain import a_set, running
+from tests.cli.test_explain import a_set, running
 from tests.support.explained import causes, event, explanation_of, facts, leader_of, lease, made
 
 JSON = dict[str, Any]

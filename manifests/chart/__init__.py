@@ -1,5 +1,4 @@
-"""The Helm chart in `charts/jobset`, generated from the definitions that install.yaml is generated from.
+"""The Helm chart in `charts/jobset`, as far as it is generated from the definitions of install.yaml.
 
-`values` has the values and their schema, `objects` the templates of the installed objects, `extras` those that only the
-chart has, `templates` how a template is written, `files` which file has what.
+`values` has the values and their schema, `templates` the templates of installed objects, `files` which file has what.
 """

@@ -1,111 +1,331 @@
-"""Objects as templates of a Helm chart: plain values, and in between what Helm has to decide.
+"""The chart's templates of installed objects: their YAML, with names, labels and some values of the release.
 
-A mapping or list may hold `Raw`, `Insert` and `If` where a value, a key or an item would be.
+Each function returns the text of one template. What to replace is text of that YAML, and must occur exactly once, so
+that an object cannot change here and stay as it was in the chart.
 """
 
-import json
 import re
-from dataclasses import dataclass
+import textwrap
+from collections.abc import Iterable
 from typing import Any
 
-_PLAIN = re.compile(r"[A-Za-z/][\w./-]*(?: [\w./-]+)*")
-_NOT_TEXT = re.compile(r"(?i)y|n|yes|no|on|off|true|false|null|nan|inf")
-_STEP = 2
+from manifests.access import (
+    config_map_rbac_objects,
+    every_rbac_object,
+    policy_api_server_rbac_objects,
+    policy_rbac_objects,
+    policy_report_rbac_objects,
+    rbac_objects,
+    secret_rbac_objects,
+)
+from manifests.admission import PODS, policy_webhook_configurations, webhook_configurations
+from manifests.alerts import NO_LEADER, prometheus_rule
+from manifests.definition import crd, exception_crd, policy_crd
+from manifests.naming import (
+    CONFIG_KEY,
+    CONFIG_MAP,
+    DEPLOYMENT,
+    IMAGE,
+    IMAGE_NAME,
+    METRICS_SERVICE,
+    NAMESPACE,
+    WEBHOOK_SECRET,
+    WEBHOOK_SERVICE,
+    Object,
+)
+from manifests.policies import pod_policies
+from manifests.reserved import reserved_label_policies
+from manifests.text import yaml_text
+from manifests.workload import CONFIGURATION, manager_objects, webhook_service
 
-Template = dict[Any, Any]
-"""A mapping with `If` or `Insert` among its keys."""
+_WIDE = 100_000
+"""Characters; no line is folded, so that a part of an object is written as in the whole."""
 
+_RBAC_NAMES = {each["metadata"]["name"] for each in every_rbac_object()}
+_NAMES = _RBAC_NAMES | {CONFIG_MAP, DEPLOYMENT, METRICS_SERVICE, WEBHOOK_SECRET, WEBHOOK_SERVICE, "jobset-alerts"}
+"""Names that begin with the name of the release instead of `jobset-`. Webhook configurations and policies keep theirs:
+a cluster has one JobSet, and the manager finds the configurations by name."""
 
-@dataclass(frozen=True, slots=True)
-class Raw:
-    """A value on one line, written as it is: `{{ .Values.controller.replicas }}`."""
+_NAME = re.compile(rf"(?<![\w-]){IMAGE_NAME}-({'|'.join(name.removeprefix('jobset-') for name in _NAMES)})(?![\w-])")
+_LABELS = re.compile(
+    r"(?P<key> (?:labels|matchLabels|selector):\n)(?P<indent> +)app\.kubernetes\.io/name: jobset\n"
+    r" +app\.kubernetes\.io/instance: jobset\n +app\.kubernetes\.io/managed-by: kustomize\n"
+    r"(?P<pod> +control-plane: controller-manager\n)?"
+)
 
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Insert:
-    """Lines that an expression gives, such as `toYaml .Values.controller.env`.
-
-    As a value it is the mapping or list below the key; as a key (with value None) or an item, more of the same.
-    """
-
-    expression: str
-
-
-@dataclass(frozen=True, slots=True)
-class If:
-    """As a key: the mapping that is its value is there only if the condition holds. As an item: `items` are."""
-
-    condition: str
-    items: tuple[Any, ...] = ()
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, Raw):
-        return value.text
-    if isinstance(value, str):
-        if "{{" in value:
-            raise ValueError(f"Helm would take {value!r} for a template")
-        return value if _PLAIN.fullmatch(value) and not _NOT_TEXT.fullmatch(value) else json.dumps(value)
-    return json.dumps(value)
-
-
-def _inserted(expression: str, indent: int) -> str:
-    return f"{{{{- {expression} | nindent {indent} }}}}"
-
-
-def _guarded(condition: str, lines: list[str], indent: int) -> list[str]:
-    space = " " * indent
-    return [f"{space}{{{{- if {condition} }}}}", *lines, f"{space}{{{{- end }}}}"]
-
-
-def _entry(key: Any, value: Any, indent: int) -> list[str]:
-    space = " " * indent
-    match key, value:
-        case If(condition), dict():
-            return _guarded(condition, _mapping(value, indent), indent)
-        case Insert(expression), None:
-            return [space + _inserted(expression, indent)]
-        case str(), Insert(expression):
-            return [f"{space}{_scalar(key)}:", f"{space}{' ' * _STEP}{_inserted(expression, indent + _STEP)}"]
-        case str(), dict() | list() if value:
-            return [f"{space}{_scalar(key)}:", *_lines(value, indent + (_STEP if isinstance(value, dict) else 0))]
-        case _:
-            return [f"{space}{_scalar(key)}: {_scalar(value)}"]
+_METADATA_LABELS = '    {{- include "jobset.labels" . | nindent 4 }}\n'
+_KEEP_CRD = """\
+  {{- if .Values.crds.keep }}
+  annotations:
+    helm.sh/resource-policy: keep
+  {{- end }}
+"""
+_INJECT_AUTHORITY = """\
+  {{- if .Values.certManager.enable }}
+  annotations:
+    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "jobset.fullname" . }}-webhook-server-cert
+  {{- end }}
+"""
 
 
-def _mapping(node: dict[Any, Any], indent: int) -> list[str]:
-    return [line for key, value in node.items() for line in _entry(key, value, indent)]
+def template(objects: Iterable[Object]) -> str:
+    """The YAML documents of the objects, with the names, namespace and labels of the release."""
+    return "".join(f"---\n{_released(_escaped(each))}" for each in objects)
 
 
-def _item(item: Any, indent: int) -> list[str]:
-    match item:
-        case If(condition, items):
-            return _guarded(condition, [line for each in items for line in _item(each, indent)], indent)
-        case Insert(expression):
-            return [" " * indent + _inserted(expression, indent)]
-        case dict() | list() if item:
-            first, *rest = _lines(item, indent + _STEP)
-            if first.lstrip().startswith("{{-"):
-                raise ValueError("an item of a list must begin with a plain key")
-            return [f"{' ' * indent}- {first.lstrip()}", *rest]
-        case _:
-            return [f"{' ' * indent}- {_scalar(item)}"]
+def guarded(condition: str, text: str) -> str:
+    """Lines that are rendered if the condition holds."""
+    return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
 
 
-def _lines(node: dict[Any, Any] | list[Any], indent: int) -> list[str]:
-    if isinstance(node, dict):
-        return _mapping(node, indent)
-    return [line for item in node for line in _item(item, indent)]
+def _escaped(node: Any) -> str:
+    """The YAML, in which Helm finds no template, such as those of Prometheus."""
+    return yaml_text(node, _WIDE).replace("{{", '{{ "{{" }}')
 
 
-def render(objects: list[Any]) -> str:
-    """The documents of one template file. An object may stand in an `If`, which has one or several."""
-    lines: list[str] = []
-    for each in objects:
-        if isinstance(each, If):
-            lines += _guarded(each.condition, render(list(each.items)).splitlines(), 0)
-        else:
-            lines += ["---", *_mapping(each, 0)]
-    return "\n".join(lines) + "\n"
+def _released(text: str) -> str:
+    text = _LABELS.sub(_released_labels, text)
+    text = _NAME.sub(r'{{ include "jobset.fullname" . }}-\1', text)
+    text = re.sub(rf"(?<=: |- ){NAMESPACE}$", "{{ .Release.Namespace | quote }}", text, flags=re.MULTILINE)
+    return re.sub(rf"(?<![\w-]){NAMESPACE}(?![\w-])", "{{ .Release.Namespace }}", text)
+
+
+def _released_labels(match: re.Match[str]) -> str:
+    key, indent, pod = match["key"], match["indent"], match["pod"]
+    name = "labels" if not pod else "podLabels" if key == " labels:\n" else "selectorLabels"
+    return f'{key}{indent}{{{{- include "jobset.{name}" . | nindent {len(indent)} }}}}\n'
+
+
+def _replaced(text: str, *pairs: tuple[str, str]) -> str:
+    """The text with each old part, which occurs once in it, replaced by the new one."""
+    for old, new in pairs:
+        if text.count(old) != 1:
+            raise ValueError(f"the chart replaces {old!r}, which occurs {text.count(old)} times in\n{text}")
+        text = text.replace(old, new)
+    return text
+
+
+def _block(text: str, key: str) -> str:
+    """The lines of a key, and those below it. `key` has its indentation."""
+    indent = " " * (len(key) - len(key.lstrip()))
+    (found,) = re.findall(rf"^{key}:\n(?:{indent}[ -].*\n)+", text, re.MULTILINE)
+    return str(found)
+
+
+def _value(key: str, path: str) -> str:
+    """The lines of a key with a mapping or list of the values."""
+    indent = len(key) - len(key.lstrip()) + 2
+    return f"{key}:\n{' ' * indent}{{{{- toYaml .Values.{path} | nindent {indent} }}}}\n"
+
+
+def _optional(key: str, path: str) -> str:
+    """The same, unless the value is empty."""
+    indent = " " * (len(key) - len(key.lstrip()))
+    return f"{indent}{{{{- if .Values.{path} }}}}\n{_value(key, path)}{indent}{{{{- end }}}}\n"
+
+
+def configuration() -> str:
+    """The template `jobset.madeConfiguration`: the manager's configuration before `managerConfiguration`."""
+    text = _replaced(
+        CONFIGURATION,
+        ("bindAddress: :8443", 'bindAddress: {{ ternary ":8443" "0" .Values.metrics.enable | quote }}'),
+        ("leaderElect: true", "leaderElect: {{ .Values.controller.leaderElection.enable }}"),
+        ("  enable: true", "  enable: {{ not .Values.certManager.enable }}"),
+        (_block(CONFIGURATION, "clientConnection"), _value("clientConnection", "controller.clientConnection")),
+    )
+    optional = '{{- include "jobset.optionalConfiguration" . }}'
+    return f'{{{{- define "jobset.madeConfiguration" -}}}}\n{_released(text)}{optional}\n{{{{- end }}}}\n'
+
+
+_REPLICAS = (
+    "  replicas: {{ if and (gt (int .Values.controller.replicas) 1) (not .Values.controller.leaderElection.enable) }}"
+    '{{ fail "controller.leaderElection.enable: false is for one replica: with more, each reconciles every JobSet" }}'
+    "{{ end }}{{ .Values.controller.replicas }}\n"
+)
+# The manager reads its configuration once, so a change of it replaces the pods.
+_POD_ANNOTATIONS = """\
+        jobset.x-k8s.io/config-hash: {{ include "jobset.configuration" . | sha256sum | quote }}
+        {{- if .Values.controller.excludeWebhookPortFromMesh }}
+        traffic.sidecar.istio.io/excludeInboundPorts: {{ include "jobset.webhookPort" . | quote }}
+        {{- end }}
+        {{- with .Values.controller.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+"""
+_MOUNTS = """\
+        {{- if .Values.certManager.enable }}
+        - name: metrics-cert
+          mountPath: /tmp/k8s-metrics-server/serving-certs
+          readOnly: true
+        {{- end }}
+        {{- with .Values.controller.volumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+"""
+_VOLUMES = """\
+      {{- if .Values.certManager.enable }}
+      - name: metrics-cert
+        secret:
+          secretName: {{ include "jobset.fullname" . }}-metrics-server-cert
+      {{- end }}
+      {{- with .Values.controller.volumes }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+      {{- with .Values.controller.priorityClassName }}
+      priorityClassName: {{ . }}
+      {{- end }}
+      {{- if .Values.controller.hostNetwork }}
+      hostNetwork: true
+      dnsPolicy: ClusterFirstWithHostNet
+      {{- end }}
+"""
+
+
+def _deployment(deployment: Object) -> str:
+    text = template([deployment])
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    metrics_port = textwrap.indent(yaml_text([container["ports"][1]]), "        ")
+    mounts = _block(text, "        volumeMounts")
+    spread, volumes = _block(text, "      topologySpreadConstraints"), _block(text, "      volumes")
+    environment = "".join(_optional(f"        {key}", f"controller.{key}") for key in ("env", "envFrom"))
+    no_spread = 'kindIs "invalid" .Values.controller.topologySpreadConstraints'
+    labels = '    {{- include "jobset.podLabels" . | nindent 4 }}\n'
+    return _replaced(
+        text,
+        (f"{labels}spec:\n", f"{labels}{_optional('  annotations', 'controller.annotations')}spec:\n"),
+        (f"  replicas: {deployment['spec']['replicas']}\n", _REPLICAS),
+        ("container: manager\n", f"container: manager\n{_POD_ANNOTATIONS}"),
+        (IMAGE, '"{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"'),
+        (f"PullPolicy: {container['imagePullPolicy']}", "PullPolicy: {{ .Values.image.pullPolicy }}"),
+        ("containerPort: 9443", 'containerPort: {{ include "jobset.webhookPort" . }}'),
+        (metrics_port, guarded(".Values.metrics.enable", metrics_port)),
+        (_block(text, "        resources"), _value("        resources", "controller.resources")),
+        (_block(text, "        securityContext"), _value("        securityContext", "controller.securityContext")),
+        (_block(text, "      securityContext"), _value("      securityContext", "controller.podSecurityContext")),
+        (mounts, mounts + _MOUNTS + environment),
+        (
+            spread,
+            guarded(no_spread, spread)
+            + _optional("      topologySpreadConstraints", "controller.topologySpreadConstraints"),
+        ),
+        (
+            volumes,
+            volumes
+            + _VOLUMES
+            + _optional("      imagePullSecrets", "image.pullSecrets")
+            + "".join(
+                _optional(f"      {key}", f"controller.{key}") for key in ("nodeSelector", "affinity", "tolerations")
+            ),
+        ),
+    )
+
+
+def _budget(budget: Object) -> str:
+    path = ".Values.controller.podDisruptionBudget"
+    share = (
+        f'{{{{- if kindIs "invalid" {path}.minAvailable }}}}\n  maxUnavailable: {{{{ {path}.maxUnavailable }}}}\n'
+        f"{{{{- else }}}}\n  minAvailable: {{{{ {path}.minAvailable }}}}\n{{{{- end }}}}\n"
+    )
+    return _replaced(template([budget]), (f"  maxUnavailable: {budget['spec']['maxUnavailable']}\n", share))
+
+
+def _network_policy(policy: Object) -> str:
+    text = template([policy])
+    metrics = "  - " + textwrap.indent(yaml_text(policy["spec"]["ingress"][1]), "    ").lstrip()
+    peers = _block(metrics.replace("-", " ", 1), "    from")
+    ours = metrics.replace(peers[4:], _value("    from", "networkPolicy.metricsFrom")[4:])
+    webhooks = "    - port: webhook-server\n      protocol: TCP\n"
+    return _replaced(
+        text,
+        (metrics, guarded(".Values.metrics.enable", ours)),
+        (webhooks, webhooks + _optional("    from", "networkPolicy.webhookFrom")),
+    )
+
+
+def _config_map(config_map: Object) -> str:
+    text = template([config_map | {"data": {CONFIG_KEY: "CONFIGURATION"}}])
+    return _replaced(text, ("CONFIGURATION", '|\n    {{- include "jobset.configuration" . | nindent 4 }}'))
+
+
+def manager() -> str:
+    """Configuration, Secret, Services, Deployment, disruption budget and network policy."""
+    config_map, secret, metrics_service, deployment, budget, policy = manager_objects()
+    return (
+        _config_map(config_map)
+        + guarded("not .Values.certManager.enable", template([secret]))
+        + guarded(".Values.metrics.enable", template([metrics_service]))
+        + _deployment(deployment)
+        + guarded(".Values.controller.podDisruptionBudget.enabled", _budget(budget))
+        + guarded(".Values.networkPolicy.enabled", _network_policy(policy))
+        + template([webhook_service()])
+    )
+
+
+def rbac() -> str:
+    """The service account and its rights."""
+    return (
+        template(rbac_objects())
+        + guarded(".Values.lookUp.configMaps", template(config_map_rbac_objects()))
+        + guarded(".Values.lookUp.secrets", template(secret_rbac_objects()))
+    )
+
+
+def _annotated(text: str, annotations: str) -> str:
+    return text.replace(_METADATA_LABELS, _METADATA_LABELS + annotations, 1)
+
+
+def definitions(*crds: Object) -> str:
+    """CRDs as templates, because Helm never upgrades what is in a chart's folder `crds`."""
+    return "".join(_annotated(template([each]), _KEEP_CRD) for each in crds)
+
+
+def _webhook_configuration(configuration: Object) -> str:
+    """A webhook configuration without what the manager or cert-manager writes into it."""
+    text = _annotated(template([configuration]), _INJECT_AUTHORITY)
+    pods = (_released(yaml_text([hook], _WIDE)) for hook in configuration["webhooks"] if hook["rules"] == [PODS])
+    return _replaced(text, *((hook, guarded('eq .Values.podAdmission "webhooks"', hook)) for hook in pods))
+
+
+def admission() -> str:
+    """The webhook configurations, and policies: in the place of the webhooks of pods, and for the reserved label."""
+    return (
+        "".join(map(_webhook_configuration, webhook_configurations()))
+        + guarded('eq .Values.podAdmission "policies"', template(pod_policies("gate")))
+        + guarded('eq .Values.podAdmission "policies-without-manager"', template(pod_policies("affinity")))
+        + guarded(".Values.reservedLabel.enable", template(reserved_label_policies()))
+    )
+
+
+def policies() -> str:
+    """What the gate JobSetPolicies needs: the CRDs, the manager's rights for them, and the webhooks that check them."""
+    enabled = ".Values.jobSetPolicies.enable"
+    webhooks = "".join(map(_webhook_configuration, policy_webhook_configurations()))
+    return (
+        guarded(f"and {enabled} .Values.crds.enabled", definitions(policy_crd(), exception_crd()))
+        + guarded(enabled, template(policy_rbac_objects()) + webhooks)
+        + guarded(f"and {enabled} .Values.jobSetPolicies.reports", template(policy_report_rbac_objects()))
+        + guarded(f"and {enabled} .Values.jobSetPolicies.inAPIServer", template(policy_api_server_rbac_objects()))
+    )
+
+
+def alerts() -> str:
+    """The PrometheusRule, with an alert about the leader only where one is elected."""
+    rule = prometheus_rule()
+    (no_leader,) = (each for each in rule["spec"]["groups"][0]["rules"] if each["alert"] == NO_LEADER)
+    item = textwrap.indent(_released(_escaped([no_leader])), "    ")
+    text = _replaced(template([rule]), (item, guarded(".Values.controller.leaderElection.enable", item)))
+    return guarded("and .Values.prometheus.alerts.enable .Values.metrics.enable", text)
+
+
+def generated() -> dict[str, str]:
+    """Each template by its name below templates/."""
+    return {
+        "_configuration.tpl": configuration(),
+        "admission.yaml": admission(),
+        "alerts.yaml": alerts(),
+        "crd.yaml": guarded(".Values.crds.enabled", definitions(crd())),
+        "manager.yaml": manager(),
+        "policies.yaml": policies(),
+        "rbac.yaml": rbac(),
+    }

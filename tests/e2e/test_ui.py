@@ -18,10 +18,10 @@ import pytest
 
 from cli.local import free_port
 from dev.cluster.cluster import Cluster
-from manifests.chart.page import lease_rules, rules
 from tests.support.browser import Tab, browser_tab
 from tests.support.cluster import request, wait_for
 from tests.support.explained import RACK
+from tests.support.helm import page_rules
 from tests.support.jobs import Sets, group, manifest
 
 JSON = dict[str, Any]
@@ -119,7 +119,7 @@ def test_the_data_and_the_stream_follow_the_cluster(sets: Sets, page: Page):
 
 def test_the_rights_that_the_chart_gives_it_are_enough(full_cluster: Cluster, sets: Sets):
     user, rbac = "page-of-the-chart", "/apis/rbac.authorization.k8s.io/v1"
-    role = {"metadata": {"name": user}, "rules": [*rules(), *lease_rules()]}
+    role = {"metadata": {"name": user}, "rules": page_rules()}
     subject = {"kind": "User", "name": user}
     bound = {"metadata": {"name": user}, "subjects": [subject], "roleRef": {"kind": "ClusterRole", "name": user}}
     assert request(full_cluster, "POST", f"{rbac}/clusterroles", role)[0] == 201

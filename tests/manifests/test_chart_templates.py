@@ -7,59 +7,61 @@ import pytest
 import yaml
 
 from app.settings import Settings
+from manifests.chart import templates
 from manifests.chart.configuration import SECTIONS
-from manifests.chart.files import generated
-from manifests.chart.templates import If, Insert, Raw, render
+from manifests.chart.templates import generated
 from manifests.chart.values import VALUES, defaults, schema, table
-from tests.support.helm import GO_USER
+from manifests.naming import DEPLOYMENT, IMAGE, IMAGE_TAG, NAMESPACE
+from manifests.workload import manager_objects
+from tests.support.helm import CHART, GO_USER
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    return generated()
+
+
+def test_nothing_is_named_or_labelled_as_by_kustomize(made):
+    text = "".join(made.values())
+    assert [name for name in (NAMESPACE, DEPLOYMENT, "managed-by: kustomize", IMAGE) if name in text] == []
+
+
+def test_each_condition_ends(made):
+    for text in made.values():
+        starts = re.findall(r"\{\{- (?:if|with|define) ", text)
+        assert len(starts) == len(re.findall(r"\{\{- end ", text))
+
+
+def test_what_prometheus_fills_in_is_not_left_to_helm(made):
+    assert '{{ "{{" }} $labels.' in made["alerts.yaml"]
+    assert "{{ $labels" not in made["alerts.yaml"]
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["plain", "two words", "yes", "null", "1", "1.5", "a: b", "#", "", " x", "x ", "- x", "a\nb", "é", "16Mi", "'", '"', "NaN"],
-)  # fmt: skip
-def test_texts_stay_what_they_are(text):
-    assert yaml.safe_load(render([{"key": text, "list": [text]}])) == {"key": text, "list": [text]}
+    ("kind", "path"),
+    [
+        ("Deployment", "replicas"),
+        ("Deployment", "template.spec.containers.0.image"),
+        ("PodDisruptionBudget", "maxUnavailable"),
+        ("NetworkPolicy", "ingress.0.ports"),
+    ],
+)
+def test_a_value_that_has_no_place_any_more_is_an_error(monkeypatch, kind, path):
+    """Else users would set it in vain."""
+    objects = manager_objects()
+    node = next(each for each in objects if each["kind"] == kind)["spec"]
+    *parents, last = path.split(".")
+    for key in parents:
+        node = node[int(key) if isinstance(node, list) else key]
+    node[last] = {"changed": "x"}
+    monkeypatch.setattr(templates, "manager_objects", lambda: objects)
+    with pytest.raises(ValueError, match="occurs 0 times"):
+        templates.manager()
 
 
-@pytest.mark.parametrize("value", [{}, [], None, True, 0, 1.5, [[1], {"a": [{}]}], {"a": {"b": [{"c": [1, 2]}, "d"]}}])
-def test_values_stay_what_they_are(value):
-    assert yaml.safe_load(render([{"key": value}])) == {"key": value}
-
-
-def test_what_helm_decides_stands_at_the_indentation_of_its_place():
-    made = {
-        "spec": {
-            "one": Raw("{{ .Values.one }}"),
-            "block": Insert("toYaml .Values.block"),
-            If(".Values.on"): {"more": ["x", If(".Values.two", ({"name": "z"},)), Insert("toYaml .Values.list")]},
-            Insert('include "labels" .'): None,
-        }
-    }
-    assert render([If(".Values.all", (made,))]) == (
-        "{{- if .Values.all }}\n"
-        "---\n"
-        "spec:\n"
-        "  one: {{ .Values.one }}\n"
-        "  block:\n"
-        "    {{- toYaml .Values.block | nindent 4 }}\n"
-        "  {{- if .Values.on }}\n"
-        "  more:\n"
-        "  - x\n"
-        "  {{- if .Values.two }}\n"
-        "  - name: z\n"
-        "  {{- end }}\n"
-        "  {{- toYaml .Values.list | nindent 2 }}\n"
-        "  {{- end }}\n"
-        '  {{- include "labels" . | nindent 2 }}\n'
-        "{{- end }}\n"
-    )
-
-
-@pytest.mark.parametrize("node", [{"a": "{{ x }}"}, {"list": [{If("x"): {"a": 1}}]}])
-def test_what_helm_would_misread_is_refused(node):
-    with pytest.raises(ValueError, match=r"template|plain key"):
-        render([node])
+def test_the_chart_has_the_version_of_the_image():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (IMAGE_TAG.removeprefix("v"), IMAGE_TAG)
 
 
 def test_the_defaults_fit_the_schema_and_unknown_names_do_not():
@@ -131,13 +133,8 @@ def test_a_user_of_the_go_projects_chart_keeps_his_values():
 @pytest.fixture(scope="module")
 def read():
     """The values that templates read."""
-    made = generated()
-    return {
-        name.rstrip(".")
-        for file in made
-        if file.startswith("templates/")
-        for name in re.findall(r"\.Values\.([\w.]+)", made[file])
-    }
+    texts = [path.read_text() for path in (CHART / "templates").iterdir()]
+    return {name.rstrip(".") for text in texts for name in re.findall(r"\.Values\.([\w.]+)", text)}
 
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: value.path)

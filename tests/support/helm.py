@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,13 @@ GO_USER: dict[str, Any] = yaml.safe_load(
 
 RELEASE = "jobset"
 NAMESPACE = "jobset-system"
+
+
+def page_rules() -> list[dict[str, Any]]:
+    """The rules of both roles of the page in the chart, which have no template in them."""
+    text = (CHART / "templates/page.yaml").read_text()
+    plain = re.sub(r"\{\{.*?\}\}", "x", re.sub(r"\{\{-.*?\}\}", "", text, flags=re.DOTALL))
+    return [rule for each in yaml.safe_load_all(plain) if each for rule in each.get("rules", ())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from manifests.access import (
 from manifests.admission import policy_webhook_configurations, webhook_configurations
 from manifests.agents import agent_policy
 from manifests.alerts import prometheus_rule
-from manifests.chart.files import FOLDER as CHART
-from manifests.chart.files import HANDWRITTEN
+from manifests.chart.files import FOLDER, HANDWRITTEN
 from manifests.chart.files import generated as chart
 from manifests.definition import crd, exception_crd, policy_crd
 from manifests.naming import IMAGE_NAME, IMAGE_TAG, Object
@@ -33,6 +32,7 @@ from policy import types as policy
 from policy.exception_types import EXCEPTION_PLURAL
 
 ROOT = Path(__file__).parent
+CHART = FOLDER
 _DIFF_LINES = 20
 _IMAGES = [{"name": IMAGE_NAME, "newName": IMAGE_NAME, "newTag": IMAGE_TAG}]
 

@@ -91,18 +91,18 @@ class Api:
             self._connection = None
 
     def list(self) -> JSON | None:
-        """The JobSet as the API server has stored it, not as a cache remembers it; None if there is none."""
-        with self._guarded(f"reading jobset {self._settings.jobset}"):
+        """The JobSet, read from storage and not from a watch cache; None if it does not exist."""
+        with self._request_errors(f"reading jobset {self._settings.jobset}"):
             answer = self._request("GET", f"{self._path}?{urlencode(self._select)}", REQUEST_SECONDS)
             found = self._decode(answer.read(self._longest_answer + 1))
             self._version = found["metadata"]["resourceVersion"]
             return next(iter(found["items"]), None)
 
     def watch(self) -> Iterator[JSON | None]:
-        """Each state of the JobSet later than what was seen before; None once it is deleted. Ends from time to time."""
+        """Each later state of the JobSet; None once it is deleted. The watch ends from time to time."""
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, protects nothing
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
-        with self._guarded(f"watching jobset {self._settings.jobset}"):
+        with self._request_errors(f"watching jobset {self._settings.jobset}"):
             url = f"{self._path}?{urlencode({**self._select, **query, 'resourceVersion': self._version})}"
             # The keep-alive notices a dead network long before; this is for an API server that hangs.
             answer = self._request("GET", url, seconds + REQUEST_SECONDS)
@@ -122,12 +122,12 @@ class Api:
         body = {"metadata": {"annotations": {ANNOTATION: str(attempt)}}}
         query = urlencode({"fieldManager": MANAGER})
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}?{query}"
-        with self._guarded(f"reporting attempt {attempt} on pod {pod}"):
+        with self._request_errors(f"reporting attempt {attempt} on pod {pod}"):
             self._request("PATCH", path, REQUEST_SECONDS, json.dumps(body)).read(self._longest_answer)
 
     @contextlib.contextmanager
-    def _guarded(self, doing: str) -> Iterator[None]:
-        """What can go wrong in a request is ApiError; the connection is then in an unknown state and is dropped."""
+    def _request_errors(self, doing: str) -> Iterator[None]:
+        """Turn every failure of a request into ApiError, and drop the connection, whose state is then unknown."""
         done = False
         try:
             yield
@@ -160,14 +160,14 @@ class Api:
         return answer
 
     def _decode(self, data: bytes) -> JSON:
-        """What is read of an answer. The rest, nearly all of a large JobSet, is dropped while it is being parsed."""
+        """The keys of an answer that the agent reads. The rest is dropped while parsing."""
         if len(data) > self._longest_answer:
             raise ApiError(f"an answer is longer than {self._longest_answer >> 20} MiB")
-        value: JSON = json.loads(data, object_pairs_hook=_kept)
+        value: JSON = json.loads(data, object_pairs_hook=_read_keys)
         return value
 
 
-def _kept(pairs: Sequence[tuple[str, Any]]) -> JSON:
+def _read_keys(pairs: Sequence[tuple[str, Any]]) -> JSON:
     return {key: value for key, value in pairs if key in _READ}
 
 

@@ -1,4 +1,4 @@
-"""What a JobSet means for the pod this agent runs in: a pure function.
+"""The action that the state of a JobSet requires of the agent in one pod: a pure function.
 
 See docs/reference/in-place-restart.md#how-it-works.
 
@@ -41,19 +41,19 @@ class Own(NamedTuple):
 
 
 def next_attempt(jobset: dict[str, Any]) -> int:
-    """The attempt that a pod reports that starts now."""
+    """The attempt that a newly started pod reports."""
     current = _status(jobset, CURRENT)
     return 0 if current is None else current + 1
 
 
 def following_attempt(jobset: dict[str, Any]) -> int:
-    """The attempt that a pod reports whose own is over: the highest that any pod has reported."""
+    """The attempt that a running pod reports after its own is over: the highest that any pod has reported."""
     previous = _status(jobset, PREVIOUS)
     return next_attempt(jobset) if previous is None else previous + 1
 
 
 def decide(jobset: dict[str, Any] | None, own: Own) -> Action:
-    """What to do about this JobSet; None = there is none (yet)."""
+    """The next action for the state of a JobSet; None means that it does not exist (yet)."""
     if jobset is None:
         return Action.WAIT
     if _bypassed(jobset):

@@ -1,4 +1,4 @@
-"""Follows the JobSet for ever and says what to do about it. It acts on nothing but the pod's annotation.
+"""Watches the JobSet and reports due actions. It writes nothing but the annotation of the pod.
 
 The order of one round is what makes it safe: list (never from a cache: an attempt chosen from an old state would let
 this worker start alone), report, then watch from the version of the list. So no decision is made before the report is
@@ -22,10 +22,10 @@ LONGEST_PAUSE = 30.0
 
 
 class NextAttempt(NamedTuple):
-    """How an agent continues when its attempt is over, without an end of its container.
+    """How an agent continues after its attempt without a restart of its container.
 
-    `end_worker` returns when nothing of the worker is left. `api` is for the report, since a watch has the connection
-    of the other.
+    `end_worker` returns once no process of the worker is left. `api` is a second connection, for the report: the
+    first one is used by the watch.
     """
 
     end_worker: Callable[[], None]
@@ -65,7 +65,7 @@ class JobSetWatcher:
                 self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     def _round(self) -> None:
-        """From a list to the first error, the end of the attempt, or a report that has become due in a watch."""
+        """List, report and watch until the first error, the end of the attempt, or a report that is due again."""
         jobset = self._api.list()
         if jobset is not None and decide(jobset, self.own) is Action.REPORT:
             self._report(self._api, next_attempt(jobset))
@@ -75,7 +75,7 @@ class JobSetWatcher:
             due = self._watch()
 
     def _report(self, api: Api, attempt: int) -> None:
-        """Report the attempt that was chosen before, else this one."""
+        """Report the attempt; one that was chosen earlier takes precedence."""
         if self.own.attempt is None:
             self.own = self.own._replace(attempt=attempt)
         api.report(self.own.attempt or 0)
@@ -94,7 +94,7 @@ class JobSetWatcher:
         return Action.WAIT
 
     def _settle(self, jobset: JSON | None) -> Action:
-        """Act on one state of the JobSet; gives REPORT or RESTART if this round is over, else WAIT."""
+        """Act on one state of the JobSet. Returns REPORT or RESTART if this round is over, else WAIT."""
         action = decide(jobset, self.own)
         if action is Action.LIFT:
             self.own = self.own._replace(lifted=True)

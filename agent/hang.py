@@ -28,7 +28,7 @@ def end(settings: WatchdogSettings, shell: str, pid: int) -> None:
 
 def _dump_by_signal(number: signal.Signals, pid: int) -> None:
     """Only processes that handle the signal get it: it would end the others before they could be looked at."""
-    found = [one for one in worker.descendants() if worker.handles(one, number)]
+    found = [process for process in worker.descendants() if worker.handles(process, number)]
     if not found:
         say(
             f"no stack dump: no process of the worker (process {pid}) handles {number.name}; a Python program does"
@@ -36,8 +36,8 @@ def _dump_by_signal(number: signal.Signals, pid: int) -> None:
         )
         return
     say(f"{number.name} for a stack dump to {', '.join(map(str, found))}")
-    for one in found:
-        worker.send_signal_to(one, number)
+    for process in found:
+        worker.send_signal_to(process, number)
     time.sleep(SIGNAL_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""What a heartbeat is, and how long none has come."""
+"""Detection of heartbeats, and the time without one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _READS = 16
 
 
 class Silence:
-    """For how many seconds no heartbeat has come, counted only while this process runs itself."""
+    """Seconds without a heartbeat, counted only while the agent itself runs."""
 
     def __init__(self, first: float, deadline: float, now: float) -> None:
         """`first` is the limit for the first heartbeat, `deadline` for each later one. `now` is monotonic time."""
@@ -31,7 +31,7 @@ class Silence:
         self._last = now
 
     def look(self, now: float, heartbeat: bool) -> bool:
-        """One look; whether the limit is reached."""
+        """Update the time. Returns whether the limit is reached."""
         gap, self._last = now - self._last, now
         if heartbeat:
             self.seconds, self.limit = 0.0, self._deadline
@@ -77,7 +77,7 @@ class HeartbeatFile:
         return changed
 
     def close(self) -> None:
-        """Look no more."""
+        """Close the pipe."""
         if self._pipe is not None:
             os.close(self._pipe[2])
             self._pipe = None

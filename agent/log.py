@@ -27,23 +27,23 @@ class Lines:
 
     def cut(self, data: bytes) -> list[bytes]:
         """The lines that are complete now. A line that reaches the limit is complete then; its rest is skipped."""
-        *ended, rest = _ENDS.split(data)
+        *ended, last_part = _ENDS.split(data)
         lines = []
         for part in ended:
-            lines.append(self._grown(part))
+            lines.append(self._extend_line(part))
             self._open = b""
         reached = len(self._open) >= LONGEST_LINE
-        self._open = self._grown(rest)
+        self._open = self._extend_line(last_part)
         if not reached and len(self._open) >= LONGEST_LINE:
             lines.append(self._open)
         return [line for line in lines if line]
 
-    def _grown(self, part: bytes) -> bytes:
+    def _extend_line(self, part: bytes) -> bytes:
         return self._open + part[: LONGEST_LINE - len(self._open)]
 
 
 class WorkerLog:
-    """Two pipes for the worker. `match` gets its lines; the worker's output waits until `matched` is called."""
+    """Two pipes for the worker. `match` gets its lines; the worker's output waits until `release` is called."""
 
     def __init__(self, match: Callable[[list[bytes]], None]) -> None:
         self._match = match
@@ -80,8 +80,8 @@ class WorkerLog:
             self._match(lines)
             self._matched.acquire()
 
-    def matched(self) -> None:
-        """The lines have been matched: more may come."""
+    def release(self) -> None:
+        """Let the worker's output continue after its lines were matched."""
         self._matched.release()
 
     def drain(self, seconds: float) -> None:
@@ -92,11 +92,11 @@ class WorkerLog:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    """All of it. If nobody reads the agent's output any more, the worker must not notice."""
-    rest = memoryview(data)
+    """Write all data. A closed reader is ignored: the worker must not notice."""
+    unwritten = memoryview(data)
     with contextlib.suppress(BrokenPipeError):
-        while rest:
+        while unwritten:
             try:
-                rest = rest[os.write(descriptor, rest) :]
+                unwritten = unwritten[os.write(descriptor, unwritten) :]
             except BlockingIOError:
                 select.select([], [descriptor], [])

@@ -1,4 +1,4 @@
-"""The agent's main loop: what comes in from the API server, the worker and the kubelet, one thing after the other.
+"""The agent's main loop: events of the API server, the worker and the kubelet, one after the other.
 
 The main thread alone decides when the program ends and with which code. The others only wait: one for the API server,
 one for the probe or the worker, and with a watchdog one for heartbeats and one for the worker's output.
@@ -28,7 +28,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Signal(NamedTuple):
-    """The kubelet, or a person, asks for the end."""
+    """A signal that asks the agent to end, from the kubelet or a person."""
 
     number: int
 
@@ -44,7 +44,7 @@ class AllGone(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """A thread has ended that never should."""
+    """A thread has failed."""
 
 
 class Hang(NamedTuple):
@@ -68,13 +68,13 @@ Tell = Callable[[WorkerEvent], None]
 
 
 class Restart(NamedTuple):
-    """The attempt is over, and the agent continues: `gone` is set once nothing of the worker is left."""
+    """The attempt is over and the agent continues. `gone` is set once no process of the worker is left."""
 
     gone: threading.Event
 
 
 class OfWorker(NamedTuple):
-    """Something about the worker that was started as number `run`. What an earlier one left in the queue is dropped."""
+    """An event of the worker with the number `run`. Events of earlier workers are dropped."""
 
     run: int
     event: WorkerEvent
@@ -136,7 +136,7 @@ class Agent:
         return None
 
     def _heed(self, event: WorkerEvent) -> int | None:
-        """Act on what the worker that runs now has done."""
+        """Handle an event of the current worker."""
         if self._stopping and not isinstance(event, Printed):
             return self._drain(128 + self._stopping) if isinstance(event, AllGone) else None
         if isinstance(event, Ended):
@@ -144,13 +144,13 @@ class Agent:
         return None if self._watchdog is None else self._guard(self._watchdog, event)
 
     def _guard(self, watchdog: Watchdog, event: Printed | Hang | AllGone | Overdue) -> int | None:
-        """Act on what the watchdog finds. When a worker that hangs is gone, or should be, that is the end."""
+        """Handle an event of the watchdog. The agent ends once a worker that hangs is gone, or overdue."""
         if isinstance(event, Printed):
             watchdog.match(event.lines)
         elif isinstance(event, Hang) and self._worker is not None:
             say(f"the worker hangs: {event.reason}; ending with exit code {watchdog.exit_code}")
             self._hanging = True
-            self._thread(partial(self._end_hang, watchdog, self._worker, self._told()))
+            self._thread(partial(self._end_hang, watchdog, self._worker, self._event_sink()))
         elif self._hanging:
             return self._finish(watchdog.exit_code)
         return None
@@ -176,7 +176,7 @@ class Agent:
         gone.wait()
 
     def _go_on(self, restart: Restart) -> int | None:
-        """End the worker for the next attempt. If that does not work, the end of the container will do it."""
+        """End the worker for the next attempt. If it cannot be killed, the agent ends, and the container with it."""
         if self._hanging or (self._worker is not None and not worker.kill(self._worker)):
             return self._obey(Action.RESTART)
         if self._reaper is not None:
@@ -208,20 +208,20 @@ class Agent:
             except OSError as error:
                 say(f"cannot start the worker with {self._settings.worker[0]}: {error.strerror}")
                 return 1
-            tell = self._told()
+            tell = self._event_sink()
             self._worker = child
             self._reaper = self._thread(partial(self._reap, child, tell))
         return None
 
     def _reap(self, child: int, tell: Tell) -> None:
-        def ended(code: int) -> None:
+        def report_end(code: int) -> None:
             say(f"the worker ended with exit code {code}")
             tell(Ended(code))
 
-        worker.reap(child, ended, lambda: tell(AllGone()))
+        worker.reap(child, report_end, lambda: tell(AllGone()))
 
-    def _told(self) -> Tell:
-        """Takes what happens to the worker that runs now."""
+    def _event_sink(self) -> Tell:
+        """A function that queues events of the current worker."""
         run = self._run
         return lambda event: self._events.put(OfWorker(run, event))
 
@@ -230,7 +230,7 @@ class Agent:
         settings = self._settings.watchdog
         if settings is None:
             return worker.start(command)
-        tell = self._told()
+        tell = self._event_sink()
         watchdog = self._watchdog = Watchdog(
             settings,
             self._settings.shell,
@@ -243,7 +243,7 @@ class Agent:
         return child
 
     def _finish(self, code: int) -> int:
-        """Leave nothing behind."""
+        """Kill the worker. Returns the exit code."""
         if self._worker is not None and not worker.kill(self._worker):
             say("a process of the worker cannot be killed; ending without it")
         return self._drain(code)

@@ -58,7 +58,7 @@ class Watchdog:
         if self._matcher is not None and self._matcher.any(lines):
             self._beat = True
         if self._log is not None:
-            self._log.matched()
+            self._log.release()
 
     def end(self, pid: int) -> None:
         """Dump the stacks of worker `pid`, ask it to end, and return when its time for that is over."""

@@ -123,7 +123,7 @@ def _signal(env: Mapping[str, str], problems: list[str]) -> signal.Signals | Non
     text = env.get("STACK_DUMP_SIGNAL")
     if not text:
         return None
-    found = next((one for one in signal.Signals if one.name in {text, f"SIG{text}"}), None)
+    found = next((known for known in signal.Signals if known.name in {text, f"SIG{text}"}), None)
     if found is None or found in {signal.SIGKILL, signal.SIGSTOP}:
         problems.append(f"STACK_DUMP_SIGNAL is {text!r}: set the name of a signal that a program can handle: SIGUSR1")
     return found

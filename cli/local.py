@@ -188,7 +188,7 @@ def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False)
     cluster.keep(KEPT, [*OURSELVES, *argv, *flags])
     layout.probe(KEPT).write_text(probe)
     log = layout.log(KEPT)
-    _wait_ready(probe, log, lambda: str(cluster.kept(KEPT).get("ended", "")))
+    _wait_ready(probe, log, lambda: str(cluster.kept_process(KEPT).get("ended", "")))
     return log
 
 

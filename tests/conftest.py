@@ -117,7 +117,7 @@ def _rights_are_recorded() -> Iterator[None]:
     stop = clusters.down
 
     def down(name: str, *, state_root: Path | None = None) -> bool:
-        log = Layout.of(name, state_root).audit_log
+        log = Layout.for_name(name, state_root).audit_log
         if log.exists():
             ASKED.update(rights.read(log))
         return stop(name, state_root=state_root)

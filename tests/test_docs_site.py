@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dev.hack import docs_site
-from dev.hack.docs_site import SiteError, build, configured, named
+from dev.hack.docs_site import SiteError, build, named_pages, site_config
 
 NEW = "docs/new"
 
@@ -43,13 +43,13 @@ def test_a_dead_link_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_a_page_without_a_place_is_named():
     with pytest.raises(SiteError, match=rf"add them to nav in dev/hack/site\.yml: {NEW}\.md"):
-        configured([*docs_site.pages(), "examples/index.md", f"{NEW}.md"])
+        site_config([*docs_site.pages(), "examples/index.md", f"{NEW}.md"])
 
 
 def test_a_place_without_a_page_is_named():
     with pytest.raises(SiteError, match=r"not there: docs/cli\.md"):
-        configured([*(page for page in docs_site.pages() if page != "docs/cli.md"), "examples/index.md"])
+        site_config([*(page for page in docs_site.pages() if page != "docs/cli.md"), "examples/index.md"])
 
 
 def test_parts_of_nav_are_read_whatever_their_depth():
-    assert list(named(["a.md", {"B": ["b.md", {"C": "c.md"}]}])) == ["a.md", "b.md", "c.md"]
+    assert list(named_pages(["a.md", {"B": ["b.md", {"C": "c.md"}]}])) == ["a.md", "b.md", "c.md"]

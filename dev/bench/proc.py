@@ -21,7 +21,7 @@ RESET_PEAK = "5"
 
 def cpu_seconds(pid: int) -> float:
     """User and system time of the process, of its descendants, and of those of them that have ended and were reaped."""
-    return sum(sum(map(int, _stat(one)[CPU])) for one in family(pid)) / TICKS
+    return sum(sum(map(int, _stat(member)[CPU])) for member in family(pid)) / TICKS
 
 
 def memory_mib(pid: int, field: str = "VmRSS") -> float:
@@ -29,30 +29,30 @@ def memory_mib(pid: int, field: str = "VmRSS") -> float:
 
     Pages that processes share are counted for each of them.
     """
-    return sum(_kib(PROC / str(one) / "status", field) for one in family(pid)) / 1024
+    return sum(_kib(PROC / str(member) / "status", field) for member in family(pid)) / 1024
 
 
 def shared_once_mib(pid: int) -> float:
     """The same now, but of a page that n processes share each has an n-th: what a container is charged for."""
-    return sum(_kib(PROC / str(one) / "smaps_rollup", "Pss") for one in family(pid)) / 1024
+    return sum(_kib(PROC / str(member) / "smaps_rollup", "Pss") for member in family(pid)) / 1024
 
 
 def reset_peak(pid: int) -> None:
     """Let VmHWM begin again from what is resident now."""
-    for one in family(pid):
+    for member in family(pid):
         with contextlib.suppress(FileNotFoundError):
-            (PROC / str(one) / "clear_refs").write_text(RESET_PEAK, encoding="ascii")
+            (PROC / str(member) / "clear_refs").write_text(RESET_PEAK, encoding="ascii")
 
 
 def family(pid: int) -> list[int]:
     """The process and its living descendants."""
     children: dict[int, list[int]] = defaultdict(list)
-    for one in (int(folder.name) for folder in PROC.iterdir() if folder.name.isdecimal()):
-        if stat := _stat(one):
-            children[int(stat[PARENT])].append(one)
+    for member in (int(folder.name) for folder in PROC.iterdir() if folder.name.isdecimal()):
+        if stat := _stat(member):
+            children[int(stat[PARENT])].append(member)
     found = [pid]
-    for one in found:
-        found += children[one]
+    for member in found:
+        found += children[member]
     return found
 
 

@@ -111,8 +111,8 @@ def _install(releases: Releases, folder: Path) -> None:
     scratch.mkdir()
     try:
         found = fetch(releases, platform_name(), scratch)
-        if rest := set(BINARIES) - found:
-            build(rest, BUILD_FLAGS, scratch, folder.parent)
+        if missing := set(BINARIES) - found:
+            build(missing, BUILD_FLAGS, scratch, folder.parent)
         scratch.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -163,12 +163,12 @@ def _run_go(go: Path, module: Path, arguments: list[str], each_line: _Downloads 
                 last.append(line.rstrip())
                 each_line(line)
         if process.returncode:
-            raise _failed(module, arguments[0], "\n".join(last))
+            raise _build_error(module, arguments[0], "\n".join(last))
         output.seek(0)
         return output.read()
 
 
-def _failed(module: Path, verb: str, text: str) -> DevclusterError:
+def _build_error(module: Path, verb: str, text: str) -> DevclusterError:
     if "no space left on device" in text:
         return DevclusterError(
             f"disk full while building: Go needs some 6 GiB in its caches (`go env GOCACHE GOMODCACHE`) and its work "

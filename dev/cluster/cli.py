@@ -264,7 +264,7 @@ def _kubeconfig(arguments: argparse.Namespace) -> int:
 
 
 def _logs(arguments: argparse.Namespace) -> int:
-    layout = Layout.of(arguments.name, arguments.state_dir)
+    layout = Layout.for_name(arguments.name, arguments.state_dir)
     paths = sorted(layout.logs.glob("*.log"))
     if not paths:
         raise DevclusterError(

@@ -81,12 +81,12 @@ class Cluster:
 
         Its output is the cluster's log `name`. The command line must name a file in the cluster's state folder.
         """
-        self.plan.layout.kept.mkdir(mode=0o700, exist_ok=True)
-        scratch = self.plan.layout.kept / f"{name}.tmp"
+        self.plan.layout.kept_folder.mkdir(mode=0o700, exist_ok=True)
+        scratch = self.plan.layout.kept_folder / f"{name}.tmp"
         scratch.write_text(json.dumps(list(argv)))
         scratch.replace(scratch.with_suffix(".json"))
 
-    def kept(self, name: str) -> dict[str, Any]:
+    def kept_process(self, name: str) -> dict[str, Any]:
         """What `KeptProcesses.report` says of it; {} before its first start."""
         found: dict[str, Any] = _read_status(self.plan.layout).get("kept", {}).get(name, {})
         return found
@@ -116,7 +116,7 @@ def up(
     A cluster of that name that is already up is returned as it is. `owned` ties its life to this process.
     Raises DevclusterError with the cause and the fix; nothing keeps running then.
     """
-    layout = Layout.of(spec.name, state_root)
+    layout = Layout.for_name(spec.name, state_root)
     root = layout.root.parent
     with disk_errors(root, f"{SPACE_MIB} MiB"):
         root.mkdir(parents=True, exist_ok=True)
@@ -140,7 +140,7 @@ def up(
 
 def down(name: str, *, state_root: Path | None = None) -> bool:
     """Stop the cluster and remove its state folder; False when there was none."""
-    layout = Layout.of(name, state_root)
+    layout = Layout.for_name(name, state_root)
     if not layout.root.exists():
         return False
     with _exclusive(layout.root.with_name(f"{name}.lock")):
@@ -161,7 +161,7 @@ def running(spec: ClusterSpec, *, sources: Sources | None = None, state_root: Pa
 
 def get(name: str, *, state_root: Path | None = None) -> Cluster:
     """The cluster of that name; DevclusterError when it is not up."""
-    layout = Layout.of(name, state_root)
+    layout = Layout.for_name(name, state_root)
     if not _alive(layout):
         raise not_up(
             name, [of["name"] for of in statuses(state_root=state_root) if of["phase"] in {"ready", "degraded"}]
@@ -186,7 +186,7 @@ def _describe(layout: Layout) -> dict[str, Any]:
     except DevclusterError as error:
         unknown = dict.fromkeys(("profile", "nodes", "server", "kubeconfig", "auditLog"), "")
         status["message"] = str(error)
-        return {"name": layout.root.name, "phase": "stale", **unknown, "folder": str(layout.root), **_rest(status)}
+        return {"name": layout.root.name, "phase": "stale", **unknown, "folder": str(layout.root), **_details(status)}
     phase = status.get("phase", "starting")
     kept = status.get("kept", {})
     if not _alive(layout) and phase != "failed":
@@ -206,11 +206,11 @@ def _describe(layout: Layout) -> dict[str, Any]:
         "kubeconfig": str(layout.kubeconfig),
         "auditLog": str(layout.audit_log) if plan.spec.audit else "",
         "folder": str(layout.root),
-        **_rest(status),
+        **_details(status),
     }
 
 
-def _rest(status: dict[str, Any]) -> dict[str, Any]:
+def _details(status: dict[str, Any]) -> dict[str, Any]:
     return {
         "message": status.get("message", ""),
         "supervisor": status.get("supervisor"),

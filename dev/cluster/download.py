@@ -117,7 +117,7 @@ def fetch(releases: Releases, platform: tuple[str, str], folder: Path) -> set[st
 def _fetch(asset: Asset, folder: Path) -> None:
     sums_url = f"{asset.base}/{asset.sums_path}"
     with _open(sums_url) as answer:
-        expected = _published(answer.read(CHECKSUM_LIMIT).decode(errors="replace"), asset.file, sums_url)
+        expected = _published_digest(answer.read(CHECKSUM_LIMIT).decode(errors="replace"), asset.file, sums_url)
     file = folder / (asset.file if asset.member else asset.binary)
     with step(f"downloading {asset.file}") as report:
         try:
@@ -174,7 +174,7 @@ def _open(url: str) -> http.client.HTTPResponse:
     return answer
 
 
-def _published(document: str, file: str, url: str) -> str:
+def _published_digest(document: str, file: str, url: str) -> str:
     """The SHA-256 of `file` in a checksum document: a lone digest, or lines of digest and file name."""
     for line in document.splitlines():
         digest, *names = line.split() or [""]

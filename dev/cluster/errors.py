@@ -22,10 +22,10 @@ class UsageError(DevclusterError):
     """What was asked for makes no sense, whatever the state of the machine."""
 
 
-def not_up(name: str, others: Sequence[str]) -> DevclusterError:
-    """The error for a cluster that does not run; `others` are the names of those that do."""
+def not_up(name: str, running: Sequence[str]) -> DevclusterError:
+    """The error for a cluster that does not run; `running` are the names of those that do."""
     start = f"start it with `jobset cluster up --name {name}`"
-    others_up = f"up are {', '.join(others)}: use --name {others[0]}, or " if others else ""
+    others_up = f"up are {', '.join(running)}: use --name {running[0]}, or " if running else ""
     elsewhere = "One that was started with --state-dir is found with the same flag only."
     return DevclusterError(f"cluster {name!r} is not up: {others_up}{start}. {elsewhere}")
 

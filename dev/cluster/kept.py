@@ -53,7 +53,7 @@ class KeptProcesses:
     def tend(self) -> bool:
         """Start what was added and what is due again; whether anything has changed."""
         changed = False
-        for path in sorted(self._layout.kept.glob("*.json")):
+        for path in sorted(self._layout.kept_folder.glob("*.json")):
             if path.stem not in self._states:
                 argv = tuple(json.loads(path.read_text()))
                 self._states[path.stem] = _State(Component(path.stem, argv, RANK, lambda: True))

@@ -68,25 +68,25 @@ def add_taint(connection: Connection, name: str, taint: Taint) -> None:
     """Add the taint. One of the same key and effect is replaced."""
     added = {"key": taint.key, "value": taint.value, "effect": taint.effect}
 
-    def changed(taints: Taints) -> Taints:
-        return [*(one for one in taints if (one["key"], one["effect"]) != (taint.key, taint.effect)), added]
+    def change(taints: Taints) -> Taints:
+        return [*(each for each in taints if (each["key"], each["effect"]) != (taint.key, taint.effect)), added]
 
-    _change_taints(connection, name, changed)
+    _change_taints(connection, name, change)
 
 
 def remove_taint(connection: Connection, name: str, key: str) -> None:
     """Remove the taints of that key, whatever their effect."""
-    _change_taints(connection, name, lambda taints: [one for one in taints if one["key"] != key])
+    _change_taints(connection, name, lambda taints: [each for each in taints if each["key"] != key])
 
 
-def _change_taints(connection: Connection, name: str, changed: Callable[[Taints], Taints]) -> None:
+def _change_taints(connection: Connection, name: str, change: Callable[[Taints], Taints]) -> None:
     """Write the changed taints; kube-controller-manager writes the same list, so a conflict is tried again."""
     deadline = time.monotonic() + TAINT_SECONDS
     while True:
         found = _get(connection, name)
         body = {
             "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
-            "spec": {"taints": changed(found["spec"].get("taints") or [])},
+            "spec": {"taints": change(found["spec"].get("taints") or [])},
         }
         if _patch(connection, _node(name), body) != 409:
             return

@@ -25,23 +25,23 @@ def say(line: str) -> None:
 
 
 @contextmanager
-def step(what: str) -> Iterator[Report]:
-    """Show `what` while the block runs, and how long it took when it is over."""
+def step(title: str) -> Iterator[Report]:
+    """Show `title` while the block runs, and how long it took when it is over."""
     started = time.monotonic()
-    shown = _terminal(what) if sys.stderr.isatty() else _plain(what, sys.stderr, PLAIN_SECONDS)
+    shown = _terminal(title) if sys.stderr.isatty() else _plain(title, sys.stderr, PLAIN_SECONDS)
     with shown as report:
         yield report
-    say(f"{what}: done after {elapsed(started)}")
+    say(f"{title}: done after {elapsed_text(started)}")
 
 
-def elapsed(started: float) -> str:
+def elapsed_text(started: float) -> str:
     """Time since the monotonic clock read `started`, as "7 s" or "3 min 05 s"."""
     minutes, seconds = divmod(int(time.monotonic() - started), 60)
     return f"{minutes} min {seconds:02} s" if minutes else f"{seconds} s"
 
 
 @contextmanager
-def _terminal(what: str) -> Iterator[Report]:
+def _terminal(title: str) -> Iterator[Report]:
     from rich.console import Console  # noqa: PLC0415 - 0.2 s that only a terminal needs to pay
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
 
@@ -49,15 +49,15 @@ def _terminal(what: str) -> Iterator[Report]:
     # The command line escapes what moves the cursor, and a live line has to.
     console = Console(file=getattr(sys.stderr, "inner", sys.stderr))
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(what)
-        yield lambda state: progress.update(task, description=f"{what}: {state}")
+        task = progress.add_task(title)
+        yield lambda state: progress.update(task, description=f"{title}: {state}")
 
 
 @dataclass
 class _Ticker:
     """Prints the newest state at every tick until told to end."""
 
-    what: str
+    title: str
     stream: TextIO
     seconds: float
     state: str = "started"
@@ -66,16 +66,16 @@ class _Ticker:
     def run(self) -> None:
         started = time.monotonic()
         while not self.ended.wait(self.seconds):
-            print(f"{self.what}: {self.state}, {elapsed(started)}", file=self.stream, flush=True)
+            print(f"{self.title}: {self.state}, {elapsed_text(started)}", file=self.stream, flush=True)
 
     def report(self, state: str) -> None:
         self.state = state
 
 
 @contextmanager
-def _plain(what: str, stream: TextIO, seconds: float) -> Iterator[Report]:
-    print(f"{what} ...", file=stream, flush=True)
-    ticker = _Ticker(what, stream, seconds)
+def _plain(title: str, stream: TextIO, seconds: float) -> Iterator[Report]:
+    print(f"{title} ...", file=stream, flush=True)
+    ticker = _Ticker(title, stream, seconds)
     thread = threading.Thread(target=ticker.run, daemon=True)
     thread.start()
     try:

@@ -93,7 +93,7 @@ class Layout:
     root: Path
 
     @classmethod
-    def of(cls, name: str, state_root: Path | None) -> Layout:
+    def for_name(cls, name: str, state_root: Path | None) -> Layout:
         """The layout of the cluster called `name` below `state_root`, or below the user's state directory."""
         if not NAME.fullmatch(name):
             raise UsageError(
@@ -143,13 +143,13 @@ class Layout:
         return self.root / "audit.log"
 
     @property
-    def kept(self) -> Path:
+    def kept_folder(self) -> Path:
         """What runs beside the control plane: for each process a file of its name with its command line."""
         return self.root / "kept"
 
     def probe(self, name: str) -> Path:
         """Holds the URL at which a process that is kept says whether it is ready; not there for one without."""
-        return self.kept / f"{name}.url"
+        return self.kept_folder / f"{name}.url"
 
     def log(self, component: str) -> Path:
         return self.logs / f"{component}.log"

@@ -40,7 +40,9 @@ class Kept:
     flags: str
 
 
-def said(deployment: Found, lease: Found, at: datetime, kubectl: str, kubeconfig: str, kept: Kept | None = None) -> str:
+def manager_notice(
+    deployment: Found, lease: Found, at: datetime, kubectl: str, kubeconfig: str, kept: Kept | None = None
+) -> str:
     """What to know before another manager starts; "" if nothing. {} stands for an object that does not exist."""
     replicas = int((deployment.get("spec") or {}).get("replicas", 0))
     ready = int((deployment.get("status") or {}).get("readyReplicas") or 0)
@@ -92,14 +94,14 @@ def _elsewhere(lease: Found) -> str:
     )
 
 
-def _kept(kubeconfig: str) -> Kept | None:
+def _kept_manager(kubeconfig: str) -> Kept | None:
     """The manager that runs with the local cluster of this kubeconfig; None if it is none of such a cluster."""
     root = Path(kubeconfig).absolute().parent
     try:
         found = cluster.get(root.name, state_root=root.parent)
     except DevclusterError:
         return None
-    process = found.kept(KEPT).get("process")
+    process = found.kept_process(KEPT).get("process")
     if not process:
         return None
     elsewhere = "" if root.parent == default_state_root() else f" --state-dir {shlex.quote(str(root.parent))}"
@@ -118,8 +120,8 @@ def _holder(lease: Found, at: datetime) -> str:
     return f"{holder} holds the lease ({NAMESPACE}/{LEASE.partition('/')[2]}), renewed {max(age, 0):.0f} s ago."
 
 
-def _get(kubectl: Sequence[str], what: str) -> Found:
-    command = [*kubectl, "-n", NAMESPACE, "get", what, "--ignore-not-found", "--request-timeout=10s", "-o", "json"]
+def _get(kubectl: Sequence[str], name: str) -> Found:
+    command = [*kubectl, "-n", NAMESPACE, "get", name, "--ignore-not-found", "--request-timeout=10s", "-o", "json"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 (kubectl)
     found: Found = json.loads(answer.stdout) if answer.returncode == 0 and answer.stdout else {}
     return found
@@ -129,7 +131,11 @@ def main(kubectl: Sequence[str]) -> None:
     """Ask the cluster and say it."""
     kubeconfig = os.environ.get("KUBECONFIG", "")
     found = _get(kubectl, MANAGER), _get(kubectl, LEASE)
-    sys.stderr.write(said(*found, now(), shlex.join(kubectl), kubeconfig, _kept(kubeconfig) if kubeconfig else None))
+    sys.stderr.write(
+        manager_notice(
+            *found, now(), shlex.join(kubectl), kubeconfig, _kept_manager(kubeconfig) if kubeconfig else None
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -83,8 +83,8 @@ def _type(texts: dict[str, str], schema: Schema, node: mi.Type | None, path: str
         return "StrictInt | str"
     if schema["type"] == "array":
         inner = _bare(node) if node is not None else None
-        of = inner.item_type if isinstance(inner, mi.VarTupleType) else None
-        return f"list[{_type(texts, schema['items'], of, path)}]"
+        item_type = inner.item_type if isinstance(inner, mi.VarTupleType) else None
+        return f"list[{_type(texts, schema['items'], item_type, path)}]"
     if schema["type"] == "object":
         named = _add(texts, schema, node, path) if node is not None else ""
         return named or ("Template" if "properties" in schema else "dict[str, Any]")
@@ -96,7 +96,7 @@ def _bare(node: mi.Type) -> mi.Type:
     if isinstance(node, mi.Metadata):
         return _bare(node.type)
     if isinstance(node, mi.UnionType):
-        real = [one for one in node.types if not isinstance(one, mi.NoneType)]
+        real = [member for member in node.types if not isinstance(member, mi.NoneType)]
         return _bare(real[0]) if len(real) == 1 else node
     return node
 
@@ -137,8 +137,8 @@ def _doc(text: str) -> list[str]:
     if len(text) + 10 <= _WIDTH:
         return [f'    """{text}"""']
     if ". " in text and text.index(". ") < _WIDTH - 8:
-        first, rest = text.split(". ", 1)
-        wrapped = textwrap.wrap(rest, _WIDTH - 4, break_on_hyphens=False, break_long_words=False)
+        first, tail = text.split(". ", 1)
+        wrapped = textwrap.wrap(tail, _WIDTH - 4, break_on_hyphens=False, break_long_words=False)
         return [f'    """{first}.', "", *(f"    {line}" for line in wrapped), '    """']
     wrapped = textwrap.wrap(text, _WIDTH - 8, break_on_hyphens=False, break_long_words=False)
     return [f'    """{wrapped[0]}', *(f"    {line}" for line in wrapped[1:]), '    """']

@@ -93,7 +93,7 @@ def svg(shown: list[Line]) -> str:
         end=_up(max(0, len(shown) - ROWS)),
     )
     body = "".join(
-        f'<text{_appears(moments, line)} y="{number * _LINE + 13}">{_coloured(line.text)}</text>\n'
+        f'<text{_appears(moments, line)} y="{number * _LINE + 13}">{_colour_line(line.text)}</text>\n'
         for number, line in enumerate(shown)
     )
     return f"{head}{body}</g>\n</svg>\n</svg>\n"
@@ -111,22 +111,22 @@ def _up(rows: int) -> str:
     return f"translateY({-rows * _LINE}px)"
 
 
-def _coloured(text: str) -> str:
+def _colour_line(text: str) -> str:
     """The text with its time, a command or a fault in another colour."""
     escaped = html.escape(text, quote=False)
     if text.startswith("$ "):
         return f'<tspan class="call">{escaped}</tspan>'
     if text.startswith(("* ", "The JobSet ")):
         return f'<tspan class="fault">{escaped}</tspan>'
-    moment, mark, rest = escaped.partition(" s  ")
-    return f'<tspan class="time">{moment}{mark}</tspan>{rest}' if mark and _is_number(moment) else escaped
+    moment, mark, sentence = escaped.partition(" s  ")
+    return f'<tspan class="time">{moment}{mark}</tspan>{sentence}' if mark and _is_number(moment) else escaped
 
 
 def _is_number(text: str) -> bool:
     return text.strip().replace(".", "", 1).isdigit()
 
 
-def _played() -> Iterator[tuple[float, str]]:
+def _demo_lines() -> Iterator[tuple[float, str]]:
     """The lines of a demo, each with the seconds since its start."""
     command = [sys.executable, "-u", "-m", "cli", "demo"]
     began = time.monotonic()
@@ -149,7 +149,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m dev.hack.demo_picture", description=f"Make {PICTURE.name}.")
     parser.add_argument("--record", action="store_true", help="play the demo, and write what it prints into the record")
     if parser.parse_args().record:
-        CAST.write_text(cast_of(_played()), encoding="utf-8")
+        CAST.write_text(cast_of(_demo_lines()), encoding="utf-8")
     PICTURE.write_text(svg(lines(CAST.read_text(encoding="utf-8"))), encoding="utf-8")
     return 0
 

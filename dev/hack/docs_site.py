@@ -35,17 +35,17 @@ def pages(root: Path = ROOT) -> list[str]:
     return sorted(str(path) for path in found if not any(part in NOT_SHOWN or part[0] == "." for part in path.parts))
 
 
-def named(nav: Any) -> Iterator[str]:
+def named_pages(nav: Any) -> Iterator[str]:
     """The pages that a part of `nav` names."""
     match nav:
         case str():
             yield nav
         case dict():
             for part in nav.values():
-                yield from named(part)
+                yield from named_pages(part)
         case list():
             for part in nav:
-                yield from named(part)
+                yield from named_pages(part)
 
 
 def copy(target: Path, root: Path = ROOT) -> list[str]:
@@ -77,10 +77,10 @@ def _listing(folder: Path, root: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def configured(shown: list[str]) -> dict[str, Any]:
+def site_config(shown: list[str]) -> dict[str, Any]:
     """The configuration, with a place for each page of a rule. Raises `SiteError` for pages without a place."""
     config: dict[str, Any] = yaml.safe_load(CONFIG.read_text(encoding="utf-8"))
-    placed = set(named(config["nav"]))
+    placed = set(named_pages(config["nav"]))
     # A rule of a policy is a page that is generated with the rule.
     rules = [name for name in shown if name.startswith("docs/policy/") and name not in placed]
     policies = next(part["Set policies"] for part in config["nav"] if "Set policies" in part)
@@ -95,7 +95,7 @@ def configured(shown: list[str]) -> dict[str, Any]:
 
 def build(folder: Path = ROOT / "build") -> Path:
     """Make the site in a folder; gives its first page. Raises `SiteError`, for a dead link too."""
-    config = configured(copy(folder / "site-source")) | {"docs_dir": "site-source", "site_dir": "site"}
+    config = site_config(copy(folder / "site-source")) | {"docs_dir": "site-source", "site_dir": "site"}
     file = folder / "site.yml"
     file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     program = str(Path(sys.executable).with_name("zensical"))

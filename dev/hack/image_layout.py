@@ -117,8 +117,8 @@ class Layout:
             },
         }
         index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [entry]}
-        (self._folder / "index.json").write_bytes(_encoded(index))
-        (self._folder / "oci-layout").write_bytes(_encoded({"imageLayoutVersion": "1.0.0"}))
+        (self._folder / "index.json").write_bytes(_encode_json(index))
+        (self._folder / "oci-layout").write_bytes(_encode_json({"imageLayoutVersion": "1.0.0"}))
         return str(entry["digest"])
 
     def _layer(self, root: Path, epoch: int) -> tuple[Object, str]:
@@ -131,7 +131,7 @@ class Layout:
         return self._blob(Path(file.name), packed.digest, LAYER), content.digest
 
     def _json(self, value: Object, kind: str) -> Object:
-        data = _encoded(value)
+        data = _encode_json(value)
         path = self._blobs / "new"
         path.write_bytes(data)
         return self._blob(path, f"sha256:{hashlib.sha256(data).hexdigest()}", kind)
@@ -142,7 +142,7 @@ class Layout:
         return {"mediaType": kind, "digest": digest, "size": kept.stat().st_size}
 
 
-def _encoded(value: Object) -> bytes:
+def _encode_json(value: Object) -> bytes:
     return json.dumps(value, indent=2).encode() + b"\n"
 
 

@@ -42,7 +42,7 @@ Nothing of these is in the image.
 {development}"""
 
 
-def needed(requirements: Iterable[str]) -> set[str]:
+def required_distributions(requirements: Iterable[str]) -> set[str]:
     """Names of the distributions that these requirements bring, on this system and Python."""
     waiting = [Requirement(text) for text in requirements]
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -52,12 +52,12 @@ def needed(requirements: Iterable[str]) -> set[str]:
         if (name, extras) not in seen:
             seen.add((name, extras))
             inner = (Requirement(text) for text in distribution(name).requires or ())
-            waiting += [one for one in inner if _applies(one, extras)]
+            waiting += [requirement for requirement in inner if _applies(requirement, extras)]
     return {name for name, _ in seen}
 
 
 def _applies(requirement: Requirement, extras: frozenset[str]) -> bool:
-    return requirement.marker is None or any(requirement.marker.evaluate({"extra": one}) for one in extras or {""})
+    return requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras or {""})
 
 
 def licence(name: str) -> str:
@@ -78,12 +78,14 @@ def table(names: Iterable[str]) -> str:
 
 def run_time() -> set[str]:
     """What the image holds: dependencies and extras."""
-    return needed(PROJECT["project"]["dependencies"] + [text for extra in EXTRAS.values() for text in extra])
+    return required_distributions(
+        PROJECT["project"]["dependencies"] + [text for extra in EXTRAS.values() for text in extra]
+    )
 
 
 def page() -> str:
     """The page, generated."""
-    development = needed(PROJECT["dependency-groups"]["dev"]) - run_time()
+    development = required_distributions(PROJECT["dependency-groups"]["dev"]) - run_time()
     return _PAGE.format(run_time=table(run_time()), development=table(development))
 
 

@@ -52,25 +52,25 @@ class Part:
         return f"{self.purl.type}-{self.purl.name}".replace("+", "-plus").replace("_", "-")
 
 
-def locked() -> dict[str, str]:
+def locked_versions() -> dict[str, str]:
     """Versions in requirements.lock for this Python and system, by name."""
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
     wanted = [Requirement(line.removesuffix("\\")) for line in lines if line[:1].isalnum()]
-    here = (one for one in wanted if one.marker is None or one.marker.evaluate())
-    return {canonicalize_name(one.name): str(one.specifier).removeprefix("==") for one in here}
+    here = (requirement for requirement in wanted if requirement.marker is None or requirement.marker.evaluate())
+    return {canonicalize_name(requirement.name): str(requirement.specifier).removeprefix("==") for requirement in here}
 
 
-def installed(root: Path) -> dict[str, str]:
+def installed_versions(root: Path) -> dict[str, str]:
     """Versions of the Python packages in the image, by name."""
     found = (email.message_from_bytes(path.read_bytes()) for path in root.glob("opt/jobset/*.dist-info/METADATA"))
-    return {canonicalize_name(one["Name"]): one["Version"] for one in found}
+    return {canonicalize_name(metadata["Name"]): metadata["Version"] for metadata in found}
 
 
 def python_packages(root: Path) -> list[Part]:
     """Those of the lock file, and ours. SystemExit if the image has others."""
-    names, versions = run_time(), locked()
+    names, versions = run_time(), locked_versions()
     wanted = {name: versions[name] for name in names} | {OURS: VERSION}
-    there = installed(root)
+    there = installed_versions(root)
     if there != wanted:
         differ = ", ".join(
             f"{name} {there.get(name, 'missing')}, locked {wanted.get(name, 'not at all')}"
@@ -79,8 +79,8 @@ def python_packages(root: Path) -> list[Part]:
         )
         raise SystemExit(f"{root} does not hold what requirements.lock names: {differ}")
     extras = (text for extra in PROJECT["project"]["optional-dependencies"].values() for text in extra)
-    direct = {name: _named(distribution(name).requires or ()) for name in names}
-    direct[OURS] = _named([*PROJECT["project"]["dependencies"], *extras])
+    direct = {name: _required_names(distribution(name).requires or ()) for name in names}
+    direct[OURS] = _required_names([*PROJECT["project"]["dependencies"], *extras])
     licences = {name: licence(name) for name in names} | {OURS: PROJECT["project"]["license"]}
     return [
         Part(PackageURL("pypi", None, name, version), licences[name], frozenset(direct[name] & wanted.keys()))
@@ -88,9 +88,13 @@ def python_packages(root: Path) -> list[Part]:
     ]
 
 
-def _named(requirements: Iterable[str]) -> set[str]:
+def _required_names(requirements: Iterable[str]) -> set[str]:
     wanted = (Requirement(text) for text in requirements)
-    return {canonicalize_name(one.name) for one in wanted if one.marker is None or one.marker.evaluate({"extra": ""})}
+    return {
+        canonicalize_name(requirement.name)
+        for requirement in wanted
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
+    }
 
 
 def base_packages(root: Path) -> list[Part]:
@@ -129,7 +133,7 @@ def cyclonedx(parts: list[Part], created: datetime) -> Bom:
     bom.serial_number = _identity(parts)
     bom.register_dependency(image, [components[part] for part in parts if not _brought(part)])
     for part, component in components.items():
-        bom.register_dependency(component, [components[one] for one in parts if _requires(part, one)])
+        bom.register_dependency(component, [components[other] for other in parts if _requires(part, other)])
     return bom
 
 
@@ -155,10 +159,10 @@ def spdx(parts: list[Part], created: datetime) -> Document:
     links = [("SPDXRef-DOCUMENT", RelationshipType.DESCRIBES, image.spdx_id)]
     links += [(image.spdx_id, RelationshipType.CONTAINS, f"SPDXRef-{part.reference}") for part in parts]
     links += [
-        (f"SPDXRef-{part.reference}", RelationshipType.DEPENDS_ON, f"SPDXRef-{one.reference}")
+        (f"SPDXRef-{part.reference}", RelationshipType.DEPENDS_ON, f"SPDXRef-{other.reference}")
         for part in parts
-        for one in parts
-        if _requires(part, one)
+        for other in parts
+        if _requires(part, other)
     ]
     return Document(about, [image, *map(_package, parts)], relationships=[Relationship(*link) for link in links])
 

@@ -53,7 +53,7 @@ class ApiServer:
         self.storage = storage or Storage()
         self._numbers = itertools.count(1)
 
-    # What a simulation may extend
+    # Hooks that a larger simulation overrides
 
     def uid(self) -> str:
         """A new one."""
@@ -64,22 +64,22 @@ class ApiServer:
         return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def item(self, plural: str, content: JSON) -> Item:  # noqa: ARG002 -- for those that keep more
-        """How an object is kept."""
+        """The representation in which an object is stored."""
         return Plain(content)
 
-    def defaulted(self, plural: str, new: JSON) -> JSON:
-        """A new object with what is added to it."""
-        return job_rules.defaulted(new) if plural == "jobs" else new
+    def with_defaults(self, plural: str, new: JSON) -> JSON:
+        """A new object with the defaults of its kind."""
+        return job_rules.with_defaults(new) if plural == "jobs" else new
 
     def check_new(self, plural: str, new: JSON) -> None:
-        """Refuse an object that cannot be."""
+        """Raise `RefusedError` for a new object that is not valid."""
         if plural == "jobs":
             _refuse(job_rules.refusal(new))
         elif plural in KINDS:
             _refuse(group_rules.refusal(KINDS[plural], new["spec"]))
 
     def check_change(self, plural: str, old: Item, new: JSON, sub: str) -> None:
-        """Refuse what an object cannot become."""
+        """Raise `RefusedError` for an update that is not valid."""
         if plural == "jobs":
             has = old.body()
             check = job_rules.status_refusal(has, new) if sub else ""
@@ -90,13 +90,13 @@ class ApiServer:
             _refuse(group_rules.change_refusal(KINDS[plural], old.body()["spec"], new["spec"]))
 
     def check_deletion(self, plural: str, item: Item) -> None:
-        """Refuse a deletion."""
+        """Raise `RefusedError` for a deletion that is not allowed."""
 
-    def stored(self, plural: str, item: Item) -> None:
-        """An object was created or changed."""
+    def after_write(self, plural: str, item: Item) -> None:
+        """Called after an object was created or changed."""
 
     def remove(self, plural: str, item: Item, *, foreground: bool) -> Item | None:
-        """Delete an object. Gives it while it is being deleted, None if it is gone at once."""
+        """Delete an object. Returns it if finalizers keep it, None if it is gone."""
         finalizers = [name for name in item.body()["metadata"].get("finalizers") or () if name != FOREGROUND]
         if finalizers or foreground:
             return self.mark(plural, item, [*finalizers, FOREGROUND] if foreground else finalizers)
@@ -121,7 +121,7 @@ class ApiServer:
             raise RefusedError(409, "AlreadyExists", f'{plural} "{name}" already exists')
         own = {"name": name, "uid": uid, "creationTimestamp": self.timestamp(), "generation": 1}
         place = {"namespace": namespace} if namespace else {}
-        new = self.defaulted(plural, {**body, "metadata": {**meta, **own, "resourceVersion": "0", **place}})
+        new = self.with_defaults(plural, {**body, "metadata": {**meta, **own, "resourceVersion": "0", **place}})
         self.check_new(plural, new)
         return self.item(plural, new) if dry_run else self.put(plural, new)
 
@@ -140,21 +140,21 @@ class ApiServer:
     def delete(
         self, plural: str, key: Key, preconditions: JSON | None = None, *, foreground: bool = False
     ) -> Item | None:
-        """`preconditions`: the UID and resourceVersion it must have. Gives what `remove` does."""
+        """Delete an object with these preconditions (UID, resourceVersion). Returns what `remove` does."""
         item = self.get(plural, key)
         _check_preconditions(plural, item, preconditions or {})
         self.check_deletion(plural, item)
         return self.remove(plural, item, foreground=foreground)
 
     def delete_all(self, plural: str, scope: Scope, *, foreground: bool = False) -> list[Item]:
-        """Delete what is in a scope. Gives what that was."""
+        """Delete all objects in a scope, and return them."""
         items = self.storage[plural].select(scope)
         for item in items:
             self.check_deletion(plural, item)
             self.remove(plural, item, foreground=foreground)
         return items
 
-    # What happens to objects, whoever did it
+    # Changes of objects, by requests and by controllers
 
     def put(self, plural: str, content: JSON) -> Item:
         """Store an object; writing what is there already changes nothing."""
@@ -163,11 +163,11 @@ class ApiServer:
         if old is not None and old.body() == content:
             return old
         new = self.storage.put(plural, item)
-        self.stored(plural, new)
+        self.after_write(plural, new)
         return new
 
     def mark(self, plural: str, item: Item, finalizers: list[str]) -> Item:
-        """Put an object into deletion, where finalizers keep it."""
+        """Set the deletion timestamp of an object, and its finalizers."""
         body = item.body()
         meta = {**body["metadata"], "finalizers": finalizers}
         if "deletionTimestamp" not in meta:
@@ -175,16 +175,16 @@ class ApiServer:
         return self.put(plural, {**body, "metadata": meta})
 
     def _change(self, plural: str, item: Item, sent: JSON, wanted: JSON, sub: str) -> Item:
-        """Put the part of `wanted` that the request is about over an object. `sent`: metadata of the request."""
+        """Update the object, or its status, from `wanted`. `sent`: metadata of the request."""
         _check_preconditions(plural, item, sent)
         old = item.body()
-        new = {**old, "status": wanted.get("status") or {}} if sub else _updated(old, wanted)
+        new = {**old, "status": wanted.get("status") or {}} if sub else _updated_object(old, wanted)
         self.check_change(plural, item, new, sub)
         return self.put(plural, new)
 
 
-def _updated(old: JSON, wanted: JSON) -> JSON:
-    """An object with what an update may change: no status, and of the metadata not what is the server's."""
+def _updated_object(old: JSON, wanted: JSON) -> JSON:
+    """The object after an update, which changes neither the status nor `SERVER_METADATA`."""
     had = old["metadata"]
     meta = {k: v for k, v in (wanted.get("metadata") or {}).items() if k not in SERVER_METADATA}
     meta |= {name: had[name] for name in SERVER_METADATA if name in had}
@@ -195,7 +195,7 @@ def _updated(old: JSON, wanted: JSON) -> JSON:
 
 
 def _check_preconditions(plural: str, item: Item, wanted: JSON) -> None:
-    """Refuse what was meant for another object, or for another version of it."""
+    """Raise a conflict if the UID or resourceVersion of the request is not the current one."""
     for name, current in (("uid", item.uid), ("resourceVersion", str(item.version))):
         if wanted.get(name, current) != current:
             message = f'{plural} "{item.key[1]}": the {name} is {current}, not {wanted[name]}'

@@ -13,7 +13,7 @@ from api import keys
 from dev.simulator import job_status
 from dev.simulator.api_server import FOREGROUND, ApiServer, RefusedError
 from dev.simulator.patches import JSON
-from dev.simulator.pods import Pod, managed
+from dev.simulator.pods import Pod, managed_fields
 from dev.simulator.resources import BY_KIND
 from dev.simulator.storage import Item, Key, Plain, Storage
 
@@ -43,20 +43,20 @@ class Cluster(ApiServer):
         self._free = deque(range(topology.domains))
         self._domains: dict[str, int] = {}
         self._waiting: dict[Key, None] = {}
-        """Exclusive Jobs that no domain was free for, in their order; some may be suspended or finished by now."""
+        """Exclusive Jobs that wait for a free domain, oldest first; some may be suspended or finished by now."""
 
     def uid(self) -> str:
         """A new one."""
         return f"{next(self._numbers):08x}-0000-4000-8000-000000000000"
 
     def create(self, plural: str, namespace: str, body: JSON, *, dry_run: bool = False) -> Item:
-        """Events are taken and not kept."""
+        """Create an object; Events are accepted and not stored."""
         return super().create(plural, namespace, body, dry_run=dry_run or plural == "events")
 
-    def defaulted(self, plural: str, new: JSON) -> JSON:
+    def with_defaults(self, plural: str, new: JSON) -> JSON:
         meta = new["metadata"]
-        fields = managed("manager", meta["creationTimestamp"], meta.get("labels") or ())
-        return super().defaulted(plural, {**new, "metadata": {**meta, "managedFields": fields}})
+        fields = managed_fields("manager", meta["creationTimestamp"], meta.get("labels") or ())
+        return super().with_defaults(plural, {**new, "metadata": {**meta, "managedFields": fields}})
 
     def check_new(self, plural: str, new: JSON) -> None:
         """Refuse an object whose owner does not exist: the garbage collector would delete it at once."""
@@ -69,7 +69,7 @@ class Cluster(ApiServer):
                 message = f"its owner {ref['kind']} {ref['name']} ({ref['uid']}) does not exist"
                 raise RefusedError(422, "Invalid", message)
 
-    def stored(self, plural: str, item: Item) -> None:
+    def after_write(self, plural: str, item: Item) -> None:
         if plural == "jobs":
             self.call_soon(lambda: self._sync_job(item.key))
 
@@ -78,7 +78,7 @@ class Cluster(ApiServer):
         if isinstance(item, Pod):
             self._end_pod(item)
             return None
-        if foreground and self.storage.owned(item.uid):
+        if foreground and self.storage.owned_by(item.uid):
             marked = self.mark(plural, item, [FOREGROUND])
             self.call_soon(lambda: self._collect(marked.uid))
             self.call_soon(lambda: self._drop(plural, marked))
@@ -88,28 +88,28 @@ class Cluster(ApiServer):
         return None
 
     def fail(self, key: Key) -> None:
-        """Let a Job fail, as the Job controller does."""
+        """Fail a Job. Raises KeyError if it does not exist."""
         job = self.storage.get("jobs", key)
         if job is None:
             raise KeyError(f"no Job {key[1]} in namespace {key[0]}")
         self._collect(job.uid)
         why = "BackoffLimitExceeded", "Job has reached the specified backoff limit"
-        doomed = {**job.body(), "status": job_status.doomed(job.body(), self.timestamp(), *why)}
-        self._set_status(job, job_status.ended(doomed, self.timestamp(), "Failed", *why))
+        doomed = {**job.body(), "status": job_status.failing_status(job.body(), self.timestamp(), *why)}
+        self._set_status(job, job_status.end_status(doomed, self.timestamp(), "Failed", *why))
 
     def count_ready(self, key: Key) -> None:
-        """The Job controller writes how many pods of a Job are ready, if that has changed."""
+        """Update the number of ready pods in the status of a Job."""
         job = self.storage.get("jobs", key)
         if job is None or job_status.finished(job.body()):
             return
-        pods = (self.storage.get(plural, pod) for plural, pod in self.storage.owned(job.uid))
+        pods = (self.storage.get(plural, pod) for plural, pod in self.storage.owned_by(job.uid))
         ready = sum(isinstance(pod, Pod) and pod.ready for pod in pods)
         status = job.body()["status"]
         if status.get("ready") != ready:
             self._set_status(job, {**status, "ready": ready})
 
     def _collect(self, owner: str) -> None:
-        for plural, key in self.storage.owned(owner):
+        for plural, key in self.storage.owned_by(owner):
             item = self.storage.get(plural, key)
             if isinstance(item, Pod):
                 self._end_pod(item)
@@ -125,30 +125,30 @@ class Cluster(ApiServer):
                 self._waiting.pop(item.key, None)
 
     def _end_pod(self, pod: Pod) -> None:
-        """Its kubelet ends it at once. With the last one the domain is free."""
+        """Terminate a pod at once. The last pod of a Job frees its topology domain."""
         self.storage.put("pods", replace(pod, deleted=self.timestamp()))
         self.storage.drop("pods", pod.key)
-        if not self.storage.owned(pod.job.uid) and (domain := self._domains.pop(pod.job.uid, None)) is not None:
+        if not self.storage.owned_by(pod.job.uid) and (domain := self._domains.pop(pod.job.uid, None)) is not None:
             self._free.append(domain)
             self._look_at_waiting()
 
     def _look_at_waiting(self) -> None:
-        """Give free domains to the Jobs that wait; those that cannot run any more leave theirs to the next."""
+        """Start waiting Jobs while domains are free; a Job that may not run any more is passed over."""
         while self._free and self._waiting:
             key = next(iter(self._waiting))
             del self._waiting[key]
             self._sync_job(key)
 
     def _sync_job(self, key: Key) -> None:
-        """The Job controller looks at a Job."""
+        """One sync of the Job controller."""
         job = self.storage.get("jobs", key)
         if not isinstance(job, Plain) or job_status.finished(job.content):
             return
-        has = bool(self.storage.owned(job.uid))
+        has = bool(self.storage.owned_by(job.uid))
         if job.content["spec"].get("suspend"):
             self._collect(job.uid)
             if has or not job_status.suspended(job.content):
-                self._set_status(job, job_status.halted(job.content, self.timestamp()))
+                self._set_status(job, job_status.suspended_status(job.content, self.timestamp()))
         elif not has and job_status.may_run(job.content):
             self._start(job)
 
@@ -162,7 +162,7 @@ class Cluster(ApiServer):
         if exclusive:
             self._domains[job.uid] = self._free.popleft()
         pods = [self._create_pod(job, index) for index in range(wanted)]
-        self._set_status(job, job_status.started(job.content, self.timestamp(), ready=0))
+        self._set_status(job, job_status.start_status(job.content, self.timestamp(), ready=0))
         self.call_soon(lambda: self._bind(job, pods))
 
     def _create_pod(self, job: Plain, index: int) -> Pod:
@@ -187,7 +187,7 @@ class Cluster(ApiServer):
         self.call_soon(lambda: self._run(job, bound))
 
     def _run(self, job: Plain, pods: list[Pod]) -> None:
-        """Kubelets start pods, those that were not deleted meanwhile: of a Job that was suspended, none."""
+        """Kubelets start the pods that were not deleted in the meantime."""
         running = [pod for pod in pods if self.storage.get("pods", pod.key) is not None]
         for pod in running:
             self.storage.put("pods", replace(pod, phase="Running"))
@@ -196,7 +196,7 @@ class Cluster(ApiServer):
             self._set_status(job, {**current.body()["status"], "active": len(running), "ready": len(running)})
 
     def _set_status(self, job: Item, status: JSON) -> None:
-        """The Job controller writes the status."""
+        """Write the status of a Job unless it was replaced."""
         current = self.storage.get("jobs", job.key)
         if current is not None and current.uid == job.uid:
             self.storage.put("jobs", Plain({**current.body(), "status": status}))

@@ -1,4 +1,4 @@
-"""What the API server takes of Workloads, PodGroups and CompositePodGroups (scheduling.k8s.io in Kubernetes 1.37)."""
+"""Validation of Workloads, PodGroups and CompositePodGroups (scheduling.k8s.io in Kubernetes 1.37)."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -12,7 +12,7 @@ MAX_TEMPLATES = 8
 
 
 def refusal(kind: str, spec: JSON) -> str:
-    """Why such an object cannot be, "" if it can."""
+    """Why an object of this kind is not valid; "" if it is."""
     if kind == "Workload":
         lists = [name for name in TEMPLATES if spec.get(name)]
         if len(lists) != 1:
@@ -23,13 +23,13 @@ def refusal(kind: str, spec: JSON) -> str:
 
 
 def change_refusal(kind: str, old: JSON, new: JSON) -> str:
-    """The same for a spec that changes: nothing of a composite, of the others only counts."""
+    """Why the update of a spec is not valid; "" if it is. Only counts are mutable, those of composites are not."""
     same = old == new if kind == "CompositePodGroup" else _without_counts(old) == _without_counts(new)
     return "" if same else "spec: field is immutable"
 
 
 def missing_reference(spec: JSON, workloads: dict[str, JSON], composites: Collection[str]) -> str:
-    """What a new group names and is not there, "" for nothing. `workloads`: specs by name; `composites`: names."""
+    """The object that a new group refers to and that does not exist; "" if all exist. `workloads`: specs by name."""
     ref, parent = spec["workloadRef"], spec.get("parentCompositePodGroupName")
     if ref["workloadName"] not in workloads:
         return f"Workload {ref['workloadName']}"
@@ -45,7 +45,7 @@ def group_of(job: JSON) -> str:
 
 
 def has_pods(group: str, jobs: Iterable[JSON]) -> bool:
-    """Whether pods that live are of a PodGroup: such a one stays in deletion until they are gone."""
+    """Whether a PodGroup has active pods; its deletion waits until they are gone."""
     return any(group_of(job) == group and (job.get("status") or {}).get("active") for job in jobs)
 
 

@@ -1,4 +1,4 @@
-"""What the API server makes of a Job (defaults of batch/v1), and which Jobs and changes of Jobs it refuses.
+"""Defaults of Jobs (batch/v1), and the validation of new Jobs and of updates.
 
 The refusals are those of ValidateJob and ValidateJobUpdate that a JobSet controller can run into.
 """
@@ -13,8 +13,8 @@ SCHEDULING = frozenset({"nodeSelector", "tolerations", "schedulingGates"})
 IMMUTABLE = "field is immutable"
 
 
-def defaulted(job: JSON) -> JSON:
-    """A new Job as it is stored: sizes, and the labels by which its controller finds its pods. It has name and UID."""
+def with_defaults(job: JSON) -> JSON:
+    """A new Job with the defaults of batch/v1, the selector and the pod labels. It must have a name and a UID."""
     meta = job["metadata"]
     spec = {field: value for field, value in job["spec"].items() if value is not None}
     template = spec["template"]
@@ -35,7 +35,7 @@ def defaulted(job: JSON) -> JSON:
 
 
 def refusal(job: JSON) -> str:
-    """Why a new Job with its defaults cannot be, "" if it can."""
+    """Why a new Job with its defaults is not valid; "" if it is."""
     spec = job["spec"]
     if spec["completionMode"] == "Indexed" and "completions" not in spec:
         return "spec.completions: Required value: when completion mode is Indexed"
@@ -43,7 +43,7 @@ def refusal(job: JSON) -> str:
 
 
 def change_refusal(old: JSON, new: JSON, *, before_1_36: bool = False) -> str:
-    """Why a Job may not become that, "" if it may. Before 1.36 one that has started keeps its pod template."""
+    """Why the update of a Job is not valid; "" if it is. Before 1.36 a started Job keeps its pod template."""
     have, want = old["spec"], new["spec"]
     elastic = want.get("completionMode") == "Indexed" and want.get("completions") == want.get("parallelism")
     if have.get("completions") != want.get("completions") and not elastic:
@@ -53,21 +53,21 @@ def change_refusal(old: JSON, new: JSON, *, before_1_36: bool = False) -> str:
     status = old.get("status") or {}
     fresh = "startTime" not in status
     mutable = fresh if before_1_36 else not status.get("active") and (fresh or suspended(old))
-    if have.get("suspend") and mutable and _fixed(have["template"]) == _fixed(want["template"]):
+    if have.get("suspend") and mutable and _immutable_fields(have["template"]) == _immutable_fields(want["template"]):
         return ""
     return f"spec.template: {IMMUTABLE}"
 
 
 def status_refusal(old: JSON, new: JSON) -> str:
-    """The same for a change of the status."""
+    """Why the update of a Job's status is not valid; "" if it is."""
     had, has = (("startTime" in (job.get("status") or {})) for job in (old, new))
     if had and not has and not old["spec"].get("suspend"):
         return "status.startTime: Required value: startTime cannot be removed for unsuspended job"
     return ""
 
 
-def _fixed(template: JSON) -> JSON:
-    """What may not change in a pod template, whether its Job is suspended or not."""
+def _immutable_fields(template: JSON) -> JSON:
+    """The fields of a pod template that are immutable even while its Job is suspended."""
     spec = {field: value for field, value in template["spec"].items() if field not in SCHEDULING}
     for kind in ("containers", "initContainers"):
         spec[kind] = [{k: v for k, v in c.items() if k != "resources"} for c in spec.get(kind) or []]

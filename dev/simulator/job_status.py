@@ -1,6 +1,6 @@
 """What the Job controller writes into the status of a Job. Pure: each function gives a new status for a Job as JSON.
 
-`now` is a time as the API server writes it. None of these asks whether the Job could get there: `may_run` does.
+`now` is a time as the API server writes it. The functions do not check whether the transition is valid; `may_run` does.
 """
 
 from dev.simulator.patches import JSON
@@ -9,7 +9,7 @@ ENDS = frozenset({"Complete", "Failed"})
 
 
 def condition(kind: str, now: str, reason: str = "", message: str = "") -> JSON:
-    """A condition that holds."""
+    """A condition whose status is True."""
     return {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now}
 
 
@@ -24,12 +24,12 @@ def finished(job: JSON) -> bool:
 
 
 def suspended(job: JSON) -> bool:
-    """Whether the Job controller has said that its pods are gone for now."""
+    """Whether the Job has a true Suspended condition."""
     return has(job, "Suspended")
 
 
 def may_run(job: JSON) -> bool:
-    """Whether there may be pods of it."""
+    """Whether the Job may have pods: it is neither suspended, finished nor being deleted."""
     return not job["spec"].get("suspend") and not finished(job) and "deletionTimestamp" not in job["metadata"]
 
 
@@ -46,28 +46,28 @@ def sizes(spec: JSON) -> tuple[int, int | None]:
 
 
 def pods_wanted(job: JSON) -> int:
-    """How many pods run at once: the parallelism, and never more than have to succeed."""
+    """Pods that run at the same time: the parallelism, at most the completions."""
     parallelism, completions = sizes(job["spec"])
     return parallelism if completions is None else min(parallelism, completions)
 
 
 def next_status(job: JSON, now: str) -> JSON | None:
-    """The next status that the controller would write if all goes well; None when it is content."""
+    """The next status that the controller writes if nothing fails; None if the status is up to date."""
     if finished(job):
         return None
     if job["spec"].get("suspend"):
-        return None if suspended(job) else halted(job, now)
+        return None if suspended(job) else suspended_status(job, now)
     status, wanted = job.get("status") or {}, pods_wanted(job)
     active, ready = status.get("active", 0), status.get("ready", 0)
     if suspended(job) or "startTime" not in status:
-        return started(job, now, ready=0)
+        return start_status(job, now, ready=0)
     if active != wanted:
         return {**status, "active": wanted, "ready": min(ready, wanted)}
     return {**status, "ready": active} if ready < active else None
 
 
 def taken_up(job: JSON, now: str) -> JSON:
-    """The controller has come to it. A Job that is resumed starts again."""
+    """The status with a start time. A Job that is resumed gets a new one."""
     status = job.get("status") or {}
     if not suspended(job):
         return {**status, "startTime": status.get("startTime", now)}
@@ -75,28 +75,28 @@ def taken_up(job: JSON, now: str) -> JSON:
     return {**status, "startTime": now, "conditions": [*_without(job, "Suspended"), resumed]}
 
 
-def started(job: JSON, now: str, *, ready: int) -> JSON:
-    """All its pods run, so many of them are ready. With no completions it is Complete at once."""
+def start_status(job: JSON, now: str, *, ready: int) -> JSON:
+    """The status once all pods run and `ready` of them are ready. A Job of zero completions is Complete at once."""
     status = taken_up(job, now)
     if sizes(job["spec"])[1] == 0:
-        return ended({**job, "status": status}, now, "Complete", "CompletionsReached")
+        return end_status({**job, "status": status}, now, "Complete", "CompletionsReached")
     return {**status, "active": pods_wanted(job), "ready": ready}
 
 
-def halted(job: JSON, now: str) -> JSON:
-    """It is suspended, and its pods are gone."""
+def suspended_status(job: JSON, now: str) -> JSON:
+    """The status of a suspended Job whose pods are gone."""
     said = [*_without(job, "Suspended"), condition("Suspended", now, "JobSuspended")]
     return {**(job.get("status") or {}), "active": 0, "ready": 0, "conditions": said}
 
 
-def doomed(job: JSON, now: str, reason: str, message: str) -> JSON:
-    """It is bound to fail, and its pods are being ended."""
+def failing_status(job: JSON, now: str, reason: str, message: str) -> JSON:
+    """The status with FailureTarget: the Job fails as soon as its pods have terminated."""
     said = [*_conditions(job), condition("FailureTarget", now, reason, message)]
     return {**(job.get("status") or {}), "ready": 0, "conditions": said}
 
 
-def ended(job: JSON, now: str, kind: str, reason: str = "", message: str = "") -> JSON:
-    """It is Complete, with all completions (a work queue: all its pods), or Failed, with one failed pod."""
+def end_status(job: JSON, now: str, kind: str, reason: str = "", message: str = "") -> JSON:
+    """The final status: Complete with all completions (a work queue: all pods), or Failed with one failed pod."""
     parallelism, completions = sizes(job["spec"])
     succeeded = parallelism if completions is None else completions
     counts = {"succeeded": succeeded} if kind == "Complete" else {"failed": 1, "succeeded": 0}

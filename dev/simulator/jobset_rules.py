@@ -1,4 +1,4 @@
-"""What the status of a JobSet cannot say in any cluster, whoever writes it. No API server refuses this."""
+"""States of a JobSet that no correct controller writes. A real API server would accept them."""
 
 from dev.simulator.patches import JSON
 
@@ -6,7 +6,7 @@ COUNTS = ("ready", "succeeded", "failed")
 
 
 def status_refusal(old: JSON, status: JSON) -> str:
-    """Why a JobSet cannot have that status after the one it has, "" if it can."""
+    """Why the next status of a JobSet is impossible; "" if it is possible."""
     had = old.get("status") or {}
     if status.get("restarts", 0) < had.get("restarts", 0):
         return "status.restarts: a restart cannot be taken back"

@@ -1,4 +1,4 @@
-"""Patches as the API server applies them, as far as anybody here sends them. Pure: what is given is never changed."""
+"""Merge patches and strategic merge patches, as far as clients here send them. Pure: arguments are not changed."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ KEYS = {"conditions": "type", "containers": "name", "initContainers": "name", "s
 
 
 def merge(old: Any, patch: Any) -> Any:
-    """RFC 7386."""
+    """The object after a merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     new = dict(old) if isinstance(old, dict) else {}
@@ -33,14 +33,14 @@ def strategic(old: Any, patch: Any) -> Any:
         if value is None:
             new.pop(name, None)
         elif name in KEYS and isinstance(value, list):
-            new[name] = _merged(new.get(name) or [], value, KEYS[name])
+            new[name] = _merge_lists(new.get(name) or [], value, KEYS[name])
         else:
             new[name] = strategic(new.get(name), value)
     return new
 
 
-def _merged(old: list[JSON], patch: list[JSON], key: str) -> list[JSON]:
-    """Items in the order of the old list, new ones after them."""
+def _merge_lists(old: list[JSON], patch: list[JSON], key: str) -> list[JSON]:
+    """A merged list: items in the order of the old one, then new items."""
     if any(set(item) == {"$patch"} for item in patch):
         for item in patch:
             _allow(item, "replace")

@@ -8,7 +8,7 @@ from dev.simulator.patches import JSON
 from dev.simulator.storage import Key, Plain
 
 
-def managed(manager: str, when: str, fields: Iterable[str]) -> list[JSON]:
+def managed_fields(manager: str, when: str, fields: Iterable[str]) -> list[JSON]:
     """metadata.managedFields, which real objects carry and clients have to skip."""
     owned: JSON = {f"f:{name}": {} for name in fields}
     entry = {"manager": manager, "operation": "Update", "time": when, "fieldsType": "FieldsV1"}
@@ -90,8 +90,8 @@ class Pod:
                 "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
                 "finalizers": ["batch.kubernetes.io/job-tracking"],
                 "managedFields": [
-                    *managed("kube-controller-manager", self.created, meta["labels"]),
-                    *(managed("in-place-restart-agent", self.created, reported) if reported else ()),
+                    *managed_fields("kube-controller-manager", self.created, meta["labels"]),
+                    *(managed_fields("in-place-restart-agent", self.created, reported) if reported else ()),
                 ],
             },
             "spec": {**spec, **({"nodeName": self.node} if self.node else {}), "hostname": self.name},

@@ -24,7 +24,7 @@ PATCHES: dict[str | None, Callable[[Any, Any], Any]] = {
     "application/strategic-merge-patch+json": strategic,
 }
 LISTS = 16
-"""Lists whose next pages can be asked for; of older ones they have expired."""
+"""Paged lists that are remembered; `continue` tokens of older ones have expired."""
 
 encode = msgspec.json.Encoder().encode
 
@@ -52,7 +52,7 @@ class Request:
         return self.method == "GET" and self.query.get("watch") in {"1", "true"}
 
     def json(self) -> JSON:
-        """The body, {} for none. Raises `RefusedError` for what is no JSON object, such as client-go's protobuf."""
+        """The body; {} if it is empty. Raises `RefusedError` for anything but a JSON object, such as protobuf."""
         content = self.headers.get("content-type", "application/json")
         if self.body and "json" not in content:
             message = f"{self.method} {self.path}: this server reads JSON only, not {content}"
@@ -74,14 +74,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An answer without end: `begin` is given what to write with, and gives what to call when the client is gone."""
+    """A watch: `begin` gets the function that writes a line, and returns the one to call on disconnect."""
 
     begin: Callable[[Callable[[bytes], None]], Callable[[], None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a path is about. `namespace` "": all of them, or none; `name` "": the collection."""
+    """The object or collection of a path. An empty namespace means all or none; an empty name means the collection."""
 
     kind: Resource
     namespace: str
@@ -106,7 +106,7 @@ class Watch:
     metadata_only: bool
 
     def line(self, event: Event) -> bytes:
-        body = encoded(event.item, self.kind, self.metadata_only)
+        body = encode_item(event.item, self.kind, self.metadata_only)
         return b'{"type":"%b","object":%b}\n' % (event.kind.encode(), body)
 
     def bookmark(self, version: int, annotations: JSON | None = None) -> bytes:
@@ -116,16 +116,16 @@ class Watch:
         return encode({"type": "BOOKMARK", "object": {**shape, "metadata": meta}}) + b"\n"
 
     def since(self, version: int) -> list[bytes]:
-        """What has happened since a version. Raises `TooOldError`."""
+        """The events since a version, as lines. Raises `TooOldError`."""
         return [self.line(event) for event in self.collection.since(version, self.scope)]
 
     def everything(self) -> list[bytes]:
-        """What there is."""
+        """An ADDED event for each existing object, as lines."""
         return [self.line(Event("ADDED", item)) for item in self.collection.find(self.scope)]
 
 
 @lru_cache(maxsize=256)
-def encoded(item: Item, kind: Resource, metadata_only: bool) -> bytes:
+def encode_item(item: Item, kind: Resource, metadata_only: bool) -> bytes:
     """An object as it is sent; several watches may send the same one."""
     body = item.body()
     if metadata_only:
@@ -133,7 +133,7 @@ def encoded(item: Item, kind: Resource, metadata_only: bool) -> bytes:
     return encode({"kind": kind.kind, "apiVersion": kind.api_version, **body})
 
 
-def refused(error: RefusedError) -> Answer:
+def refusal_answer(error: RefusedError) -> Answer:
     """The answer to a request that is refused."""
     return Answer(error.code, encode(status(error.code, error.reason, str(error))))
 
@@ -153,17 +153,17 @@ class Rest:
         return self.answer(request)[2]
 
     def answer(self, request: Request) -> tuple[str, str, Answer | Stream]:
-        """The same with the verb and what it was about, for those who count."""
-        verb, what = request.method.lower(), request.path
+        """The verb and resource of a request, and its answer: for request counters."""
+        verb, subject = request.method.lower(), request.path
         try:
             target = self.target(request.path)
-            what = str(target)
+            subject = str(target)
             verb, act = self._act(request, target)
-            return verb, what, act()
+            return verb, subject, act()
         except RefusedError as error:
-            return verb, what, refused(error)
+            return verb, subject, refusal_answer(error)
         except SelectorError as error:
-            return verb, what, refused(RefusedError(400, "BadRequest", str(error)))
+            return verb, subject, refusal_answer(RefusedError(400, "BadRequest", str(error)))
 
     def bookmark(self) -> None:
         """Send a bookmark on every watch."""
@@ -171,13 +171,13 @@ class Rest:
             send()
 
     def expire(self) -> None:
-        """Forget what has happened, and end every watch for that reason (410): who watches has to list again."""
+        """Drop the history and end every watch with 410 Expired, so that clients have to list again."""
         self.server.storage.compact()
         for end in tuple(self._expiries):
             end()
 
     def target(self, path: str) -> Target:
-        """What a path is about. Raises `RefusedError` for what is not served."""
+        """The target of a path. Raises `RefusedError` if it is not served."""
         found = PATH.match(path)
         if found is None:
             raise _unknown(path)
@@ -193,7 +193,7 @@ class Rest:
         return Watch(collection, target.kind, _scope(request, target), request.metadata_only)
 
     def _act(self, request: Request, target: Target) -> tuple[str, Callable[[], Answer | Stream]]:
-        """The verb of a request, and what carries it out."""
+        """The verb of a request, and the call that carries it out."""
         if request.watches:
             return "watch", partial(self._stream, request, target)
         whole = {"GET": ("list", self._list), "POST": ("create", self._create)}
@@ -206,31 +206,31 @@ class Rest:
         return verb, partial(act, request, target)
 
     def _get(self, request: Request, target: Target) -> Answer:
-        return self._one(request, target, self.server.get(target.kind.plural, target.key))
+        return self._single(request, target, self.server.get(target.kind.plural, target.key))
 
     def _create(self, request: Request, target: Target) -> Answer:
         if target.kind.namespaced != bool(target.namespace):
             raise RefusedError(400, "BadRequest", f"{request.path}: namespaced is {target.kind.namespaced}")
         dry_run = "dryRun" in request.query
         item = self.server.create(target.kind.plural, target.namespace, request.json(), dry_run=dry_run)
-        return self._one(request, target, item, code=201)
+        return self._single(request, target, item, code=201)
 
     def _update(self, request: Request, target: Target) -> Answer:
         item = self.server.update(target.kind.plural, target.key, request.json(), target.sub)
-        return self._one(request, target, item)
+        return self._single(request, target, item)
 
     def _patch(self, request: Request, target: Target) -> Answer:
         how = PATCHES.get(request.headers.get("content-type"))
         if how is None:
             raise RefusedError(415, "UnsupportedMediaType", f"a patch of {request.headers.get('content-type')}")
         item = self.server.patch(target.kind.plural, target.key, request.json(), target.sub, how=how)
-        return self._one(request, target, item)
+        return self._single(request, target, item)
 
     def _delete(self, request: Request, target: Target) -> Answer:
         preconditions = request.json().get("preconditions")
         left = self.server.delete(target.kind.plural, target.key, preconditions, foreground=_foreground(request))
         if left is not None:
-            return self._one(request, target, left)
+            return self._single(request, target, left)
         return Answer(200, encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}))
 
     def _delete_all(self, request: Request, target: Target) -> Answer:
@@ -255,7 +255,7 @@ class Rest:
         return self._page(request, target, items[first : first + limit], meta)
 
     def _keep(self, version: int, items: list[Item]) -> str:
-        """Remember a list for its next pages; gives its number."""
+        """Remember a list for its next pages. Returns its number."""
         if len(self._lists) == LISTS:
             del self._lists[next(iter(self._lists))]
         number = str(1 + int(next(reversed(self._lists), "0")))
@@ -294,11 +294,11 @@ class Rest:
 
         return Stream(begin)
 
-    def _one(self, request: Request, target: Target, item: Item, *, code: int = 200) -> Answer:
-        return Answer(code, encoded(item, target.kind, request.metadata_only))
+    def _single(self, request: Request, target: Target, item: Item, *, code: int = 200) -> Answer:
+        return Answer(code, encode_item(item, target.kind, request.metadata_only))
 
     def _page(self, request: Request, target: Target, items: Iterable[Item], meta: JSON) -> Answer:
-        bodies = [msgspec.Raw(encoded(item, target.kind, request.metadata_only)) for item in items]
+        bodies = [msgspec.Raw(encode_item(item, target.kind, request.metadata_only)) for item in items]
         shape = {"kind": f"{target.kind.kind}List", "apiVersion": target.kind.api_version}
         return Answer(200, encode({**shape, "metadata": meta, "items": bodies}))
 

@@ -117,7 +117,7 @@ class _Change:
     version: int
 
     def seen_in(self, scope: Scope) -> Event | None:
-        """What it is for those who watch that scope: an object that leaves it is deleted for them."""
+        """The event for watches of a scope: an object that leaves the scope is deleted for them."""
         before = self.old is not None and scope.holds(self.old)
         after = self.new is not None and scope.holds(self.new)
         if after and self.new is not None:
@@ -146,7 +146,7 @@ class Collection:
     indexed: tuple[str, ...] = ()
     objects: dict[Key, Item] = field(default_factory=dict)
     watchers: dict[tuple[str, str], set[Watcher]] = field(default_factory=dict)
-    """By the indexed label and value that they are for; under ("", "") those who are for none."""
+    """By the indexed label and value that they select; ("", "") for those that select none."""
     history: deque[_Change] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
     by_label: dict[tuple[str, str], dict[Key, Item]] = field(default_factory=dict)
     forgotten: int = 0
@@ -158,7 +158,7 @@ class Collection:
         return self.history[-1].version if self.history else self.forgotten
 
     def find(self, scope: Scope) -> Iterator[Item]:
-        """The objects of a scope, in no order that means anything."""
+        """The objects of a scope, unordered."""
         return filter(scope.holds, self._candidates(scope))
 
     def select(self, scope: Scope) -> list[Item]:
@@ -180,7 +180,7 @@ class Collection:
         return found[::-1]
 
     def change(self, old: Item | None, new: Item | None, version: int) -> None:
-        """Put `new` in the place of `old`, and call the watchers."""
+        """Replace `old` by `new`, and call the watchers."""
         key = (new or old).key  # type: ignore[union-attr]  # one of them is there
         for label in self.indexed:
             if old is not None and (value := old.label(label)) is not None:
@@ -203,7 +203,7 @@ class Collection:
                 watcher.handle(event)
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
-        """Call a watcher for what happens from now on. Gives what ends that."""
+        """Register a watcher for later events. Returns a function that removes it."""
         key = self._index_key(watcher.scope)
         self.watchers.setdefault(key, set()).add(watcher)
 
@@ -216,7 +216,7 @@ class Collection:
         return end
 
     def _index_key(self, scope: Scope) -> tuple[str, str]:
-        """Where in `watchers` those of a scope are."""
+        """The key of `watchers` for a scope."""
         for label in self.indexed:
             values = scope.labels.only(label)
             if values is not None and len(values) == 1:
@@ -224,7 +224,7 @@ class Collection:
         return "", ""
 
     def _watching(self, change: _Change) -> Iterator[Watcher]:
-        """Those whom a change may concern: there may be a watch for each JobSet, and each has many pods."""
+        """Watchers that a change may match, by index: there may be a watch for each JobSet, and each has many pods."""
         index_keys = {("", "")}
         for item in (change.old, change.new):
             index_keys |= {(label, value) for label in self.indexed if item and (value := item.label(label))}
@@ -269,7 +269,7 @@ class Storage:
         return old
 
     def _own(self, plural: str, old: Item | None, new: Item | None) -> None:
-        """Keep up who owns whom."""
+        """Update the index of owners."""
         before, after = (() if item is None else tuple(item.owners) for item in (old, new))
         item = old or new
         if before == after or item is None:
@@ -283,12 +283,12 @@ class Storage:
             self._owned.setdefault(owner, {})[plural, item.key] = None
 
     def compact(self) -> None:
-        """Forget what has happened: whoever goes on from an earlier version has to list again."""
+        """Drop the history: a watch from an earlier version gets 410 Expired and has to list again."""
         self.compacted = self.version
         for collection in self._collections.values():
             collection.history.clear()
             collection.forgotten = self.version
 
-    def owned(self, uid: str) -> list[tuple[str, Key]]:
+    def owned_by(self, uid: str) -> list[tuple[str, Key]]:
         """The objects that an object owns, as (plural, key)."""
         return list(self._owned.get(uid, ()))

@@ -14,7 +14,7 @@ import pytest
 from hatchling.builders.wheel import WheelBuilder
 from packaging.utils import canonicalize_name
 
-from dev.hack.licences import needed
+from dev.hack.licences import required_distributions
 from jobset_controller import PACKAGES
 from tests.support.pages import ROOT
 
@@ -36,7 +36,7 @@ def install(wheel: Path, target: Path, *extras: str) -> Path:
     wanted = list(PROJECT["dependencies"])
     for extra in extras:
         wanted += PROJECT["optional-dependencies"][extra]
-    for name in needed(wanted):
+    for name in required_distributions(wanted):
         found = distribution(name)
         for top in {Path(file).parts[0] for file in found.files or () if ".." not in Path(file).parts}:
             place = target / top
@@ -79,7 +79,7 @@ def test_it_has_the_packages_of_the_repository_and_all_commands(wheel: Path):
 def test_the_small_install_has_no_server(installed: Path):
     server = {canonicalize_name(text.partition(">")[0]) for text in PROJECT["optional-dependencies"]["manager"]}
     assert server == {"fastapi", "httptools", "prometheus-client", "starlette", "uvicorn"}
-    assert server & needed(PROJECT["dependencies"]) == set()
+    assert server & required_distributions(PROJECT["dependencies"]) == set()
 
 
 def test_commands_run_where_it_is_installed_alone(installed: Path):

@@ -49,4 +49,4 @@ def test_who_finds_the_demo_of_somebody_else_is_told_how_to_have_one_beside_it(m
 
 def test_another_folder_for_state_is_that_of_another_demo(monkeypatch, tmp_path: Path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert Layout.of(demo.SPEC.name, None).root.is_relative_to(tmp_path)
+    assert Layout.for_name(demo.SPEC.name, None).root.is_relative_to(tmp_path)

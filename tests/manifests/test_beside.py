@@ -29,7 +29,7 @@ def lease(holder: str, age: float) -> dict[str, Any]:
 
 
 def said(deployment: dict[str, Any], lease: dict[str, Any], kubeconfig: str = "/k") -> str:
-    return beside.said(deployment, lease, NOW, "kubectl --context=x", kubeconfig)
+    return beside.manager_notice(deployment, lease, NOW, "kubectl --context=x", kubeconfig)
 
 
 def test_an_installed_manager_that_leads_is_told_of_with_the_commands():
@@ -67,7 +67,7 @@ def test_another_process_with_the_lease_is_named(none):
 
 def test_the_manager_of_a_local_cluster_is_named_with_the_commands_that_end_it():
     kept = beside.Kept("demo", 4711, "--name demo")
-    text = beside.said({}, lease("laptop_1", 0), NOW, "kubectl", "/k", kept)
+    text = beside.manager_notice({}, lease("laptop_1", 0), NOW, "kubectl", "/k", kept)
     assert "It is the manager of the local cluster demo, which starts it again whenever it ends." in text
     assert "  kill 4711\n" in text
     assert text.endswith("  .venv/bin/jobset cluster down --name demo\n")
@@ -77,10 +77,10 @@ def test_the_manager_of_a_local_cluster_is_named_with_the_commands_that_end_it()
     ("process", "default", "flags"), [(7, True, "--name a"), (7, False, "--name a --state-dir "), (None, True, "")]
 )
 def test_a_kubeconfig_of_a_local_cluster_leads_to_its_manager(tmp_path, monkeypatch, process, default, flags):
-    found = SimpleNamespace(kept=lambda _: {"process": process} if process else {})
+    found = SimpleNamespace(kept_process=lambda _: {"process": process} if process else {})
     monkeypatch.setattr(beside.cluster, "get", lambda name, state_root: found)
     monkeypatch.setattr(beside, "default_state_root", lambda: tmp_path if default else tmp_path / "other")
-    kept = beside._kept(str(tmp_path / "a" / "kubeconfig"))
+    kept = beside._kept_manager(str(tmp_path / "a" / "kubeconfig"))
     assert (kept is None) == (process is None)
     if kept is not None:
         assert (kept.name, kept.process) == ("a", 7)
@@ -88,7 +88,7 @@ def test_a_kubeconfig_of_a_local_cluster_leads_to_its_manager(tmp_path, monkeypa
 
 
 def test_a_kubeconfig_of_another_cluster_has_none(tmp_path):
-    assert beside._kept(str(tmp_path / "config")) is None
+    assert beside._kept_manager(str(tmp_path / "config")) is None
 
 
 def test_it_asks_for_deployment_and_lease_and_ignores_a_cluster_that_does_not_answer(tmp_path: Path, capsys):

@@ -21,7 +21,7 @@ LIBC = "Package: libc6\nStatus: install ok installed\nArchitecture: arm64\nVersi
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A root with the locked Python packages, Python 3.11.16, and one package of Debian."""
-    locked = sbom.locked()
+    locked = sbom.locked_versions()
     for name in run_time():
         install(tmp_path / "root", name, locked[name])
     install(tmp_path / "root", "jobset_controller", sbom.VERSION)
@@ -80,7 +80,7 @@ def test_both_name_the_same_packages_and_versions(documents):
     one = {each["purl"] for each in cyclonedx(documents)["components"]}
     other = {link["referenceLocator"] for each in spdx(documents)["packages"] for link in each.get("externalRefs", ())}
     assert one == other
-    python = {f"pkg:pypi/{name}@{sbom.locked()[name]}" for name in run_time()}
+    python = {f"pkg:pypi/{name}@{sbom.locked_versions()[name]}" for name in run_time()}
     assert python < one
     assert one - python == {
         f"pkg:pypi/jobset-controller@{sbom.VERSION}",

@@ -163,7 +163,7 @@ class Crowd:
         job = self._get("jobs", key[1])
         if job is None or not job_status.may_run(job):
             return
-        self._set_status(job, job_status.started(job, NOW, ready=1))
+        self._set_status(job, job_status.start_status(job, NOW, ready=1))
         if not key[1].startswith("exclusive-"):
             return
         template = job["spec"]["template"]
@@ -197,11 +197,11 @@ class Crowd:
     def _finish(self, name: str, how: str, most: int = 100) -> None:
         """Some Jobs of a set complete or fail."""
         jobset_ = self._get("jobsets", name)
-        owned = [] if jobset_ is None else self.api.storage.owned(jobset_["metadata"]["uid"])
+        owned = [] if jobset_ is None else self.api.storage.owned_by(jobset_["metadata"]["uid"])
         for plural, key in [each for each in owned if each[0] == "jobs"][:most]:
             job = self._get(plural, key[1])
             if job is not None:
-                self._set_status(job, job_status.ended(job, NOW, how, "BackoffLimitExceeded"))
+                self._set_status(job, job_status.end_status(job, NOW, how, "BackoffLimitExceeded"))
 
     def _set_status(self, job: JSON, status: JSON) -> None:
         self.api.put("jobs", job["metadata"]["name"], NS, metadata=job["metadata"], status=status)

@@ -163,7 +163,7 @@ class Server(FailingNodes):
             assert plural == "jobsets", f"{plural} {item.key[1]} is deleted"
             self.ledger.jobset_deleted(item.obj, self.now)
 
-    def stored(self, plural: str, item: Item) -> None:
+    def after_write(self, plural: str, item: Item) -> None:
         self.ledger.changed(plural, item.obj)
 
     def remove(self, plural: str, item: Item, *, foreground: bool) -> Item | None:
@@ -177,14 +177,14 @@ class Server(FailingNodes):
         job = self.jobs[name].content
         self._start_pods(job)
         wanted = 0 if self.homeless(job) or not ready else job_status.pods_wanted(job)
-        self._set_status(job, job_status.started(job, self.timestamp(), ready=wanted))
+        self._set_status(job, job_status.start_status(job, self.timestamp(), ready=wanted))
 
     def pend(self, name: str) -> None:
         """The pod of a Job that may run is another one from now on, and waits for its image."""
         job = self.jobs[name].content
         self.end_pods(self.jobs[name].uid)
         self._start_pods(job, "Pending")
-        self._set_status(job, job_status.started(job, self.timestamp(), ready=0))
+        self._set_status(job, job_status.start_status(job, self.timestamp(), ready=0))
 
     def _start_pods(self, job: JSON, phase: str = "Running") -> None:
         old = self.pod_of(job["metadata"]["uid"])
@@ -260,11 +260,11 @@ class Server(FailingNodes):
     def doom(self, name: str, reason: str, message: str) -> None:
         """The Job is bound to fail, and its pods are being ended."""
         job = self.jobs[name].content
-        self._set_status(job, job_status.doomed(job, self.timestamp(), reason, message))
+        self._set_status(job, job_status.failing_status(job, self.timestamp(), reason, message))
 
     def finish(self, name: str, kind: str, reason: str = "", message: str = "") -> None:
         job, pod = self.jobs[name].content, self.pod_of(self.jobs[name].uid)
-        self._set_status(job, job_status.ended(job, self.timestamp(), kind, reason, message))
+        self._set_status(job, job_status.end_status(job, self.timestamp(), kind, reason, message))
         if pod is not None and pod.content["spec"]["nodeName"] not in self.failed_nodes:
             self._set_phase(pod, "Succeeded" if kind == "Complete" else "Failed")
 
@@ -272,7 +272,7 @@ class Server(FailingNodes):
         """The pods of a suspended Job are gone, and the Job says so."""
         job = self.jobs[name]
         self.end_pods(job.uid)
-        self._set_status(job.content, job_status.halted(job.content, self.timestamp()))
+        self._set_status(job.content, job_status.suspended_status(job.content, self.timestamp()))
 
     def _set_status(self, job: JSON, status: JSON) -> None:
         self.put("jobs", {**job, "status": status})
@@ -308,7 +308,7 @@ class Server(FailingNodes):
                     self.end_pods(stored.uid)
                     if self.pod_of(stored.uid) is None:
                         self.drop(plural, name)
-        if doomed and not any(plural == "jobs" for plural, _ in self.storage.owned(uid)):
+        if doomed and not any(plural == "jobs" for plural, _ in self.storage.owned_by(uid)):
             self.drop("jobsets", "js")
 
     def _has_pods(self, group: str) -> bool:
@@ -362,7 +362,7 @@ class Server(FailingNodes):
             kind, uid = owner
             refs = [{"apiVersion": keys.API_VERSION, "kind": kind, "name": "js", "uid": uid, "controller": True}]
         meta = {"name": name, "namespace": NS, "uid": self.uid(), "labels": labels or {}, "ownerReferences": refs}
-        self.put("jobs", job_rules.defaulted({"metadata": meta, "spec": {"template": {"spec": {}}}}))
+        self.put("jobs", job_rules.with_defaults({"metadata": meta, "spec": {"template": {"spec": {}}}}))
 
 
 def node_of_job(job: str) -> str:

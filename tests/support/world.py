@@ -193,11 +193,11 @@ class World:
         """Start the pods of these Jobs (of all that may run, by default)."""
         for name in names or [n for n, j in self.jobs.items() if self._may_run(j)]:
             job = self._running(name)
-            job["status"] = job_status.started(job, self.now, ready=job_status.pods_wanted(job) if ready else 0)
+            job["status"] = job_status.start_status(job, self.now, ready=job_status.pods_wanted(job) if ready else 0)
 
     def finish(self, name: str, kind: str = "Complete", reason: str = "", message: str = "") -> None:
         job = self._running(name)
-        job["status"] = job_status.ended(job, self.now, kind, reason, message)
+        job["status"] = job_status.end_status(job, self.now, kind, reason, message)
 
     def fail(self, name: str, reason: str = "BackoffLimitExceeded", message: str = "boom") -> None:
         self.finish(name, "Failed", reason, message)
@@ -205,7 +205,7 @@ class World:
     def doom(self, name: str, reason: str = "BackoffLimitExceeded", message: str = "boom") -> None:
         """The Job controller says that a Job is bound to fail, and ends its other pods."""
         job = self._running(name)
-        job["status"] = job_status.doomed(job, self.now, reason, message)
+        job["status"] = job_status.failing_status(job, self.now, reason, message)
 
     def _running(self, name: str) -> JSON:
         assert self._may_run(self.jobs[name]), f"{name} can have no pods"
@@ -215,7 +215,7 @@ class World:
         """The Job controller ends the pods of suspended Jobs and says so."""
         for job in self.jobs.values():
             if job["spec"]["suspend"] and not job_status.finished(job):
-                job["status"] = job_status.halted(job, self.now)
+                job["status"] = job_status.suspended_status(job, self.now)
 
     def collect(self) -> None:
         """The garbage collector removes what is in deletion."""
@@ -297,7 +297,7 @@ class World:
             case CreateJob(name=name, body=body):
                 assert name not in self.jobs, f"{name} is created twice"
                 assert name not in self.old_pods, f"{name} is created while pods of an earlier attempt live"
-                stored = job_rules.defaulted(self._new(body))
+                stored = job_rules.with_defaults(self._new(body))
                 refusal = job_rules.refusal(stored)
                 assert not refusal, f"{name}: {refusal}"
                 self._tree_stands(stored)

@@ -8,7 +8,7 @@ from controllers.resources import JOBSETS
 from dev.simulator.api_server import ApiServer, RefusedError
 from dev.simulator.discovery import discovery
 from dev.simulator.resources import ALL, GROUPS
-from dev.simulator.rest import PATH, Answer, Request, Rest, Stream, encode, refused
+from dev.simulator.rest import PATH, Answer, Request, Rest, Stream, encode, refusal_answer
 
 SERVED = {place: kind for place, kind in ALL.items() if kind not in GROUPS}
 STATUS = f"{JOBSETS.plural}/status"
@@ -62,5 +62,5 @@ def _server_answer(request: Request) -> tuple[str, str, Answer]:
         return "get", request.path, Answer(200, b"ok")
     found = discovery(request.path, SERVED.values())
     if found is None:
-        return "get", request.path, refused(RefusedError(404, "NotFound", f"{request.path} is not served"))
+        return "get", request.path, refusal_answer(RefusedError(404, "NotFound", f"{request.path} is not served"))
     return "get", request.path, Answer(200, encode(found))

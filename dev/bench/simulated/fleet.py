@@ -13,7 +13,7 @@ from controllers.resources import JOBSETS
 from dev.bench.sets import restarting_in_place
 from dev.simulator.cluster import TOPOLOGY, Cluster, Topology
 from dev.simulator.patches import JSON
-from dev.simulator.pods import Pod, managed
+from dev.simulator.pods import Pod, managed_fields
 from dev.simulator.resources import NAMESPACES
 from dev.simulator.storage import Plain
 from kube.resources import JOBS, NODES, PRIORITY_CLASSES, SERVICES
@@ -98,7 +98,7 @@ def fill(cluster: Cluster, fleet: Fleet) -> None:
 def _add_nodes(cluster: Cluster, topology: Topology) -> None:
     chance = random.Random(0)  # noqa: S311 -- texts, no secrets
     shared = {f"cloud.example.com/label-{n}": f"{chance.getrandbits(48):x}" for n in range(NODE_LABELS)}
-    common = managed("kubelet", cluster.timestamp(), shared)
+    common = managed_fields("kubelet", cluster.timestamp(), shared)
     for domain in range(topology.domains):
         for number in range(topology.nodes):
             name = topology.node(domain, number)

@@ -171,7 +171,7 @@ def test_the_status_says_what_a_process_that_runs_lacks(layout: Layout, code: in
         def log_message(self, *_: object) -> None:
             pass
 
-    layout.kept.mkdir(exist_ok=True)
+    layout.kept_folder.mkdir(exist_ok=True)
     report = {"manager": {"process": 1}, "other": {"process": 2}}
     with http.server.HTTPServer(("127.0.0.1", 0), Answers) as server:
         layout.probe("manager").write_text(f"http://127.0.0.1:{server.server_port}/readyz")
@@ -196,7 +196,7 @@ def test_the_supervisor_runs_what_is_kept_until_it_stops(cluster: Cluster, layou
         f"sys.argv[1:] = [{str(layout.root)!r}]; sys.exit(supervisor.main())"
     )
     with subprocess.Popen([sys.executable, "-c", code]) as supervisor:  # noqa: S603
-        wait_for(lambda: cluster.kept("manager").get("starts") == 2, what="the second run")
+        wait_for(lambda: cluster.kept_process("manager").get("starts") == 2, what="the second run")
         supervisor.terminate()
     assert supervisor.returncode == 0
     assert json.loads(layout.status.read_text())["phase"] == "stopped"
@@ -208,14 +208,14 @@ def test_a_manager_that_is_killed_is_started_again_and_reconciles(tmp_path: Path
     spec = ClusterSpec(name="kept", profile="api", audit=False)
     with running(spec, sources=Sources(assets=binaries), state_root=tmp_path) as cluster:
         log = local.keep(cluster)
-        os.kill(cluster.kept(local.KEPT)["process"], signal.SIGKILL)
-        wait_for(lambda: cluster.kept(local.KEPT)["starts"] == 2, what="the second start")
+        os.kill(cluster.kept_process(local.KEPT)["process"], signal.SIGKILL)
+        wait_for(lambda: cluster.kept_process(local.KEPT)["starts"] == 2, what="the second start")
         wait_for(lambda: log.read_text().count("webhooks serve on port") == 2, timeout=60, what="it serves again")
         assert "manager was killed by signal 9; it is started again after 1 s" in log.read_text()
         (status,) = statuses(state_root=tmp_path)
         assert status["phase"] == "ready"
         assert status["message"].startswith("manager runs again (starts: 2): it was killed by signal 9.")
-        pid = cluster.kept(local.KEPT)["process"]
+        pid = cluster.kept_process(local.KEPT)["process"]
     assert not alive(pid)
 
 
@@ -229,7 +229,7 @@ def test_a_manager_that_lacks_rights_is_not_ready_and_the_status_says_why(tmp_pa
         granted = request(cluster, "GET", binding)[1]
         granted["metadata"] = {"name": granted["metadata"]["name"]}
         assert request(cluster, "DELETE", binding)[0] == 200
-        os.kill(cluster.kept(local.KEPT)["process"], signal.SIGKILL)
+        os.kill(cluster.kept_process(local.KEPT)["process"], signal.SIGKILL)
 
         def message() -> str:
             (status,) = statuses(state_root=tmp_path)

@@ -66,5 +66,5 @@ def test_on_a_terminal_one_line_that_lives():
 
 def test_elapsed_time_is_readable():
     now = time.monotonic()
-    assert progress.elapsed(now - 7.2) == "7 s"
-    assert progress.elapsed(now - 185) == "3 min 05 s"
+    assert progress.elapsed_text(now - 7.2) == "7 s"
+    assert progress.elapsed_text(now - 185) == "3 min 05 s"

@@ -23,7 +23,7 @@ SIZES = [
 
 def stored(**spec: object) -> dict[str, dict[str, object]]:
     meta = {"name": "job", "namespace": "ns", "uid": "uid"}
-    return job_rules.defaulted({"metadata": meta, "spec": {"template": {"spec": {}}, **spec}})
+    return job_rules.with_defaults({"metadata": meta, "spec": {"template": {"spec": {}}, **spec}})
 
 
 @pytest.mark.parametrize(("given", "sizes", "pods"), SIZES)
@@ -41,7 +41,7 @@ def test_sizes_are_defaulted_together(given, sizes, pods):
     [({}, 1), ({"parallelism": 2, "completions": 5}, 5), ({"parallelism": 3}, 3), ({"completions": 0}, 0)],
 )
 def test_a_complete_job_has_all_its_completions(given, succeeded):
-    ended = job_status.ended(stored(**given), NOW, "Complete")
+    ended = job_status.end_status(stored(**given), NOW, "Complete")
     assert ended["succeeded"] == succeeded
 
 

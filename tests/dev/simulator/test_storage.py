@@ -26,7 +26,7 @@ def test_nothing_is_kept_of_objects_that_are_gone():
     for number in range(20):
         storage.drop("pods", (f"ns-{number}", "p"))
     assert (pods.objects, pods.by_label) == ({}, {})
-    assert not any(storage.owned(f"owner-{number}") for number in range(20))
+    assert not any(storage.owned_by(f"owner-{number}") for number in range(20))
 
 
 def test_nothing_is_kept_of_watches_that_have_ended():

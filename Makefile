@@ -121,10 +121,11 @@ soak: binaries ## The same with faults that no process dies of, and compare memo
 	@$(BIN)/python -m dev.chaos --soak $(ARGS)
 
 .PHONY: lint
-lint: $(READY) ## Check style, spelling and import rules
+lint: $(READY) ## Check style, spelling, names and import rules
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell .
+	$(BIN)/python -m dev.hack.names
 	$(BIN)/lint-imports --no-cache
 
 .PHONY: typecheck

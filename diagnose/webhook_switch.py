@@ -12,7 +12,7 @@ from typing import Any
 
 from api.keys import GROUP
 from kube.model.meta import JSON
-from manifests.admission import misdirected
+from manifests.admission import wrong_path
 
 HELD = f"{GROUP}/webhooks-off"
 """Annotation of a configuration that is off: `since`, RFC 3339, and `webhooks`, the list."""
@@ -45,7 +45,7 @@ def look(kind: str, name: str, stored: JSON | None) -> Configuration:
     if stored is None:
         return Configuration(kind, name, State.MISSING)
     if listed := stored.get("webhooks"):
-        wrong = tuple(f"{hook.get('name', '')} at {path}" for hook in listed if (path := misdirected(hook)))
+        wrong = tuple(f"{hook.get('name', '')} at {path}" for hook in listed if (path := wrong_path(hook)))
         return Configuration(kind, name, State.ON, _names(listed), misdirected=wrong)
     held = _held_webhooks(stored)
     if held is None:

@@ -86,7 +86,7 @@ def _condition(name: str, expression: str) -> Object:
     return {"name": name, "expression": expression}
 
 
-def _annotated(key: str) -> str:
+def _has_annotation(key: str) -> str:
     """CEL: whether the pod has an annotation."""
     return f"has(object.metadata.annotations) && '{key}' in object.metadata.annotations"
 
@@ -94,10 +94,10 @@ def _annotated(key: str) -> str:
 NOT_IN_DELETION = _condition("not-in-deletion", "!has(object.metadata.deletionTimestamp)")
 """Removing a finalizer is an update: a manager that is down must not keep a JobSet from being deleted."""
 
-OF_A_JOBSET = _condition("of-a-jobset", _annotated(JOBSET_NAME))
-BY_AFFINITY = _condition("not-by-node-selector", f"!({_annotated(NODE_SELECTOR_STRATEGY)})")
-EXCLUSIVE = _condition("exclusive", _annotated(EXCLUSIVE_TOPOLOGY))
-NOT_EXCLUSIVE = _condition("not-exclusive", f"!({_annotated(EXCLUSIVE_TOPOLOGY)})")
+OF_A_JOBSET = _condition("of-a-jobset", _has_annotation(JOBSET_NAME))
+BY_AFFINITY = _condition("not-by-node-selector", f"!({_has_annotation(NODE_SELECTOR_STRATEGY)})")
+EXCLUSIVE = _condition("exclusive", _has_annotation(EXCLUSIVE_TOPOLOGY))
+NOT_EXCLUSIVE = _condition("not-exclusive", f"!({_has_annotation(EXCLUSIVE_TOPOLOGY)})")
 PRIORITY_TEXT = "(object.spec.priority < 0 ? 'minus' + string(-object.spec.priority) : string(object.spec.priority))"
 """CEL: `api.exclusive.priority_label`."""
 
@@ -108,11 +108,11 @@ WRONG_PRIORITY = _condition(
     f" && object.metadata.labels['{PRIORITY}'] == {PRIORITY_TEXT})",
 )
 FOLLOWER = _condition(
-    "follower", f"!({_annotated(COMPLETION_INDEX)} && object.metadata.annotations['{COMPLETION_INDEX}'] == '0')"
+    "follower", f"!({_has_annotation(COMPLETION_INDEX)} && object.metadata.annotations['{COMPLETION_INDEX}'] == '0')"
 )
 WITHOUT_DOMAIN = _condition(
     "without-domain",
-    f"!({_annotated(EXCLUSIVE_TOPOLOGY)} && has(object.spec.nodeSelector)"
+    f"!({_has_annotation(EXCLUSIVE_TOPOLOGY)} && has(object.spec.nodeSelector)"
     f" && object.metadata.annotations['{EXCLUSIVE_TOPOLOGY}'] in object.spec.nodeSelector)",
 )
 NOT_GATED = _condition(
@@ -122,7 +122,7 @@ NOT_GATED = _condition(
 
 
 def _webhook(name: str, path: str, rule: Object, conditions: Sequence[Object], **more: object) -> Object:
-    """A webhook of ours; `_reached` adds the rest of its client configuration."""
+    """A webhook of ours; `_with_client` adds the rest of its client configuration."""
     return {
         "name": name,
         "admissionReviewVersions": ["v1"],
@@ -184,7 +184,7 @@ PATHS: dict[str, str] = {
 """What the manager serves, by the name of the webhook."""
 
 
-def misdirected(webhook: Object) -> str:
+def wrong_path(webhook: Object) -> str:
     """The path by which a stored webhook is called if the manager serves nothing there for it; "" if all is well."""
     client, wanted = webhook.get("clientConfig") or {}, PATHS.get(str(webhook.get("name")), "")
     service = client.get("service")
@@ -195,7 +195,7 @@ def misdirected(webhook: Object) -> str:
     return "" if path.endswith(wanted) else path
 
 
-def _reached(webhook: Object, url_base: str | None, ca_bundle: bytes | None) -> Object:
+def _with_client(webhook: Object, url_base: str | None, ca_bundle: bytes | None) -> Object:
     """The webhook with the whole of its client configuration."""
     path = webhook["clientConfig"]["path"]
     client: Object
@@ -218,7 +218,7 @@ def webhook_configurations(
     the field, so that applying again takes nothing away.
     """
     mutating, validating = (
-        [_reached(webhook, url_base, ca_bundle) for webhook in webhooks if pods or webhook["rules"] != [PODS]]
+        [_with_client(webhook, url_base, ca_bundle) for webhook in webhooks if pods or webhook["rules"] != [PODS]]
         for webhooks in (MUTATING, VALIDATING)
     )
     return _configurations(MUTATING_CONFIGURATION, mutating, VALIDATING_CONFIGURATION, validating)
@@ -227,7 +227,7 @@ def webhook_configurations(
 def policy_webhook_configurations(*, url_base: str | None = None) -> list[Object]:
     """The same for JobSetPolicies and exceptions. Mutating webhooks change nothing: they say more than the schema."""
     mutating, validating = (
-        [_reached(webhook, url_base, None) for webhook in webhooks]
+        [_with_client(webhook, url_base, None) for webhook in webhooks]
         for webhooks in (MUTATING_POLICIES, VALIDATING_POLICIES)
     )
     return _configurations(POLICY_MUTATING_CONFIGURATION, mutating, POLICY_VALIDATING_CONFIGURATION, validating)

@@ -16,7 +16,7 @@ from msgspec import inspect as mi
 from api.jobset import JobSet
 from api.keys import API_VERSION, GROUP, KIND, PLURAL, VERSION
 from kube.model.meta import SINCE_GO, Condition, ObjectMeta
-from manifests.embedded import Schema, embedded
+from manifests.embedded import Schema, embedded_schema
 from manifests.naming import Object, obj
 from policy import exception_types as exception
 from policy import types as policy
@@ -92,10 +92,10 @@ def schema_of(node: mi.Type) -> Schema:
     keywords = _keywords(node)
     keywords.pop("x-required", None)
     if root := keywords.pop("x-openapi", None):
-        return embedded(root) | keywords
+        return embedded_schema(root) | keywords
     schema = _plain(node.type)
     if root := keywords.pop("x-openapi-items", None):
-        schema["items"] = embedded(root)
+        schema["items"] = embedded_schema(root)
     return schema | keywords
 
 

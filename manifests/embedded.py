@@ -127,7 +127,7 @@ def _flatten(definitions: dict[str, Schema], schema: Schema) -> Schema:
     return flat
 
 
-def embedded(root: str) -> Schema:
+def embedded_schema(root: str) -> Schema:
     """The complete structural schema of `JobTemplateSpec` or `PersistentVolumeClaim`, without descriptions."""
     definitions = cast("dict[str, Schema]", json.loads(DATA.read_text())["definitions"])
     return _flatten(definitions, definitions[ROOTS[root]])

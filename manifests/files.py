@@ -19,8 +19,7 @@ from manifests.access import (
 from manifests.admission import policy_webhook_configurations, webhook_configurations
 from manifests.agents import agent_policy
 from manifests.alerts import prometheus_rule
-from manifests.chart.files import FOLDER, HANDWRITTEN
-from manifests.chart.files import generated as chart
+from manifests.chart.files import FOLDER, HANDWRITTEN, chart_files
 from manifests.definition import crd, exception_crd, policy_crd
 from manifests.naming import IMAGE_NAME, IMAGE_TAG, Object
 from manifests.policies import pod_policies
@@ -73,7 +72,7 @@ def _in_api_server() -> dict[str, str]:
     }
 
 
-def generated() -> dict[str, str]:
+def generated_files() -> dict[str, str]:
     """Every generated file but the chart's: path relative to this directory, and content.
 
     `kubectl apply -k` of the directory and `kubectl apply -f` of install.yaml install the same objects.
@@ -123,7 +122,7 @@ class _Tree:
     content: dict[str, str]
     handwritten: frozenset[str] = frozenset()
 
-    def compared(self) -> Iterator[tuple[Path, str | None, str | None]]:
+    def compare(self) -> Iterator[tuple[Path, str | None, str | None]]:
         """Every generated file: its path, what is committed, and what is generated. None: there is no such file."""
         before = {str(p.relative_to(self.folder)) for p in self.folder.rglob(self.pattern) if p.is_file()}
         for name in sorted((before - self.handwritten) | self.content.keys()):
@@ -133,14 +132,14 @@ class _Tree:
 
 def _trees(root: Path) -> tuple[_Tree, ...]:
     folder = root.parent / CHART
-    return _Tree(root, "*.yaml", generated()), _Tree(folder, "*", chart(folder), HANDWRITTEN)
+    return _Tree(root, "*.yaml", generated_files()), _Tree(folder, "*", chart_files(folder), HANDWRITTEN)
 
 
 def write(root: Path = ROOT) -> list[str]:
     """Bring the files up to date, remove the ones no longer generated, and name what changed."""
     changed = []
     for tree in _trees(root):
-        for path, before, after in tree.compared():
+        for path, before, after in tree.compare():
             if before == after:
                 continue
             changed.append(str(path.relative_to(root.parent)))
@@ -156,7 +155,7 @@ def differences(root: Path = ROOT) -> dict[str, str]:
     """For each file that is not what would be generated: its path and the first lines of the diff."""
     diffs: dict[str, str] = {}
     for tree in _trees(root):
-        for path, before, after in tree.compared():
+        for path, before, after in tree.compare():
             if before != after:
                 old, new = (before or "").splitlines(), (after or "").splitlines()
                 lines = difflib.unified_diff(old, new, "committed", "generated", "", "", 1, "")

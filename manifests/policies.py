@@ -72,13 +72,13 @@ _VARIABLES = {
 }
 
 
-def _named(expressions: Mapping[str, str]) -> list[Object]:
+def _as_list(expressions: Mapping[str, str]) -> list[Object]:
     return [{"name": name, "expression": expression} for name, expression in expressions.items()]
 
 
 def _variables(*names: str, **terms: JSON) -> list[Object]:
     """Those of the variables above, and terms, which may be made of them."""
-    return _named({name: _VARIABLES[name] for name in names} | {name: _literal(term) for name, term in terms.items()})
+    return _as_list({name: _VARIABLES[name] for name in names} | {name: _literal(term) for name, term in terms.items()})
 
 
 def _policy(kind: str, name: str, conditions: list[Object], **spec: Any) -> Object:
@@ -98,11 +98,11 @@ def _mutating(name: str, conditions: list[Object], mutation: Object, **more: Any
     return [policy, obj(_API, f"{kind}Binding", name, namespace=None, spec={"policyName": name})]
 
 
-def _applied(expression: str) -> Object:
+def _apply_patch(expression: str) -> Object:
     return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
 
 
-def _patched(*operations: str) -> Object:
+def _json_patch(*operations: str) -> Object:
     """A JSON patch of the lists of operations that the expressions yield, one after the other."""
     return {"patchType": "JSONPatch", "jsonPatch": {"expression": " +\n".join(f"({each})" for each in operations)}}
 
@@ -116,7 +116,7 @@ def _parent(path: tuple[str, ...], empty: str) -> str:
     return _add(path, empty, unless=f"object.{'.?'.join(path)}.hasValue()")
 
 
-def _appended(kind: str, term: str, *, unless: str) -> tuple[str, ...]:
+def _append_term(kind: str, term: str, *, unless: str) -> tuple[str, ...]:
     """Put a term at the end of the required ones, making the list and its parents where they are missing."""
     affinity = ("spec", "affinity")
     terms = (*affinity, kind, _REQUIRED)
@@ -127,31 +127,31 @@ def _appended(kind: str, term: str, *, unless: str) -> tuple[str, ...]:
 def _priority() -> list[Object]:
     """The label by which leaders keep away from domains of Jobs of their priority."""
     labels = f"{{'{keys.PRIORITY}': {PRIORITY_TEXT}}}"
-    label = _applied(f"Object{{metadata: Object.metadata{{labels: {labels}}}}}")
+    label = _apply_patch(f"Object{{metadata: Object.metadata{{labels: {labels}}}}}")
     return _mutating("jobset-pod-priority", [WRONG_PRIORITY], label)
 
 
 def _leader() -> list[Object]:
     """The two terms by which a leader finds a domain that its Job has for itself."""
     own = affinity_term(_TOPOLOGY, _JOB_KEY)
-    others = {form: anti_affinity_term(_TOPOLOGY, _JOB_KEY, _PRIORITY, form) for form in TermForm}
+    foreign_terms = {form: anti_affinity_term(_TOPOLOGY, _JOB_KEY, _PRIORITY, form) for form in TermForm}
     variables = _variables(
         *("topology", "jobKey", "priority", "gathering", "spreading"),
         own=own,
-        others=others[TermForm.LABEL_KEYS],
-        othersInFull=others[TermForm.EXPRESSIONS],
+        others=foreign_terms[TermForm.LABEL_KEYS],
+        othersInFull=foreign_terms[TermForm.EXPRESSIONS],
     )
     kept_apart = "variables.spreading.exists(term, term in [variables.others, variables.othersInFull])"
-    _, *spread = _appended("podAntiAffinity", "others", unless=kept_apart)
-    gather = _appended("podAffinity", "own", unless="variables.own in variables.gathering")
-    return _mutating("jobset-pod-leader", [EXCLUSIVE, _LEADER], _patched(*gather, *spread), variables=variables)
+    _, *spread = _append_term("podAntiAffinity", "others", unless=kept_apart)
+    gather = _append_term("podAffinity", "own", unless="variables.own in variables.gathering")
+    return _mutating("jobset-pod-leader", [EXCLUSIVE, _LEADER], _json_patch(*gather, *spread), variables=variables)
 
 
 def _gated_followers() -> list[Object]:
     """The gate, and the label by which the controller finds the pods that have it."""
     metadata = f"Object.metadata{{labels: {{'{keys.AWAITS_LEADER}': 'true'}}}}"
     spec = f"Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{keys.PLACEMENT_GATE}'}}]}}"
-    gate = _applied(f"Object{{metadata: {metadata}, spec: {spec}}}")
+    gate = _apply_patch(f"Object{{metadata: {metadata}, spec: {spec}}}")
     return _mutating("jobset-pod-follower", [EXCLUSIVE, FOLLOWER, _NOT_BOUND], gate)
 
 
@@ -163,8 +163,8 @@ def _following_followers() -> list[Object]:
     ]
     leader = {"labelSelector": {"matchExpressions": selector}, "topologyKey": _TOPOLOGY}
     variables = _variables("topology", "jobKey", "gathering", leader=leader)
-    follow = _appended("podAffinity", "leader", unless="variables.leader in variables.gathering")
-    return _mutating("jobset-pod-follower", [EXCLUSIVE, FOLLOWER], _patched(*follow), variables=variables)
+    follow = _append_term("podAffinity", "leader", unless="variables.leader in variables.gathering")
+    return _mutating("jobset-pod-follower", [EXCLUSIVE, FOLLOWER], _json_patch(*follow), variables=variables)
 
 
 _INDEXED = (
@@ -199,7 +199,7 @@ def _checks(followers: Followers) -> list[Object]:
         variables |= {"withoutDomain": WITHOUT_DOMAIN["expression"], "notGated": NOT_GATED["expression"]}
     kind, name = "ValidatingAdmissionPolicy", "jobset-pod-checks"
     spec = {
-        "variables": _named(variables),
+        "variables": _as_list(variables),
         "validations": [{"expression": e, "message": text, "reason": "Forbidden"} for e, text in checks.items()],
     }
     binding = {"policyName": name, "validationActions": ["Deny"]}

@@ -23,7 +23,7 @@ MANAGER = f"['system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}']"
 
 def _changes_label(labels: str) -> str:
     """CEL: whether an object has the label, and did not have it with this value before. `labels`: where they are."""
-    new, old = (f"{of}.{labels}" for of in ("object", "oldObject"))
+    new, old = (f"{name}.{labels}" for name in ("object", "oldObject"))
     label = f"[?'{keys.JOB_KEY}']"
     return (
         f"{new}{label}.hasValue() && !(oldObject != null && {old}{label}.hasValue()"

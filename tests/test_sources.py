@@ -1,8 +1,13 @@
 """Limits that keep the sources readable: lines of a file, characters of a test's name."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+
+from dev.hack.names import vague_names
 
 ROOT = Path(__file__).parents[1]
 GENERATED = {"build", "dist"}
@@ -38,3 +43,20 @@ def test_no_test_has_a_name_of_more_than_80_characters():
     assert len(names) > 1000, "the tests are not found"
     too_long = [name for name in names if len(name) > LONGEST_NAME]
     assert not too_long, f"say what each of these shows in at most {LONGEST_NAME} characters: {too_long}"
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("def shown(): ...", ["participle"]),
+        ("async def _finished() -> str: ...", ["participle"]),
+        ("def finished() -> bool: ...", []),
+        ("def kept_pods(): ...", []),
+        ("def need(): ...", []),
+        ("def rest(of, *, what): ...", ["filler", "filler", "filler"]),
+        ("for one in pods: print(one)", ["filler"]),
+        ("x = what; y.rest = x; z(of=x)", []),
+    ],
+)
+def test_names_that_say_nothing_are_found(code: str, found: list[str]):
+    assert [kind for kind, _, _ in vague_names(ast.parse(code))] == found

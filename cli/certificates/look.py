@@ -17,7 +17,7 @@ from certs.pki import RENEW_BEFORE, Material, certificates, hosts_of, readable
 from certs.remedies import apply_again, make_secret, write_by_manager
 from kube.clock import rfc3339
 from kube.model.meta import JSON
-from manifests.admission import misdirected
+from manifests.admission import wrong_path
 from manifests.naming import APPLY_CRD
 
 SOON = timedelta(days=14)
@@ -157,7 +157,7 @@ def _callers(found: Found, material: Material, usual_writer: str) -> Iterator[Ca
             caller = _caller(kind, name, str(hook.get("name", "")), hook, annotation or usual_writer, material)
             if caller.problem and annotation and usual_writer == _MANAGER and not _has_authority(hook, material):
                 caller = replace(caller, problem=f"{caller.problem}; {write_by_manager(kind, name, annotation)}")
-            if not caller.problem and (path := misdirected(hook)):
+            if not caller.problem and (path := wrong_path(hook)):
                 caller = replace(
                     caller, problem=f"it is called at {path}, where the manager does not serve it: {remedy}"
                 )

@@ -32,19 +32,19 @@ SECTIONS = {
 
 def feature_gates() -> Object:
     """Known gates alone."""
-    return _closed({name: {"type": "boolean"} for name in (*sorted(GATES), *sorted(STAGES))})
+    return _closed_object({name: {"type": "boolean"} for name in (*sorted(GATES), *sorted(STAGES))})
 
 
 def section(name: str) -> Object:
     """Known fields alone."""
-    return _closed({field: {} for field in SECTIONS[name]})
+    return _closed_object({field: {} for field in SECTIONS[name]})
 
 
 def configuration() -> Object:
     """Known sections with known fields."""
     whole = {"apiVersion": {}, "kind": {}, "featureGates": feature_gates()}
-    return _closed(whole | {name: section(name) for name in SECTIONS})
+    return _closed_object(whole | {name: section(name) for name in SECTIONS})
 
 
-def _closed(properties: Object) -> Object:
+def _closed_object(properties: Object) -> Object:
     return {"type": "object", "additionalProperties": False, "properties": properties}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from manifests.chart.templates import generated as templates
+from manifests.chart.templates import template_files
 from manifests.chart.values import defaults, schema, table
 from manifests.dashboard import dashboard
 from manifests.text import HEADER
@@ -25,7 +25,7 @@ HANDWRITTEN = frozenset(
 _TABLE = re.compile(r"^\| Value \|.*?\n(?!\|)", re.MULTILINE | re.DOTALL)
 
 
-def generated(folder: Path) -> dict[str, str]:
+def chart_files(folder: Path) -> dict[str, str]:
     """Every generated file. `folder`: where the README is whose table is brought up to date."""
     readme = (folder / "README.md").read_text()
     return {
@@ -34,5 +34,5 @@ def generated(folder: Path) -> dict[str, str]:
         + yaml.safe_dump(defaults(), sort_keys=False, width=120),
         "values.schema.json": json.dumps(schema(), indent=1) + "\n",
         "dashboards/jobset.json": json.dumps(dashboard(), indent=1) + "\n",
-        **{f"templates/{name}": f"{{{{- /* {HEADER[2:-1]} */ -}}}}\n{text}" for name, text in templates().items()},
+        **{f"templates/{name}": f"{{{{- /* {HEADER[2:-1]} */ -}}}}\n{text}" for name, text in template_files().items()},
     }

@@ -70,33 +70,33 @@ _INJECT_AUTHORITY = """\
 
 def template(objects: Iterable[Object]) -> str:
     """The YAML documents of the objects, with the names, namespace and labels of the release."""
-    return "".join(f"---\n{_released(_escaped(each))}" for each in objects)
+    return "".join(f"---\n{_for_release(_escaped_yaml(each))}" for each in objects)
 
 
-def guarded(condition: str, text: str) -> str:
+def render_if(condition: str, text: str) -> str:
     """Lines that are rendered if the condition holds."""
     return f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
 
 
-def _escaped(node: Any) -> str:
+def _escaped_yaml(node: Any) -> str:
     """The YAML, in which Helm finds no template, such as those of Prometheus."""
     return yaml_text(node, _WIDE).replace("{{", '{{ "{{" }}')
 
 
-def _released(text: str) -> str:
-    text = _LABELS.sub(_released_labels, text)
+def _for_release(text: str) -> str:
+    text = _LABELS.sub(_release_labels, text)
     text = _NAME.sub(r'{{ include "jobset.fullname" . }}-\1', text)
     text = re.sub(rf"(?<=: |- ){NAMESPACE}$", "{{ .Release.Namespace | quote }}", text, flags=re.MULTILINE)
     return re.sub(rf"(?<![\w-]){NAMESPACE}(?![\w-])", "{{ .Release.Namespace }}", text)
 
 
-def _released_labels(match: re.Match[str]) -> str:
+def _release_labels(match: re.Match[str]) -> str:
     key, indent, pod = match["key"], match["indent"], match["pod"]
     name = "labels" if not pod else "podLabels" if key == " labels:\n" else "selectorLabels"
     return f'{key}{indent}{{{{- include "jobset.{name}" . | nindent {len(indent)} }}}}\n'
 
 
-def _replaced(text: str, *pairs: tuple[str, str]) -> str:
+def _replace(text: str, *pairs: tuple[str, str]) -> str:
     """The text with each old part, which occurs once in it, replaced by the new one."""
     for old, new in pairs:
         if text.count(old) != 1:
@@ -126,7 +126,7 @@ def _optional(key: str, path: str) -> str:
 
 def configuration() -> str:
     """The template `jobset.madeConfiguration`: the manager's configuration before `managerConfiguration`."""
-    text = _replaced(
+    text = _replace(
         CONFIGURATION,
         ("bindAddress: :8443", 'bindAddress: {{ ternary ":8443" "0" .Values.metrics.enable | quote }}'),
         ("leaderElect: true", "leaderElect: {{ .Values.controller.leaderElection.enable }}"),
@@ -134,7 +134,7 @@ def configuration() -> str:
         (_block(CONFIGURATION, "clientConnection"), _value("clientConnection", "controller.clientConnection")),
     )
     optional = '{{- include "jobset.optionalConfiguration" . }}'
-    return f'{{{{- define "jobset.madeConfiguration" -}}}}\n{_released(text)}{optional}\n{{{{- end }}}}\n'
+    return f'{{{{- define "jobset.madeConfiguration" -}}}}\n{_for_release(text)}{optional}\n{{{{- end }}}}\n'
 
 
 _REPLICAS = (
@@ -191,7 +191,7 @@ def _deployment(deployment: Object) -> str:
     environment = "".join(_optional(f"        {key}", f"controller.{key}") for key in ("env", "envFrom"))
     no_spread = 'kindIs "invalid" .Values.controller.topologySpreadConstraints'
     labels = '    {{- include "jobset.podLabels" . | nindent 4 }}\n'
-    return _replaced(
+    return _replace(
         text,
         (f"{labels}spec:\n", f"{labels}{_optional('  annotations', 'controller.annotations')}spec:\n"),
         (f"  replicas: {deployment['spec']['replicas']}\n", _REPLICAS),
@@ -199,14 +199,14 @@ def _deployment(deployment: Object) -> str:
         (IMAGE, '"{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}"'),
         (f"PullPolicy: {container['imagePullPolicy']}", "PullPolicy: {{ .Values.image.pullPolicy }}"),
         ("containerPort: 9443", 'containerPort: {{ include "jobset.webhookPort" . }}'),
-        (metrics_port, guarded(".Values.metrics.enable", metrics_port)),
+        (metrics_port, render_if(".Values.metrics.enable", metrics_port)),
         (_block(text, "        resources"), _value("        resources", "controller.resources")),
         (_block(text, "        securityContext"), _value("        securityContext", "controller.securityContext")),
         (_block(text, "      securityContext"), _value("      securityContext", "controller.podSecurityContext")),
         (mounts, mounts + _MOUNTS + environment),
         (
             spread,
-            guarded(no_spread, spread)
+            render_if(no_spread, spread)
             + _optional("      topologySpreadConstraints", "controller.topologySpreadConstraints"),
         ),
         (
@@ -227,7 +227,7 @@ def _budget(budget: Object) -> str:
         f'{{{{- if kindIs "invalid" {path}.minAvailable }}}}\n  maxUnavailable: {{{{ {path}.maxUnavailable }}}}\n'
         f"{{{{- else }}}}\n  minAvailable: {{{{ {path}.minAvailable }}}}\n{{{{- end }}}}\n"
     )
-    return _replaced(template([budget]), (f"  maxUnavailable: {budget['spec']['maxUnavailable']}\n", share))
+    return _replace(template([budget]), (f"  maxUnavailable: {budget['spec']['maxUnavailable']}\n", share))
 
 
 def _network_policy(policy: Object) -> str:
@@ -236,16 +236,16 @@ def _network_policy(policy: Object) -> str:
     peers = _block(metrics.replace("-", " ", 1), "    from")
     ours = metrics.replace(peers[4:], _value("    from", "networkPolicy.metricsFrom")[4:])
     webhooks = "    - port: webhook-server\n      protocol: TCP\n"
-    return _replaced(
+    return _replace(
         text,
-        (metrics, guarded(".Values.metrics.enable", ours)),
+        (metrics, render_if(".Values.metrics.enable", ours)),
         (webhooks, webhooks + _optional("    from", "networkPolicy.webhookFrom")),
     )
 
 
 def _config_map(config_map: Object) -> str:
     text = template([config_map | {"data": {CONFIG_KEY: "CONFIGURATION"}}])
-    return _replaced(text, ("CONFIGURATION", '|\n    {{- include "jobset.configuration" . | nindent 4 }}'))
+    return _replace(text, ("CONFIGURATION", '|\n    {{- include "jobset.configuration" . | nindent 4 }}'))
 
 
 def manager() -> str:
@@ -253,11 +253,11 @@ def manager() -> str:
     config_map, secret, metrics_service, deployment, budget, policy = manager_objects()
     return (
         _config_map(config_map)
-        + guarded("not .Values.certManager.enable", template([secret]))
-        + guarded(".Values.metrics.enable", template([metrics_service]))
+        + render_if("not .Values.certManager.enable", template([secret]))
+        + render_if(".Values.metrics.enable", template([metrics_service]))
         + _deployment(deployment)
-        + guarded(".Values.controller.podDisruptionBudget.enabled", _budget(budget))
-        + guarded(".Values.networkPolicy.enabled", _network_policy(policy))
+        + render_if(".Values.controller.podDisruptionBudget.enabled", _budget(budget))
+        + render_if(".Values.networkPolicy.enabled", _network_policy(policy))
         + template([webhook_service()])
     )
 
@@ -266,34 +266,34 @@ def rbac() -> str:
     """The service account and its rights."""
     return (
         template(rbac_objects())
-        + guarded(".Values.lookUp.configMaps", template(config_map_rbac_objects()))
-        + guarded(".Values.lookUp.secrets", template(secret_rbac_objects()))
+        + render_if(".Values.lookUp.configMaps", template(config_map_rbac_objects()))
+        + render_if(".Values.lookUp.secrets", template(secret_rbac_objects()))
     )
 
 
-def _annotated(text: str, annotations: str) -> str:
+def _annotate(text: str, annotations: str) -> str:
     return text.replace(_METADATA_LABELS, _METADATA_LABELS + annotations, 1)
 
 
 def definitions(*crds: Object) -> str:
     """CRDs as templates, because Helm never upgrades what is in a chart's folder `crds`."""
-    return "".join(_annotated(template([each]), _KEEP_CRD) for each in crds)
+    return "".join(_annotate(template([each]), _KEEP_CRD) for each in crds)
 
 
 def _webhook_configuration(configuration: Object) -> str:
     """A webhook configuration without what the manager or cert-manager writes into it."""
-    text = _annotated(template([configuration]), _INJECT_AUTHORITY)
-    pods = (_released(yaml_text([hook], _WIDE)) for hook in configuration["webhooks"] if hook["rules"] == [PODS])
-    return _replaced(text, *((hook, guarded('eq .Values.podAdmission "webhooks"', hook)) for hook in pods))
+    text = _annotate(template([configuration]), _INJECT_AUTHORITY)
+    pods = (_for_release(yaml_text([hook], _WIDE)) for hook in configuration["webhooks"] if hook["rules"] == [PODS])
+    return _replace(text, *((hook, render_if('eq .Values.podAdmission "webhooks"', hook)) for hook in pods))
 
 
 def admission() -> str:
     """The webhook configurations, and policies: in the place of the webhooks of pods, and for the reserved label."""
     return (
         "".join(map(_webhook_configuration, webhook_configurations()))
-        + guarded('eq .Values.podAdmission "policies"', template(pod_policies("gate")))
-        + guarded('eq .Values.podAdmission "policies-without-manager"', template(pod_policies("affinity")))
-        + guarded(".Values.reservedLabel.enable", template(reserved_label_policies()))
+        + render_if('eq .Values.podAdmission "policies"', template(pod_policies("gate")))
+        + render_if('eq .Values.podAdmission "policies-without-manager"', template(pod_policies("affinity")))
+        + render_if(".Values.reservedLabel.enable", template(reserved_label_policies()))
     )
 
 
@@ -302,10 +302,10 @@ def policies() -> str:
     enabled = ".Values.jobSetPolicies.enable"
     webhooks = "".join(map(_webhook_configuration, policy_webhook_configurations()))
     return (
-        guarded(f"and {enabled} .Values.crds.enabled", definitions(policy_crd(), exception_crd()))
-        + guarded(enabled, template(policy_rbac_objects()) + webhooks)
-        + guarded(f"and {enabled} .Values.jobSetPolicies.reports", template(policy_report_rbac_objects()))
-        + guarded(f"and {enabled} .Values.jobSetPolicies.inAPIServer", template(policy_api_server_rbac_objects()))
+        render_if(f"and {enabled} .Values.crds.enabled", definitions(policy_crd(), exception_crd()))
+        + render_if(enabled, template(policy_rbac_objects()) + webhooks)
+        + render_if(f"and {enabled} .Values.jobSetPolicies.reports", template(policy_report_rbac_objects()))
+        + render_if(f"and {enabled} .Values.jobSetPolicies.inAPIServer", template(policy_api_server_rbac_objects()))
     )
 
 
@@ -313,18 +313,18 @@ def alerts() -> str:
     """The PrometheusRule, with an alert about the leader only where one is elected."""
     rule = prometheus_rule()
     (no_leader,) = (each for each in rule["spec"]["groups"][0]["rules"] if each["alert"] == NO_LEADER)
-    item = textwrap.indent(_released(_escaped([no_leader])), "    ")
-    text = _replaced(template([rule]), (item, guarded(".Values.controller.leaderElection.enable", item)))
-    return guarded("and .Values.prometheus.alerts.enable .Values.metrics.enable", text)
+    item = textwrap.indent(_for_release(_escaped_yaml([no_leader])), "    ")
+    text = _replace(template([rule]), (item, render_if(".Values.controller.leaderElection.enable", item)))
+    return render_if("and .Values.prometheus.alerts.enable .Values.metrics.enable", text)
 
 
-def generated() -> dict[str, str]:
+def template_files() -> dict[str, str]:
     """Each template by its name below templates/."""
     return {
         "_configuration.tpl": configuration(),
         "admission.yaml": admission(),
         "alerts.yaml": alerts(),
-        "crd.yaml": guarded(".Values.crds.enabled", definitions(crd())),
+        "crd.yaml": render_if(".Values.crds.enabled", definitions(crd())),
         "manager.yaml": manager(),
         "policies.yaml": policies(),
         "rbac.yaml": rbac(),

@@ -9,7 +9,7 @@ import yaml
 from app.settings import Settings
 from manifests.chart import templates
 from manifests.chart.configuration import SECTIONS
-from manifests.chart.templates import generated
+from manifests.chart.templates import template_files
 from manifests.chart.values import VALUES, defaults, schema, table
 from manifests.naming import DEPLOYMENT, IMAGE, IMAGE_TAG, NAMESPACE
 from manifests.workload import manager_objects
@@ -18,7 +18,7 @@ from tests.support.helm import CHART, GO_USER
 
 @pytest.fixture(scope="module")
 def made() -> dict[str, str]:
-    return generated()
+    return template_files()
 
 
 def test_nothing_is_named_or_labelled_as_by_kustomize(made):

@@ -17,7 +17,7 @@ from manifests.embedded import DATA, ROOTS, trim
 def _generated_once():
     """What is generated is the same each time, and takes most of the time of a check."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("generated", "chart"):
+        for name in ("generated_files", "chart_files"):
             patch.setattr(files, name, cache(getattr(files, name)))
         yield
 
@@ -44,8 +44,8 @@ def test_generation_needs_no_network(monkeypatch):
         raise AssertionError("the network was used")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
-    files.generated.cache_clear()
-    files.chart.cache_clear()
+    files.generated_files.cache_clear()
+    files.chart_files.cache_clear()
     assert main(["--check"]) == 0
 
 

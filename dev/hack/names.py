@@ -1,0 +1,76 @@
+"""`python -m dev.hack.names`: list names of functions, arguments and variables that do not say what they are.
+
+CONTRIBUTING.md#conventions says what a name is like. Two kinds are counted: functions that are called by a past
+participle alone (`shown`, `kept`: who does what to what?), unless they return a bool, and names that are a filler
+(`of`, `what`, `one`). The exit code is 1 if there are more of a kind than `MOST`.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MOST = {"participle": 476, "filler": 379}
+"""How many there may be of each kind. To be lowered as they become fewer, to 25."""
+
+IRREGULAR = frozenset(
+    """
+    begun blown bought bound broken brought built caught chosen drawn fed felt flown fought found given gone grown
+    heard held hidden kept known laid led left lost made meant met paid said seen sent shown sold sought spent
+    spoken stood sworn taken taught thought thrown told torn understood woken won worn wound written
+    """.split()  # noqa: SIM905 (a list of words reads better)
+)
+NO_PARTICIPLES = {"embed", "exceed", "feed", "need", "proceed", "seed", "speed", "succeed"}
+FILLERS = frozenset(
+    "by from its news of one ones others rest stuff thing things till unto upon way what whose".split()  # noqa: SIM905
+)
+
+
+def is_participle(name: str) -> bool:
+    """Whether the whole name is one past participle."""
+    return name in IRREGULAR or (re.fullmatch(r"[a-z]{3,}ed", name) is not None and name not in NO_PARTICIPLES)
+
+
+def vague_names(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
+    """Kind, name and line of each."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                if is_participle(node.name.strip("_")) and not _is_predicate(node):
+                    yield "participle", node.name, node.lineno
+                arguments = (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)
+                names = [(node.name, node.lineno), *((each.arg, each.lineno) for each in arguments)]
+            case ast.Name(ctx=ast.Store()):
+                names = [(node.id, node.lineno)]
+            case _:
+                continue
+        yield from (("filler", name, line) for name, line in names if name.strip("_") in FILLERS)
+
+
+def _is_predicate(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    returns = ast.unparse(function.returns) if function.returns else ""
+    return returns.startswith(("bool", "TypeGuard", "TypeIs"))
+
+
+def program_files() -> list[Path]:
+    """The Python files of the program: all but tests."""
+    folders = [path for path in ROOT.iterdir() if path.is_dir() and path.name not in {"build", "dist", "tests"}]
+    return sorted(file for folder in folders if folder.name[0] != "." for file in folder.rglob("*.py"))
+
+
+def main() -> int:
+    """Entry point. Returns the exit code."""
+    places: dict[str, list[str]] = {kind: [] for kind in MOST}
+    for file in program_files():
+        for kind, name, line in vague_names(ast.parse(file.read_text(encoding="utf-8"))):
+            places[kind].append(f"{file.relative_to(ROOT)}:{line}: {name}")
+    too_many = {kind: found for kind, found in places.items() if len(found) > MOST[kind]}
+    for kind, found in too_many.items():
+        print(*found, f"{len(found)} names are a {kind}, and at most {MOST[kind]} may be: rename some", sep="\n")  # noqa: T201
+    return 1 if too_many else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

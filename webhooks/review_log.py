@@ -26,15 +26,15 @@ def write(request: AdmissionRequest, answer: AdmissionResponse, *, decides: bool
     if not log.isEnabledFor(level):
         return
     known = identity(request)
-    what = f"{shown(request.operation)} {known['namespace']}/{known['name']}"
+    subject = f"{shown(request.operation)} {known['namespace']}/{known['name']}"
     if request.dry_run:
-        what = f"{what} (dry run)"
+        subject = f"{subject} (dry run)"
     if answer.allowed:
-        log.log(level, "admitted %s", what)
+        log.log(level, "admitted %s", subject)
     else:
         reason = (answer.status or {}).get("reason", "")
         rules = f": {', '.join(answer.rules[:MAX_RULES])}" if answer.rules else ""
-        log.log(level, "refused %s: %d %s%s", what, answer.code, reason, rules)
+        log.log(level, "refused %s: %d %s%s", subject, answer.code, reason, rules)
 
 
 def identity(request: AdmissionRequest) -> dict[str, str | int]:

@@ -14,7 +14,7 @@ from api.jobset import JobSet
 from kube.errors import Cause
 from kube.model.field import ErrorType, FieldError, Layer, Rule, Severity
 from kube.model.job_rules.job import job_errors
-from webhooks.jobset.cluster.children import ChildJob, child_jobs, created_by_us, identified
+from webhooks.jobset.cluster.children import ChildJob, child_jobs, created_by_us, with_identity
 from webhooks.jobset.cluster.faults import job_faults
 from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.engine import MAX_FINDINGS, Findings
@@ -38,7 +38,7 @@ def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = Tru
     """
     try:
         js = subject(findings.object, gates).js
-        js = identified(js, js.metadata.namespace or "default")
+        js = with_identity(js, js.metadata.namespace or "default")
         if not created_by_us(js, findings.errors):
             return findings
         rjobs = js.spec.replicated_jobs

@@ -29,7 +29,7 @@ from policy.judged import Judged, Namespace, Number
 from policy.mismatch import Mismatch, of_namespace, of_policy
 from policy.rules.words import source
 from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
-from webhooks.jobset.policy_defaults import recorded, set_defaults
+from webhooks.jobset.policy_defaults import recorded_defaults, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
 from webhooks.policy.handlers import faults_of
@@ -341,7 +341,7 @@ def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[st
     """What each rule of each policy decides, with the numbers that it compares; members may be added."""
     namespace = policies.namespace(judged.js.metadata.namespace)
     without = policies.excused(judged)
-    got = recorded({"metadata": {"annotations": judged.js.metadata.annotations}})
+    got = recorded_defaults({"metadata": {"annotations": judged.js.metadata.annotations}})
     broken: dict[tuple[str, str], list[str]] = {}
     for violation in policies.broken(judged):
         texts = broken.setdefault((violation.policy.metadata.name, violation.rule), [])

@@ -20,7 +20,7 @@ from kube.model.meta import JSON
 from policy.rules.words import source
 from policy.types import DENY, WARN, JobSetPolicy
 from webhooks.jobset.policies import AUDIT_KEY, MOST_AUDITED_TEXT
-from webhooks.jobset.policy_defaults import recorded
+from webhooks.jobset.policy_defaults import recorded_defaults
 
 OURS = f"vjobset.kb.io/{AUDIT_KEY}"
 THEIRS = "validation.policy.admission.k8s.io/validation_failure"
@@ -86,7 +86,7 @@ def heard(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool) -> 
     others = failed
     if answer.object is None and denied is None:
         others = [*failed, *_not_by_policies(answer, found, list(actions) if more else [])]
-    defaults = None if update or answer.object is None else recorded(answer.object)
+    defaults = None if update or answer.object is None else recorded_defaults(answer.object)
     return Heard(Verdict(found, defaults), more, others)
 
 

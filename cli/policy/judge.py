@@ -24,7 +24,7 @@ from policy.judged import Judged
 from policy.mismatch import Mismatch, of_policy
 from policy.rules.words import source
 from policy.types import DENY, WARN, JobSetPolicy
-from webhooks.jobset.policy_defaults import recorded
+from webhooks.jobset.policy_defaults import recorded_defaults
 
 PASS = "Pass"  # noqa: S105 - a verdict
 AUDIT = "Audit"
@@ -166,7 +166,7 @@ def _judged(
         sent = checks.sent(obj)
         if member == "jobset" and "oldJobset" not in objects:
             sent = replace(sent, object=with_policy_defaults(loaded.policies, sent.object, where, gates))
-            got = recorded(sent.object)
+            got = recorded_defaults(sent.object)
         findings = checks.create(sent, children=False)
         read = judged_of(findings.object, gates)
         if findings.errors or read is None:

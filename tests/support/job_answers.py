@@ -18,7 +18,7 @@ from kube.model.jsontree import dig
 from tests.support.cluster import request
 from tests.support.job_mistakes import CASES
 from tests.support.jobsets import JSON, jobset, stored
-from webhooks.jobset.cluster.children import child_jobs, identified
+from webhooks.jobset.cluster.children import child_jobs, with_identity
 from webhooks.jobset.cluster.decode import Parts
 from webhooks.jobset.cluster.faults import parts_of
 from webhooks.jobset.subject import subject
@@ -33,7 +33,7 @@ def child(rjob: JSON) -> JSON:
     """The Job that a JobSet with this one ReplicatedJob makes."""
     raw = stored(jobset(rjob))
     gates = FeatureGates()
-    (only,) = child_jobs(raw, identified(subject(raw, gates).js, "default"), gates, [0])
+    (only,) = child_jobs(raw, with_identity(subject(raw, gates).js, "default"), gates, [0])
     return only.body
 
 

@@ -132,7 +132,7 @@ def test_a_fault_has_its_place_its_type_and_a_fix(case):
     assert (str(fault.path), fault.type, fault.body) == (path, kind, text)
     assert fault.layer is Layer.SCHEMA
     assert fault.rule.id.startswith("schema-")
-    repaired = JUDGE.repaired(obj, [fault])
+    repaired = JUDGE.repair(obj, [fault])
     assert [str(left.path) for left in JUDGE.faults(repaired)] == ([path] if kind in STAYS else [])
     assert obj == before
 
@@ -203,7 +203,7 @@ def test_a_schema_that_would_be_misread_is_refused(node):
 )
 def test_what_the_api_server_accepts_has_no_fault(obj):
     assert JUDGE.faults(obj) == []
-    assert JUDGE.repaired(obj, []) is obj
+    assert JUDGE.repair(obj, []) is obj
 
 
 def test_all_faults_are_named_at_once():
@@ -239,7 +239,7 @@ REPAIRED = {
 @pytest.mark.parametrize("case", REPAIRED)
 def test_wrong_values_are_repaired(case):
     obj, path, value = REPAIRED[case]
-    found = JUDGE.repaired(obj, JUDGE.faults(obj))
+    found = JUDGE.repair(obj, JUDGE.faults(obj))
     for key in path:
         found = found.get(key) if isinstance(found, dict) else found[key]
     assert found == value
@@ -247,7 +247,7 @@ def test_wrong_values_are_repaired(case):
 
 def test_what_is_right_is_shared_with_the_repaired_copy():
     obj = jobset(rjob("a"), rjob("b", replicas="x"))
-    repaired = JUDGE.repaired(obj, JUDGE.faults(obj))
+    repaired = JUDGE.repair(obj, JUDGE.faults(obj))
     assert repaired["spec"]["replicatedJobs"][0] is obj["spec"]["replicatedJobs"][0]
     assert obj["spec"]["replicatedJobs"][1]["replicas"] == "x"
 
@@ -271,7 +271,7 @@ def laced(draw):
 
 
 def check_all(obj):
-    repaired = JUDGE.repaired(obj, JUDGE.faults(obj))
+    repaired = JUDGE.repair(obj, JUDGE.faults(obj))
     assert [fault for fault in JUDGE.faults(repaired) if fault.type not in STAYS] == []
     JUDGE.unknown(obj)
 
@@ -312,7 +312,7 @@ def test_what_is_quickly_called_good_is_good(obj):
     """The library may only err on the side of a closer look."""
     if JUDGE._is_good(obj):
         walk = Walk({})
-        walk.repaired(obj, JUDGE._schema)
+        walk.repair(obj, JUDGE._schema)
         assert walk.faults == []
 
 
@@ -330,7 +330,7 @@ def test_a_flood_is_answered_within_bounds(case):
     started = time.process_time()
     faults = JUDGE.faults(FLOODS[case])
     unknown = JUDGE.unknown(FLOODS[case])
-    repaired = JUDGE.repaired(FLOODS[case], faults)
+    repaired = JUDGE.repair(FLOODS[case], faults)
     # No benchmark: what is quadratic would take minutes.
     assert time.process_time() - started < 10
     assert len(faults) <= MAX_FAULTS
@@ -344,7 +344,7 @@ def test_a_walk_ends_when_enough_is_known(monkeypatch):
     monkeypatch.setattr(
         "webhooks.jobset.schema.words.type_name", lambda value: looked_at.append(value) or type_name(value)
     )
-    JUDGE.repaired(FLOODS["faults"], JUDGE.faults(FLOODS["faults"]))
+    JUDGE.repair(FLOODS["faults"], JUDGE.faults(FLOODS["faults"]))
     assert len(looked_at) < 5 * MAX_FAULTS
 
 

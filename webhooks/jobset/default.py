@@ -60,7 +60,7 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
     Of lists that the schema bounds no more items are looked at than it allows: it refuses them anyway.
     """
     draft = PatchDraft(new, work or Work())
-    for path, value in _wanted(new.get("spec"), None if old is None else old.get("spec") or {}):
+    for path, value in _defaults(new.get("spec"), None if old is None else old.get("spec") or {}):
         draft.default(path, value, empty_is_absent=bool(value) and path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
     if old is not None:
         for path in islice(_nulls(draft.object.get("spec"), draft.work), MAX_NULLS):
@@ -97,7 +97,7 @@ def _nulls(spec: Any, work: Work) -> Iterator[Path]:
                 yield path.at(key)
 
 
-def _wanted(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
+def _defaults(spec: Any, old: Any) -> Iterator[tuple[Path, Any]]:
     yield from _where_stored(SPEC, _POLICIES, old)
     if dig(spec, "successPolicy", "minSucceeded") is not None:
         yield from _where_stored(SPEC, _SHARE, old)

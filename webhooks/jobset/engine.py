@@ -50,7 +50,7 @@ class Findings:
 
     def and_also(self, more: Iterable[FieldError]) -> "Findings":
         """These and more, in order."""
-        return _sorted([*self.errors, *self.warnings, *more], self.object)
+        return _findings_by_path([*self.errors, *self.warnings, *more], self.object)
 
     def and_elsewhere(self, more: Iterable[FieldError]) -> "Findings":
         """These and more, without those at places that are wrong anyway."""
@@ -77,19 +77,19 @@ class Engine:
         if defaults:
             obj = with_defaults(obj, work=work)[0]
         faults = self.schema.faults(obj, work)
-        repaired = self.schema.repaired(obj, faults, work)
+        repaired = self.schema.repair(obj, faults, work)
         found = at_existing_places(_without_consequences(faults, self._create(repaired, work)), obj)
-        return _sorted([*faults, *found], repaired)
+        return _findings_by_path([*faults, *found], repaired)
 
     def update(self, old: JSON, new: JSON, work: Work | None = None) -> Findings:
         """Findings about a change: faults that it makes, warnings that did not hold before."""
         work = work or Work()
         new = with_defaults(new, old, work)[0]
         faults = self.schema.faults(new, work)
-        repaired = self.schema.repaired(new, faults, work)
+        repaired = self.schema.repair(new, faults, work)
         changed, warned = self._update(old, repaired, work), self._new_warnings(old, repaired, work)
         found = [*_without_consequences(faults, changed), *warned]
-        return _sorted([*_ratcheted(faults, old, new), *at_existing_places(found, new, old)], repaired)
+        return _findings_by_path([*_new_faults(faults, old, new), *at_existing_places(found, new, old)], repaired)
 
     def may_hide(self, new: JSON, old: JSON | None = None, work: Work | None = None) -> bool:
         """Whether `Findings.hides` could be true: quick, and never wrongly false. `new` is defaulted."""
@@ -130,7 +130,7 @@ class Engine:
         return [error for error in found if (error.rule, error.path) not in stale]
 
 
-def _sorted(found: Sequence[FieldError], obj: JSON) -> Findings:
+def _findings_by_path(found: Sequence[FieldError], obj: JSON) -> Findings:
     ordered = by_path(found)
     errors = tuple(error for error in ordered if not error.is_warning)
     return Findings(errors, tuple(error for error in ordered if error.is_warning), obj)
@@ -150,7 +150,7 @@ def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldErr
             yield error
 
 
-def _ratcheted(faults: Sequence[FieldError], old: JSON, new: JSON) -> list[FieldError]:
+def _new_faults(faults: Sequence[FieldError], old: JSON, new: JSON) -> list[FieldError]:
     """Faults that were not stored already: the API server lets a value pass that it does not have to look at again."""
     return [fault for fault in faults if _value_or_parent(new, fault.path) != _value_or_parent(old, fault.path)]
 

@@ -51,12 +51,12 @@ class _Admission:
         obj, operations = with_defaults(request.object or {}, request.stored, work())
         policies = self.policies
         if policies is not None and request.stored is None and policies.have_defaults:
-            return self._filled(policies.fill, request, obj, operations)
+            return self._mutation_with_policies(policies.fill, request, obj, operations)
         if policies is not None and policies.may_keep(request):
-            return self._filled(policies.keep, request, obj, operations)
-        return self._mutated(request, obj, operations)
+            return self._mutation_with_policies(policies.keep, request, obj, operations)
+        return self._mutation(request, obj, operations)
 
-    async def _filled(
+    async def _mutation_with_policies(
         self,
         fill: Callable[[AdmissionRequest, JSON], Awaitable[Filled]],
         request: AdmissionRequest,
@@ -65,10 +65,10 @@ class _Admission:
     ) -> AdmissionResponse:
         """The answer about a JobSet that gets defaults of policies, too, or keeps them."""
         filled = await fill(request, obj)
-        answered = await compute(self._mutated, request, filled.object, [*operations, *filled.operations])
+        answered = await compute(self._mutation, request, filled.object, [*operations, *filled.operations])
         return filled.answer(await decided(answered))
 
-    def _mutated(self, request: AdmissionRequest, obj: JSON, operations: list[JSON]) -> HandlerAnswer:
+    def _mutation(self, request: AdmissionRequest, obj: JSON, operations: list[JSON]) -> HandlerAnswer:
         old = request.stored
         if self.engine.may_hide(obj, old, work()):
             findings = self._check(obj, old)
@@ -110,11 +110,13 @@ class _Admission:
     ) -> AdmissionResponse:
         """What policies demand, and what the cluster knows, is said with the rest."""
         judgement = Judgement() if policies is None else await policies.judge(request, findings)
-        more = [] if cluster is None else await self._asked(cluster, request, findings)
+        more = [] if cluster is None else await self._cluster_findings(cluster, request, findings)
         told = findings.and_elsewhere(judgement.findings).and_also(more)
         return judgement.answer(await compute(answer, told, obj))
 
-    async def _asked(self, cluster: ClusterChecks, request: AdmissionRequest, findings: Findings) -> list[FieldError]:
+    async def _cluster_findings(
+        self, cluster: ClusterChecks, request: AdmissionRequest, findings: Findings
+    ) -> list[FieldError]:
         old, new, gates = request.stored, findings.object, self.engine.gates
         if old is None:
             return await cluster.create(new, findings.errors, gates, namespace=request.namespace)

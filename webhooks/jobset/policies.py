@@ -28,7 +28,7 @@ from policy.rules.words import source
 from policy.types import FAIL, JobSetPolicy, PolicyId
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.engine import Findings
-from webhooks.jobset.policy_defaults import PutBack, keep_defaults, recorded, set_defaults, told_of
+from webhooks.jobset.policy_defaults import PutBack, keep_defaults, put_back_warnings, recorded_defaults, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
 from webhooks.offload import compute, work
@@ -127,8 +127,8 @@ class Failure:
     @property
     def place(self) -> str:
         """What failed, in words."""
-        what = "the defaults" if self.rule == DEFAULTS else f"rule {self.rule}"
-        return f"{what} of policy {self.policy.metadata.name}"
+        culprit = "the defaults" if self.rule == DEFAULTS else f"rule {self.rule}"
+        return f"{culprit} of policy {self.policy.metadata.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +163,12 @@ class Judgement:
         if refusing is not None and response.allowed:
             refused = denied(500, "InternalError", f"internal error ({refusing.error}) in {refusing.place}")
             response = msgspec.structs.replace(refused, warnings=response.warnings)
-        return msgspec.structs.replace(response, audit_annotations={**response.audit_annotations, **self._audited()})
+        return msgspec.structs.replace(
+            response, audit_annotations={**response.audit_annotations, **self._audit_annotations()}
+        )
 
-    def _audited(self) -> Mapping[str, str]:
-        recorded: list[dict[str, Any]] = [
+    def _audit_annotations(self) -> Mapping[str, str]:
+        entries: list[dict[str, Any]] = [
             {
                 "policy": each.policy.metadata.name,
                 "rule": each.rule,
@@ -176,19 +178,19 @@ class Judgement:
             for each in self.broken
             if each.policy.spec.audits
         ]
-        recorded += [
+        entries += [
             {"policy": failure.policy.metadata.name, "rule": failure.rule, "error": failure.error}
             for failure in self.failures
             if failure.policy.spec.audits
         ]
-        recorded += [
+        entries += [
             {"policy": each.policy.metadata.name, "rule": each.rule, "exception": each.exception}
             for each in self.excepted
         ]
-        if not recorded:
+        if not entries:
             return {}
-        more = {"more": len(recorded) - MOST_AUDITED} if len(recorded) > MOST_AUDITED else {}
-        return {AUDIT_KEY: msgspec.json.encode({"violations": recorded[:MOST_AUDITED], **more}).decode()}
+        more = {"more": len(entries) - MOST_AUDITED} if len(entries) > MOST_AUDITED else {}
+        return {AUDIT_KEY: msgspec.json.encode({"violations": entries[:MOST_AUDITED], **more}).decode()}
 
     def count(self, metrics: PolicyMetrics) -> None:
         """Count each decision once."""
@@ -217,7 +219,7 @@ class Filled:
     def answer(self, response: AdmissionResponse) -> AdmissionResponse:
         """The answer of the webhook; with what is said about defaults that were put back, or could not be found."""
         judgement = Judgement(failures=self.failures)
-        warnings = (*response.warnings, *warning_texts([*judgement.findings, *told_of(self.put_back)]))
+        warnings = (*response.warnings, *warning_texts([*judgement.findings, *put_back_warnings(self.put_back)]))
         return judgement.answer(msgspec.structs.replace(response, warnings=warnings))
 
 
@@ -257,7 +259,7 @@ class PolicyChecks:
             own = [policy for policy in policies if policy.spec.defaults is not None]
             filled = Filled(obj, failures=[Failure(policy, DEFAULTS, type(error).__name__) for policy in own])
         else:
-            filled = await compute(self._filled, policies, namespace, obj)
+            filled = await compute(self._with_defaults, policies, namespace, obj)
         Judgement(failures=filled.failures).count(self._metrics)
         for policy in filled.policies:
             self._metrics.decided(policy, DEFAULTS, SET)
@@ -267,7 +269,7 @@ class PolicyChecks:
         """Whether an update may leave out a default that is to be kept: never one by the controller of a queue."""
         if request.stored is None or not self.have_defaults or request.user_info.username in self._trusted:
             return False
-        return bool(recorded(request.stored) or recorded(request.object))
+        return bool(recorded_defaults(request.stored) or recorded_defaults(request.object))
 
     async def keep(self, request: AdmissionRequest, obj: JSON) -> Filled:
         """A changed JobSet with the defaults that it has got and that the policies in force would set now."""
@@ -279,21 +281,21 @@ class PolicyChecks:
         return await compute(self._keep_defaults, self.source.in_force, namespace, obj, request.stored or {})
 
     def _keep_defaults(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON, old: JSON) -> Filled:
-        def failed(policy: JobSetPolicy, error: Exception) -> None:
+        def note_failure(policy: JobSetPolicy, error: Exception) -> None:
             _failure(policy, DEFAULTS, error)
 
         draft = PatchDraft(obj)
-        found = keep_defaults(draft, old, defaults_for(policies, obj, namespace, self._gates, failed=failed))
+        found = keep_defaults(draft, old, defaults_for(policies, obj, namespace, self._gates, failed=note_failure))
         return Filled(draft.object, draft.operations, put_back=found)
 
-    def _filled(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON) -> Filled:
+    def _with_defaults(self, policies: Sequence[JobSetPolicy], namespace: Namespace, obj: JSON) -> Filled:
         failures: list[Failure] = []
 
-        def failed(policy: JobSetPolicy, error: Exception) -> None:
+        def note_failure(policy: JobSetPolicy, error: Exception) -> None:
             failures.append(_failure(policy, DEFAULTS, error))
 
         draft = PatchDraft(obj, work())
-        record = set_defaults(draft, defaults_for(policies, obj, namespace, self._gates, failed=failed))
+        record = set_defaults(draft, defaults_for(policies, obj, namespace, self._gates, failed=note_failure))
         set_by = tuple(policy.id for policy in policies if policy.metadata.name in record)
         return Filled(draft.object, draft.operations, set_by, failures)
 
@@ -317,7 +319,7 @@ class PolicyChecks:
         else:
             exceptions = self.source.exceptions(request.namespace)
             judgement = await compute(
-                self._judged, policies, namespace, findings.object, request.stored, exceptions, self._clock()
+                self._judgement, policies, namespace, findings.object, request.stored, exceptions, self._clock()
             )
         judgement.count(self._metrics)
         if not request.dry_run:
@@ -325,7 +327,7 @@ class PolicyChecks:
                 self._metrics.used(request.namespace, name, uid)
         return judgement
 
-    def _judged(
+    def _judgement(
         self,
         policies: Sequence[JobSetPolicy],
         namespace: Namespace,
@@ -336,13 +338,13 @@ class PolicyChecks:
     ) -> Judgement:
         judgement = Judgement()
 
-        def excepted(policy: JobSetPolicy, rule: str) -> bool:
+        def is_excepted(policy: JobSetPolicy, rule: str) -> bool:
             exception = without.get((policy.metadata.name, rule))
             if exception is not None:
                 judgement.excepted.append(Excepted(policy, rule, exception, uids[exception]))
             return exception is not None
 
-        def failed(policy: JobSetPolicy, rule: str, error: Exception) -> None:
+        def note_failure(policy: JobSetPolicy, rule: str, error: Exception) -> None:
             judgement.failures.append(_failure(policy, rule, error))
 
         judged = self._read(new)
@@ -352,7 +354,9 @@ class PolicyChecks:
             judgement.matched = [each.id for each in policies if matches(each, labels, namespace)]
             uids = {each.metadata.name: each.metadata.uid for each in exceptions}
             without = excused(exceptions, policies, judged, namespace, at)
-            judgement.broken = violations(policies, judged, namespace, before, excepted=excepted, failed=failed)
+            judgement.broken = violations(
+                policies, judged, namespace, before, excepted=is_excepted, failed=note_failure
+            )
         return judgement
 
     def _read(self, obj: JSON) -> Judged | None:

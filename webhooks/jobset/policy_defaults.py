@@ -32,7 +32,7 @@ _RJOBS = Path(("spec", "replicatedJobs"))
 _TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
 
 
-def recorded(obj: Any) -> Record:
+def recorded_defaults(obj: Any) -> Record:
     """The defaults that a JobSet says it has got; nothing if that cannot be read."""
     return record_of(dig(obj, *_ANNOTATION.parts))
 
@@ -43,7 +43,7 @@ def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Defau
     The API server may have set those of a policy that it holds by itself, and named them. These names are kept.
     """
     record: dict[str, list[str]] = {}
-    named = recorded(draft.object)
+    named = recorded_defaults(draft.object)
     for policy, default in defaults:
         before = len(draft.operations)
         for path in _places(draft.object, default):
@@ -110,7 +110,7 @@ def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetP
     update says by the annotation that it knows of them.
     """
     is_known = dig(draft.object, *_ANNOTATION.parts) is not None
-    record = recorded(draft.object if is_known else old)
+    record = recorded_defaults(draft.object if is_known else old)
     stored = {dig(rjob, "name"): dig(rjob, *POD) for rjob in items(old, *_RJOBS.parts) if _is_named(rjob)}
     own = [(policy, default) for policy, default in defaults if default.name in record.get(policy.metadata.name, ())]
     found: list[PutBack] = []
@@ -128,7 +128,7 @@ def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetP
     return found
 
 
-def told_of(found: Iterable[PutBack]) -> list[FieldError]:
+def put_back_warnings(found: Iterable[PutBack]) -> list[FieldError]:
     """What the author is told about these."""
     return [PUT_BACK.at(path, policy=policy.metadata.name, name=default.name) for path, policy, default in found]
 

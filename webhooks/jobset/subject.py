@@ -175,7 +175,7 @@ class Entry:
         return tuple(container.name for container in (*pod.containers, *pod.init_containers))
 
     @cached_property
-    def mounted(self) -> frozenset[str]:
+    def mounted_volumes(self) -> frozenset[str]:
         """Names of the volumes that some container mounts."""
         pod = self.job.template.spec
         containers = (*pod.containers, *pod.init_containers)
@@ -250,9 +250,9 @@ class Subject:
         return shape(self.js)
 
     @cached_property
-    def mounted(self) -> frozenset[str]:
+    def mounted_volumes(self) -> frozenset[str]:
         """Names of the volumes that some container of some ReplicatedJob mounts."""
-        return frozenset().union(*(entry.mounted for entry in self.entries))
+        return frozenset().union(*(entry.mounted_volumes for entry in self.entries))
 
     def targets(self, names: Sequence[str]) -> list[Entry]:
         """The ReplicatedJobs that a policy's `targetReplicatedJobs` means; none given means all."""
@@ -270,7 +270,7 @@ class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
 def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, work: Work | None = None) -> Subject:
     """Read a JobSet; raises `Unreadable`."""
     parts = {"metadata": dig(obj, "metadata") or {}, "spec": dig(obj, "spec") or {}}
-    encoded = _encoded(parts)
+    encoded = _as_json(parts)
     # Never without the word where there is a null; and encoding is far quicker than walking the tree in Python.
     js = _read(without_nulls(parts) if encoded is None or b"null" in encoded else parts, JobSet, Path())
     meta = js.metadata
@@ -288,7 +288,7 @@ def subject(obj: JSON, gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS, 
     )
 
 
-def _encoded(value: Any) -> bytes | None:
+def _as_json(value: Any) -> bytes | None:
     """The value as JSON; None where it cannot be written, as with lone surrogates."""
     try:
         return msgspec.json.encode(value)
@@ -314,10 +314,10 @@ def _read(value: Any, kind: type[T], base: Path) -> T:
         # Not strict, for the whole numbers that are written 2.0: all else of a wrong type the schema has found.
         return msgspec.convert(value, kind, strict=False)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `")
+        complaint, _, where = str(error).partition(" - at `")
         path = base.at(*_parts(where))
         offending = dig(value, *path.parts[len(base.parts) :])
-        raise Unreadable(UNREADABLE.at(path, offending, what=in_json_words(what))) from None
+        raise Unreadable(UNREADABLE.at(path, offending, what=in_json_words(complaint))) from None
 
 
 def _parts(where: str) -> list[str | int]:

@@ -82,7 +82,7 @@ PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     depends_on.known_and_earlier,
     in_place.job_template,
     restart_agent.pods,
-    exit_codes.policy,
+    exit_codes.exit_code_policy,
     placement.exclusive,
 )
 AFTER: tuple[SubjectCheck, ...] = (
@@ -96,7 +96,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     coordinator.coordinator,
     claims.volume_claims,
     placement.levels,
-    own_keys.known,
+    own_keys.unknown_keys,
     containers.runnable,
     success.can_come,
     failure_reach.rules_can_match,

@@ -12,7 +12,7 @@ from api.exclusive import Domain, NoDomain, TermForm
 from webhooks.offload import compute
 from webhooks.pod.mutate import mutations
 from webhooks.pod.subject import Pod, UnreadablePodError, read
-from webhooks.pod.validate import impossible, refusal, stranded
+from webhooks.pod.validate import impossible, is_stranded, refusal
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied, outside_namespace
 
 MUTATE_PATH = "/mutate--v1-pod"
@@ -56,7 +56,7 @@ class _Admission:
         pod = await _possible(request)
         if isinstance(pod, AdmissionResponse):
             return pod
-        if not stranded(pod):
+        if not is_stranded(pod):
             return AdmissionResponse()
         answer = self.domains.find(request.namespace, pod.job_uid, pod.topology or "")
         return denied(403, "Forbidden", refusal(pod, answer))

@@ -51,7 +51,7 @@ def _lead(draft: PatchDraft, pod: Pod, topology: str, form: TermForm) -> None:
 
 
 def _follow(draft: PatchDraft, pod: Pod, topology: str, answer: Domain | NoDomain | None) -> None:
-    gated = pod.gated
+    gated = pod.is_gated
     if isinstance(answer, Domain):
         draft.put(SPEC.at("nodeSelector", topology), answer.value)
     elif not pod.spec.node_name:  # the API has no gates for a pod that is bound already

@@ -68,7 +68,7 @@ class Pod(Base, frozen=True, kw_only=True):
         return self.topology is not None and not exclusive.leads(self.metadata.annotations)
 
     @property
-    def gated(self) -> bool:
+    def is_gated(self) -> bool:
         """Whether it waits for the controller to say where it goes."""
         return any(gate.name == keys.PLACEMENT_GATE for gate in self.spec.scheduling_gates)
 

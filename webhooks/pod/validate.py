@@ -41,9 +41,9 @@ def impossible(pod: Pod) -> str | None:
     return None
 
 
-def stranded(pod: Pod) -> bool:
+def is_stranded(pod: Pod) -> bool:
     """Whether a pod would be scheduled anywhere: a follower that has neither a domain nor the gate."""
-    return pod.follows and not pod.gated and pod.topology not in pod.spec.node_selector
+    return pod.follows and not pod.is_gated and pod.topology not in pod.spec.node_selector
 
 
 def refusal(pod: Pod, answer: Domain | NoDomain) -> str:

@@ -62,7 +62,7 @@ def faults_of(schema: Schema, obj: JSON, known: Sequence[FieldError] = ()) -> tu
     refused = schema.faults(obj)
     found = [*known, *refused]
     name = dig(obj, "metadata", "name")
-    policy = read_policy({**schema.repaired(obj, refused), "metadata": {"name": name if isinstance(name, str) else ""}})
+    policy = read_policy({**schema.repair(obj, refused), "metadata": {"name": name if isinstance(name, str) else ""}})
     wrong = {error.path.parts for error in found}
     more = [error for error in faults(policy) if not any(_consequence(error.path.parts, parts) for parts in wrong)]
     return [*found, *more], policy

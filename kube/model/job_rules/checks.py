@@ -20,7 +20,7 @@ def invalid(path: Path, value: Any, detail: str) -> FieldError:
     return FieldError(path, ErrorType.INVALID, value, detail)
 
 
-def required(path: Path, detail: str = "") -> FieldError:
+def missing(path: Path, detail: str = "") -> FieldError:
     """A value that is missing."""
     return FieldError(path, ErrorType.REQUIRED, None, detail)
 
@@ -35,7 +35,7 @@ def duplicate(path: Path, value: Any) -> FieldError:
     return FieldError(path, ErrorType.DUPLICATE, value)
 
 
-def repeated(values: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
+def duplicates(values: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
     """Each value, at its place, that an earlier place has already."""
     seen: set[Any] = set()
     for path, value in values:
@@ -104,7 +104,7 @@ def needs(*names: str, why: str = "") -> Check:
     """Members of an object that may be neither absent nor empty."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
-        yield from (required(path.at(name), why) for name in names if value.get(name) in (None, "", []))
+        yield from (missing(path.at(name), why) for name in names if value.get(name) in (None, "", []))
 
     return check
 
@@ -140,7 +140,7 @@ def word_of(*supported: str) -> Check:
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if not value:
-            yield required(path, f"valid values: [{words}]")
+            yield missing(path, f"valid values: [{words}]")
         elif isinstance(value, str) and value not in supported:
             yield not_supported(path, value, supported)
 

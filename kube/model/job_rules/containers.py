@@ -8,18 +8,18 @@ from kube.model.job_rules.checks import (
     Check,
     both,
     duplicate,
+    duplicates,
     each,
     entries,
     fields,
     forbidden,
     invalid,
     member,
+    missing,
     needs,
     not_negative,
     number,
     one_of,
-    repeated,
-    required,
     text,
     too_many,
     whole,
@@ -49,7 +49,7 @@ def _port_or_name(path: Path, value: Any) -> Iterator[FieldError]:
 
 def _container_port(path: Path, value: Any) -> Iterator[FieldError]:
     if value.get("containerPort") == 0:
-        yield required(path.at("containerPort"))
+        yield missing(path.at("containerPort"))
 
 
 _PORT = fields(
@@ -63,12 +63,12 @@ _PORT = fields(
 
 def _port_names(path: Path, value: Any) -> Iterator[FieldError]:
     names = ((path.at(i, "name"), port.get("name")) for i, port in entries(value))
-    return repeated((at, name) for at, name in names if name and not port_name(str(name)))
+    return duplicates((at, name) for at, name in names if name and not port_name(str(name)))
 
 
 def _host_ports(containers: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
     """Ports of the node that several containers or ports take."""
-    return repeated(
+    return duplicates(
         (
             path.at("ports", p, "hostPort"),
             f"{port.get('protocol') or 'TCP'}/{port.get('hostIP') or ''}/{port['hostPort']}",
@@ -79,13 +79,13 @@ def _host_ports(containers: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
     )
 
 
-def _sources(what: str, *names: str) -> Check:
+def _sources(holder: str, *names: str) -> Check:
     """Exactly one of these members."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         given = [name for name in names if value.get(name) is not None]
         if not given:
-            yield invalid(path, "", f"must specify one of: {what}")
+            yield invalid(path, "", f"must specify one of: {holder}")
         elif len(given) > 1:
             yield invalid(path, "", "may not have more than one field specified at a time")
 
@@ -133,7 +133,7 @@ def _one_handler(*kinds: str) -> Check:
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         given = [kind for kind in kinds if value.get(kind) is not None]
         if not given:
-            yield required(path, "must specify a handler type")
+            yield missing(path, "must specify a handler type")
         for kind in given[1:]:
             yield forbidden(path.at(kind), "may not specify more than 1 handler type")
         if given:
@@ -202,12 +202,12 @@ def _sleeps(path: Path, container: Any, grace_period: int) -> Iterator[FieldErro
 def _restart_rules(path: Path, value: Any) -> Iterator[FieldError]:
     rules = value.get("restartPolicyRules") or []
     if rules and value.get("restartPolicy") is None:
-        yield required(path.at("restartPolicy"), "must specify restartPolicy when restart rules are used")
+        yield missing(path.at("restartPolicy"), "must specify restartPolicy when restart rules are used")
     if len(rules) > _MAX_RESTART_RULES:
         yield too_many(path.at("restartPolicyRules"), len(rules), _MAX_RESTART_RULES)
     for i, rule in entries(rules):
         if rule.get("exitCodes") is None:
-            yield required(path.at("restartPolicyRules", i, "exitCodes"), "must be specified")
+            yield missing(path.at("restartPolicyRules", i, "exitCodes"), "must be specified")
         yield from _RESTART_RULE(path.at("restartPolicyRules", i), rule)
 
 
@@ -226,7 +226,7 @@ _RESIZE = fields(
 
 def _resizes(path: Path, value: Any) -> Iterator[FieldError]:
     yield from each(_RESIZE)(path, value)
-    yield from repeated((path.at(i), policy.get("resourceName")) for i, policy in entries(value))
+    yield from duplicates((path.at(i), policy.get("resourceName")) for i, policy in entries(value))
 
 
 _CONTAINER = fields(
@@ -252,7 +252,7 @@ def containers(path: Path, pod: Any) -> Iterator[FieldError]:
     own, before = path.at("containers"), path.at("initContainers")
     names: set[Any] = set()
     if not pod.get("containers"):
-        yield required(own)
+        yield missing(own)
     for i, container in entries(pod.get("containers")):
         yield from _container(own.at(i), container, names)
         names.add(container.get("name") or "")

@@ -6,16 +6,16 @@ from typing import Any
 
 from kube.model.field import SPEC, FieldError, Path
 from kube.model.job_rules.checks import (
+    duplicates,
     each,
     entries,
     fields,
     invalid,
     member,
+    missing,
     not_negative,
     not_supported,
     one_of,
-    repeated,
-    required,
     too_many,
     whole,
     word_of,
@@ -49,7 +49,7 @@ def _pod_names(job: JSON, spec: Any) -> Iterator[FieldError]:
     """Pods of an Indexed Job are named after it and their index."""
     count, name = _completions(spec) or 0, dig(job, "metadata", "name")
     last = f"{name}-{count - 1}"
-    if _indexed(spec) and count > 0 and label(last):
+    if _is_indexed(spec) and count > 0 and label(last):
         yield invalid(Path(("metadata", "name")), name, f"will not able to create pod with invalid DNS label: {last}")
 
 
@@ -63,7 +63,7 @@ def _own_labels(job: JSON) -> dict[str, str]:
     }
 
 
-def _indexed(spec: Any) -> bool:
+def _is_indexed(spec: Any) -> bool:
     return bool(spec.get("completionMode") == "Indexed")
 
 
@@ -81,8 +81,8 @@ def _completions(spec: Any) -> int | None:
 def _mode(path: Path, spec: Any) -> Iterator[FieldError]:
     """What a Job must, and what only an Indexed one may have."""
     if _number(spec, "maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
-        yield required(path.at("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
-    if _indexed(spec):
+        yield missing(path.at("backoffLimitPerIndex"), "when maxFailedIndexes is specified")
+    if _is_indexed(spec):
         yield from _limits(path, spec)
         return
     mode = spec.get("completionMode")
@@ -99,7 +99,7 @@ def _limits(path: Path, spec: Any) -> Iterator[FieldError]:
     completions, parallelism = _completions(spec), _number(spec, "parallelism")
     failures, per_index = _number(spec, "maxFailedIndexes"), spec.get("backoffLimitPerIndex")
     if completions is None:
-        yield required(path.at("completions"), "when completion mode is Indexed")
+        yield missing(path.at("completions"), "when completion mode is Indexed")
     if parallelism is not None and parallelism > MANY:
         why = f"must be less than or equal to {MANY} when completion mode is Indexed"
         yield invalid(path.at("parallelism"), parallelism, why)
@@ -111,7 +111,7 @@ def _limits(path: Path, spec: Any) -> Iterator[FieldError]:
         return
     if failures is None:
         why = f"must be specified when completions is above {MANY}"
-        yield required(path.at("maxFailedIndexes"), why)
+        yield missing(path.at("maxFailedIndexes"), why)
     for name, value in (("parallelism", parallelism), ("maxFailedIndexes", failures)):
         if value is not None and value > FEW:
             why = f"when completions are above {MANY} and used with backoff limit per index"
@@ -163,7 +163,7 @@ def _exit_codes(path: Path, value: Any) -> Iterator[FieldError]:
     for i, code in enumerate(values):
         if code == 0 and value.get("operator") == "In":
             yield invalid(at.at(i), code, "must not be 0 for the In operator")
-    yield from repeated((at.at(i), code) for i, code in enumerate(values))
+    yield from duplicates((at.at(i), code) for i, code in enumerate(values))
     if any(code > after for code, after in pairwise(values)):
         yield invalid(at, values, "must be ordered")
 
@@ -184,11 +184,11 @@ _FAILURE_RULE = fields(
 
 def _success_policy(path: Path, spec: Any) -> Iterator[FieldError]:
     policy, completions = spec.get("successPolicy"), _completions(spec)
-    if not isinstance(policy, dict) or not _indexed(spec) or completions is None:
+    if not isinstance(policy, dict) or not _is_indexed(spec) or completions is None:
         return
     rules, at = policy.get("rules") or [], path.at("successPolicy", "rules")
     if not rules:
-        yield required(at, "at least one rules must be specified when the successPolicy is specified")
+        yield missing(at, "at least one rules must be specified when the successPolicy is specified")
     if len(rules) > _MAX_RULES:
         yield too_many(at, len(rules), _MAX_RULES)
     for i, rule in entries(rules):
@@ -198,7 +198,7 @@ def _success_policy(path: Path, spec: Any) -> Iterator[FieldError]:
 def _success_rule(path: Path, rule: Any, completions: int) -> Iterator[FieldError]:
     count, indexes = _number(rule, "succeededCount"), rule.get("succeededIndexes")
     if count is None and indexes is None:
-        yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
+        yield missing(path, "at least one of succeededCount or succeededIndexes must be specified")
     total = 0
     if isinstance(indexes, str):
         try:
@@ -227,10 +227,10 @@ def _count_of_indexes(indexes: str, completions: int) -> int:
                 f'the fragment "{interval}" violates the requirement that an index interval can have at most two parts'
                 " separated by '-'"
             )
-        first, *rest = (_index(limit, completions) for limit in limits)
-        end = rest[0] if rest else first
-        previous = first if rest and first >= end else last
-        if rest and first >= end:
+        first, *ends = (_index(limit, completions) for limit in limits)
+        end = ends[0] if ends else first
+        previous = first if ends and first >= end else last
+        if ends and first >= end:
             raise ValueError(f"non-increasing order, previous: {first}, current: {end}")
         if last >= first:
             raise ValueError(f"non-increasing order, previous: {previous}, current: {first}")
@@ -249,7 +249,7 @@ def _index(digits: str, completions: int) -> int:
 def _restart_policy(path: Path, spec: Any) -> Iterator[FieldError]:
     policy, at = _pod(spec).get("restartPolicy") or "", path.at("template", "spec", "restartPolicy")
     if policy in {"", "Always"}:
-        yield required(at, 'valid values: "OnFailure", "Never"')
+        yield missing(at, 'valid values: "OnFailure", "Never"')
     elif policy not in {"OnFailure", "Never"}:
         yield not_supported(at, policy, ("OnFailure", "Never"))
     elif policy != "Never" and spec.get("podFailurePolicy") is not None:
@@ -270,7 +270,7 @@ def _selector(path: Path, spec: Any, own: Mapping[str, str]) -> Iterator[FieldEr
     at = path.at("template", "metadata", "labels")
     if spec.get("manualSelector") is True:
         if given is None:
-            yield required(path.at("selector"))
+            yield missing(path.at("selector"))
         elif not _selects(given, pods):
             yield invalid(at, pods, "`selector` does not match template `labels`")
         return
@@ -287,10 +287,12 @@ def _selects(wanted: Any, labels: Mapping[str, str]) -> bool:
         return True
     pairs = dig(wanted, "matchLabels") or {}
     terms = [term for _, term in entries(dig(wanted, "matchExpressions"))]
-    return all(labels.get(key) == value for key, value in pairs.items()) and all(_met(term, labels) for term in terms)
+    return all(labels.get(key) == value for key, value in pairs.items()) and all(
+        _is_met(term, labels) for term in terms
+    )
 
 
-def _met(term: JSON, labels: Mapping[str, str]) -> bool:
+def _is_met(term: JSON, labels: Mapping[str, str]) -> bool:
     there, value = term.get("key") in labels, labels.get(str(term.get("key")))
     match term.get("operator"):
         case "In":

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kube.model.field import FieldError, Path
-from kube.model.job_rules.checks import Check, each, fields, forbidden, invalid, member, required, text
+from kube.model.job_rules.checks import Check, each, fields, forbidden, invalid, member, missing, text
 from kube.model.job_rules.forms import label_key
 from kube.model.validation import label_value
 
@@ -38,12 +38,12 @@ def operator(*, numbers: bool = False) -> Check:
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         name, values = value.get("operator") or "", value.get("values") or []
         if name in _VALUES_WANTED and not values:
-            yield required(path.at("values"), "must be specified when `operator` is 'In' or 'NotIn'")
+            yield missing(path.at("values"), "must be specified when `operator` is 'In' or 'NotIn'")
         elif name in _NO_VALUES and values:
             why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             yield forbidden(path.at("values"), why)
         elif numbers and name in {"Gt", "Lt"} and len(values) != 1:
-            yield required(path.at("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")
+            yield missing(path.at("values"), "must be specified single value when `operator` is 'Lt' or 'Gt'")
         elif name not in _VALUES_WANTED | _NO_VALUES | ({"Gt", "Lt"} if numbers else set()):
             yield invalid(path.at("operator"), name, "not a valid selector operator")
 

@@ -6,15 +6,15 @@ from typing import Any
 from kube.model.field import FieldError, Path
 from kube.model.job_rules.checks import (
     between,
+    duplicates,
     each,
     entries,
     fields,
     forbidden,
     invalid,
+    missing,
     needs,
     one_of,
-    repeated,
-    required,
     text,
 )
 from kube.model.job_rules.containers import containers
@@ -39,10 +39,10 @@ def _dns(path: Path, pod: Any) -> Iterator[FieldError]:
     config, at = pod.get("dnsConfig"), path.at("dnsConfig")
     if pod.get("dnsPolicy") == "None" and not items(config, "nameservers"):
         if config is None:
-            yield required(at, "must provide `dnsConfig` when `dnsPolicy` is None")
+            yield missing(at, "must provide `dnsConfig` when `dnsPolicy` is None")
         else:
             why = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            yield required(at.at("nameservers"), why)
+            yield missing(at.at("nameservers"), why)
         return
     yield from _DNS_CONFIG(at, config)
 
@@ -58,7 +58,7 @@ def _dns_sizes(path: Path, config: Any) -> Iterator[FieldError]:
         yield invalid(path.at("searches"), searches, why)
     for i, option in entries(config.get("options")):
         if not option.get("name"):
-            yield required(path.at("options", i), "must not be empty")
+            yield missing(path.at("options", i), "must not be empty")
 
 
 _DNS_CONFIG = fields(
@@ -83,7 +83,7 @@ def _hostname(path: Path, pod: Any) -> Iterator[FieldError]:
 def _claims(path: Path, pod: Any) -> Iterator[FieldError]:
     at = path.at("resourceClaims")
     given = list(entries(pod.get("resourceClaims")))
-    yield from repeated((at.at(i, "name"), str(claim.get("name") or "")) for i, claim in given)
+    yield from duplicates((at.at(i, "name"), str(claim.get("name") or "")) for i, claim in given)
     for i, claim in given:
         kinds = [kind for kind in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(kind) is not None]
         if len(kinds) > 1:

@@ -10,9 +10,9 @@ from kube.model.job_rules.checks import (
     entries,
     forbidden,
     invalid,
+    missing,
     not_found,
     not_supported,
-    required,
 )
 from kube.model.job_rules.forms import label_key
 from kube.model.jsontree import dig
@@ -54,7 +54,7 @@ def _amount(path: Path, name: str, amount: Any) -> Iterator[FieldError]:
     value = parse_quantity(amount) or 0
     if value < 0:
         yield invalid(path, canonical(amount), "must be greater than or equal to 0")
-    if _extended(name) and value % 1:
+    if _is_extended(name) and value % 1:
         yield invalid(path, canonical(amount), "must be an integer")
     page = parse_quantity(name.removeprefix(_HUGE)) if name.startswith(_HUGE) else None
     if page is not None and page > 0 and value % page:
@@ -66,7 +66,7 @@ def _against(path: Path, name: str, amount: Any, limit: Any) -> Iterator[FieldEr
     shared = is_native(name) and not name.startswith(_HUGE)
     if limit is None:
         if not shared:
-            yield required(path.at("limits"), "Limit must be set for non overcommitable resources")
+            yield missing(path.at("limits"), "Limit must be set for non overcommitable resources")
         return
     requested, allowed = parse_quantity(amount) or 0, parse_quantity(limit) or 0
     if requested != allowed and not shared:
@@ -77,7 +77,7 @@ def _against(path: Path, name: str, amount: Any, limit: Any) -> Iterator[FieldEr
         yield invalid(path.at("requests"), canonical(amount), detail)
 
 
-def _extended(name: str) -> bool:
+def _is_extended(name: str) -> bool:
     return not is_native(name) and not name.startswith("requests.") and not label_key(f"requests.{name}")
 
 
@@ -93,7 +93,7 @@ def of_container(path: Path, name: str) -> Iterator[FieldError]:
     if "/" not in name:
         if name not in _OF_CONTAINERS and not name.startswith(_HUGE):
             yield invalid(path, name, "must be a standard resource for containers")
-    elif not is_native(name) and not _extended(name):
+    elif not is_native(name) and not _is_extended(name):
         yield invalid(path, name, "doesn't follow extended resource name standard")
 
 
@@ -130,7 +130,7 @@ def _claims(path: Path, value: Any, known: Collection[str], why: str) -> Iterato
     for i, claim in entries(value):
         name, part = str(claim.get("name") or ""), str(claim.get("request") or "")
         if not name:
-            yield required(path.at(i))
+            yield missing(path.at(i))
             continue
         if (name, part) in seen:
             yield duplicate(path.at(i), f"{name}/{part}" if part else name)

@@ -5,18 +5,18 @@ from typing import Any
 
 from kube.model.field import FieldError, Path
 from kube.model.job_rules.checks import (
+    duplicates,
     each,
     entries,
     fields,
     forbidden,
     invalid,
     member,
+    missing,
     needs,
     number,
     one_of,
     positive,
-    repeated,
-    required,
     text,
 )
 from kube.model.job_rules.forms import label, label_key
@@ -56,7 +56,7 @@ def _field_term(path: Path, value: Any) -> Iterator[FieldError]:
         yield invalid(path.at("operator"), value.get("operator") or "", "not a valid selector operator")
     elif len(value.get("values") or ()) != 1:
         why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        yield required(path.at("values"), why)
+        yield missing(path.at("values"), why)
     if value.get("key") != "metadata.name":
         yield invalid(path.at("key"), value.get("key") or "", "not a valid field selector key")
 
@@ -70,7 +70,7 @@ _PREFERRED_TERM = fields(matchExpressions=each(_NODE_TERM), matchFields=each(fie
 
 def _has_terms(path: Path, value: Any) -> Iterator[FieldError]:
     if not value.get("nodeSelectorTerms"):
-        yield required(path.at("nodeSelectorTerms"), "must have at least one node selector term")
+        yield missing(path.at("nodeSelectorTerms"), "must have at least one node selector term")
 
 
 def _label_keys(path: Path, value: Any) -> Iterator[FieldError]:
@@ -146,7 +146,7 @@ _CONSTRAINT = fields(
 def spread_constraints(path: Path, value: Any) -> Iterator[FieldError]:
     """A check of the constraints; of two alike the API server reports the first."""
     yield from each(_CONSTRAINT)(path, value)
-    yield from repeated(
+    yield from duplicates(
         (
             path.at(i, "{topologyKey, whenUnsatisfiable}"),
             f"{{{constraint.get('topologyKey')}, {constraint.get('whenUnsatisfiable')}}}",
@@ -160,4 +160,4 @@ def scheduling_gates(path: Path, value: Any) -> Iterator[FieldError]:
     names = [(path.at(i), str(gate.get("name") or "")) for i, gate in entries(value)]
     for at, name in names:
         yield from key(at, name)
-    yield from repeated(names)
+    yield from duplicates(names)

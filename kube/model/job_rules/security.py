@@ -15,8 +15,8 @@ from kube.model.job_rules.checks import (
     forbidden,
     identity,
     invalid,
+    missing,
     one_of,
-    required,
     text,
 )
 from kube.model.job_rules.forms import descending
@@ -31,19 +31,21 @@ _MAX_SYSCTL = 253
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 
 
-def _profile(field: str, what: str, shown: Callable[[Any], Any]) -> Check:
+def _profile(field: str, kind_of: str, shown: Callable[[Any], Any]) -> Check:
     """A profile of a kind, and a file for the kind that has one; `shown`: what an answer shows of a file too many."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         kind, file = value.get("type") or "", value.get("localhostProfile")
         if not kind:
-            yield required(path.at("type"), f"type is required when {field} is set")
+            yield missing(path.at("type"), f"type is required when {field} is set")
         else:
             yield from one_of(*_PROFILES)(path.at("type"), kind)
         if kind == "Localhost" and file is None:
-            yield required(path.at("localhostProfile"), f"must be set when {what} type is Localhost")
+            yield missing(path.at("localhostProfile"), f"must be set when {kind_of} type is Localhost")
         elif kind != "Localhost" and file is not None:
-            yield invalid(path.at("localhostProfile"), shown(value), f"can only be set when {what} type is Localhost")
+            yield invalid(
+                path.at("localhostProfile"), shown(value), f"can only be set when {kind_of} type is Localhost"
+            )
 
     return check
 
@@ -58,7 +60,7 @@ def _sysctls(path: Path, value: Any) -> Iterator[FieldError]:
     for i, item in entries(value):
         name = str(item.get("name") or "")
         if not name:
-            yield required(path.at(i, "name"))
+            yield missing(path.at(i, "name"))
         elif len(name) > _MAX_SYSCTL or not all(map(_SYSCTL.fullmatch, name.replace("/", ".").split("."))):
             yield invalid(path.at(i, "name"), name, _SYSCTL_FORM)
         elif name in seen:

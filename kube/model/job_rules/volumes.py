@@ -14,11 +14,11 @@ from kube.model.job_rules.checks import (
     forbidden,
     identity,
     invalid,
+    missing,
     needs,
     not_found,
     number,
     one_of,
-    required,
     text,
 )
 from kube.model.job_rules.forms import descending, file_in_volume, label, label_key, no_way_up
@@ -54,7 +54,7 @@ def field_of_pod(*supported: str) -> Check:
         where = path.at("fieldPath")
         base, bracket, key = str(named).partition("['")
         if not named:
-            yield required(where)
+            yield missing(where)
         elif version != "v1":
             yield invalid(where, named, f"error converting fieldPath: unsupported pod version: {version}")
         elif bracket and key.endswith("']"):
@@ -81,9 +81,9 @@ def resource_of_container(*, named: bool) -> Check:
             return
         resource = value.get("resource") or ""
         if named and not value.get("containerName"):
-            yield required(path.at("containerName"))
+            yield missing(path.at("containerName"))
         elif not resource:
-            yield required(path.at("resource"))
+            yield missing(path.at("resource"))
         elif not str(resource).startswith(_HUGE):
             yield from one_of(*_RESOURCES)(path.at("resource"), resource)
         yield from _divisor(path.at("divisor"), str(resource), value.get("divisor"))
@@ -110,7 +110,7 @@ _OF_ANY_CONTAINER = resource_of_container(named=True)
 def _one_origin(path: Path, value: Any) -> Iterator[FieldError]:
     origins = [key for key in ("fieldRef", "resourceFieldRef") if value.get(key) is not None]
     if not origins:
-        yield required(path, "one of fieldRef and resourceFieldRef is required")
+        yield missing(path, "one of fieldRef and resourceFieldRef is required")
     elif len(origins) > 1:
         yield invalid(path, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
     elif origins == ["resourceFieldRef"]:
@@ -167,10 +167,10 @@ def _distinct_files(path: Path, value: Any) -> Iterator[FieldError]:
 
 def _claim_spec(path: Path, value: Any) -> Iterator[FieldError]:
     if not value.get("accessModes"):
-        yield required(path.at("accessModes"), "at least 1 access mode is required")
+        yield missing(path.at("accessModes"), "at least 1 access mode is required")
     amount = dig(value, "resources", "requests", "storage")
     if amount is None:
-        yield required(path.at("resources", "storage"))
+        yield missing(path.at("resources", "storage"))
     elif (size := parse_quantity(amount)) is not None and size <= 0:
         yield invalid(path.at("resources", "storage"), amount, "must be greater than zero")
 

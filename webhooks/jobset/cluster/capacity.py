@@ -40,15 +40,15 @@ def exclusive(judged: Judged) -> bool:
 
 def too_few_nodes(judged: Judged, total: Amounts) -> Iterator[FieldError]:
     """`total`: what all nodes offer together."""
-    return at_once(judged, partial(_beyond, total))
+    return at_once(judged, partial(_node_shortage, total))
 
 
 def too_few_domains(judged: Judged, domains: Mapping[str, int]) -> Iterator[FieldError]:
     """`domains`: how many values nodes have of each label."""
-    return at_once(judged, partial(_crowded, judged.js, domains))
+    return at_once(judged, partial(_domain_shortage, judged.js, domains))
 
 
-def _beyond(total: Amounts, path: Path, templates: Sequence[Template]) -> FieldError | None:
+def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) -> FieldError | None:
     """More of a resource than all nodes offer; of several the first by name. One that none offers is said elsewhere."""
     needs = needed_by(templates)
     name = min((name for name, amount in needs.items() if amount > total.get(name, amount)), default="")
@@ -58,7 +58,9 @@ def _beyond(total: Amounts, path: Path, templates: Sequence[Template]) -> FieldE
     return NODES_TOO_FEW.at(path, None, amount=in_words(needs[name], name), offered=offered)
 
 
-def _crowded(js: JobSet, domains: Mapping[str, int], path: Path, templates: Sequence[Template]) -> FieldError | None:
+def _domain_shortage(
+    js: JobSet, domains: Mapping[str, int], path: Path, templates: Sequence[Template]
+) -> FieldError | None:
     """More exclusive Jobs of one priority than domains. A label that no node has is said elsewhere."""
     wanted = Counter[tuple[str, str]]()
     for template in templates:

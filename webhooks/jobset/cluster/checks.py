@@ -40,7 +40,7 @@ from kube.model.validation import dns1035_label
 from kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, Resource
 from policy.judged import Judged
 from webhooks.jobset.cluster.capacity import exclusive
-from webhooks.jobset.cluster.children import child_jobs, created_by_us, identified
+from webhooks.jobset.cluster.children import child_jobs, created_by_us, with_identity
 from webhooks.jobset.cluster.claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster.decode import Parts
 from webhooks.jobset.cluster.dry_run import API_WARNS, DryRuns, Request
@@ -129,7 +129,7 @@ class ClusterChecks:
             reading = group.create_task(self._claims(request))
             asking = group.create_task(self._children(request, gates, range(len(request.js.spec.replicated_jobs))))
             looking = group.create_task(self._groups(request, gates))
-            searching = group.create_task(self._named(request))
+            searching = group.create_task(self._shortages(request))
         found, missing = reading.result()
         found += [*asking.result(), *looking.result(), *searching.result()]
         if missing and self._asks_about(request):
@@ -173,7 +173,7 @@ class ClusterChecks:
     ) -> Request:
         deadline, ours = asyncio.get_running_loop().time() + self._budget, created_by_us(read.js, known)
         needs = () if is_stored else tuple(needs_of(read, self._looks_up))
-        return Request(client, raw, identified(read.js, namespace), deadline, ours, is_stored, needs)
+        return Request(client, raw, with_identity(read.js, namespace), deadline, ours, is_stored, needs)
 
     def _asks_about(self, request: Request) -> bool:
         """Whether the children may be tried: dry runs are on, and our controller will create the children."""
@@ -207,9 +207,9 @@ class ClusterChecks:
         js = request.js
         if js.spec.scheduling is None or not gates[GATE] or not self._asks_about(request):
             return []
-        return await self._answers(request, [partial(self._scheduling.missing, js, request.client)], of=SCHEDULING)
+        return await self._answers(request, [partial(self._scheduling.missing, js, request.client)], path=SCHEDULING)
 
-    async def _named(self, request: Request) -> list[FieldError]:
+    async def _shortages(self, request: Request) -> list[FieldError]:
         """Warnings about names that its pods need and that do not exist, and quotas and nodes that are too small."""
         if not self._asks_about(request):
             return []
@@ -227,21 +227,23 @@ class ClusterChecks:
         return [partial(self._needs.missing, need, request.namespace, request.client) for need in needs]
 
     async def _answers(
-        self, request: Request, asks: Sequence[Ask], of: Path = _CHILDREN, *, most: int | None = None
+        self, request: Request, asks: Sequence[Ask], path: Path = _CHILDREN, *, most: int | None = None
     ) -> list[FieldError]:
         """Findings of the first `most` questions, and a warning if some have no answer."""
         given = await answers(asks[: most or self._per_review], request.deadline)
         found = [error for answer in given if isinstance(answer, list) for error in answer]
         failures = [answer for answer in given if isinstance(answer, Exception)]
-        return found + self._unanswered(failures, len(asks), len(asks) - len(given), of)
+        return found + self._incomplete_warning(failures, len(asks), len(asks) - len(given), path)
 
-    def _unanswered(self, failures: Sequence[Exception], asked: int, left_out: int, of: Path) -> list[FieldError]:
+    def _incomplete_warning(
+        self, failures: Sequence[Exception], asked: int, left_out: int, path: Path
+    ) -> list[FieldError]:
         """A warning about the questions without an answer, if there are any."""
         left_out += sum(isinstance(failure, NotAskedError) for failure in failures)
         whys = [why(failure, self._budget) for failure in failures if not isinstance(failure, NotAskedError)]
         if left_out:
             whys.append(f"{left_out} of {asked} objects")
-        return [INCOMPLETE.at(of, why=whys[0])] if whys else []
+        return [INCOMPLETE.at(path, why=whys[0])] if whys else []
 
     async def _claims(self, request: Request) -> tuple[list[FieldError], list[Claim]]:
         """Findings about claims that exist, and the claims that do not."""
@@ -249,7 +251,7 @@ class ClusterChecks:
         asks: list[Ask] = [partial(self._claim, request, claim) for claim in claims[: self._per_review // 2]]
         given = await answers(asks, request.deadline)
         failures = [answer for answer in given if isinstance(answer, Exception) and _passes(answer)]
-        found = self._unanswered(failures, len(claims), len(claims) - len(given), _CLAIMS)
+        found = self._incomplete_warning(failures, len(claims), len(claims) - len(given), _CLAIMS)
         missing: list[Claim] = []
         for claim, answer in zip(claims, given, strict=False):
             if isinstance(answer, NotFound):

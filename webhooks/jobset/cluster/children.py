@@ -75,13 +75,13 @@ class ChildJob:
             return [self.own[value]]
         if parts[:4] == ("spec", "template", "spec", "subdomain") and self.js.dns_enabled:
             return [service_name_path(self.js)]
-        if added := self._added(parts):
-            return [added]
-        if compiled := self._compiled(parts):
-            return [replicated_job(i).at(*compiled) for i in self.alike]
-        return [replicated_job(i).at("template", *_spelled(parts)) for i in self.alike]
+        if path := self._appended_item_path(parts):
+            return [path]
+        if below := self._exit_code_policy_parts(parts):
+            return [replicated_job(i).at(*below) for i in self.alike]
+        return [replicated_job(i).at("template", *_template_parts(parts)) for i in self.alike]
 
-    def _added(self, parts: Parts) -> Path | None:
+    def _appended_item_path(self, parts: Parts) -> Path | None:
         """The source of an item that the controller appended to a list of the pod."""
         match parts:
             case ("spec", "template", "spec", "volumes" | "tolerations" as key, int(number), *rest):
@@ -94,7 +94,7 @@ class ChildJob:
                 return _claim_paths(self.js)[claim].at(*(_NAME if rest == ["name"] else ()))
         return None
 
-    def _compiled(self, parts: Parts) -> Parts:
+    def _exit_code_policy_parts(self, parts: Parts) -> Parts:
         """The source, below the ReplicatedJob, of a rule of podFailurePolicy that exitCodePolicy was compiled into."""
         rules = ("spec", "podFailurePolicy", "rules")
         policy = self.js.spec.replicated_jobs[self.index].exit_code_policy
@@ -104,7 +104,7 @@ class ChildJob:
         return ("exitCodePolicy", *(["containerName"] if parts[-1] == "containerName" else []))
 
 
-def _spelled(parts: Parts) -> Parts:
+def _template_parts(parts: Parts) -> Parts:
     """The place below a Job template; the API server leaves `metadata` out of some places in a pod template."""
     if parts[:2] == ("spec", "template") and parts[2:3] in {("labels",), ("annotations",)}:
         return ("spec", "template", "metadata", *parts[2:])
@@ -130,7 +130,7 @@ def created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
     return js.is_ours or any(error.path == MANAGED_BY for error in errors)
 
 
-def identified(js: JobSet, namespace: str) -> JobSet:
+def with_identity(js: JobSet, namespace: str) -> JobSet:
     """The same in its namespace, and with a uid, be it a stand-in: an object that is not stored yet may lack them."""
     meta = js.metadata
     known = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=namespace)

@@ -97,7 +97,7 @@ def claim_faults(js: JobSet, claim: Claim, live: LiveClaim, *, own_rights: bool)
         yield LEAVING.at(claim.path, claim=claim.name)
         return
     differing = [
-        f"{where} is {_shown(have) if own_rights else 'different'} there"
+        f"{where} is {_value_text(have) if own_rights else 'different'} there"
         for where, have in differences(claim.spec, live.spec)
     ]
     if differing:
@@ -129,5 +129,5 @@ def differences(wanted: JSON, live: JSON, member: str = "") -> Iterator[tuple[st
             yield key, there
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return "not set" if value is None else render_value(value)

@@ -149,9 +149,9 @@ class DryRuns:
                 return []  # its own, most likely; the controller reports any other
             case Verdict.EXISTS:
                 owner = await self._owner(JOBS, child.name, request)
-                whose = f"belongs to {owner}" if self._own_rights else "is not this JobSet's"
+                relation = f"belongs to {owner}" if self._own_rights else "is not this JobSet's"
                 path = child.path.at("name")
-                return [JOB_EXISTS.at(path, child.name, name=child.name, whose=whose)] if owner else []
+                return [JOB_EXISTS.at(path, child.name, name=child.name, whose=relation)] if owner else []
             case Verdict.UNKNOWN:
                 raise error
 

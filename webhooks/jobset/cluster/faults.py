@@ -85,7 +85,7 @@ def refused(error: FieldError) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Mistake:
     """A fault that people make: how to recognise it by place (without indices) and words, and where names come from."""
 
     rule: Rule
@@ -94,8 +94,8 @@ class _Known:
     names: Callable[[ChildJob, str], str] | None = None
 
 
-def _known(rule: Rule, place: str, words: str, names: Callable[[ChildJob, str], str] | None = None) -> _Known:
-    return _Known(rule, re.compile(place), re.compile(words), names)
+def _mistake(rule: Rule, place: str, words: str, names: Callable[[ChildJob, str], str] | None = None) -> _Mistake:
+    return _Mistake(rule, re.compile(place), re.compile(words), names)
 
 
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
@@ -140,29 +140,29 @@ def _first_quoted(text: str) -> str:
 
 
 _ANY = ""
-_KNOWN: tuple[_Known, ...] = (
-    _known(RESTART_NEVER, r"template\.spec\.restartPolicy$", r"podFailurePolicy"),
-    _known(RESTART_POLICY, r"template\.spec\.restartPolicy$", r"^(Required|Unsupported) value"),
-    _known(IMAGE, r"\.(containers|initContainers)\.image$", r"^Required value"),
-    _known(CONTAINERS, r"\.containers$", r"^Required value"),
-    _known(REQUESTS, r"\.resources\.requests", r"less than or equal to .* limit"),
-    _known(LIMITS, r"\.resources\.limits", r"[Ll]imit must be set"),
-    _known(DEVICES, r"\.resources\.(requests|limits)", r": must be an integer$", _whole),
-    _known(RESOURCE_NAME, r"\.resources\.", r"must be a standard resource"),
-    _known(DUPLICATE, r"\.name$", r"^Duplicate value"),
-    _known(VOLUME_MOUNT, r"\.volumeMounts\.name$", r"^Not found", _a_volume),
-    _known(MOUNT_PATH, r"\.volumeMounts\.mountPath$", r"must be unique"),
-    _known(VOLUME_SOURCE, r"\.volumes\.", r"more than 1 volume type"),
-    _known(VALUE_FROM, r"\.env\.valueFrom", r"may not be specified when"),
-    _known(ENV_NAME, r"\.env\.name$", r"environment variable name"),
-    _known(LABEL, r"\.(containers|initContainers|volumes)\.name$", r"RFC 1123 label", _a_label),
-    _known(ORDERED, r"\.onExitCodes\.values$", r"must be ordered"),
-    _known(PROBE, r"(Probe|lifecycle\.\w+)$", r"handler type"),
-    _known(NEGATIVE, _ANY, r"must be greater than or equal to 0"),
-    _known(COMPLETIONS, r"^spec\.completions$", r"^Required value"),
-    _known(SELECTOR, r"^spec\.selector", r"not auto-generated"),
-    _known(FAILURE_CONTAINER, r"\.onExitCodes\.containerName$", r"must be one of the container", _a_container),
-    _known(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _a_supported),
+_MISTAKES: tuple[_Mistake, ...] = (
+    _mistake(RESTART_NEVER, r"template\.spec\.restartPolicy$", r"podFailurePolicy"),
+    _mistake(RESTART_POLICY, r"template\.spec\.restartPolicy$", r"^(Required|Unsupported) value"),
+    _mistake(IMAGE, r"\.(containers|initContainers)\.image$", r"^Required value"),
+    _mistake(CONTAINERS, r"\.containers$", r"^Required value"),
+    _mistake(REQUESTS, r"\.resources\.requests", r"less than or equal to .* limit"),
+    _mistake(LIMITS, r"\.resources\.limits", r"[Ll]imit must be set"),
+    _mistake(DEVICES, r"\.resources\.(requests|limits)", r": must be an integer$", _whole),
+    _mistake(RESOURCE_NAME, r"\.resources\.", r"must be a standard resource"),
+    _mistake(DUPLICATE, r"\.name$", r"^Duplicate value"),
+    _mistake(VOLUME_MOUNT, r"\.volumeMounts\.name$", r"^Not found", _a_volume),
+    _mistake(MOUNT_PATH, r"\.volumeMounts\.mountPath$", r"must be unique"),
+    _mistake(VOLUME_SOURCE, r"\.volumes\.", r"more than 1 volume type"),
+    _mistake(VALUE_FROM, r"\.env\.valueFrom", r"may not be specified when"),
+    _mistake(ENV_NAME, r"\.env\.name$", r"environment variable name"),
+    _mistake(LABEL, r"\.(containers|initContainers|volumes)\.name$", r"RFC 1123 label", _a_label),
+    _mistake(ORDERED, r"\.onExitCodes\.values$", r"must be ordered"),
+    _mistake(PROBE, r"(Probe|lifecycle\.\w+)$", r"handler type"),
+    _mistake(NEGATIVE, _ANY, r"must be greater than or equal to 0"),
+    _mistake(COMPLETIONS, r"^spec\.completions$", r"^Required value"),
+    _mistake(SELECTOR, r"^spec\.selector", r"not auto-generated"),
+    _mistake(FAILURE_CONTAINER, r"\.onExitCodes\.containerName$", r"must be one of the container", _a_container),
+    _mistake(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _a_supported),
 )
 MAX_FAULTS = 500
 """Findings about one child: its fault is one of each ReplicatedJob that it stands for."""
@@ -202,23 +202,23 @@ def _job_fault(child: ChildJob, cause: Cause) -> Iterator[FieldError]:
     rule, fix = _fix_for(child, cause)
     words = _without_object(cause.message)
     value = _first_quoted(cause.message)
-    for path in child.places(_indexed(child.body, parts_of(cause.field), value), value):
+    for path in child.places(_with_index(child.body, parts_of(cause.field), value), value):
         yield FieldError(path, kind, dig(child.raw, *path.parts), "", fix, rule, words)
 
 
 def _without_object(words: str) -> str:
     """What the API server says without a list or an object that it shows as the value: the place leads there."""
-    kind, _, rest = words.partition(": ")
-    if not rest.startswith(("{", "[")):
+    kind, _, shown = words.partition(": ")
+    if not shown.startswith(("{", "[")):
         return words
     try:
-        _, end = _JSON.raw_decode(rest)
+        _, end = _JSON.raw_decode(shown)
     except ValueError:
         return words
-    return kind + rest[end:]
+    return kind + shown[end:]
 
 
-def _indexed(body: JSON, parts: Parts, value: str) -> Parts:
+def _with_index(body: JSON, parts: Parts, value: str) -> Parts:
     """The place with the index that the API server leaves out of some: that of the item with the offending value.
 
     Where no item has it, the place is the list.
@@ -233,9 +233,11 @@ def _indexed(body: JSON, parts: Parts, value: str) -> Parts:
 
 def _fix_for(child: ChildJob, cause: Cause) -> tuple[Rule, str | Callable[[], str]]:
     place = _INDEX.sub("", cause.field)
-    for known in _KNOWN:
-        if known.place.search(place) and known.words.search(cause.message):
-            return known.rule, known.rule.fix if known.names is None else partial(known.names, child, cause.message)
+    for mistake in _MISTAKES:
+        if mistake.place.search(place) and mistake.words.search(cause.message):
+            return mistake.rule, mistake.rule.fix if mistake.names is None else partial(
+                mistake.names, child, cause.message
+            )
     return JOB, JOB.fix
 
 

@@ -186,7 +186,7 @@ def classes_of(claims: Iterable[Claim]) -> list[Need]:
 
 
 def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
-    yield from _named(entry, _of_pod(entry.rjob.pod_spec))
+    yield from _valid_names(entry, _of_pod(entry.rjob.pod_spec))
     topology = by_affinity(js, entry)
     if topology is not None and not qualified_name(topology):
         yield TOPOLOGY, topology, _level(js, entry).at("metadata", "annotations", EXCLUSIVE_TOPOLOGY)
@@ -208,10 +208,10 @@ def _node_selector(pod: JSON) -> str:
 
 def _of_references(looks_up: Collection[Resource], entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
     found = references(entry.rjob.pod_spec) if looks_up else ()
-    return _named(entry, ((_REFERENCES[kind], name, place) for kind, name, place in found if kind in looks_up))
+    return _valid_names(entry, ((_REFERENCES[kind], name, place) for kind, name, place in found if kind in looks_up))
 
 
-def _named(entry: Entry, found: Iterable[tuple[Rule, Any, Place]]) -> Iterator[tuple[Rule, str, Path]]:
+def _valid_names(entry: Entry, found: Iterable[tuple[Rule, Any, Place]]) -> Iterator[tuple[Rule, str, Path]]:
     """What may be names, with their places in the JobSet."""
     path = entry.pod_path.at("spec")
     for rule, name, place in found:
@@ -286,12 +286,12 @@ class Needs:
                 resource, need.name, namespace=place, type=msgspec.Raw, accept=METADATA, timeout=self._budget
             )
         except NotFound:
-            return _Answer(False, await self._meant(need, client))
+            return _Answer(False, await self._similar_class(need, client))
         except Forbidden:
             pass
         return _Answer(True)
 
-    async def _meant(self, need: Need, client: Client) -> str:
+    async def _similar_class(self, need: Need, client: Client) -> str:
         """The PriorityClass of nearly this name: all users of a cluster may know these; of other kinds nothing."""
         if need.rule is not PRIORITY_CLASS:
             return ""

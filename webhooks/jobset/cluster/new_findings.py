@@ -37,7 +37,7 @@ def new_findings(found: Iterable[FieldError], known: Iterable[FieldError], js: J
     ]
 
 
-def _near(one: Parts, other: Parts) -> bool:
+def _near(place: Parts, other: Parts) -> bool:
     """Whether one place is or holds the other."""
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]
+    shorter = min(len(place), len(other))
+    return place[:shorter] == other[:shorter]

@@ -120,9 +120,9 @@ class Nodes:
     async def unmet(self, judged: Judged, client: Client) -> list[FieldError]:
         """Warnings about a new JobSet; raises when there is no answer, but for one that is late."""
         offers = await self._known.get(None, lambda: self._read(client), lambda _: KEPT_FOR)
-        return await compute(self._found, judged, offers) if offers.largest else []
+        return await compute(self._shortages, judged, offers) if offers.largest else []
 
-    def _found(self, judged: Judged, offers: Offers) -> list[FieldError]:
+    def _shortages(self, judged: Judged, offers: Offers) -> list[FieldError]:
         found = list(unmet(judged, offers.largest, own_rights=self._own_rights))
         return [*(found or too_few_nodes(judged, offers.total)), *too_few_domains(judged, offers.domains)]
 

@@ -59,7 +59,7 @@ class Quota(msgspec.Struct, gc=False):
     spec: _Spec | None = None
 
     @property
-    def allowed(self) -> Amounts:
+    def limits(self) -> Amounts:
         """What pods may request together, by resource; nothing for a quota of some pods only."""
         least: Amounts = {}
         if self.spec is not None and not self.spec.scopes and not self.spec.scope_selector:
@@ -91,7 +91,7 @@ def strictest(quotas: Sequence[Quota]) -> Allowed:
     """The least that any of them allows."""
     least: Allowed = {}
     for quota in quotas:
-        for name, amount in quota.allowed.items():
+        for name, amount in quota.limits.items():
             least[name] = min((amount, quota.metadata.name), least.get(name, (amount, quota.metadata.name)))
     return least
 
@@ -121,11 +121,11 @@ def at_once(judged: Judged, find: Callable[[Path, Sequence[Template]], FieldErro
 def _together(judged: Judged) -> Iterator[tuple[Template, ...]]:
     """The ReplicatedJobs that start at once: a stage, or else what waits for nothing."""
     spec = judged.js.spec
-    rest = iter(judged.templates)
+    unstarted = iter(judged.templates)
     for stage in stages(spec):
-        yield tuple(islice(rest, len(stage)))
+        yield tuple(islice(unstarted, len(stage)))
     if not in_order(spec):
-        yield tuple(template for template in rest if not template.rjob.depends_on)
+        yield tuple(template for template in unstarted if not template.rjob.depends_on)
 
 
 def _over(path: Path, templates: Sequence[Template], allowed: Allowed, *, named: bool) -> FieldError | None:

@@ -17,15 +17,15 @@ _ENVIRONMENT = ((CONFIG_MAPS, "configMapRef", "name"), (SECRETS, "secretRef", "n
 def references(pod: Any) -> Iterator[tuple[Resource, Any, Place]]:
     """What the spec of a pod names, whatever that is, with its place in it; nothing that is optional."""
     for at, volume in _items(pod, "volumes"):
-        yield from _named(volume, _VOLUME, at)
+        yield from _references_in(volume, _VOLUME, at)
         for source_at, source in _items(dig(volume, "projected"), "sources"):
-            yield from _named(source, _SOURCE, (*at, "projected", *source_at))
+            yield from _references_in(source, _SOURCE, (*at, "projected", *source_at))
     for group in ("initContainers", "containers"):
         for at, container in _items(pod, group):
             for inner, variable in _items(container, "env"):
-                yield from _named(dig(variable, "valueFrom"), _VARIABLE, (*at, *inner, "valueFrom"))
+                yield from _references_in(dig(variable, "valueFrom"), _VARIABLE, (*at, *inner, "valueFrom"))
             for inner, source in _items(container, "envFrom"):
-                yield from _named(source, _ENVIRONMENT, (*at, *inner))
+                yield from _references_in(source, _ENVIRONMENT, (*at, *inner))
 
 
 def _items(holder: Any, field: str) -> Iterator[tuple[Place, Any]]:
@@ -33,7 +33,7 @@ def _items(holder: Any, field: str) -> Iterator[tuple[Place, Any]]:
         yield (field, i), item
 
 
-def _named(
+def _references_in(
     holder: Any, fields: tuple[tuple[Resource, str, str], ...], at: Place
 ) -> Iterator[tuple[Resource, Any, Place]]:
     for resource, field, member in fields:

@@ -64,4 +64,4 @@ def avoid_nodes(subject: Subject) -> Iterator[FieldError]:
 
 def _exclusive(subject: Subject) -> bool:
     placed = (placement_annotations(subject.js, rjob) for rjob in subject.js.spec.replicated_jobs)
-    return any(EXCLUSIVE_TOPOLOGY in of and NODE_SELECTOR_STRATEGY not in of for of in placed)
+    return any(EXCLUSIVE_TOPOLOGY in each and NODE_SELECTOR_STRATEGY not in each for each in placed)

@@ -46,32 +46,32 @@ def of_form(own: Own, job: str) -> Blame:
     of_set, of_job = not _SET_PART.fullmatch(name), not _JOB_PART.fullmatch(job)
     changes = []
     if of_set:
-        good = _lettered(name)
+        good = _nearest_label(name)
         changes.append(_to(str(place), f"{_BEFORE_DIGITS}{good}" if good[:1].isdigit() else good))
     if of_job:
-        changes.append(_to("the ReplicatedJob's name", _lettered(job)))
+        changes.append(_to("the ReplicatedJob's name", _nearest_label(job)))
     return Blame(place, of_set, of_job, f"change {' and '.join(changes)}")
 
 
 def of_length(own: Own, job: str, excess: int) -> Blame:
     """The longer of the two names has to lose what is too much."""
     place, of_set = own.place, len(own.name) >= len(job)
-    what, name = (str(place), own.name) if of_set else ("the ReplicatedJob's name", job)
+    owner, name = (str(place), own.name) if of_set else ("the ReplicatedJob's name", job)
     shorter = name.encode()[:-excess].decode(errors="ignore").rstrip("-.")
     good = bool((_SET_PART if of_set else _JOB_PART).fullmatch(shorter))
     example = f", such as to {quote(shorter)}" if good and shorter else ""
-    return Blame(place, of_set, not of_set, f"shorten {what} by {excess}{example}")
+    return Blame(place, of_set, not of_set, f"shorten {owner} by {excess}{example}")
 
 
 def job_part(name: str) -> str:
     """A ReplicatedJob's name, or the good one that it has to get instead."""
-    return name if _JOB_PART.fullmatch(name) else _lettered(name)
+    return name if _JOB_PART.fullmatch(name) else _nearest_label(name)
 
 
-def _lettered(name: str) -> str:
+def _nearest_label(name: str) -> str:
     """The nearest text of the letters that Jobs' names may have."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:MAX_LABEL].rstrip("-")
 
 
-def _to(what: str, good: str) -> str:
-    return f"{what} to {quote(good)}" if good else f"{what}, which may have lower case letters, digits and '-'"
+def _to(owner: str, good: str) -> str:
+    return f"{owner} to {quote(good)}" if good else f"{owner}, which may have lower case letters, digits and '-'"

@@ -11,7 +11,7 @@ from api.keys import COORDINATOR
 from api.names import coordinator_endpoint
 from kube.model.field import SPEC, ErrorType, FieldError, Rule
 from kube.model.validation import label_value
-from webhooks.jobset.rules.targets import meant
+from webhooks.jobset.rules.targets import name_suggestion
 from webhooks.jobset.subject import Entry, Subject
 
 PATH = SPEC.at("coordinator")
@@ -77,7 +77,7 @@ def coordinator(subject: Subject) -> Iterator[FieldError]:
         return
     entry = subject.by_name.get(at.replicated_job)
     if entry is None:
-        known = partial(_known, subject, at.replicated_job)
+        known = partial(_name_suggestion, subject, at.replicated_job)
         rule = UNKNOWN if at.replicated_job else UNNAMED
         yield rule.at(PATH.at("replicatedJob"), at.replicated_job, name=at.replicated_job, names_that_exist=known)
     else:
@@ -88,8 +88,8 @@ def coordinator(subject: Subject) -> Iterator[FieldError]:
         yield LABEL.at(PATH, endpoint, endpoint=endpoint, complaints=", ".join(complaints))
 
 
-def _known(subject: Subject, name: str) -> str:
-    return meant(subject, name) or "there is no ReplicatedJob"
+def _name_suggestion(subject: Subject, name: str) -> str:
+    return name_suggestion(subject, name) or "there is no ReplicatedJob"
 
 
 def _pod(entry: Entry, at: Coordinator) -> Iterator[FieldError]:

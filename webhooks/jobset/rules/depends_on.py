@@ -9,7 +9,7 @@ from functools import partial
 from api import stages
 from kube.model.field import ErrorType, FieldError, Layer, Rule, Severity, quote
 from webhooks.jobset.rules.success import completion
-from webhooks.jobset.rules.targets import meant
+from webhooks.jobset.rules.targets import name_suggestion
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_COMPARED = 256
@@ -100,7 +100,7 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         path = entry.path.at("dependsOn", k, "name")
         other = subject.by_name.get(item.name)
         if other is None:
-            known = partial(_others, subject, item.name, name)
+            known = partial(_earlier_suggestion, subject, item.name, name)
             rule = UNKNOWN if item.name else UNNAMED
             yield rule.at(path, item.name, name=name, wanted=item.name, names_that_exist=known)
         elif item.name == name:
@@ -113,26 +113,26 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
             yield NEVER_COMPLETES.at(path, item.name, wanted=item.name)
 
 
-def _others(subject: Subject, wanted: str, name: str) -> str:
-    guess = meant(subject, wanted, but=name, what="the others are")
+def _earlier_suggestion(subject: Subject, wanted: str, name: str) -> str:
+    guess = name_suggestion(subject, wanted, but=name, intro="the others are")
     return guess or "remove it: nothing stands earlier"
 
 
 def _below(subject: Subject, entry: Entry) -> str:
     """Where the first ReplicatedJob may go, if the others allow it."""
-    others = [other for item in entry.rjob.depends_on or () if (other := subject.by_name.get(item.name))]
-    if not others or any(_way(subject, other, entry) for other in others):
+    awaited = [other for item in entry.rjob.depends_on or () if (other := subject.by_name.get(item.name))]
+    if not awaited or any(_waiting_chain(subject, other, entry) for other in awaited):
         return ""
     return f", or move {quote(entry.rjob.name)} below what it waits for"
 
 
 def _above(subject: Subject, other: Entry, entry: Entry) -> str:
-    if way := _way(subject, other, entry):
-        return f"{', '.join(map(quote, way))} wait for each other: remove one of these waits"
+    if chain := _waiting_chain(subject, other, entry):
+        return f"{', '.join(map(quote, chain))} wait for each other: remove one of these waits"
     return f"move {quote(other.rjob.name)} above {quote(entry.rjob.name)}"
 
 
-def _way(subject: Subject, start: Entry, end: Entry) -> list[str]:
+def _waiting_chain(subject: Subject, start: Entry, end: Entry) -> list[str]:
     """Names from one ReplicatedJob to another that it waits for, both included; empty where it does not.
 
     Looks at no more than MAX_COMPARED ReplicatedJobs.
@@ -140,10 +140,10 @@ def _way(subject: Subject, start: Entry, end: Entry) -> list[str]:
     names, came_from = [start.rjob.name], {start.rjob.name: ""}
     for name in names:
         if name == end.rjob.name:
-            way = [name]
-            while before := came_from[way[-1]]:
-                way.append(before)
-            return way[::-1]
+            chain = [name]
+            while before := came_from[chain[-1]]:
+                chain.append(before)
+            return chain[::-1]
         for item in subject.by_name[name].rjob.depends_on or ():
             if item.name in subject.by_name and item.name not in came_from and len(names) < MAX_COMPARED:
                 came_from[item.name] = name

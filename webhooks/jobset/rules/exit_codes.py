@@ -88,26 +88,26 @@ RULE_CONTAINER = Rule(
 )
 
 
-def policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
+def exit_code_policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
     """What the exitCodePolicy of a ReplicatedJob needs of its Job."""
-    of = entry.rjob.exit_code_policy
-    if of is None:
+    policy = entry.rjob.exit_code_policy
+    if policy is None:
         return
     path, pod = entry.path.at("exitCodePolicy"), entry.job.template.spec
     if not entry.never_restarts:
         yield RESTART_POLICY.at(entry.pod_path.at("spec", "restartPolicy"), pod.restart_policy)
-    for k, code in enumerate(of.retryable):
-        if code in of.permanent:
+    for k, code in enumerate(policy.retryable):
+        if code in policy.permanent:
             yield TWO_MEANINGS.at(path.at("retryable", k), code, code=code)
-    if of.container_name and of.container_name not in entry.containers:
-        known = partial(did_you_mean, of.container_name, entry.containers, what="there are")
+    if policy.container_name and policy.container_name not in entry.containers:
+        known = partial(did_you_mean, policy.container_name, entry.containers, what="there are")
         name = entry.rjob.name
-        yield CONTAINER.at(path.at("containerName"), of.container_name, name=name, names_that_exist=known)
+        yield CONTAINER.at(path.at("containerName"), policy.container_name, name=name, names_that_exist=known)
     if entry.job.pod_replacement_policy not in {None, "Failed"}:
         yield POD_REPLACEMENT.at(entry.job_path.at("podReplacementPolicy"), entry.job.pod_replacement_policy)
     own = dig(entry.job.pod_failure_policy, "rules") or []
     yield from _too_many(entry, len(own))
-    yield from _taken_before(path, of, own)
+    yield from _taken_before(path, policy, own)
 
 
 def _too_many(entry: Entry, own: int) -> Iterator[FieldError]:
@@ -118,14 +118,14 @@ def _too_many(entry: Entry, own: int) -> Iterator[FieldError]:
         yield RULES_TOO_MANY.at(path, count, count=count, added=count - own, surplus=surplus)
 
 
-def _taken_before(path: Path, of: ExitCodePolicy, own: list[JSON]) -> Iterator[FieldError]:
+def _taken_before(path: Path, policy: ExitCodePolicy, own: list[JSON]) -> Iterator[FieldError]:
     """The Job's own rules come first, and the first match wins."""
-    permanent, retryable = meanings(of)
+    permanent, retryable = meanings(policy)
     left = {*permanent, *retryable}
     for i, rule in enumerate(own[:MAX_POD_FAILURE_RULES]):
-        taken = {code for code in left if _decides(rule, code, of.container_name)}
+        taken = {code for code in left if _decides(rule, code, policy.container_name)}
         if taken:
-            yield TAKEN_BEFORE.at(path, by=i, codes=_listed([str(code) for code in sorted(taken)]))
+            yield TAKEN_BEFORE.at(path, by=i, codes=_shortlist([str(code) for code in sorted(taken)]))
         left -= taken
 
 
@@ -156,7 +156,7 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
         else:
             names, there = restarting, containers
         if names:
-            yield RULE_RESTART_POLICY.at(path, names=_listed(names))
+            yield RULE_RESTART_POLICY.at(path, names=_shortlist(names))
         yield from _container(path.at("containerName"), rule, there)
 
 
@@ -166,6 +166,6 @@ def _container(path: Path, rule: FailurePolicyRule, there: tuple[str, ...]) -> I
         yield RULE_CONTAINER.at(path, wanted, names_that_exist=partial(did_you_mean, wanted, there))
 
 
-def _listed(words: Sequence[str]) -> str:
-    rest = f" and {len(words) - _MAX_NAMED} more" if len(words) > _MAX_NAMED else ""
-    return ", ".join(words[:_MAX_NAMED]) + rest
+def _shortlist(words: Sequence[str]) -> str:
+    more = f" and {len(words) - _MAX_NAMED} more" if len(words) > _MAX_NAMED else ""
+    return ", ".join(words[:_MAX_NAMED]) + more

@@ -87,7 +87,7 @@ def rules_can_match(subject: Subject) -> Iterator[FieldError]:
             yield BUDGET_NEVER.at(RULES.at(i, "maxRestarts"), rule.max_restarts, limit=max(policy.max_restarts, 0))
     for i, rule in enumerate(policy.rules[:MAX_COMPARED]):
         yield from _codes_can_come(RULES.at(i, "onExitCodes"), rule, subject)
-    yield from _shadowed(subject, policy.rules[:MAX_COMPARED])
+    yield from _unreachable_rules(subject, policy.rules[:MAX_COMPARED])
 
 
 def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
@@ -156,7 +156,7 @@ def _retries(entry: Entry, codes: OnExitCodes) -> bool:
     return same_container and alone and set(codes.values) <= set(retryable)
 
 
-def _shadowed(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -> Iterator[FieldError]:
+def _unreachable_rules(subject: Subject, rules: tuple[FailurePolicyRule, ...]) -> Iterator[FieldError]:
     everyone = frozenset(subject.names)
     targets = [frozenset(rule.target_replicated_jobs) or everyone for rule in rules]
     for j, later in enumerate(rules):

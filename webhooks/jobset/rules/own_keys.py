@@ -28,9 +28,9 @@ UNKNOWN = Rule(
 )
 
 
-def known(js: Subject) -> Iterator[FieldError]:
+def unknown_keys(js: Subject) -> Iterator[FieldError]:
     """Keys with our prefixes on the JobSet, on Job templates and pod templates. Keys of others are not looked at."""
-    yield from islice((UNKNOWN.at(path.at(key), guess=partial(_meant, key)) for path, key in _unknown(js)), MOST)
+    yield from islice((UNKNOWN.at(path.at(key), guess=partial(_suggestion, key)) for path, key in _unknown(js)), MOST)
 
 
 def _unknown(js: Subject) -> Iterator[tuple[Path, str]]:
@@ -49,7 +49,7 @@ def _unknown(js: Subject) -> Iterator[tuple[Path, str]]:
                 yield path.at(field), key
 
 
-def _meant(key: str) -> str:
+def _suggestion(key: str) -> str:
     """The key that its author likely meant, compared without the prefixes, which are alike."""
     name = key.rpartition("/")[2]
     for keys in (SET_BY_USERS, sorted(OUR_KEYS)):

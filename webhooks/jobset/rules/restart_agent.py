@@ -105,7 +105,7 @@ def _sidecar(subject: Subject, entry: Entry, agent: RestartAgent) -> Iterator[Fi
     pod, name = entry.job.template.spec, entry.rjob.name
     port = agent.probe_port or DEFAULT_PORT
     for container in (*pod.containers, *pod.init_containers):
-        if any(one.container_port == port for one in container.ports):
+        if any(each.container_port == port for each in container.ports):
             yield PORT.at(_AGENT.at("probePort"), port, name=name, container=container.name)
     if who := _who_waits(subject, entry):
         yield NEVER_READY.at(_AGENT.at("mode"), agent.mode or "Sidecar", name=name, who=who)

@@ -144,7 +144,7 @@ class Level:
         return self.constraints.topology[0].key if self.constraints is not None and self.constraints.topology else ""
 
     @property
-    def said(self) -> bool:
+    def has_policy(self) -> bool:
         return any(field is not None for field in (self.policy, self.constraints, self.mode))
 
 
@@ -164,9 +164,9 @@ def lines(subject: Subject) -> Iterator[tuple[Level, ...]]:
         yield (top,)
 
 
-def _level(path: Path, names: tuple[str, ...], of: EntryScheduling | JobScheduling) -> Level:
-    rules = (of.scheduling_policy, of.scheduling_constraints, of.disruption_mode)
-    return Level(path, names, *rules, of.resource_claims)
+def _level(path: Path, names: tuple[str, ...], level: EntryScheduling | JobScheduling) -> Level:
+    rules = (level.scheduling_policy, level.scheduling_constraints, level.disruption_mode)
+    return Level(path, names, *rules, level.resource_claims)
 
 
 def levels(subject: Subject) -> Iterator[Level]:
@@ -191,11 +191,11 @@ def gates(subject: Subject) -> Iterator[FieldError]:
 def _beyond_one_level(subject: Subject) -> Iterator[FieldError]:
     found = False
     for k, (top, *below) in enumerate(lines(subject)):
-        if below and top.said and not k:
+        if below and top.has_policy and not k:
             found = True
             yield LEVELS.at(ENTRIES, what="a level below the whole set", fix="say it on one of the levels")
         if len(below) > 1:
-            if below[0].said:
+            if below[0].has_policy:
                 found = True
                 yield LEVELS.at(below[1].path, what="a level below the entry", fix="say it on one of the levels")
             if len(below[1].targets) > 1:
@@ -203,8 +203,8 @@ def _beyond_one_level(subject: Subject) -> Iterator[FieldError]:
                 fix = "give each ReplicatedJob an entry of its own"
                 yield LEVELS.at(below[1].path, what="job for several ReplicatedJobs", fix=fix)
     if not found and subject.shape is not None and subject.shape.needs_composites:
-        what = "a constraint or mode of the whole set whose ReplicatedJobs do not start together"
-        yield LEVELS.at(SCHEDULING, what=what, fix="say it in an entry for each in replicatedJobs")
+        feature = "a constraint or mode of the whole set whose ReplicatedJobs do not start together"
+        yield LEVELS.at(SCHEDULING, what=feature, fix="say it in an entry for each in replicatedJobs")
 
 
 def unions(subject: Subject) -> Iterator[FieldError]:

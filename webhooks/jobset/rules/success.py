@@ -102,7 +102,7 @@ def min_succeeded(subject: Subject) -> Iterator[FieldError]:
         if policy is not None and policy.unit:
             yield UNIT_ALONE.at(POLICY.at("unit"), policy.unit)
         return
-    how = _corrected(policy.min_succeeded)
+    how = _correction(policy.min_succeeded)
     if how:
         yield FORM.at(MIN_SUCCEEDED, policy.min_succeeded, how=how)
     if any(name not in subject.by_name for name in policy.target_replicated_jobs):
@@ -121,7 +121,7 @@ def units(policy: SuccessPolicy) -> str:
     return "pods" if policy.unit == share.POD else "Jobs"
 
 
-def _corrected(value: int | str) -> str:
+def _correction(value: int | str) -> str:
     """How to write what was probably meant; empty where it is right."""
     if isinstance(value, int):
         return "" if value >= 1 else "1 or more"

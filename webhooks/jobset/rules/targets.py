@@ -14,16 +14,16 @@ def unknown_targets(subject: Subject, rule: Rule, targets: Iterable[str], path: 
     """Each name of the list at `path` that no ReplicatedJob has breaks `rule`; the caller chooses it."""
     for k, target in enumerate(targets):
         if target not in subject.by_name:
-            known = partial(meant, subject, target)
+            known = partial(name_suggestion, subject, target)
             yield rule.at(path.at(k), target, name=target, names_that_exist=known)
 
 
-def meant(subject: Subject, wanted: str, *, but: str = "", what: str = "the ReplicatedJobs are") -> str:
+def name_suggestion(subject: Subject, wanted: str, *, but: str = "", intro: str = "the ReplicatedJobs are") -> str:
     """Which ReplicatedJob `wanted` may stand for; `but` is none of them.
 
     One whose name makes no good name of a Job goes by the name that it has to get.
     """
-    others = ((name, job_part(name)) for name in subject.names if name != but)
-    if renamed := next((name for name, good in islice(others, MAX_CANDIDATES) if good == wanted and wanted), ""):
+    alternatives = ((name, job_part(name)) for name in subject.names if name != but)
+    if renamed := next((name for name, good in islice(alternatives, MAX_CANDIDATES) if good == wanted and wanted), ""):
         return f"right once {quote(renamed)} is renamed to it"
-    return did_you_mean(wanted, (job_part(name) for name in subject.names if name != but), what=what)
+    return did_you_mean(wanted, (job_part(name) for name in subject.names if name != but), what=intro)

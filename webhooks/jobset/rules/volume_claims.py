@@ -78,7 +78,7 @@ def volume_claims(subject: Subject) -> Iterator[FieldError]:
             yield LENGTH.at(path, claim.name, claim=full, excess=byte_length(full) - MAX_LABEL)
         if claim.name in clashing:
             yield from _clashes(subject, claim)
-        if claim.name not in subject.mounted:
+        if claim.name not in subject.mounted_volumes:
             yield UNMOUNTED.at(path, claim.name, name=claim.name)
 
 

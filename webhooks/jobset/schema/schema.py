@@ -15,7 +15,7 @@ import msgspec
 from kube.model.field import FieldError
 from kube.model.meta import JSON
 from webhooks.jobset.schema.unknown import UnknownFields
-from webhooks.jobset.schema.walk import INTEGERS, Walk, bounds, demanded, list_keys, pattern
+from webhooks.jobset.schema.walk import INTEGERS, Walk, bounds, list_keys, pattern, required_members
 from webhooks.jobset.schema.words import INT_OR_STRING
 from webhooks.work import Work
 
@@ -59,18 +59,18 @@ class Schema:
         if self._is_good(obj):
             return []
         walk = Walk(self._sure, work)
-        walk.repaired(obj, self._schema)
+        walk.repair(obj, self._schema)
         return walk.faults
 
     def unknown(self, obj: JSON) -> list[FieldError]:
         """Fields that the schema does not have, as the API server's strict decoding finds them, at most 500."""
-        return self._unknown.of(obj)
+        return self._unknown.find(obj)
 
     def respelt(self, obj: JSON) -> tuple[JSON, list[tuple[FieldError, str]]]:
         """The object with misspelt fields spelled as they were meant, and for each a finding with its right name."""
         return self._unknown.respelt(obj)
 
-    def repaired(self, obj: JSON, faults: Sequence[FieldError], work: Work | None = None) -> JSON:
+    def repair(self, obj: JSON, faults: Sequence[FieldError], work: Work | None = None) -> JSON:
         """The object without what is wrong in it, as far as that leaves something to look at; shares what is right.
 
         A wrong member is removed, and given the plainest value of its type where it must be there; so is a wrong item.
@@ -79,7 +79,7 @@ class Schema:
         """
         if not faults:
             return obj
-        return {"metadata": {}, "spec": {}, **Walk(self._sure, work).repaired(obj, self._schema)}
+        return {"metadata": {}, "spec": {}, **Walk(self._sure, work).repair(obj, self._schema)}
 
 
 def _check(node: JSON, path: str) -> None:
@@ -156,7 +156,7 @@ def _json_schema(node: JSON, parts: _Parts, *, nullable: bool = False) -> JSON:
     if "additionalProperties" in node:
         schema["additionalProperties"] = _json_schema(node["additionalProperties"], parts, nullable=True)
     if "properties" in node:
-        needed = demanded(node)
+        needed = required_members(node)
         schema["required"] = needed
         members = node["properties"].items()
         schema["properties"] = {
@@ -175,8 +175,8 @@ def _uniqueness(node: JSON) -> _Check | None:
     if node.get("type") == "array":
         return _unique_items(node, _uniqueness(node["items"]))
     found = {name: check for name, child in _children(node) if (check := _uniqueness(child))}
-    if rest := found.pop("additionalProperties", None):
-        return lambda value: all(rest(member) for member in value.values() if member)
+    if extra := found.pop("additionalProperties", None):
+        return lambda value: all(extra(member) for member in value.values() if member)
     if len(found) == 1:
         ((only, check),) = found.items()
         return lambda value: not (member := value.get(only)) or check(member)
@@ -199,7 +199,7 @@ def _unique_items(node: JSON, check: _Check | None) -> _Check | None:
     keys = list_keys(node)
     if not keys:
         return check and (lambda value: all(map(check, value)))
-    always = [key for key in keys if key in demanded(node["items"])]
+    always = [key for key in keys if key in required_members(node["items"])]
     own = itemgetter(always[0]) if always else (lambda _: None)
 
     def items(value: list[JSON]) -> bool:

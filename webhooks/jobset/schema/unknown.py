@@ -51,7 +51,7 @@ class UnknownFields:
             if key in node:
                 self._index(node[key], (*place, "*"))
 
-    def of(self, obj: Any) -> list[FieldError]:
+    def find(self, obj: Any) -> list[FieldError]:
         """One finding per unknown field, at most 500; nothing is said about what is inside one."""
         return list(islice(self._walk(obj, self._schema, ()), MAX_UNKNOWN))
 
@@ -61,10 +61,10 @@ class UnknownFields:
         A field gets the name that is suggested for it where that one is absent and takes values of its type. Paths of
         findings lead through names as they were meant. Looks at no more than 500 unknown fields.
         """
-        respelling = _Respelling(self._meant)
-        return respelling.of(obj, self._schema, Path()), respelling.found
+        respelling = _Respelling(self._right_name)
+        return respelling.respell(obj, self._schema, Path()), respelling.found
 
-    def _meant(self, name: str, value: JSON, known: JSON, path: Path) -> tuple[FieldError, str] | None:
+    def _right_name(self, name: str, value: JSON, known: JSON, path: Path) -> tuple[FieldError, str] | None:
         close = nearest(name, known)
         if not close or close in value or not _fits(value[name], known[close]):
             return None
@@ -76,9 +76,9 @@ class UnknownFields:
             for i, item in enumerate(value):
                 yield from self._walk(item, node["items"], (*path, i))
         elif isinstance(value, dict) and node.get("type") == "object":
-            known, rest = node.get("properties", {}), node.get("additionalProperties")
+            known, extra = node.get("properties", {}), node.get("additionalProperties")
             for name, member in value.items():
-                child = known.get(name, rest)
+                child = known.get(name, extra)
                 if child is None:
                     yield self._finding(name, member, known, Path(path))
                 else:
@@ -113,26 +113,26 @@ class _Respelling:
 
     def __init__(self, meant: Callable[[str, JSON, JSON, Path], tuple[FieldError, str] | None]) -> None:
         self.found: list[tuple[FieldError, str]] = []
-        self._meant = meant
+        self._right_name = meant
         self._looks = MAX_UNKNOWN
 
-    def of(self, value: Any, node: JSON, path: Path) -> Any:
+    def respell(self, value: Any, node: JSON, path: Path) -> Any:
         if isinstance(value, list) and "items" in node:
-            return [self.of(item, node["items"], path.at(i)) for i, item in enumerate(value)]
+            return [self.respell(item, node["items"], path.at(i)) for i, item in enumerate(value)]
         if not isinstance(value, dict) or node.get("type") != "object":
             return value
-        known, rest = node.get("properties", {}), node.get("additionalProperties")
+        known, extra = node.get("properties", {}), node.get("additionalProperties")
         respelt: JSON = {}
         for name, member in value.items():
-            own, child = name, known.get(name, rest)
+            own, child = name, known.get(name, extra)
             if child is None and self._looks:
                 self._looks -= 1
-                meant = self._meant(name, value, known, path)
+                meant = self._right_name(name, value, known, path)
                 if meant and meant[1] not in respelt:
                     self.found.append(meant)
                     own = meant[1]
                     child = known[own]
-            respelt[own] = member if child is None else self.of(member, child, path.at(own))
+            respelt[own] = member if child is None else self.respell(member, child, path.at(own))
         return respelt
 
 

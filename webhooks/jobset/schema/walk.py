@@ -41,7 +41,7 @@ def pattern(node: JSON) -> str:
     return DATE_TIME if node.get("format") == "date-time" else node.get("pattern", "")
 
 
-def demanded(node: JSON) -> list[str]:
+def required_members(node: JSON) -> list[str]:
     """Members that an object must have: required ones for which the schema has no default."""
     return [name for name in node.get("required", ()) if "default" not in node["properties"].get(name, {})]
 
@@ -56,7 +56,7 @@ def zero(node: JSON) -> Any:
     """The plainest value that a node takes."""
     match node.get("type", "integer"):
         case "object":
-            return {name: zero(node["properties"][name]) for name in demanded(node)}
+            return {name: zero(node["properties"][name]) for name in required_members(node)}
         case "array":
             return []
         case "string":
@@ -86,7 +86,7 @@ class Walk:
         self._sure = sure
         self._work = work or Work()
 
-    def repaired(self, value: Any, node: JSON) -> Any:
+    def repair(self, value: Any, node: JSON) -> Any:
         """The value with everything wrong taken out of it or set to its plainest value; itself where it is right.
 
         Unsupported values and duplicates stay. Items that are too many are taken out unseen. The plainest value where
@@ -119,17 +119,17 @@ class Walk:
         return look(self, value, node, path) if look else value
 
     def _object(self, value: JSON, node: JSON, path: _Parts) -> JSON:
-        properties, rest = node.get("properties", {}), node.get("additionalProperties")
+        properties, extra = node.get("properties", {}), node.get("additionalProperties")
         changed: JSON = {}
         for name, member in value.items():
-            child = properties.get(name, rest)
+            child = properties.get(name, extra)
             if child and member is not None:
                 repaired = self._visit(member, child, (*path, name))
                 if repaired is not member:
                     changed[name] = repaired
-        for name in demanded(node):
+        for name in required_members(node):
             if value.get(name) is None:
-                self._report(words.required, (*path, name), properties[name])
+                self._report(words.missing_member, (*path, name), properties[name])
                 changed[name] = _GONE
             if changed.get(name) is _GONE:
                 changed[name] = zero(properties[name])
@@ -172,14 +172,16 @@ class Walk:
             if kind == "set":
                 self._report(words.DUPLICATE_ITEM.at, (*path, i), item, first=first)
             else:
-                self._report(words.duplicate, (*path, i), first, dict(zip(keys, own, strict=True)))
+                key, *_ = keys
+                place = (*path, i) if item.get(key) is None else (*path, i, key)
+                self._report(words.duplicate, place, first, dict(zip(keys, own, strict=True)))
 
         return look
 
     def _string(self, value: str, node: JSON, path: _Parts) -> Any:
         if "enum" in node:
             if value not in node["enum"]:
-                self._report(words.unsupported, path, value, node["enum"])
+                self._report(words.not_in_enum, path, value, node["enum"])
             return value
         if len(value) > node.get("maxLength", len(value)):
             self._report(words.too_long, path, node)

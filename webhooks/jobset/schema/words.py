@@ -156,8 +156,8 @@ def _how_selector(value: Any, node: JSON, field: str) -> str:
     if not 0 < len(names) <= _MOST_PASTED or any(not isinstance(name, str) or dns1123_label(name) for name in names):
         return ""
     if len(names) == 1:
-        return f"{{matchLabels: {{{NAMESPACE_NAME}: {_pasted(names[0])}}}}}"
-    values = ", ".join(map(_pasted, names))
+        return f"{{matchLabels: {{{NAMESPACE_NAME}: {_as_yaml(names[0])}}}}}"
+    values = ", ".join(map(_as_yaml, names))
     return f"{{matchExpressions: [{{key: {NAMESPACE_NAME}, operator: In, values: [{values}]}}]}}"
 
 
@@ -173,7 +173,7 @@ def _how_member(value: Any, node: JSON) -> str:
         "boolean": lambda name: name == "required",
     }.get(type_name(value), lambda _: False)
     found = [name for name in members if fits(name)]
-    return f"it as an object: {{{found[0]}: {_pasted(value)}}}" if len(found) == 1 else ""
+    return f"it as an object: {{{found[0]}: {_as_yaml(value)}}}" if len(found) == 1 else ""
 
 
 def _takes_list(node: JSON, value: Sequence[Any]) -> bool:
@@ -182,17 +182,17 @@ def _takes_list(node: JSON, value: Sequence[Any]) -> bool:
 
 
 def _is_optional(node: JSON) -> bool:
-    """Whether an object of such a schema says something without any field: none is demanded or an object itself."""
+    """Whether an object of such a schema says something without any field: none is required or an object itself."""
     kinds = [member.get("items", member).get("type") for member in node.get("properties", {}).values()]
     return bool(kinds) and "required" not in node and all(kind in {"boolean", "string"} for kind in kinds)
 
 
-def _pasted(value: Any) -> str:
+def _as_yaml(value: Any) -> str:
     """A value, or a short list of texts, as it stands in a manifest; an ellipsis in place of other lists."""
     if isinstance(value, str):
         return value if _PLAIN.fullmatch(value) and value.lower() not in {*_TRUE, *_FALSE, "null"} else quote(value)
     if not isinstance(value, list):
-        return _shown(value)
+        return _scalar_text(value)
     plain = 0 < len(value) <= _MOST_PASTED and all(isinstance(item, str) and _PLAIN.fullmatch(item) for item in value)
     return f"[{', '.join(value) if plain else '...'}]"
 
@@ -225,7 +225,7 @@ def _seconds(value: Any) -> int | None:
 
 
 def _how_boolean(value: Any) -> str:
-    text = _shown(value).lower()
+    text = _scalar_text(value).lower()
     for word, texts in (("true", _TRUE), ("false", _FALSE)):
         if text in texts:
             return f"{word} without quotes" if text == word else word
@@ -236,10 +236,10 @@ def _how_text(value: Any) -> str:
     if isinstance(value, list | dict):
         return _LIKE["string"]
     # YAML has read 0777 as 511 and yes as true: what was written stands in the user's file alone.
-    return f'it in quotes, as it stands in your file (it was read as "{_shown(value)}")'
+    return f'it in quotes, as it stands in your file (it was read as "{_scalar_text(value)}")'
 
 
-def _shown(value: Any) -> str:
+def _scalar_text(value: Any) -> str:
     """A scalar as it stands in a manifest; an ellipsis for anything else."""
     if isinstance(value, str):
         return value
@@ -259,9 +259,9 @@ def _how_list(value: Any, node: JSON, field: str) -> str:
     if items.get("type") == "object":
         return f'it as a list of objects: every item starts with "- {key}: "' if key else "it as a list of objects"
     if not isinstance(value, str):
-        return f"it as a list: [{_shown(value)}]"
+        return f"it as a list: [{_scalar_text(value)}]"
     try:
-        return f"it as a list: [{_listed(as_list(field, value))}]"
+        return f"it as a list: [{_quoted_list(as_list(field, value))}]"
     except ValueError:
         return 'it as a list of texts: every item starts with "- "'
 
@@ -281,16 +281,16 @@ _HOW: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def required(path: Path, node: JSON) -> FieldError:
+def missing_member(path: Path, node: JSON) -> FieldError:
     """`path` is the place where the missing member belongs."""
     if values := node.get("enum"):
-        wanted = f"one of {_listed(values)}"
+        wanted = f"one of {_quoted_list(values)}"
     else:
         wanted = _LIKE["string" if INT_OR_STRING in node else node["type"]]
     return REQUIRED.at(path, member=path.parts[-1], wanted=wanted + _as_in(node))
 
 
-def unsupported(path: Path, value: str, values: Sequence[str]) -> FieldError:
+def not_in_enum(path: Path, value: str, values: Sequence[str]) -> FieldError:
     return ENUM.at(path, value, values=_some(values), choice=partial(_choice, value, values))
 
 
@@ -301,20 +301,20 @@ def _choice(value: str, values: Sequence[str]) -> str:
 
 def _some(values: Sequence[str]) -> str:
     """As many values as a message has room for, and how many more there are."""
-    text = _listed(values)
+    text = _quoted_list(values)
     if len(text) <= MAX_SHOWN_WORD:
         return text
     shown = text[: MAX_SHOWN_WORD - len(", and 999 more")].rpartition(", ")[0]
     return f"{shown}, and {len(values) - shown.count(', ') - 1} more"
 
 
-def _listed(values: Sequence[str]) -> str:
+def _quoted_list(values: Sequence[str]) -> str:
     return ", ".join(quote(value) for value in values)
 
 
 _QUANTITY = re.compile(r"([0-9.]+)\s*([a-z]+)", re.ASCII | re.IGNORECASE)
 _UNITS = {"cpu": "", "cpus": "", "core": "", "cores": "", "kb": "k", "kib": "Ki", "ki": "Ki"} | {
-    f"{letter}{rest}".lower(): letter + rest.removesuffix("B") for letter in "MGTPE" for rest in ("", "B", "i", "iB")
+    f"{letter}{end}".lower(): letter + end.removesuffix("B") for letter in "MGTPE" for end in ("", "B", "i", "iB")
 }
 
 
@@ -343,9 +343,8 @@ def _likely_quantities(text: str) -> Iterator[str]:
             yield number + _UNITS[unit.lower()]
 
 
-def duplicate(item: Path, first: int, keys: Mapping[str, Any]) -> FieldError:
-    """For an item of a list whose `keys` the item number `first` has already."""
-    key = next(iter(keys))
+def duplicate(path: Path, first: int, keys: Mapping[str, Any]) -> FieldError:
+    """For an item of a list whose `keys` the item number `first` has already; `path` leads to the first of them."""
     several = " and ".join(quote(name) for name in keys)
     own = several if len(keys) == 1 else f"combination of {several}"
-    return DUPLICATE_KEY.at(item.at(key), keys[key], first=first, key=own)
+    return DUPLICATE_KEY.at(path, next(iter(keys.values())), first=first, key=own)

@@ -101,17 +101,17 @@ class Change:
         return SPEC.at("replicatedJobs", self.index)
 
     @property
-    def elastic(self) -> bool:
+    def is_elastic(self) -> bool:
         """Whether it makes Jobs that can be resized."""
         return bool(dig(self.new, "template", "spec", "completionMode") == "Indexed")
 
     @property
-    def resized(self) -> bool:
+    def is_resized(self) -> bool:
         """Whether its Jobs can be resized, and parallelism or completions differ; absent differs from any number."""
-        return self.elastic and any(bool(dig(self.new, *keys) != dig(self.old, *keys)) for keys in PODS)
+        return self.is_elastic and any(bool(dig(self.new, *keys) != dig(self.old, *keys)) for keys in PODS)
 
     @property
-    def scaled(self) -> bool:
+    def is_scaled(self) -> bool:
         """Whether the number of Jobs differs."""
         return bool(_replicas(self.old) != _replicas(self.new))
 
@@ -123,13 +123,13 @@ def _replicas(rjob: JSON) -> int:
 
 def sizes(change: Change) -> tuple[tuple[str, ...], ...]:
     """The fields of the ReplicatedJob that hold a size which may change."""
-    return (JOBS, *(PODS if change.elastic else ()))
+    return (JOBS, *(PODS if change.is_elastic else ()))
 
 
 def size_findings(js: Subject, changes: Sequence[Change], *, finished: bool) -> Iterator[FieldError]:
     """What is wrong with the new sizes; `js` is the new object, `finished` says whether the old one has ended."""
-    resized = [change for change in changes if change.resized]
-    scaled = [change for change in changes if change.scaled]
+    resized = [change for change in changes if change.is_resized]
+    scaled = [change for change in changes if change.is_scaled]
     if finished:
         yield from (FINISHED.at(change.path.at("template", "spec")) for change in resized)
         yield from (REPLICAS_FINISHED.at(change.path.at(*JOBS)) for change in scaled)
@@ -189,7 +189,7 @@ def _still_enough(js: Subject, changes: Iterable[Change]) -> Iterator[FieldError
     counted = (JOBS, *PODS[1:]) if policy.unit == share.POD else (JOBS,)
     for change in changes:
         for keys in counted if change.new["name"] in names else ():
-            before, after = (_number(of, keys) for of in (change.old, change.new))
+            before, after = (_number(rjob, keys) for rjob in (change.old, change.new))
             if after < before:
                 yield BELOW_SHARE.at(change.path.at(*keys), after, **words)
 

@@ -38,11 +38,11 @@ def _with_amounts(before: list[JSON], after: list[JSON]) -> Iterator[JSON]:
     for old, new in zip(before, after, strict=True):
         kept = new
         for amounts in _AMOUNTS:
-            kept = restored(kept, old, ("resources", amounts))
+            kept = restore(kept, old, ("resources", amounts))
         yield kept
 
 
-def restored(new: JSON, old: JSON, keys: tuple[str, ...]) -> JSON:
+def restore(new: JSON, old: JSON, keys: tuple[str, ...]) -> JSON:
     """`new` with what `old` has at `keys`."""
     ours, theirs = dig(new, *keys), dig(old, *keys)
     return new if ours == theirs else set_in(new, keys, theirs)

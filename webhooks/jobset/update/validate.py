@@ -21,7 +21,7 @@ from webhooks.jobset.default import by_name
 from webhooks.jobset.rules import SubjectCheck, coordinator, deadline, execution, placement
 from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.jobset.update.resize import JOBS, PODS, Change, size_findings, sizes
-from webhooks.jobset.update.resources import is_amount, restored, with_amounts_of
+from webhooks.jobset.update.resources import is_amount, restore, with_amounts_of
 from webhooks.jobset.validate_create import scheduling_findings
 
 MAX_PLACES = 20
@@ -186,7 +186,7 @@ def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> I
 
 def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
     changes = _changes(old, new)
-    sized = gates["ElasticJobSet"] and any(change.resized or change.scaled for change in changes)
+    sized = gates["ElasticJobSet"] and any(change.is_resized or change.is_scaled for change in changes)
     if sized:
         yield from size_findings(js, changes, finished=_is_finished(old))
     yield from _replicated_jobs(old, new, changes, gates)
@@ -226,23 +226,23 @@ def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: Fea
         yield LIST.at(path, after, names_that_exist=known)
     suspended = dig(old, "spec", "suspend") is True or dig(new, "spec", "suspend") is True
     for change in changes:
-        munged = _munged(change, gates, suspended=suspended)
+        munged = _revert_mutable(change, gates, suspended=suspended)
         if semantically_equal(change.old, munged):
             continue
         for place in islice(differences(change.old, munged), MAX_PLACES):
             yield _immutable(change, place, gates).at(change.path.at(*place), dig(change.new, *place))
 
 
-def _munged(change: Change, gates: FeatureGates, *, suspended: bool) -> JSON:
+def _revert_mutable(change: Change, gates: FeatureGates, *, suspended: bool) -> JSON:
     """The new ReplicatedJob with all that may change put back to what it was."""
     mutable = list(_SCHEDULING) if suspended else []
     if gates["ElasticJobSet"]:
         mutable += sizes(change)
-    elif not change.scaled:
+    elif not change.is_scaled:
         mutable.append(JOBS)  # left out is the same as one
     munged = change.new
     for keys in mutable:
-        munged = restored(munged, change.old, keys)
+        munged = restore(munged, change.old, keys)
     if suspended and gates["MutablePodResourcesForSuspendedJobSets"]:
         munged = with_amounts_of(change.old, munged)
     return munged

@@ -11,11 +11,10 @@ from typing import Any
 
 from api.features import FeatureGates
 from app.engine import crd_schema, engine
-from cli.check.documents import TEMPLATE_HINT, Document
+from cli.check.documents import DUPLICATE_KEY, TEMPLATE_HINT, Document, Fault
 from cli.check.findings import Finding, located
 from cli.check.job_checks import with_job_faults
 from cli.check.object_checks import checked
-from cli.check.trees import DUPLICATE_KEY, Fault
 from kube.model.field import FieldError, Path, render_value
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
@@ -62,10 +61,12 @@ class Checks:
         value, found = self.engine.schema.respelt(document.value)
         for error, meant in found:
             *above, name = error.path.parts
-            members = document.place.nearest(above)[0].members
+            members = document.location.nearest(above)[0].members
             if name in members:
                 members[meant] = members[name]
-            document.faults.append(Fault(document.place.nearest(error.path.parts)[0].pointed(at_key=True), error))
+            document.faults.append(
+                Fault(document.location.nearest(error.path.parts)[0].marked_span(at_key=True), error)
+            )
         return replace(document, value=value)
 
     def sent(self, manifest: JSON) -> Sent:
@@ -114,7 +115,7 @@ def placed(document: Document, findings: Findings | None = None) -> list[Finding
 def _located(document: Document, error: FieldError, findings: Findings | None) -> Finding:
     """The finding at its place; at the JobSet's name where that alone makes the names of Jobs wrong."""
     own = None if findings is None else _name_to_blame(error, findings.object)
-    span = document.place.nearest(own.parts)[0].pointed(at_key=False) if own else None
+    span = document.location.nearest(own.parts)[0].marked_span(at_key=False) if own else None
     return located(document, _of_template(_with_our_flag(error)), span)
 
 

@@ -1,61 +1,48 @@
-"""Reads the documents of a manifest's text: YAML as kubectl reads it, and JSON.
+"""The documents of a manifest's text, whose faults are findings of rules."""
 
-Never raises, whatever the text: what cannot be read becomes a document that only has faults, and ends the text.
-"""
-
-import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import yaml
-
-from cli.check.places import Place, Source, Span
-from cli.check.trees import Builder, BuildError, Fault
-from cli.check.yaml_scalars import LONGEST_NUMBER, ScalarError, plain, tagged
+from jobset_client import documents as texts
+from jobset_client import tree
+from jobset_client.source import Location, Source, Span
 from kube.model.field import ErrorType, FieldError, Path, Rule
 
-_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""libyaml's where PyYAML was built with it: ten times as fast."""
-_JSON_TOKEN = re.compile(
-    r"[ \t\r\n]*(?:([{}\[\],:])"
-    r'|("[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*")'
-    r"|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
-    r"|(true|false|null))"
-)
-_JSON_WORDS = {"true": True, "false": False, "null": None}
-_JSON_START = re.compile(r"[ \t\r\n]*[{\[]")
-_PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)*")
-"""Anchor and tag, which a parser takes for the beginning of what they belong to."""
 TEMPLATE_HINT = (
     "{{ }} is a template (Helm, Argo): render it first, such as `helm template CHART | jobset validate -f -`"
 )
-_TAB_HINT = "indent with spaces: YAML does not allow tabs there"
+SYNTAX = Rule("syntax", ErrorType.INVALID, "{problem}", "{hint}", "YAML 1.1, RFC 8259")
+DUPLICATE_KEY = Rule(
+    "duplicate-key",
+    ErrorType.DUPLICATE,
+    "this key is here already, and only one of its values can count",
+    "remove one of them",
+    "YAML 1.2 section 3.2.1.3, RFC 8259 section 4",
+)
+_RULES = {
+    rule.id: rule
+    for rule in (
+        DUPLICATE_KEY,
+        Rule("bad-key", ErrorType.INVALID, "{problem}", "quote the key", "JSON: names are texts"),
+        Rule("bad-value", ErrorType.INVALID, "{problem}", "quote the value if text is meant", "RFC 8259 section 6"),
+        Rule(
+            "bad-merge",
+            ErrorType.INVALID,
+            "only a mapping or a list of mappings can be merged",
+            "give << an alias of a mapping, or quote it if it is a name",
+            "YAML merge keys",
+        ),
+    )
+}
 
-SYNTAX = Rule(
-    "syntax",
-    ErrorType.INVALID,
-    "{problem}",
-    "{hint}",
-    "YAML 1.1, RFC 8259",
-)
-_HINTS = (
-    ("mapping values are not allowed", "quote a value that contains ': ', or check the indentation"),
-    ("did not find expected key", "check the indentation against the lines above, and that quotes are closed"),
-    ("did not find expected '-' indicator", "check the indentation against the lines above"),
-    ("did not find expected ',' or", "put a comma before it, or close the bracket"),
-    ("could not find expected ':'", "write `key: value`, with a space after the colon"),
-    ("cannot start any token", "quote a value that starts with one of @ ` %"),
-    ("unexpected end of stream", "close the quote"),
-    ("unknown escape", "double the backslash, or use single quotes"),
-    ("did not find expected <document start>", "put `---` between documents"),
-    ("expected '<document start>'", "put `---` between documents"),
-    ("control characters", "remove the character"),
-    ("expected , or", "put a comma before it, or close the bracket"),
-    ("expected key", "write the key in double quotes"),
-    ("expected value", "write a value: text in double quotes, a number, true, false, null, { or ["),
-)
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of the text, and the span to underline."""
+
+    span: Span
+    error: FieldError
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,209 +55,23 @@ class Document:
     source: Source
     number: int
     value: Any
-    place: Place
+    location: Location
     faults: list[Fault] = field(default_factory=list)
     broken: bool = False
     item: int | None = None
 
 
-class _JsonError(Exception):
-    """The text is no JSON, from this offset on; `expected` is what could stand there."""
-
-    def __init__(self, offset: int, expected: str) -> None:
-        super().__init__(expected)
-        self.offset = offset
-        self.expected = expected
-
-
 def documents(source: Source) -> Iterator[Document]:
     """The documents that hold something, in order."""
-    number = offset = 0
-    while _JSON_START.match(source.text, offset):
-        builder = Builder()
-        try:
-            offset = _json(source.text, offset, builder)
-        except BuildError as error:
-            yield _broken(source, number + 1, error.span, str(error), error.fix)
-            return
-        except _JsonError as error:
-            yield from _json_like(source, offset, number, error)
-            return
-        number += 1
-        yield _document(source, number, builder)
-    yield from _yaml_documents(source, offset, number)
+    for found in texts.documents(source):
+        faults = [Fault(fault.span, _error(fault)) for fault in found.faults]
+        yield Document(source, found.number, found.value, found.location, faults, found.broken)
 
 
-def _json_like(source: Source, offset: int, number: int, error: _JsonError) -> Iterator[Document]:
-    """YAML takes much that JSON does not, as does kubectl: comments, a comma too many. Else JSON's error is shown."""
-    for document in _yaml_documents(source, offset, number):
-        at = len(source.text) - len(source.text[error.offset :].lstrip())
-        if document.broken and document.number == number + 1 and source.text[at : at + 1] not in {"#", "]", "}"}:
-            problem = f"expected {error.expected}"
-            yield _broken(source, document.number, Span(at, at + 1), problem, _hint(problem, source, at))
-        else:
-            yield document
-
-
-def _document(source: Source, number: int, builder: Builder) -> Document:
-    root = builder.root
-    if root is None:
-        return Document(source, number, None, Place(Span(0, 0)))
-    hinted = [
-        Fault(fault.span, replace(fault.error, hint=TEMPLATE_HINT)) if _templated(source, fault.span) else fault
-        for fault in builder.faults
-    ]
-    return Document(source, number, root.value, root.place, hinted)
-
-
-def _broken(source: Source, number: int, span: Span, problem: str, hint: str) -> Document:
-    hint = TEMPLATE_HINT if _templated(source, span) else hint
-    text = f"cannot be read: {problem}"
-    error = FieldError(Path(), SYNTAX.type, None, problem, hint, SYNTAX, verbatim=text)
-    return Document(source, number, None, Place(span), [Fault(span, error)], broken=True)
-
-
-def _templated(source: Source, span: Span) -> bool:
-    return "{{" in source.line(source.position(span.start)[0])
-
-
-def _yaml_documents(source: Source, base: int, number: int) -> Iterator[Document]:
-    text = source.text[base:]
-    builder = Builder()
-    try:
-        for event in yaml.parse(text, Loader=_LOADER):
-            if isinstance(event, yaml.DocumentStartEvent):
-                builder = Builder()
-                number += 1
-            elif isinstance(event, yaml.DocumentEndEvent):
-                if builder.root is not None and builder.root.value is not None:
-                    yield _document(source, number, builder)
-            else:
-                _feed(builder, event, text, base)
-    except BuildError as error:
-        yield _broken(source, number, error.span, str(error), error.fix)
-    except yaml.MarkedYAMLError as error:
-        span, problem = _marked(error, text, base)
-        yield _broken(source, max(number, 1), span, problem, _hint(problem, source, span.start))
-    except yaml.reader.ReaderError as error:
-        span = _reader_span(error, text, base)
-        yield _broken(source, max(number, 1), span, str(error.reason), _hint(str(error.reason), source, span.start))
-
-
-def _feed(builder: Builder, event: Any, text: str, base: int) -> None:
-    start, end = event.start_mark.index, event.end_mark.index
-    if isinstance(event, yaml.NodeEvent) and not isinstance(event, yaml.AliasEvent):
-        start = min(end, _PROPERTIES.match(text, start).end())  # type: ignore[union-attr]  # matches anything
-    span = Span(base + start, base + end)
-    if isinstance(event, yaml.CollectionEndEvent):
-        builder.close(span.end)
-    elif isinstance(event, yaml.AliasEvent):
-        builder.alias(event.anchor or "", span)
-    elif isinstance(event, yaml.ScalarEvent):
-        unquoted = event.implicit[0] and event.style in {None, ""}
-        builder.scalar(_scalar(event, span), span, anchor=event.anchor, merge=unquoted and event.value == "<<")
-    elif isinstance(event, yaml.CollectionStartEvent):
-        empty: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
-        builder.open(empty, span, anchor=event.anchor, block=not event.flow_style)
-
-
-def _scalar(event: Any, span: Span) -> Any:
-    if event.tag is None:
-        return plain(event.value) if event.implicit[0] else event.value
-    try:
-        return tagged(event.value, event.tag)
-    except ScalarError as error:
-        raise BuildError(span, str(error), "correct the value or its tag") from error
-
-
-def _marked(error: Any, text: str, base: int) -> tuple[Span, str]:
-    mark = error.problem_mark or error.context_mark
-    if error.context_mark and (error.context == "while scanning a simple key" or mark.index >= len(text.rstrip())):
-        mark = error.context_mark  # the problem is only noticed far behind
-    at = base + (mark.index if mark else 0)
-    context = f" {error.context}" if error.context else ""
-    return Span(at, at + 1), f"{error.problem or 'not YAML'}{context}"
-
-
-def _reader_span(error: Any, text: str, base: int) -> Span:
-    """The C reader counts bytes, the pure reader characters; both name the character."""
-    character = error.character if isinstance(error.character, str) else chr(error.character)
-    at = text.find(character)
-    return Span(base + max(at, 0), base + max(at, 0) + 1)
-
-
-def _hint(problem: str, source: Source, at: int) -> str:
-    line, column = source.position(min(at, len(source.text)))
-    if "\t" in source.line(line)[: column + 1] and ("token" in problem or "tab character" in problem):
-        return _TAB_HINT
-    return next((hint for words, hint in _HINTS if words in problem), "compare it with a manifest that works")
-
-
-def _json(text: str, offset: int, builder: Builder) -> int:
-    """Feed one JSON value; gives the offset after it. Iterative, so that no nesting is too deep for the stack."""
-    expected = "value"
-    stack: list[str] = []
-    while True:
-        found = _JSON_TOKEN.match(text, offset)
-        if found is None:
-            raise _JsonError(offset, expected)
-        kind = found.lastindex or 0
-        token, span, offset = found[kind], Span(*found.span(kind)), found.end()
-        sort = token if kind == 1 else "string" if kind == 2 else "scalar"
-        action = _NEXT.get((expected, sort))
-        if action is None:
-            raise _JsonError(span.start, expected)
-        expected = _json_step(builder, action, stack, (token, span))
-        if not stack:
-            return offset
-
-
-_NEXT = {
-    **{
-        (state, sort): action
-        for state in ("value", "value or ]")
-        for sort, action in (("{", "open {"), ("[", "open ["), ("string", "value"), ("scalar", "value"))
-    },
-    ("value or ]", "]"): "close [",
-    ("key or }", "string"): "key",
-    ("key or }", "}"): "close {",
-    ("key", "string"): "key",
-    (":", ":"): "colon",
-    (", or }", ","): "next {",
-    (", or }", "}"): "close {",
-    (", or ]", ","): "next [",
-    (", or ]", "]"): "close [",
-}
-"""What a token means where it stands; whatever is not here is no JSON."""
-
-
-def _json_step(builder: Builder, action: str, stack: list[str], token: tuple[str, Span]) -> str:
-    """Carry out one action; gives what is expected next."""
-    text, span = token
-    if action.startswith("open"):
-        builder.open({} if text == "{" else [], span, block=False)
-        stack.append(text)
-        return "key or }" if text == "{" else "value or ]"
-    if action in {"key", "value"}:
-        builder.scalar(_json_scalar(text, span.start), span)
-    elif action.startswith("close"):
-        builder.close(span.end)
-        stack.pop()
-    if action in {"key", "colon"}:
-        return ":" if action == "key" else "value"
-    if action.startswith("next"):
-        return "key" if stack[-1] == "{" else "value"
-    return ", or }" if stack and stack[-1] == "{" else ", or ]"
-
-
-def _json_scalar(token: str, start: int) -> Any:
-    if token[0] == '"':
-        try:
-            text: str = json.loads(token)
-        except ValueError as error:
-            raise _JsonError(start, "text without unknown escapes") from error
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if token in _JSON_WORDS:
-        return _JSON_WORDS[token]
-    whole = token.lstrip("-").isdigit() and len(token) < LONGEST_NUMBER
-    return int(token) if whole and -(2**63) <= int(token) < 2**64 else float(token)
+def _error(fault: tree.Fault) -> FieldError:
+    if fault.kind == "syntax":
+        problem, verbatim = fault.problem, f"cannot be read: {fault.problem}"
+        error = FieldError(Path(), SYNTAX.type, None, problem, fault.hint, SYNTAX, verbatim=verbatim)
+    else:
+        error = _RULES[fault.kind].at(Path(fault.path), fault.value, problem=fault.problem)
+    return replace(error, hint=TEMPLATE_HINT) if fault.template else error

@@ -11,8 +11,8 @@ from typing import Any, TextIO
 
 from api import keys
 from cli.check.documents import Document
-from cli.check.places import Span
 from cli.check.policy_kinds import meant
+from jobset_client.source import Span
 from kube.model.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, shortened
 from kube.model.jsontree import dig
 
@@ -89,9 +89,9 @@ def located(document: Document, error: FieldError, span: Span | None = None) -> 
     """The finding at the place that its path leads to, or as far as the path leads; or at `span`."""
     if span is None:
         parts = error.path.parts
-        place, depth = document.place.nearest(parts)
+        location, depth = document.location.nearest(parts)
         missing = depth < len(parts) or (error.type is ErrorType.REQUIRED and not dig(document.value, *parts))
-        span = place.pointed(at_key=missing or (error.rule is not None and error.rule.id in AT_KEY))
+        span = location.marked_span(at_key=missing or (error.rule is not None and error.rule.id in AT_KEY))
     source = document.source
     line, column = source.position(min(span.start, len(source.text)))
     text = source.line(line)

@@ -12,18 +12,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from cli.check.documents import Document, documents
+from cli.check.documents import Document, Fault, documents
 from cli.check.object_checks import is_jobset
-from cli.check.places import Source
-from cli.check.trees import Fault
+from jobset_client.documents import MAX_TEXT
+from jobset_client.source import Source
 from kube.model.field import ErrorType, Rule
 from kube.model.field import Path as FieldPath
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.judged import Namespace
 
-MAX_FILE = 16 * 2**20
-"""Bytes of one file; the API server takes objects of at most 3 MiB."""
 Named = tuple[str, str, str]
 """An object: its kind, its namespace or "", its name."""
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -112,8 +110,8 @@ def read(path: str) -> Source:
         data = _read_limited(path)
     except OSError as error:
         raise FileError(f"{name}: {error.strerror or error}") from error
-    if len(data) > MAX_FILE:
-        raise FileError(f"{name}: more than {MAX_FILE >> 20} MiB: split it, or leave it out")
+    if len(data) > MAX_TEXT:
+        raise FileError(f"{name}: more than {MAX_TEXT >> 20} MiB: split it, or leave it out")
     try:
         return Source(name, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -132,9 +130,9 @@ def _read_listed(path: str) -> Source:
 
 def _read_limited(path: str) -> bytes:
     if path == "-":
-        return sys.stdin.buffer.read(MAX_FILE + 1)
+        return sys.stdin.buffer.read(MAX_TEXT + 1)
     with Path(path).open("rb") as file:
-        return file.read(MAX_FILE + 1)
+        return file.read(MAX_TEXT + 1)
 
 
 def _expand(name: str, *, recursive: bool, allow_none: bool) -> Iterator[str]:
@@ -180,9 +178,9 @@ def _items(document: Document) -> Iterator[Document]:
         return
     if document.faults:
         yield replace(document, value=None, broken=True)
-    place = document.place.members["items"]
+    locations = document.location.members["items"].members
     for index, item in enumerate(items):
-        yield replace(document, value=item, place=place.members[index], faults=[], item=index)
+        yield replace(document, value=item, location=locations[index], faults=[], item=index)
 
 
 def _is_reported(document: Document, wanted: Callable[[JSON], bool]) -> bool:
@@ -191,7 +189,7 @@ def _is_reported(document: Document, wanted: Callable[[JSON], bool]) -> bool:
     if document.broken or not isinstance(value, dict):
         if not document.broken:
             error = NOT_AN_OBJECT.at(FieldPath(), what=_type_name(value))
-            document.faults.append(Fault(document.place.span, replace(error, verbatim=error.detail)))
+            document.faults.append(Fault(document.location.span, replace(error, verbatim=error.detail)))
         return True
     return wanted(value)
 

@@ -29,7 +29,7 @@ from cli.check.checks import Checks, placed
 from cli.check.findings import Report, printable, write_text
 from cli.check.gang_tree import picture
 from cli.check.manifest_files import Inputs
-from cli.check.yaml_scalars import plain
+from jobset_client.scalars import plain_value
 from kube.model.jsontree import dig, set_in
 from kube.model.meta import JSON
 from webhooks.jobset.subject import subject
@@ -203,7 +203,7 @@ def _represent_text(dumper: Any, text: str) -> Any:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
     if "\n" in text:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
-    quoted = plain(text) != text or text == "<<"
+    quoted = plain_value(text) != text or text == "<<"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if quoted else None)
 
 

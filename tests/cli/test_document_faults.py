@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.check import trees
 from cli.check.findings import located
+from jobset_client import tree
 from tests.support.documents import only, read
 
 
@@ -82,10 +82,13 @@ def test_faults_that_can_be_read_past(text: str, path: str, line: int, words: li
 
 
 def test_faults_of_one_text_are_bounded():
-    assert len(only("a: 1\n" * 1000).faults) == trees.MAX_FAULTS
+    assert len(only("a: 1\n" * 1000).faults) == tree.MAX_FAULTS
 
 
 BOMB = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in range(1, 30))
+MERGE_BOMB = "a0: &a0 {k: v}\n" + "".join(
+    f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 9)}]}}\n" for i in range(1, 20)
+)
 LONG_TEXT_BOMB = f"a: &a {'x' * 1_000_000}\nb: [{', '.join(['*a'] * 100_000)}]\n"
 DEEP_ALIASES = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{x: *a{i - 1}}}\n" for i in range(1, 1000))
 
@@ -94,6 +97,8 @@ DEEP_ALIASES = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{x: *a{i - 1}}}\n" fo
     ("text", "words"),
     [
         (BOMB, "more than 500000 values"),
+        (MERGE_BOMB, "more than 500000 values"),
+        ("a: &a {<<: *a}\n", "the anchor &a contains itself"),
         (LONG_TEXT_BOMB, "more than 500000 values"),
         (DEEP_ALIASES, "more than 200 mappings and lists"),
         ("[" * 100_000, "more than 200 mappings and lists"),
@@ -102,7 +107,18 @@ DEEP_ALIASES = "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{x: *a{i - 1}}}\n" fo
         ("? " * 5_000, "more than 200 mappings and lists"),
         ("a: " + "x" * 16_500_000, "more than 500000 values"),
     ],
-    ids=["bomb", "long texts", "deep aliases", "brackets", "JSON", "dashes", "question marks", "one text"],
+    ids=[
+        "bomb",
+        "merge keys",
+        "a cycle of merge keys",
+        "long texts",
+        "deep aliases",
+        "brackets",
+        "JSON",
+        "dashes",
+        "question marks",
+        "one text",
+    ],
 )
 def test_texts_made_to_exhaust_memory_or_stack_are_refused(text: str, words: str):
     assert words in broken(text)[2]

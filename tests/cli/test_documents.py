@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.check.findings import located
-from cli.check.yaml_scalars import plain
+from jobset_client.scalars import plain_value
 from kube.model.field import ErrorType, FieldError
 from kube.model.field import Path as FieldPath
 from tests.support.documents import only, read
@@ -165,7 +165,7 @@ def test_the_last_of_two_values_counts_as_with_kubectl():
 
 
 def test_numbers_of_many_digits_are_read_in_no_time():
-    assert plain("9" * 100_000) == "9" * 100_000
+    assert plain_value("9" * 100_000) == "9" * 100_000
     assert only('{"a": 1' + "0" * 300 + "}").value == {"a": 1e300}
 
 
@@ -193,4 +193,4 @@ def test_a_tree_of_places_has_the_shape_of_the_value():
             check(member, place.members[key])
 
     document = only(MERGES)
-    check(document.value, document.place)
+    check(document.value, document.location)

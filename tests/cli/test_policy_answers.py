@@ -12,11 +12,11 @@ from api.features import FeatureGates
 from app.engine import engine
 from cli.check.checks import Checks
 from cli.check.documents import Document
-from cli.check.places import Place, Source, Span
 from cli.policy.answers import OURS, THEIRS, Answer, Heard, answered, differences, heard, refused_otherwise
 from cli.policy.judge import Found, Result, Verdict, judge
 from cli.policy.server import _recording
 from cli.policy.suite import Loaded, Suite, SuiteNamespace, SuiteTest
+from jobset_client.source import Location, Source, Span
 from kube.model.field import Path
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Namespace
@@ -70,7 +70,7 @@ def loaded(policies: Sequence[JSON], *jobsets: JSON, test: SuiteTest | None = No
     """A suite of one test, unless it is given another one."""
     namespace = SuiteNamespace(**policy_table.NAMESPACE)
     tests = test or SuiteTest(name="a", jobset=jobsets[0]["metadata"]["name"], namespace=namespace)
-    document = Document(Source("s.yaml", ""), 1, {}, Place(Span(0, 0)), [])
+    document = Document(Source("s.yaml", ""), 1, {}, Location(Span(0, 0)), [])
     named = {js["metadata"]["name"]: js for js in jobsets}
     return Loaded(document, Suite(tests=(tests,)), list(map(read_policy, policies)), [], named)
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from cli.check.documents import Document
-from cli.check.places import Place, Source, Span
 from cli.policy import probes
 from cli.policy.rounds import LEAST_LEFT, rounds, standing_exceptions
 from cli.policy.server import Sent, _elsewhere, _placed, _recording, _resource
 from cli.policy.suite import Loaded, Suite, SuiteNamespace, SuiteTest
+from jobset_client.source import Location, Source, Span
 from policy.exception_types import read_exception
 from policy.types import read_policy
 from tests.support.policies import exception, manifest
@@ -27,7 +27,7 @@ def case(name: str = "a", namespace: str = "default", labels: dict[str, str] | N
 def loaded(*tests: SuiteTest, exceptions: Any = (), allowed: Any = None) -> Loaded:
     policy = manifest(maxJobs={"max": 1})
     policy["spec"]["exceptions"] = {"allowedNamespaces": allowed or {}, "maxDuration": "1d"}
-    document = Document(Source("s.yaml", ""), 1, {}, Place(Span(0, 0)), [])
+    document = Document(Source("s.yaml", ""), 1, {}, Location(Span(0, 0)), [])
     return Loaded(document, Suite(tests=tests), [read_policy(policy)], list(map(read_exception, exceptions)))
 
 

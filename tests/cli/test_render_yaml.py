@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.check.documents import documents
-from cli.check.places import Source
 from cli.check.render import to_yaml
+from jobset_client.source import Source
 
 ODD = ["y", "n", "yes", "on", "~", "null", "", "1e3", "0o17", "010", "1_000", "0x1f", ".5", ".inf", "1:30", "<<", "=",
        "2001-01-01", "- a", "a: b", "#x", " a ", "a\nb\n", "a\n", "\n", "a\n  b", " a\nb", "a\tb", "\t", "a \nb", "é\u2028x",

@@ -58,33 +58,44 @@ def refused(read: Any, *given: Any, **more: Any) -> UnreadableError:
         (
             "a: b: c",
             (
-                "line 1, column 5: cannot be read: mapping values are not allowed here;"
+                "line 1, column 5: cannot be read: mapping values are not allowed in this context;"
                 " quote a value that contains ': ', or check the indentation"
             ),
         ),
         (
             "a:\n  b: [1\n",
             (
-                "line 2, column 6: cannot be read: expected ',' or ']', but got 'end of the text';"
+                "line 2, column 6: cannot be read: did not find expected ',' or ']' while parsing a flow sequence;"
                 " put a comma before it, or close the bracket"
             ),
         ),
         (
             "a: 1\n  b: 2\n c: 3",
             (
-                "line 2, column 4: cannot be read: mapping values are not allowed here;"
+                "line 2, column 4: cannot be read: mapping values are not allowed in this context;"
                 " quote a value that contains ': ', or check the indentation"
             ),
         ),
         (
             "a: {{ .Values.x }}",
-            "line 1, column 5: cannot be read: a key must be a text; {{ }} is a template (Helm, Argo): render it first",
+            "line 1, column 5: cannot be read: a: a key must be text; {{ }} is a template (Helm, Argo): render it first",
         ),
-        ("a: *x", "line 1, column 4: cannot be read: found undefined alias 'x'; quote a value that starts with *"),
-        ("b: 1\na: \x07", "line 2, column 4: cannot be read: special characters are not allowed; remove the character"),
+        (
+            "a: *x",
+            "line 1, column 4: cannot be read: the alias *x has no anchor &x before it; define it, or quote the *",
+        ),
+        ("b: 1\na: \x07", "line 2, column 4: cannot be read: control characters are not allowed; remove the character"),
         (b"a: \xff", "the text cannot be read: byte 3 is not UTF-8"),
-        ("a: " + "[" * 5000, "the text cannot be read: a value in it is too deep or of a wrong form"),
-        ("a: !!int x", "the text cannot be read: a value in it is too deep or of a wrong form"),
+        (
+            "a: " + "[" * 5000,
+            "line 1, column 203: cannot be read: more than 200 mappings and lists inside each other; flatten it",
+        ),
+        (
+            "a: &b {c: *b}",
+            "line 1, column 11: cannot be read: the anchor &b contains itself; an alias cannot stand in its own anchor",
+        ),
+        ("a: .inf", "line 1, column 4: cannot be read: a: JSON has no such number: quote it if text is meant"),
+        ("a: !!int x", "line 1, column 10: cannot be read: 'x' is no !!int; correct the value or its tag"),
         (
             "jobset.yaml",
             "this is the name of a file, not what is in it: from_yaml(Path('jobset.yaml').read_text())",
@@ -108,8 +119,8 @@ def refused(read: Any, *given: Any, **more: Any) -> UnreadableError:
             "a: &b {c: 1, c: 2}\nd: [*b]\na: {<<: *b, c: 3}",
             (
                 "the text has a key twice:\n"
-                '- line 3: "a" stands in line 1, too: remove one\n'
-                '- line 1: "c" stands in line 1, too: remove one'
+                '- line 1: "c" stands in line 1, too: remove one\n'
+                '- line 3: "a" stands in line 1, too: remove one'
             ),
         ),
         (
@@ -119,10 +130,8 @@ def refused(read: Any, *given: Any, **more: Any) -> UnreadableError:
         (
             "metadata: {name: a, labels: {gpus: 8, 9: b}}",
             (
-                "JobSet a:\n"
-                "- line 1: metadata.labels.gpus: Invalid value: 8: must be of type string, is an integer;"
-                ' write it in quotes: "8"\n'
-                '- line 1: metadata.labels[9]: the key must be of type string; write it in quotes: "9"'
+                "JobSet a: line 1: metadata.labels.gpus: Invalid value: 8: must be of type string, is an integer;"
+                ' write it in quotes: "8"'
             ),
         ),
         (

@@ -6,21 +6,14 @@ from itertools import product
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from api.jobset import JobSet as Stored
-from cli.check import manifest_files, trees
-from cli.check.documents import documents
-from cli.check.places import Source
 from cli.operate import log_order
 from diagnose import states
 from jobset_client import JobSet, operations
-from jobset_client import documents as client_documents
 from jobset_client.core import Answer
-from jobset_client.documents import document
-from jobset_client.errors import UnreadableError
 from jobset_client.logs import Wanted
 from jobset_client.states import STATES, reached
 from tests.support.jobsets import jobset, rjob, stored
@@ -104,45 +97,3 @@ def test_logs_come_in_the_same_order(pods: list[JSON], container: str):
     played = play(operations.logs("train", "a", Wanted(container=container)), answers)
     found = [(log.pod, log.container, log.missing.removeprefix("it has not started: ")) for log in played.emitted]
     assert found == wanted
-
-
-def _merges(levels: int, wide: int) -> str:
-    lines = ["a0: &a0 {k: v}"]
-    lines += (f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * wide)}]}}" for n in range(1, levels))
-    return "\n".join(lines) + "\n"
-
-
-def _aliases(levels: int, wide: int) -> str:
-    lines = ["a0: &a0 [v]"]
-    lines += (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * wide)}]" for n in range(1, levels))
-    return "\n".join(lines) + "\n"
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize(
-    "text",
-    [
-        _merges(20, 9),
-        _aliases(20, 9),
-        "a: &a {b: *a}\n",
-        "a: &a {<<: *a}\n",
-        "a: " + "[" * 250 + "]" * 250 + "\n",
-        "- " * 250 + "x\n",
-    ],
-    ids=["merge keys", "aliases", "a cycle", "a cycle of merge keys", "brackets", "dashes"],
-)
-def test_a_text_that_would_never_end_is_refused_by_both(text: str):
-    with pytest.raises(UnreadableError, match=r"line \d+: cannot be read: (it holds more|an anchor|more than 200)"):
-        document(text)
-    read = list(documents(Source("f.yaml", text)))
-    assert any(each.broken for each in read)
-
-
-def test_the_limits_of_both_are_the_same():
-    assert (client_documents.MAX_DEPTH, client_documents.MAX_COST) == (trees.MAX_DEPTH, trees.MAX_COST)
-    assert client_documents.MAX_TEXT == manifest_files.MAX_FILE
-
-
-def test_a_few_merge_keys_are_read():
-    text = "a: &a {x: 1}\nb: {<<: *a, y: 2}\nc: [*a, *a]\n"
-    assert document(text).value == {"a": {"x": 1}, "b": {"x": 1, "y": 2}, "c": [{"x": 1}, {"x": 1}]}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.check.documents import Document, documents
-from cli.check.places import Source
+from jobset_client.source import Source
 
 
 def read(text: str) -> list[Document]:

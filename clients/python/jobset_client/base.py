@@ -20,8 +20,9 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from jobset_client import documents, faults, places
+from jobset_client import faults, misplaced
 from jobset_client.errors import UnreadableError
+from jobset_client.manifest import read_manifest
 from jobset_client.words import in_lines, limited, mapping, shown, type_of
 
 _KEEP = {"keep_unknown": True}
@@ -212,8 +213,8 @@ class Resource(Model):
     @classmethod
     def from_yaml(cls, text: str | bytes, *, keep_unknown: bool = False) -> Self:
         """The object, from YAML or JSON that holds it alone; as `from_dict`, and faults have their lines."""
-        found = documents.document(text)
-        return cls._whole(found.value, found.line, keep_unknown=keep_unknown)
+        manifest = read_manifest(text)
+        return cls._whole(manifest.document.value, manifest.line, keep_unknown=keep_unknown)
 
     @classmethod
     def _whole(cls, body: Any, line: Callable[[faults.Path], int] | None, *, keep_unknown: bool) -> Self:
@@ -234,7 +235,7 @@ class Resource(Model):
         try:
             made = cls.model_validate(body, context=_KEEP if keep_unknown else None)
         except ValidationError as error:
-            where_to = partial(places.belongs, cls)
+            where_to = partial(misplaced.belongs, cls)
             raise _unreadable(who, error, line, todo=_TODO, before=other, belongs=where_to) from None
         if other:
             raise UnreadableError("; ".join(other), causes=tuple(other))

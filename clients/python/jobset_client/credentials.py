@@ -15,7 +15,6 @@ from urllib.parse import urlsplit
 import yaml
 
 from jobset_client.connections import tls_reason
-from jobset_client.documents import reason
 from jobset_client.errors import CredentialsError
 from jobset_client.words import mapping, one_line
 
@@ -152,7 +151,8 @@ def _read(file: Path) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise CredentialsError(f"kubeconfig {file}: not YAML: {at}{reason(error)}") from error
+        why = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+        raise CredentialsError(f"kubeconfig {file}: not YAML: {at}{one_line(str(why))}") from error
     except OSError as error:
         why = (error.strerror or "it cannot be read").lower()
         raise CredentialsError(f"kubeconfig {file}: {why}; {_NO_FILE}") from error

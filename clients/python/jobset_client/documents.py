@@ -1,208 +1,260 @@
-"""Manifests: the one object of a text, and the lines of its fields; what cannot be read is said with its line."""
+"""Reads the documents of a manifest: YAML as kubectl reads it, and JSON. The one reader of client and commands.
 
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+Never raises, whatever the text: what cannot be read becomes a document that only has faults, and ends the text. It
+needs no other package than PyYAML.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
 
-from jobset_client.errors import UnreadableError
-from jobset_client.words import counted, in_lines, limited, one_line, shown
+from jobset_client.scalars import LONGEST_NUMBER, ScalarError, plain_value, tagged_value
+from jobset_client.source import Location, Source, Span
+from jobset_client.tree import Builder, BuildError, Fault
 
-_LONGEST_PATH = 255
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""libyaml's where PyYAML was built with it: ten times as fast."""
 MAX_TEXT = 16 << 20
-"""Characters, or bytes, of a text."""
-MAX_DEPTH = 200
-"""Mappings and lists inside each other."""
-MAX_COST = 500_000
-"""Values in one document, aliases expanded; 32 characters of text count as one more. As on the command line."""
-_TEXT_UNIT = 32
+"""Characters, or bytes, of a text; the API server takes objects of at most 3 MiB. For callers: nothing is cut here."""
+_JSON_TOKEN = re.compile(
+    r"[ \t\r\n]*(?:([{}\[\],:])"
+    r'|("[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*")'
+    r"|(-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?)"
+    r"|(true|false|null))"
+)
+_JSON_WORDS = {"true": True, "false": False, "null": None}
+_JSON_START = re.compile(r"[ \t\r\n]*[{\[]")
+_PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)*")
+"""Anchor and tag, which a parser takes for the beginning of what they belong to."""
+_TAB_HINT = "indent with spaces: YAML does not allow tabs there"
+
 _HINTS = (
     ("mapping values are not allowed", "quote a value that contains ': ', or check the indentation"),
+    ("did not find expected key", "check the indentation against the lines above, and that quotes are closed"),
+    ("did not find expected '-' indicator", "check the indentation against the lines above"),
+    ("did not find expected ',' or", "put a comma before it, or close the bracket"),
     ("could not find expected ':'", "write `key: value`, with a space after the colon"),
-    ("cannot start any token", "quote a value that starts with one of @ ` %, and indent with spaces"),
-    ("expected <block end>", "check the indentation against the lines above, and that quotes are closed"),
-    ("expected ',' or", "put a comma before it, or close the bracket"),
-    ("expected the node content", "write a value, or close the bracket"),
+    ("cannot start any token", "quote a value that starts with one of @ ` %"),
     ("unexpected end of stream", "close the quote"),
     ("unknown escape", "double the backslash, or use single quotes"),
+    ("did not find expected <document start>", "put `---` between documents"),
     ("expected '<document start>'", "put `---` between documents"),
-    ("undefined alias", "quote a value that starts with *"),
-    ("special characters", "remove the character"),
+    ("control characters", "remove the character"),
+    ("expected , or", "put a comma before it, or close the bracket"),
+    ("expected key", "write the key in double quotes"),
+    ("expected value", "write a value: text in double quotes, a number, true, false, null, { or ["),
 )
-_TEMPLATE_HINT = "{{ }} is a template (Helm, Argo): render it first"
-_PLAIN = {
-    "found unhashable key": "a key must be a text",
-    "<stream end>": "end of the text",
-    "<block end>": "end of the block",
-    "<document start>": "start of a document",
-}
-"""What the parser says, and what a person who writes YAML understands."""
-
-
-class _Loader(yaml.SafeLoader):
-    """Leaves times as text, as the API has them."""
-
-    yaml_implicit_resolvers = {
-        first: [one for one in several if one[0] != "tag:yaml.org,2002:timestamp"]
-        for first, several in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a text holds."""
+    """One document of a text. `number` counts from 1; a `broken` one could not be read, its fault says why."""
 
+    source: Source
+    number: int
     value: Any
-    node: yaml.Node
-    repeated: Sequence[str] = ()
-    """Keys that a mapping has twice, each in words."""
-
-    def line(self, path: Sequence[str | int]) -> int:
-        """The line of the field, or of the innermost one around it that there is."""
-        node, line = self.node, self.node.start_mark.line
-        for part in path:
-            if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-                node = node.value[part]
-                line = node.start_mark.line
-                continue
-            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-            found = next((pair for pair in pairs if pair[0].value == str(part)), None)
-            if found is None:
-                break
-            key, node = found
-            line = key.start_mark.line
-        return int(line) + 1
+    location: Location
+    faults: list[Fault] = field(default_factory=list)
+    broken: bool = False
 
 
-def document(text: str | bytes) -> Document:
-    """The one document of a text that holds something. Raises `UnreadableError`."""
-    if not isinstance(text, str | bytes):
-        raise UnreadableError(
-            'this is not the text of a manifest; read the file first: from_yaml(Path("jobset.yaml").read_text())'
-        )
-    if len(text) > MAX_TEXT:
-        raise UnreadableError(f"the text is longer than {MAX_TEXT >> 20} MiB: no cluster stores such a manifest")
+class _JsonError(Exception):
+    """The text is no JSON, from this offset on; `expected` is what could stand there."""
+
+    def __init__(self, offset: int, expected: str) -> None:
+        super().__init__(expected)
+        self.offset = offset
+        self.expected = expected
+
+
+def documents(source: Source) -> Iterator[Document]:
+    """The documents that hold something, in order."""
+    number = offset = 0
+    while _JSON_START.match(source.text, offset):
+        builder = Builder()
+        try:
+            offset = _json(source.text, offset, builder)
+        except BuildError as error:
+            yield _broken(source, number + 1, error.span, str(error), error.fix)
+            return
+        except _JsonError as error:
+            yield from _json_like(source, offset, number, error)
+            return
+        number += 1
+        yield _document(source, number, builder)
+    yield from _yaml_documents(source, offset, number)
+
+
+def _json_like(source: Source, offset: int, number: int, error: _JsonError) -> Iterator[Document]:
+    """YAML takes much that JSON does not, as does kubectl: comments, a comma too many. Else JSON's error is shown."""
+    for document in _yaml_documents(source, offset, number):
+        at = len(source.text) - len(source.text[error.offset :].lstrip())
+        if document.broken and document.number == number + 1 and source.text[at : at + 1] not in {"#", "]", "}"}:
+            problem = f"expected {error.expected}"
+            yield _broken(source, document.number, Span(at, at + 1), problem, _hint(problem, source, at))
+        else:
+            yield document
+
+
+def _document(source: Source, number: int, builder: Builder) -> Document:
+    root = builder.root
+    if root is None:
+        return Document(source, number, None, Location(Span(0, 0)))
+    faults = [replace(fault, template=_is_template(source, fault.span)) for fault in builder.faults]
+    return Document(source, number, root.value, root.location, faults)
+
+
+def _broken(source: Source, number: int, span: Span, problem: str, hint: str) -> Document:
+    template = _is_template(source, span)
+    fault = Fault(span=span, kind="syntax", problem=problem, hint=hint, template=template)
+    return Document(source, number, None, Location(span), [fault], broken=True)
+
+
+def _is_template(source: Source, span: Span) -> bool:
+    return "{{" in source.line(source.position(span.start)[0])
+
+
+def _yaml_documents(source: Source, base: int, number: int) -> Iterator[Document]:
+    text = source.text[base:]
+    builder = Builder()
     try:
-        whole = text.decode() if isinstance(text, bytes) else text
-        found = _documents(whole)
-    except UnreadableError:
-        raise
-    except UnicodeDecodeError as error:
-        raise UnreadableError(f"the text cannot be read: byte {error.start} is not UTF-8") from error
+        for event in yaml.parse(text, Loader=_LOADER):
+            if isinstance(event, yaml.DocumentStartEvent):
+                builder = Builder()
+                number += 1
+            elif isinstance(event, yaml.DocumentEndEvent):
+                if builder.root is not None and builder.root.value is not None:
+                    yield _document(source, number, builder)
+            else:
+                _feed(builder, event, text, base)
+    except BuildError as error:
+        yield _broken(source, number, error.span, str(error), error.fix)
     except yaml.MarkedYAMLError as error:
-        raise UnreadableError(_marked(error, whole)) from error
+        span, problem = _marked(error, text, base)
+        yield _broken(source, max(number, 1), span, problem, _hint(problem, source, span.start))
     except yaml.reader.ReaderError as error:
-        before = whole[: error.position]
-        where = f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
-        raise UnreadableError(f"{where}: cannot be read: {error.reason}; {_hint(error.reason, '')}") from error
-    except (ValueError, RecursionError) as error:  # such as a time of day or a number that is none; or too deep
-        raise UnreadableError("the text cannot be read: a value in it is too deep or of a wrong form") from error
-    if len(found) != 1:
-        lines = ", ".join(str(one.node.start_mark.line + 1) for one in found)
-        raise UnreadableError(
-            f"the text holds {counted(len(found), 'document')}, which begin in lines {lines}; from_yaml takes one:"
-            " split it at the lines `---`"
-            if found
-            else "the text holds no document: it is empty, or has only comments"
-        )
-    _refuse_name_of_file(found[0].value)
-    if found[0].repeated:
-        raise UnreadableError(in_lines("the text has a key twice", limited(found[0].repeated)))
-    return found[0]
+        span = _reader_span(error, text, base)
+        yield _broken(source, max(number, 1), span, str(error.reason), _hint(str(error.reason), source, span.start))
 
 
-def reason(error: yaml.YAMLError) -> str:
-    """What is wrong with a text that is no YAML, in one line without its place."""
-    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read")
-    for said, meant in _PLAIN.items():
-        problem = problem.replace(said, meant)
-    return one_line(problem)
+def _feed(builder: Builder, event: Any, text: str, base: int) -> None:
+    start, end = event.start_mark.index, event.end_mark.index
+    if isinstance(event, yaml.NodeEvent) and not isinstance(event, yaml.AliasEvent):
+        start = min(end, _PROPERTIES.match(text, start).end())  # type: ignore[union-attr]  # matches anything
+    span = Span(base + start, base + end)
+    if isinstance(event, yaml.CollectionEndEvent):
+        builder.close(span.end)
+    elif isinstance(event, yaml.AliasEvent):
+        builder.alias(event.anchor or "", span)
+    elif isinstance(event, yaml.ScalarEvent):
+        unquoted = event.implicit[0] and event.style in {None, ""}
+        builder.scalar(_scalar(event, span), span, anchor=event.anchor, merge=unquoted and event.value == "<<")
+    elif isinstance(event, yaml.CollectionStartEvent):
+        empty: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
+        builder.open(empty, span, anchor=event.anchor, block=not event.flow_style)
 
 
-def _documents(text: str) -> list[Document]:
-    loader = _Loader(text)
+def _scalar(event: Any, span: Span) -> Any:
+    if event.tag is None:
+        return plain_value(event.value) if event.implicit[0] else event.value
     try:
-        found = []
-        while loader.check_node():
-            node = loader.get_node()
-            if node is None:
-                continue
-            _measure(node, 0, {})
-            repeated = [*_repeated(node)]  # before merge keys (<<) are replaced by what they merge
-            value = loader.construct_document(node)
-            if value is not None:
-                found.append(Document(value, node, repeated))
-        return found
-    finally:
-        loader.dispose()
+        return tagged_value(event.value, event.tag)
+    except ScalarError as error:
+        raise BuildError(span, str(error), "correct the value or its tag") from error
 
 
-def _measure(node: yaml.Node, depth: int, costs: dict[int, int | None]) -> int:
-    """What the node costs with its aliases expanded, before anything is built of it. Raises `UnreadableError`.
-
-    `costs`: those of nodes that are known; None for those that this one is inside of.
-    """
-    where = f"line {node.start_mark.line + 1}: cannot be read: "
-    known = costs.get(id(node), 0)
-    if known is None:
-        raise UnreadableError(f"{where}an anchor contains itself; an alias cannot stand in its own anchor")
-    if known:
-        return known
-    if depth > MAX_DEPTH:
-        raise UnreadableError(f"{where}more than {MAX_DEPTH} mappings and lists inside each other; flatten it")
-    cost = 1
-    if isinstance(node, yaml.ScalarNode):
-        cost += len(node.value) // _TEXT_UNIT
-    else:
-        costs[id(node)] = None
-        pairs = node.value if isinstance(node, yaml.MappingNode) else ((each,) for each in node.value)
-        for each in itertools.chain.from_iterable(pairs):
-            cost += _measure(each, depth + 1, costs)
-    if cost > MAX_COST:
-        raise UnreadableError(f"{where}it holds more than {MAX_COST} values; split it, use fewer aliases")
-    costs[id(node)] = cost
-    return cost
-
-
-def _repeated(root: yaml.Node) -> Iterator[str]:
-    """Keys that a mapping has twice: YAML keeps the last one without a word, and the API server refuses them."""
-    left, seen = [root], set[int]()
-    while left:
-        node = left.pop()
-        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
-            continue
-        seen.add(id(node))  # an alias leads to the same node
-        if not isinstance(node, yaml.MappingNode):
-            left += reversed(node.value)
-            continue
-        first: dict[str, int] = {}
-        for key, _ in node.value:
-            line = key.start_mark.line + 1
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.value in first:
-                yield f"line {line}: {shown(key.value)} stands in line {first[key.value]}, too: remove one"
-            first[key.value] = line
-        left += reversed([value for _, value in node.value])
-
-
-def _marked(error: yaml.MarkedYAMLError, text: str) -> str:
+def _marked(error: Any, text: str, base: int) -> tuple[Span, str]:
     mark = error.problem_mark or error.context_mark
-    if error.context_mark and mark and mark.index >= len(text.rstrip()):
-        mark = error.context_mark  # the problem is only noticed at the end
-    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-    line = text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else ""
-    return f"{where}cannot be read: {reason(error)}; {_hint(str(error.problem), line)}"
+    if error.context_mark and (error.context == "while scanning a simple key" or mark.index >= len(text.rstrip())):
+        mark = error.context_mark  # the problem is only noticed far behind
+    at = base + (mark.index if mark else 0)
+    context = f" {error.context}" if error.context else ""
+    return Span(at, at + 1), f"{error.problem or 'not YAML'}{context}"
 
 
-def _hint(problem: str, line: str) -> str:
-    if "{{" in line:
-        return _TEMPLATE_HINT
+def _reader_span(error: Any, text: str, base: int) -> Span:
+    """The C reader counts bytes, the pure reader characters; both name the character."""
+    character = error.character if isinstance(error.character, str) else chr(error.character)
+    at = text.find(character)
+    return Span(base + max(at, 0), base + max(at, 0) + 1)
+
+
+def _hint(problem: str, source: Source, at: int) -> str:
+    line, column = source.position(min(at, len(source.text)))
+    if "\t" in source.line(line)[: column + 1] and ("token" in problem or "tab character" in problem):
+        return _TAB_HINT
     return next((hint for words, hint in _HINTS if words in problem), "compare it with a manifest that works")
 
 
-def _refuse_name_of_file(value: Any) -> None:
-    if isinstance(value, str) and len(value) <= _LONGEST_PATH and value.endswith((".yaml", ".yml", ".json")):
-        raise UnreadableError(f"this is the name of a file, not what is in it: from_yaml(Path({value!r}).read_text())")
+def _json(text: str, offset: int, builder: Builder) -> int:
+    """Feed one JSON value; gives the offset after it. Iterative, so that no nesting is too deep for the stack."""
+    expected = "value"
+    stack: list[str] = []
+    while True:
+        found = _JSON_TOKEN.match(text, offset)
+        if found is None:
+            raise _JsonError(offset, expected)
+        kind = found.lastindex or 0
+        token, span, offset = found[kind], Span(*found.span(kind)), found.end()
+        sort = token if kind == 1 else "string" if kind == 2 else "scalar"
+        action = _NEXT.get((expected, sort))
+        if action is None:
+            raise _JsonError(span.start, expected)
+        expected = _json_step(builder, action, stack, (token, span))
+        if not stack:
+            return offset
+
+
+_NEXT = {
+    **{
+        (state, sort): action
+        for state in ("value", "value or ]")
+        for sort, action in (("{", "open {"), ("[", "open ["), ("string", "value"), ("scalar", "value"))
+    },
+    ("value or ]", "]"): "close [",
+    ("key or }", "string"): "key",
+    ("key or }", "}"): "close {",
+    ("key", "string"): "key",
+    (":", ":"): "colon",
+    (", or }", ","): "next {",
+    (", or }", "}"): "close {",
+    (", or ]", ","): "next [",
+    (", or ]", "]"): "close [",
+}
+"""What a token means where it stands; whatever is not here is no JSON."""
+
+
+def _json_step(builder: Builder, action: str, stack: list[str], token: tuple[str, Span]) -> str:
+    """Carry out one action; gives what is expected next."""
+    text, span = token
+    if action.startswith("open"):
+        builder.open({} if text == "{" else [], span, block=False)
+        stack.append(text)
+        return "key or }" if text == "{" else "value or ]"
+    if action in {"key", "value"}:
+        builder.scalar(_json_scalar(text, span.start), span)
+    elif action.startswith("close"):
+        builder.close(span.end)
+        stack.pop()
+    if action in {"key", "colon"}:
+        return ":" if action == "key" else "value"
+    if action.startswith("next"):
+        return "key" if stack[-1] == "{" else "value"
+    return ", or }" if stack and stack[-1] == "{" else ", or ]"
+
+
+def _json_scalar(token: str, start: int) -> Any:
+    if token[0] == '"':
+        try:
+            text: str = json.loads(token)
+        except ValueError as error:
+            raise _JsonError(start, "text without unknown escapes") from error
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if token in _JSON_WORDS:
+        return _JSON_WORDS[token]
+    whole = token.lstrip("-").isdigit() and len(token) < LONGEST_NUMBER
+    return int(token) if whole and -(2**63) <= int(token) < 2**64 else float(token)

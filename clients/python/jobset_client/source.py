@@ -1,4 +1,4 @@
-"""Where in a text a value stands: offsets while reading, lines and columns for people. Pure; parses nothing."""
+"""Locations of values in a text: offsets while reading, lines and columns in messages. Pure."""
 
 import bisect
 import re
@@ -18,30 +18,30 @@ class Span(NamedTuple):
 
 
 @dataclass(slots=True)
-class Place:
-    """Where a value stands, and the places of what it holds: a tree of the same shape as the value's.
+class Location:
+    """The location of a value, and those of its members: a tree of the same shape as the value.
 
-    `key` is the member's name before the value; items of lists have none. `block`: whether the value is a mapping or
-    list written by indentation, which has no brackets to point at.
+    `key` is the span of the member's name; items of lists have none. `block`: whether the value is a mapping or list in
+    block style, which has no brackets to underline.
     """
 
     span: Span
     key: Span | None = None
     block: bool = False
-    members: dict[str | int, "Place"] = field(default_factory=dict)
+    members: dict[str | int, "Location"] = field(default_factory=dict)
 
-    def nearest(self, parts: Sequence[str | int]) -> tuple["Place", int]:
-        """The place of the longest beginning of `parts` that there is, and its length."""
-        place = self
+    def nearest(self, parts: Sequence[str | int]) -> tuple["Location", int]:
+        """Return the location of the longest prefix of `parts` that exists, and the length of that prefix."""
+        location = self
         for depth, part in enumerate(parts):
-            found = place.members.get(part)
-            if found is None:
-                return place, depth
-            place = found
-        return place, len(parts)
+            member = location.members.get(part)
+            if member is None:
+                return location, depth
+            location = member
+        return location, len(parts)
 
-    def pointed(self, *, at_key: bool) -> Span:
-        """What a caret goes under: the value; or its key, where that is asked for or the value is not in one piece."""
+    def marked_span(self, *, at_key: bool) -> Span:
+        """The span to underline: the value, or its key if `at_key` is set or the value is not in one piece."""
         if self.key is not None and (at_key or self.block or self.span.start == self.span.end):
             return self.key
         return Span(self.span.start, self.span.start + 1) if self.block or at_key else self.span
@@ -49,7 +49,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Source:
-    """A text and what it is called in messages."""
+    """A text, and its name in messages."""
 
     name: str
     text: str

@@ -1,7 +1,7 @@
 """What a YAML scalar means to kubectl, so that a manifest is checked as it will be sent.
 
 kubectl reads YAML 1.1 with exceptions: `yes`, `on` and `y` are booleans, `0o17` is a number, while dates and `1:30`
-stay text. Everything here was compared with kubectl 1.37. Pure; knows nothing of documents and places.
+stay text. Everything here was compared with kubectl 1.37. Pure.
 """
 
 import base64
@@ -32,7 +32,7 @@ class ScalarError(ValueError):
     """The scalar has no meaning in JSON, or not the one its tag claims; the text is half a sentence."""
 
 
-def plain(text: str) -> Scalar:
+def plain_value(text: str) -> Scalar:
     """The value of an unquoted scalar without a tag."""
     if text in _WORDS:
         return _WORDS[text]
@@ -42,14 +42,14 @@ def plain(text: str) -> Scalar:
     return text if number is None else number
 
 
-def tagged(text: str, tag: str) -> Scalar:
+def tagged_value(text: str, tag: str) -> Scalar:
     """The value of a scalar with an explicit tag; tags of other kinds than YAML's own mean text."""
     kind = tag.removeprefix(_TAGS)
     if kind == tag or kind in {"str", "timestamp"}:
         return text
     if kind == "binary":
         return _binary(text)
-    value = plain(text)
+    value = plain_value(text)
     name = "null" if value is None else type(value).__name__
     if name == kind or (name, kind) == ("int", "float"):
         return value
@@ -58,7 +58,7 @@ def tagged(text: str, tag: str) -> Scalar:
     return text
 
 
-def key(value: Scalar) -> str:
+def key_text(value: Scalar) -> str:
     """The member name that a key stands for."""
     if isinstance(value, str):
         return value

@@ -1,16 +1,14 @@
-"""Builds the JSON value that a manifest stands for, with the place of every part of it, from the pieces a parser finds.
+"""Builds the JSON value of a document, and the location of each part, from the events of a parser.
 
-Both parsers, YAML's and JSON's, feed it, so that duplicate keys, merges, aliases and limits mean the same to both.
-Aliased parts are shared, never copied, and counted each time: a small text cannot grow beyond the limits. Pure.
+The YAML and the JSON parser both feed it: duplicate keys, merges, aliases and limits mean the same to both. Aliased
+parts are shared, never copied, and counted each time: a small text cannot grow beyond the limits. Pure.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from cli.check.places import Place, Span
-from cli.check.yaml_scalars import Scalar, ScalarError, json_number
-from cli.check.yaml_scalars import key as key_text
-from kube.model.field import ErrorType, FieldError, Path, Rule
+from jobset_client.scalars import Scalar, ScalarError, json_number, key_text
+from jobset_client.source import Location, Span
 
 MAX_DEPTH = 200
 """Mappings and lists inside each other; a JobSet needs about 20."""
@@ -19,23 +17,7 @@ MAX_COST = 500_000
 _TEXT_UNIT = 32
 MAX_FAULTS = 100
 """Faults that are kept of one document."""
-
-DUPLICATE_KEY = Rule(
-    "duplicate-key",
-    ErrorType.DUPLICATE,
-    "this key is here already, and only one of its values can count",
-    "remove one of them",
-    "YAML 1.2 section 3.2.1.3, RFC 8259 section 4",
-)
-BAD_KEY = Rule("bad-key", ErrorType.INVALID, "{problem}", "quote the key", "JSON: names are texts")
-BAD_VALUE = Rule("bad-value", ErrorType.INVALID, "{problem}", "quote the value if text is meant", "RFC 8259 section 6")
-BAD_MERGE = Rule(
-    "bad-merge",
-    ErrorType.INVALID,
-    "only a mapping or a list of mappings can be merged",
-    "give << an alias of a mapping, or quote it if it is a name",
-    "YAML merge keys",
-)
+Kind = Literal["syntax", "duplicate-key", "bad-key", "bad-value", "bad-merge"]
 
 
 class BuildError(Exception):
@@ -47,20 +29,30 @@ class BuildError(Exception):
         self.fix = fix
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something wrong with the text that the rest of it can be read past."""
+    """A fault of the text. After one of kind `syntax` nothing more is read.
+
+    `first`: of a duplicate key, where it stands before. `hint`: how to correct a syntax fault. `template`: whether the
+    line has an expression of a template language, which nobody has rendered.
+    """
 
     span: Span
-    error: FieldError
+    kind: Kind
+    path: tuple[str | int, ...] = ()
+    value: Scalar = None
+    problem: str = ""
+    hint: str = ""
+    first: Span | None = None
+    template: bool = False
 
 
 @dataclass(slots=True)
 class Built:
-    """A value with its place, what it costs when expanded, and how deep it goes."""
+    """A value with its location, its cost when expanded, and its depth."""
 
     value: Any
-    place: Place
+    location: Location
     cost: int = 1
     depth: int = 1
     plain_merge: bool = False
@@ -75,11 +67,11 @@ class _Frame:
     key: str | None = None
     key_span: Span | None = None
     merging: bool = False
-    own: set[str] = field(default_factory=set)
+    own: dict[str, Span] = field(default_factory=dict)
 
 
 class Builder:
-    """Takes one document piece by piece. `root` is there after the last piece."""
+    """Takes one document event by event. `root` is set after the last one."""
 
     def __init__(self) -> None:
         self.root: Built | None = None
@@ -91,7 +83,7 @@ class Builder:
     def scalar(self, value: Scalar, span: Span, *, anchor: str | None = None, merge: bool = False) -> None:
         """A text, number, boolean or null; `merge`: whether it is an unquoted `<<`."""
         cost = 1 + (len(value) // _TEXT_UNIT if isinstance(value, str) else 0)
-        built = Built(value, Place(span), cost, plain_merge=merge)
+        built = Built(value, Location(span), cost, plain_merge=merge)
         self._pay(cost, span)
         self._remember(anchor, built)
         self._add(built)
@@ -103,27 +95,28 @@ class Builder:
             raise BuildError(span, f"more than {MAX_DEPTH} mappings and lists inside each other", "flatten it")
         if anchor is not None:
             self._anchors[anchor] = None
-        self._frames.append(_Frame(Built(value, Place(span, block=block)), anchor))
+        self._frames.append(_Frame(Built(value, Location(span, block=block)), anchor))
 
     def close(self, end: int) -> None:
         """The mapping or list opened last ends."""
         frame = self._frames.pop()
-        place = frame.built.place
-        place.span = Span(place.span.start, end)
+        location = frame.built.location
+        location.span = Span(location.span.start, end)
         self._remember(frame.anchor, frame.built)
         self._add(frame.built)
 
     def alias(self, name: str, span: Span) -> None:
-        """What an anchor named, once more. What is in it keeps its place: that is the text to correct."""
+        """The value of an anchor again. Its members keep their locations: that is the text to correct."""
         if name not in self._anchors:
             raise BuildError(span, f"the alias *{name} has no anchor &{name} before it", "define it, or quote the *")
-        known = self._anchors[name]
-        if known is None:
+        anchored = self._anchors[name]
+        if anchored is None:
             raise BuildError(span, f"the anchor &{name} contains itself", "an alias cannot stand in its own anchor")
-        self._pay(known.cost, span)
-        if len(self._frames) + known.depth > MAX_DEPTH + 1:
+        self._pay(anchored.cost, span)
+        if len(self._frames) + anchored.depth > MAX_DEPTH + 1:
             raise BuildError(span, f"more than {MAX_DEPTH} mappings and lists inside each other", "flatten it")
-        self._add(Built(known.value, Place(span, members=known.place.members), known.cost, known.depth))
+        location = Location(span, members=anchored.location.members)
+        self._add(Built(anchored.value, location, anchored.cost, anchored.depth))
 
     def _pay(self, cost: int, span: Span) -> None:
         self._cost += cost
@@ -144,7 +137,7 @@ class Builder:
         parent.cost += built.cost
         parent.depth = max(parent.depth, built.depth + 1)
         if isinstance(parent.value, list):
-            parent.place.members[len(parent.value)] = built.place
+            parent.location.members[len(parent.value)] = built.location
             parent.value.append(self._json(built, len(parent.value)))
         elif frame.key is None:
             self._take_key(frame, built)
@@ -152,8 +145,8 @@ class Builder:
             self._merge(parent, built)
             frame.key = None
         else:
-            built.place.key = frame.key_span
-            parent.place.members[frame.key] = built.place
+            built.location.key = frame.key_span
+            parent.location.members[frame.key] = built.location
             parent.value[frame.key] = self._json(built, frame.key)
             frame.key = None
 
@@ -161,44 +154,52 @@ class Builder:
         try:
             return json_number(built.value)
         except ScalarError as error:
-            self._fault(built.place.span, BAD_VALUE, self._path(*part), str(built.value), problem=str(error))
+            self._fault("bad-value", built.location.span, self._path(*part), str(built.value), str(error))
             return str(built.value)
 
     def _take_key(self, frame: _Frame, built: Built) -> None:
-        frame.key_span, frame.merging = built.place.span, built.plain_merge
+        frame.key_span, frame.merging = built.location.span, built.plain_merge
         frame.key = ""
         if isinstance(built.value, dict | list):
-            self._fault(built.place.span, BAD_KEY, self._path(), None, problem="a key must be text")
+            self._fault("bad-key", built.location.span, self._path(), problem="a key must be text")
             return
         try:
             frame.key = key_text(built.value)
         except ScalarError as error:
-            self._fault(built.place.span, BAD_KEY, self._path(), built.value, problem=str(error))
+            self._fault("bad-key", built.location.span, self._path(), built.value, str(error))
             return
         if frame.merging:
             return
-        if frame.key in frame.own:
-            self._fault(built.place.span, DUPLICATE_KEY, self._path(frame.key), frame.key)
-        frame.own.add(frame.key)
+        if first := frame.own.get(frame.key):
+            self._fault("duplicate-key", built.location.span, self._path(frame.key), frame.key, first=first)
+        frame.own[frame.key] = built.location.span
 
     def _merge(self, into: Built, built: Built) -> None:
-        """Lay the members over those that stand before, as kubectl does; of several mappings the first wins."""
-        several = isinstance(built.value, list)
-        parts = built.value if several else [built.value]
-        places = [built.place.members[i] for i in range(len(parts))] if several else [built.place]
+        """Lay the members over those that stand before, as kubectl does; the first of several mappings wins."""
+        listed = isinstance(built.value, list)
+        parts = built.value if listed else [built.value]
+        locations = [built.location.members[i] for i in range(len(parts))] if listed else [built.location]
         if not all(isinstance(part, dict) for part in parts):
-            self._fault(built.place.span, BAD_MERGE, self._path("<<"), None)
+            problem = "only a mapping or a list of mappings can be merged: quote << if it is a name"
+            self._fault("bad-merge", built.location.span, self._path("<<"), problem=problem)
             return
-        for part, place in zip(reversed(parts), reversed(places), strict=True):
+        for part, location in zip(reversed(parts), reversed(locations), strict=True):
             into.value.update(part)
-            into.place.members.update(place.members)
+            into.location.members.update(location.members)
 
-    def _path(self, *more: str | int) -> Path:
+    def _path(self, *more: str | int) -> tuple[str | int, ...]:
         """The path of a member of the innermost open value."""
         above = self._frames[:-1]
-        parts = [len(f.built.value) if isinstance(f.built.value, list) else f.key or "" for f in above]
-        return Path((*parts, *more))
+        return (*(len(f.built.value) if isinstance(f.built.value, list) else f.key or "" for f in above), *more)
 
-    def _fault(self, span: Span, rule: Rule, path: Path, value: Any, **words: str) -> None:
+    def _fault(
+        self,
+        kind: Kind,
+        span: Span,
+        path: tuple[str | int, ...],
+        value: Scalar = None,
+        problem: str = "",
+        first: Span | None = None,
+    ) -> None:
         if len(self.faults) < MAX_FAULTS:
-            self.faults.append(Fault(span, rule.at(path, value, **words)))
+            self.faults.append(Fault(span=span, kind=kind, path=path, value=value, problem=problem, first=first))

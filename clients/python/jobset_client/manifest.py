@@ -1,0 +1,76 @@
+"""The one object of a manifest's text, and the lines of its fields."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jobset_client.documents import MAX_TEXT, Document, documents
+from jobset_client.errors import UnreadableError
+from jobset_client.source import Source
+from jobset_client.tree import Fault
+from jobset_client.words import counted, in_lines, limited, place, shown
+
+_LONGEST_PATH = 255
+_TEMPLATE_HINT = "{{ }} is a template (Helm, Argo): render it first"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The value of a text that holds one document."""
+
+    document: Document
+
+    def line(self, path: Sequence[str | int]) -> int:
+        """The line of the field, or of the innermost existing one around it."""
+        location, _ = self.document.location.nearest(path)
+        return _line(self.document.source, (location.key or location.span).start)
+
+
+def read_manifest(text: str | bytes) -> Manifest:
+    """The one document of a text that holds something. Raises `UnreadableError`."""
+    if not isinstance(text, str | bytes):
+        raise UnreadableError(
+            'this is not the text of a manifest; read the file first: from_yaml(Path("jobset.yaml").read_text())'
+        )
+    if len(text) > MAX_TEXT:
+        raise UnreadableError(f"the text is longer than {MAX_TEXT >> 20} MiB: no cluster stores such a manifest")
+    try:
+        source = Source("", text.decode() if isinstance(text, bytes) else text)
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"the text cannot be read: byte {error.start} is not UTF-8") from error
+    read = [each for each in documents(source) if each.broken or each.value is not None]
+    faults = [fault for each in read for fault in each.faults if fault.kind != "duplicate-key"]
+    if faults:
+        raise UnreadableError(_message(source, faults[0]))
+    if len(read) != 1:
+        lines = ", ".join(str(_line(source, each.location.span.start)) for each in read)
+        raise UnreadableError(
+            f"the text holds {counted(len(read), 'document')}, which begin in lines {lines}; from_yaml takes one:"
+            " split it at the lines `---`"
+            if read
+            else "the text holds no document: it is empty, or has only comments"
+        )
+    _refuse_name_of_file(read[0].value)
+    if repeated := [_repeated_key(source, fault) for fault in read[0].faults]:
+        raise UnreadableError(in_lines("the text has a key twice", limited(repeated)))
+    return Manifest(read[0])
+
+
+def _message(source: Source, fault: Fault) -> str:
+    line, column = source.position(min(fault.span.start, len(source.text)))
+    path = f"{place(fault.path)}: " if fault.path else ""
+    hint = _TEMPLATE_HINT if fault.template else fault.hint
+    return f"line {line}, column {column}: cannot be read: {path}{fault.problem}" + (f"; {hint}" if hint else "")
+
+
+def _repeated_key(source: Source, fault: Fault) -> str:
+    first = _line(source, fault.first.start) if fault.first else 0
+    return f"line {_line(source, fault.span.start)}: {shown(fault.value)} stands in line {first}, too: remove one"
+
+
+def _line(source: Source, offset: int) -> int:
+    return source.position(min(offset, len(source.text)))[0]
+
+
+def _refuse_name_of_file(value: object) -> None:
+    if isinstance(value, str) and len(value) <= _LONGEST_PATH and value.endswith((".yaml", ".yml", ".json")):
+        raise UnreadableError(f"this is the name of a file, not what is in it: from_yaml(Path({value!r}).read_text())")

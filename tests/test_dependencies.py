@@ -28,7 +28,11 @@ REQUIRED = names(PROJECT["project"]["dependencies"])
 EXTRA = {name for extra in PROJECT["project"]["optional-dependencies"].values() for name in names(extra)}
 DEVELOPMENT = names(PROJECT["dependency-groups"]["dev"])
 
-INSTALLED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+INSTALLED = [
+    path
+    for path in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    if (ROOT / path).is_dir() and not path.startswith("clients/")
+]
 BY_PEOPLE_WHO_CHANGE_IT = ["dev/bench", "dev/chaos", "dev/hack", "dev/reference", "dev/simulator", "tests"]
 ALONE = ["agent"]
 CLIENT = "clients/python"
@@ -37,7 +41,7 @@ CLIENT = "clients/python"
 FOLDERS = [*INSTALLED, *BY_PEOPLE_WHO_CHANGE_IT, *ALONE]
 OWN = {folder.partition("/")[0] for folder in FOLDERS}
 OF_CLIENT = tomllib.loads((ROOT / CLIENT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-"""The Python client is a distribution of its own, which tests import, too."""
+"""The Python client is a distribution of its own, which the commands import, too: their wheel has its package."""
 NOT_IMPORTED = {"httptools": "uvicorn's HTTP protocol, which httpserver extends, is made from it"}
 """Declared dependencies that no module of ours imports, and why they are needed."""
 

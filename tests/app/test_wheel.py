@@ -70,7 +70,7 @@ def test_it_has_the_packages_of_the_repository_and_all_commands(wheel: Path):
         tops = {name.partition("/")[0] for name in archive.namelist()}
         [entry] = [name for name in archive.namelist() if name.endswith("entry_points.txt")]
         scripts = archive.read(entry).decode()
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"jobset_controller", *PACKAGES}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"jobset_controller", "jobset_client", *PACKAGES}
     assert "jobset = jobset_controller:main" in scripts
     assert "kubectl-jobset = jobset_controller:main" in scripts
     assert "kubectl_complete-jobset = jobset_controller:complete" in scripts

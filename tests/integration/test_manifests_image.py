@@ -114,7 +114,11 @@ def test_what_the_lock_file_names_is_installed_and_no_tool(root):
 
 @pytest.mark.slow
 def test_every_package_is_there(root):
-    assert {package for package in PACKAGES if not (root / "opt" / "jobset" / package.removeprefix("clients/python/")).exists()} == set()
+    assert {
+        package
+        for package in PACKAGES
+        if not (root / "opt" / "jobset" / package.removeprefix("clients/python/")).exists()
+    } == set()
 
 
 @pytest.fixture

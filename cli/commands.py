@@ -29,10 +29,10 @@ class Parser(argparse.ArgumentParser):
         """None is unknown: a command would hand them up to `jobset`, which knows less about them."""
         parsed, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unknown: {' '.join(unknown)}{self._meant(unknown)}")
+            self.error(f"unknown: {' '.join(unknown)}{self._likely_flags(unknown)}")
         return parsed, unknown
 
-    def _meant(self, unknown: Sequence[str]) -> str:
+    def _likely_flags(self, unknown: Sequence[str]) -> str:
         """Flags that may have been meant."""
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         given = (word.partition("=")[0] for word in unknown if word.startswith("--"))

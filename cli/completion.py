@@ -90,7 +90,7 @@ def jobset_names(parsed_args: argparse.Namespace, **_: object) -> Sequence[str]:
 
     async def names() -> list[str]:
         place = {name: getattr(parsed_args, name) or "" for name in ("kubeconfig", "context", "namespace")}
-        async with asyncio.timeout(NAMES_TIMEOUT), session.connected(**place) as to:
+        async with asyncio.timeout(NAMES_TIMEOUT), session.connect(**place) as to:
             return await session.names(to)
 
     try:

@@ -11,7 +11,7 @@ from app.settings import Settings
 from cli.manager_flags import Chosen
 
 
-def shown(chosen: Chosen, output: str) -> str:
+def render_config(chosen: Chosen, output: str) -> str:
     """The text for `-o`: `table`, `yaml` or `json`."""
     if output == "table":
         return _table([("KEY", "VALUE", "FROM"), *rows(chosen)])

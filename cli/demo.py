@@ -114,16 +114,16 @@ class Demo:
         """Make fake pods end with an exit code."""
         kubectl(self.cluster, "annotate", "--overwrite", *pods, f"{EXIT_CODE}={code}")
 
-    def watch_until(self, reached: Callable[[Status], bool], what: str) -> None:
+    def watch_until(self, reached: Callable[[Status], bool], expectation: str) -> None:
         """Show the table until a state is reached."""
         with self._live() as show:
 
-            def shown() -> bool:
+            def is_reached() -> bool:
                 js = self.jobset()
                 show(js)
                 return reached(js.get("status", {}))
 
-            until(shown, what)
+            until(is_reached, expectation)
 
     @contextlib.contextmanager
     def _live(self) -> Iterator[Callable[[Status], None]]:
@@ -144,10 +144,10 @@ class Demo:
 def plain(js: Status) -> str:
     """One line: counts of each ReplicatedJob."""
     status = js.get("status", {})
-    found = {of["name"]: of for of in status.get("replicatedJobsStatus", [])}
+    found = {entry["name"]: entry for entry in status.get("replicatedJobsStatus", [])}
     counts = "   ".join(
-        f"{of['name']}: ready {of['ready']} active {of['active']} succeeded {of['succeeded']} failed {of['failed']}"
-        for of in (found[rjob["name"]] for rjob in js["spec"]["replicatedJobs"] if rjob["name"] in found)
+        f"{entry['name']}: " + " ".join(f"{key} {entry[key]}" for key in ("ready", "active", "succeeded", "failed"))
+        for entry in (found[rjob["name"]] for rjob in js["spec"]["replicatedJobs"] if rjob["name"] in found)
     )
     stage = f"{status['currentStage']}   " if "currentStage" in status else ""
     return f"         {stage}{counts or 'no status yet'}   restarts {status.get('restarts', 0)}"
@@ -161,11 +161,11 @@ def table(js: Status) -> Table:
     out.add_column("ReplicatedJob")
     for column in ("Jobs", "Ready", "Active", "Succeeded", "Failed", "Restarts"):
         out.add_column(column, justify="right")
-    counts = {of["name"]: of for of in status.get("replicatedJobsStatus", [])}
+    counts = {entry["name"]: entry for entry in status.get("replicatedJobsStatus", [])}
     for rjob in js["spec"]["replicatedJobs"]:
-        of = counts.get(rjob["name"], {})
-        numbers = (str(of.get(key, 0)) for key in ("ready", "active", "succeeded", "failed"))
-        restarts = status.get("restarts", 0) + sum(of.get("jobRestarts", ()))
+        entry = counts.get(rjob["name"], {})
+        numbers = (str(entry.get(key, 0)) for key in ("ready", "active", "succeeded", "failed"))
+        restarts = status.get("restarts", 0) + sum(entry.get("jobRestarts", ()))
         out.add_row(rjob["name"], str(rjob.get("replicas", 1)), *numbers, str(restarts))
     return out
 
@@ -223,7 +223,7 @@ def _play(story: Story, demo: Demo) -> None:
 
 def jobs(status: Status, count: str) -> int:
     """Jobs of the whole set in that state."""
-    return sum(of[count] for of in status.get("replicatedJobsStatus", []))
+    return sum(entry[count] for entry in status.get("replicatedJobsStatus", []))
 
 
 def events(cluster: Cluster) -> list[str]:
@@ -259,10 +259,10 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, log: Path) -> None:
     )
 
 
-def until(reached: Callable[[], bool], what: str) -> None:
+def until(reached: Callable[[], bool], expectation: str) -> None:
     """Wait for a state. Raises `LocalError` that names it when it has not come in `STEP_SECONDS`."""
     deadline = time.monotonic() + STEP_SECONDS
     while not reached():
         if time.monotonic() > deadline:
-            raise LocalError(f"waited {STEP_SECONDS} s, and this has not come: {what}")
+            raise LocalError(f"waited {STEP_SECONDS} s, and this has not come: {expectation}")
         time.sleep(0.2)

@@ -64,7 +64,7 @@ def _print(parsed: argparse.Namespace) -> int:
 def editor_schema(crd: Mapping[str, Any]) -> dict[str, Any]:
     """The schema of what people write, from the definition of the resource."""
     version, kind = crd["spec"]["versions"][0], crd["spec"]["names"]["kind"]
-    root = _converted(version["schema"]["openAPIV3Schema"])
+    root = _editor_schema(version["schema"]["openAPIV3Schema"])
     fields = {name: field for name, field in root["properties"].items() if name != "status"}
     fields["apiVersion"] |= {"enum": [f"{crd['spec']['group']}/{version['name']}"]}
     fields["kind"] |= {"enum": [kind]}
@@ -78,18 +78,18 @@ def editor_schema(crd: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _converted(schema: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+def _editor_schema(schema: Mapping[str, Any], path: str = "") -> dict[str, Any]:
     made = {name: value for name, value in schema.items() if name in _KEPT}
     if "anyOf" in schema:
-        made["anyOf"] = [_converted(choice) for choice in schema["anyOf"]]
+        made["anyOf"] = [_editor_schema(choice) for choice in schema["anyOf"]]
     if "items" in schema:
-        made["items"] = _converted(schema["items"], path)
+        made["items"] = _editor_schema(schema["items"], path)
     if isinstance(schema.get("additionalProperties"), Mapping):
-        made["additionalProperties"] = _converted(schema["additionalProperties"])
+        made["additionalProperties"] = _editor_schema(schema["additionalProperties"])
     if "properties" in schema:
         fields = schema["properties"]
         paths = {name: f"{path}.{name}".removeprefix(".") for name in fields}
-        made["properties"] = {name: _converted(field, paths[name]) for name, field in fields.items()}
+        made["properties"] = {name: _editor_schema(field, paths[name]) for name, field in fields.items()}
         made["additionalProperties"] = False
         made["required"] = [
             name

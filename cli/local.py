@@ -149,7 +149,7 @@ def start(
 ) -> Manager:
     """Start a manager, this one or another, and wait until it is ready. Its files go to `folder`."""
     health_port = free_port()
-    argv = _prepared(cluster, folder, configuration(webhook_port, health_port, **(sections or {})))
+    argv = _prepare(cluster, folder, configuration(webhook_port, health_port, **(sections or {})))
     log = folder / f"manager-{health_port}.log"
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 (ourselves, or what the caller asks for)
@@ -161,12 +161,12 @@ def start(
         )
     manager = Manager(process, log, f"http://127.0.0.1:{health_port}/readyz", webhook_port)
 
-    def ended() -> str:
+    def exit_text() -> str:
         code = process.poll()
         return "" if code is None else f"ended with exit code {code}"
 
     try:
-        _wait_ready(manager.health, log, ended)
+        _wait_ready(manager.health, log, exit_text)
     except BaseException:
         manager.kill()
         raise
@@ -183,7 +183,7 @@ def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False)
     if policies:
         install_policies(cluster, webhook_port=port)
     layout = cluster.plan.layout
-    argv = _prepared(cluster, layout.root / KEPT, configuration(port, health_port))
+    argv = _prepare(cluster, layout.root / KEPT, configuration(port, health_port))
     probe = f"http://127.0.0.1:{health_port}/readyz"
     cluster.keep(KEPT, [*OURSELVES, *argv, *flags])
     layout.probe(KEPT).write_text(probe)
@@ -192,7 +192,7 @@ def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False)
     return log
 
 
-def _prepared(cluster: Cluster, folder: Path, config: dict[str, Any]) -> list[str]:
+def _prepare(cluster: Cluster, folder: Path, config: dict[str, Any]) -> list[str]:
     """The arguments of a manager with this configuration and the rights of its ServiceAccount."""
     folder.mkdir(parents=True, exist_ok=True)
     config["webhook"]["certDir"] = str(folder / "certs")
@@ -214,11 +214,11 @@ def stop(manager: Manager) -> int:
         raise LocalError(f"the manager did not stop within {STOP_SECONDS} s:\n{manager.tail()}") from None
 
 
-def _wait_ready(health: str, log: Path, ended: Callable[[], str]) -> None:
+def _wait_ready(health: str, log: Path, exit_text: Callable[[], str]) -> None:
     """`ended` says how the process has ended, "" while it runs."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        if how := ended():
+        if how := exit_text():
             raise LocalError(f"the manager {how}:\n{_tail(log)}")
         with (
             contextlib.suppress(urllib.error.URLError, ConnectionError, TimeoutError),

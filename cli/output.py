@@ -27,7 +27,7 @@ def _represent_text(dumper: _Plain, text: str) -> yaml.Node:
 _Plain.add_representer(str, _represent_text)
 
 
-def dumped(body: Mapping[str, Any], output: str) -> str:
+def dump(body: Mapping[str, Any], output: str) -> str:
     """The object in one of these forms, on several lines."""
     if output == "yaml":
         return escaped(yaml.dump(dict(body), None, _Plain, sort_keys=False, allow_unicode=True, width=2**31 - 1))

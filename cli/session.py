@@ -58,15 +58,15 @@ class Session:
     namespace: str
 
 
-def named(text: str) -> str:
+def jobset_name(text: str) -> str:
     """The name in `NAME` or `jobset/NAME`. Raises `UsageError`."""
     kind, slash, name = text.rpartition("/")
     if slash and kind not in _KINDS:
         raise UsageError(f"{text!r} is no name: write NAME or jobset/NAME")
-    return checked(name)
+    return check_name(name)
 
 
-def checked(name: str) -> str:
+def check_name(name: str) -> str:
     """The name of an object or a namespace, which may stand in a path. Raises `UsageError`."""
     if not name or dns1123_subdomain(name):
         raise UsageError(f"{name!r} is no name: lower case letters, digits, - and . only")
@@ -74,13 +74,13 @@ def checked(name: str) -> str:
 
 
 @contextlib.asynccontextmanager
-async def connected(*, kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
+async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "") -> AsyncIterator[Session]:
     """Connect as who runs it. Empty: the usual kubeconfig, its current context, the context's namespace.
 
     What says that the kubeconfig is wrong names it.
     """
     if namespace:
-        checked(namespace)
+        check_name(namespace)
     credentials = await load(kubeconfig or None, context or None)
     answered = _Answered()
     transport = HttpTransport(credentials, user_agent=user_agent(), metrics=answered)
@@ -211,8 +211,8 @@ def _reason(error: Exception, right: str, *, everywhere: bool) -> str:
     if isinstance(error, NotFound) and not error.details.kind and f"/apis/{JOBSETS.group}/" in error.call.path:
         return NOT_INSTALLED
     if right and isinstance(error, ApiError) and error.code == 403:
-        others = " in all namespaces, or name one that you may read with -n NAMESPACE" if everywhere else ""
-        return f"{error}; ask for the right to {right} jobsets.jobset.x-k8s.io{others}"
+        scope = " in all namespaces, or name one that you may read with -n NAMESPACE" if everywhere else ""
+        return f"{error}; ask for the right to {right} jobsets.jobset.x-k8s.io{scope}"
     if right_missing := missing_right(error):
         return f"{error}; ask for the right to {right_missing}"
     return str(error)

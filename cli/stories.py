@@ -53,16 +53,16 @@ def fine_tuning(demo: Demo) -> None:
     before = json.loads(kubectl(demo.cluster, "get", "--raw", f"{PODS}?limit=1").stdout)["metadata"]["resourceVersion"]
     kubectl(demo.cluster, "apply", "-f", str(EXAMPLES / "fine-tuning" / "jobset.yaml"))
     demo.say("applied examples/fine-tuning: initializer x 2, then trainer x 4 with 8 accelerators each, post-processor")
-    demo.watch_until(_reached("initializer", "ready", INITIALIZERS), "both initializers run")
+    demo.watch_until(_has_reached("initializer", "ready", INITIALIZERS), "both initializers run")
     demo.say("model and data are being fetched; the accelerators are free for others. Now the model is there")
     demo.end(demo.pods(**{RJOB: "initializer"})[:1], 0)
-    demo.watch_until(_reached("initializer", "succeeded", 1), "one initializer done")
+    demo.watch_until(_has_reached("initializer", "succeeded", 1), "one initializer done")
     demo.say("half of it does not release anything. Now the data are there, too")
     demo.end(demo.pods(**{RJOB: "initializer"}), 0)
-    demo.watch_until(_reached("trainer", "ready", TRAINERS), "all trainers ready")
+    demo.watch_until(_has_reached("trainer", "ready", TRAINERS), "all trainers ready")
     demo.say(f"the trainers run on 32 accelerators. {no_early_accelerators(_history(demo, before))}")
     demo.end(demo.pods(**{RJOB: "trainer"}), 0)
-    demo.watch_until(_reached("post-processor", "ready", 1), "the post-processor runs")
+    demo.watch_until(_has_reached("post-processor", "ready", 1), "the post-processor runs")
     demo.say("the trainers are done and their accelerators free again; the result is being exported")
     demo.end(demo.pods(), 0)
     _show_the_end(demo)
@@ -138,11 +138,11 @@ def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) ->
     )
     _jobset("webhooks", "off", *kubeconfig)
     try:
-        what = (
+        message = (
             "no webhook is asked, as if the manager were gone: the API server refuses by itself, also for want of the"
             " ttl, which is a default of the webhook"
         )
-        _show_refusal(demo, what, jobset, "final-run-3", by="ValidatingAdmissionPolicy")
+        _show_refusal(demo, message, jobset, "final-run-3", refuser="ValidatingAdmissionPolicy")
     finally:
         _jobset("webhooks", "on", *kubeconfig)
         kubectl(demo.cluster, "delete", "-f", "-", stdin=compiled)
@@ -156,7 +156,7 @@ def _jobset(*args: str) -> str:
     return done.stdout
 
 
-def _show_refusal(demo: Demo, what: str, file: Path, name: str = "", by: str = "The JobSet") -> None:
+def _show_refusal(demo: Demo, message: str, file: Path, name: str = "", refuser: str = "The JobSet") -> None:
     """Try to create the JobSet, under another name if that is given, until a policy refuses it; show the answer.
 
     `by`: a word of the answer that says who refuses it.
@@ -168,10 +168,10 @@ def _show_refusal(demo: Demo, what: str, file: Path, name: str = "", by: str = "
     def refused() -> bool:
         tried = kubectl(demo.cluster, "create", "--dry-run=server", "-f", "-", stdin=json.dumps(body), check=False)
         answers.append(tried.stderr)
-        return tried.returncode != 0 and POLICY in tried.stderr and by in tried.stderr
+        return tried.returncode != 0 and POLICY in tried.stderr and refuser in tried.stderr
 
     until(refused, "the refusal")
-    demo.say(what)
+    demo.say(message)
     demo.console.print(answers[-1].rstrip(), style="yellow", highlight=False, markup=False)
 
 
@@ -183,10 +183,10 @@ def _show_the_end(demo: Demo) -> None:
         demo.console.print(f"         {event}", highlight=False)
 
 
-def _reached(rjob: str, count: str, wanted: int) -> Callable[[Status], bool]:
+def _has_reached(rjob: str, count: str, wanted: int) -> Callable[[Status], bool]:
     def reached(status: Status) -> bool:
-        of = next((of for of in status.get("replicatedJobsStatus", ()) if of["name"] == rjob), None)
-        return of is not None and of[count] == wanted
+        entry = next((entry for entry in status.get("replicatedJobsStatus", ()) if entry["name"] == rjob), None)
+        return entry is not None and entry[count] == wanted
 
     return reached
 

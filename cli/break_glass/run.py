@@ -8,7 +8,7 @@ from typing import TextIO
 from certs.remedies import apply_again
 from cli import session
 from cli.check.findings import printable
-from cli.output import FORMS, dumped
+from cli.output import FORMS, dump
 from controllers.resources import JOBSETS
 from diagnose.answering import unreachable_services
 from diagnose.webhook_switch import Configuration, State, look, switched_off, switched_on
@@ -48,7 +48,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _run(options: Options, out: TextIO, err: TextIO) -> int:
-    found, remedy, silent = await _switched(options)
+    found, remedy, silent = await _switch_all(options)
     _write(found, options.output, out)
     missing = [each.name for each in found if each.state is State.MISSING]
     if missing:
@@ -65,12 +65,12 @@ async def _run(options: Options, out: TextIO, err: TextIO) -> int:
     return 0 if not (wrong or silent) and all(each.state is State.ON for each in found) else 1
 
 
-async def _switched(options: Options) -> tuple[list[Configuration], str, list[str]]:
+async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[str]]:
     """The configurations, the remedy for what is missing there, and Services without a ready endpoint.
 
     The latter only for `status`: who switches them on may just have started the manager.
     """
-    async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
+    async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as to:
         stored = [await _switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
         found = [look(resource.kind, name, body) for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)]
         missing = all(each.state is State.MISSING for each in found)
@@ -102,7 +102,7 @@ async def _switch(client: Client, resource: Resource, name: str, wanted: str) ->
 def _write(found: Sequence[Configuration], output: str, out: TextIO) -> None:
     body = {"configurations": [{**asdict(each), "state": each.state.value} for each in found]}
     if output in FORMS:
-        out.write(dumped(body, output))
+        out.write(dump(body, output))
     else:
         for each in found:
             since = f" since {each.since}" if each.since else ""

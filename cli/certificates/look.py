@@ -94,7 +94,7 @@ def look(found: Found, now: datetime) -> Status:
     material = material_of(found.secret or {})
     renewed_by = _renewed_by(found.secret or {}, material)
     ours = renewed_by == _MANAGER
-    described = tuple(_described(material, now, ours=ours))
+    described = tuple(_certificates(material, now, ours=ours))
     writer = {_MANAGER: _MANAGER, "": "not known"}.get(renewed_by, _SOMEBODY_ELSE)
     callers = tuple(_callers(found, material, writer))
     conversion = ((found.crd or {}).get("spec") or {}).get("conversion") or {}
@@ -119,29 +119,29 @@ def _renewed_by(secret: JSON, material: Material) -> str:
     return _MANAGER if material.authority_key else _SOMEBODY_ELSE
 
 
-def _described(material: Material, now: datetime, *, ours: bool) -> Iterator[Certificate]:
+def _certificates(material: Material, now: datetime, *, ours: bool) -> Iterator[Certificate]:
     for leaf in certificates(material.certificate)[:1]:
         yield _certificate(leaf, "serving", now, ours=ours)
     for number, authority in enumerate(certificates(material.authorities)):
         yield _certificate(authority, "earlier CA" if number else "CA", now, ours=ours and not number)
 
 
-def _certificate(of: x509.Certificate, use: str, now: datetime, *, ours: bool) -> Certificate:
+def _certificate(certificate: x509.Certificate, use: str, now: datetime, *, ours: bool) -> Certificate:
     return Certificate(
         use,
-        readable(of.subject.rfc4514_string, ""),
-        readable(of.issuer.rfc4514_string, ""),
-        readable(partial(_key, of), "unknown"),
-        tuple(readable(partial(hosts_of, of), [])),
-        rfc3339(of.not_valid_before_utc),
-        rfc3339(of.not_valid_after_utc),
-        (of.not_valid_after_utc - now).days,
-        rfc3339(of.not_valid_after_utc - RENEW_BEFORE) if ours else "",
+        readable(certificate.subject.rfc4514_string, ""),
+        readable(certificate.issuer.rfc4514_string, ""),
+        readable(partial(_key, certificate), "unknown"),
+        tuple(readable(partial(hosts_of, certificate), [])),
+        rfc3339(certificate.not_valid_before_utc),
+        rfc3339(certificate.not_valid_after_utc),
+        (certificate.not_valid_after_utc - now).days,
+        rfc3339(certificate.not_valid_after_utc - RENEW_BEFORE) if ours else "",
     )
 
 
-def _key(of: x509.Certificate) -> str:
-    key = of.public_key()
+def _key(certificate: x509.Certificate) -> str:
+    key = certificate.public_key()
     if isinstance(key, rsa.RSAPublicKey):
         return f"RSA {key.key_size}"
     if isinstance(key, ec.EllipticCurvePublicKey):
@@ -226,12 +226,12 @@ def _of_certificates(found: Found, described: tuple[Certificate, ...], now: date
         if each.use == "earlier CA":
             continue
         until = datetime.fromisoformat(each.not_after)
-        what = "the CA" if each.use == "CA" else "the serving certificate"
+        subject = "the CA" if each.use == "CA" else "the serving certificate"
         if now < datetime.fromisoformat(each.not_before):
-            yield f"{what} is not valid before {each.not_before}"
+            yield f"{subject} is not valid before {each.not_before}"
         elif now >= until:
-            yield f"{what} has expired at {each.not_after}"
+            yield f"{subject} has expired at {each.not_after}"
         elif now + SOON > until:
-            yield f"{what} expires at {each.not_after}, in {each.days_left} days"
+            yield f"{subject} expires at {each.not_after}, in {each.days_left} days"
         elif each.renewal and now > datetime.fromisoformat(each.renewal) + LATE:
-            yield f"{what} should have been renewed at {each.renewal}: the log of the manager says why it was not"
+            yield f"{subject} should have been renewed at {each.renewal}: the log of the manager says why it was not"

@@ -11,7 +11,7 @@ from pydantic.alias_generators import to_camel
 from cli import session
 from cli.certificates.look import Found, Status, look
 from cli.check.findings import printable
-from cli.output import FORMS, dumped
+from cli.output import FORMS, dump
 from controllers.resources import JOBSETS
 from diagnose.answering import unreachable_services
 from kube.client import Client
@@ -58,15 +58,15 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _run(options: Options, out: TextIO) -> int:
-    status = look(await _found(options), now())
+    status = look(await _look(options), now())
     write(status, options.output, out)
     return session.FAILED if status.problems else session.DONE
 
 
-async def _found(options: Options) -> Found:
-    session.checked(options.namespace)
-    session.checked(options.secret)
-    async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
+async def _look(options: Options) -> Found:
+    session.check_name(options.namespace)
+    session.check_name(options.secret)
+    async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as to:
         client = to.client
         secret = await _get(client, SECRETS, options.secret, options.namespace)
         configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in _CONFIGURATIONS}
@@ -97,7 +97,7 @@ async def _get(client: Client, resource: Resource, name: str, namespace: str | N
 def write(status: Status, output: str, out: TextIO) -> None:
     """As a table for people, or with the same facts for programs."""
     if output in FORMS:
-        out.write(dumped(_camel(asdict(status)), output))
+        out.write(dump(_camel(asdict(status)), output))
     else:
         _table(status, out)
 

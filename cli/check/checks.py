@@ -12,9 +12,9 @@ from typing import Any
 from api.features import FeatureGates
 from app.engine import crd_schema, engine
 from cli.check.documents import DUPLICATE_KEY, TEMPLATE_HINT, Document, Fault
-from cli.check.findings import Finding, located
+from cli.check.findings import Finding, locate
 from cli.check.job_checks import with_job_faults
-from cli.check.object_checks import checked
+from cli.check.object_checks import check_object
 from kube.model.field import FieldError, Path, render_value
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
@@ -69,15 +69,15 @@ class Checks:
             )
         return replace(document, value=value)
 
-    def sent(self, manifest: JSON) -> Sent:
+    def prepare(self, manifest: JSON) -> Sent:
         """What the API server makes of a manifest before anything else."""
-        faults, obj = checked(manifest, self._namespace)
+        faults, obj = check_object(manifest, self._namespace)
         return Sent(with_defaults(obj, crd_schema()), (*faults, *self.engine.schema.unknown(obj)))
 
     def create(self, sent: Sent, *, children: bool = True) -> Findings:
         """Findings about a new JobSet; `children` False leaves out its Jobs, which the API server checks then."""
         findings = self.engine.create(sent.object)
-        return joined(sent, with_job_faults(findings, self.gates, jobs=children))
+        return merge_faults(sent, with_job_faults(findings, self.gates, jobs=children))
 
     def update(self, stored: JSON, sent: Sent) -> Findings:
         """Findings about an update of a stored JobSet.
@@ -85,7 +85,7 @@ class Checks:
         One that is refused gets the errors of a new JobSet as well, which is what its author may have to make of it;
         not those that the stored one has.
         """
-        found = joined(sent, self.engine.update(stored, sent.object))
+        found = merge_faults(sent, self.engine.update(stored, sent.object))
         if not found.errors:
             return found
         known = {(error.rule, error.path) for error in (*found.errors, *self.create(Sent(stored, ())).errors)}
@@ -93,30 +93,30 @@ class Checks:
         return found.and_also(error for error in new if (error.rule, error.path) not in known)
 
 
-def joined(sent: Sent, findings: Findings) -> Findings:
+def merge_faults(sent: Sent, findings: Findings) -> Findings:
     """The findings of both layers; errors about fields that the first one refused are left out as consequences."""
     refused = {error.path for error in sent.faults}
     errors = [error for error in findings.errors if error.path not in refused]
     return Findings(tuple(errors), findings.warnings, findings.object).and_also(sent.faults)
 
 
-def placed(document: Document, findings: Findings | None = None) -> list[Finding]:
+def locate_findings(document: Document, findings: Findings | None = None) -> list[Finding]:
     """Findings about a document's text and object, with their places.
 
     Where the text has a value that cannot be read, findings about the object are left out.
     """
     errors = _each_once((*findings.errors, *findings.warnings)) if findings else []
-    texts = [located(document, fault.error, fault.span) for fault in document.faults]
+    texts = [locate(document, fault.error, fault.span) for fault in document.faults]
     unread = {fault.error.path for fault in document.faults if fault.error.rule is not DUPLICATE_KEY}
     left = [error for error in errors if error.path not in unread]
-    return [*texts, *(_located(document, error, findings) for error in _blamed_once(left, findings))]
+    return [*texts, *(_locate(document, error, findings) for error in _blamed_once(left, findings))]
 
 
-def _located(document: Document, error: FieldError, findings: Findings | None) -> Finding:
+def _locate(document: Document, error: FieldError, findings: Findings | None) -> Finding:
     """The finding at its place; at the JobSet's name where that alone makes the names of Jobs wrong."""
     own = None if findings is None else _name_to_blame(error, findings.object)
     span = document.location.nearest(own.parts)[0].marked_span(at_key=False) if own else None
-    return located(document, _of_template(_with_our_flag(error)), span)
+    return locate(document, _of_template(_with_our_flag(error)), span)
 
 
 def _blamed_once(errors: Sequence[FieldError], findings: Findings | None) -> list[FieldError]:
@@ -162,7 +162,7 @@ def _each_once(errors: Sequence[FieldError]) -> list[FieldError]:
         if error.path in pods_too_long and _is(error, _JOB_LENGTH):
             continue
         same = found.setdefault((error.path, error.type, render_value(error.value)), [])
-        if not any(_says_the_same(error, other) for other in same):
+        if not any(_says_the_same(error, second) for second in same):
             same.append(error)
     return [error for same in found.values() for error in same]
 
@@ -171,11 +171,11 @@ def _is(error: FieldError, rule: str) -> bool:
     return error.rule is not None and error.rule.id == rule
 
 
-def _says_the_same(one: FieldError, other: FieldError) -> bool:
+def _says_the_same(first: FieldError, second: FieldError) -> bool:
     """Of two findings about one value."""
-    if one.rule is not None and one.rule is other.rule and one.rule.id in _TWO_SENTENCES:
+    if first.rule is not None and first.rule is second.rule and first.rule.id in _TWO_SENTENCES:
         return True
-    return (one.detail, one.verbatim) == (other.detail, other.verbatim)
+    return (first.detail, first.verbatim) == (second.detail, second.verbatim)
 
 
 def with_defaults(value: Any, schema: JSON) -> Any:

@@ -137,14 +137,14 @@ def _gates(parsed: argparse.Namespace, *, asked: bool = False) -> FeatureGates:
 
 def add_namespace_flags(parser: argparse.ArgumentParser) -> None:
     """Register what policies read of the namespace."""
-    for what in ("label", "annotation"):
+    for kind in ("label", "annotation"):
         parser.add_argument(
-            f"--namespace-{what}",
+            f"--namespace-{kind}",
             action="append",
             default=[],
             type=_pair,
             metavar="KEY=VALUE",
-            help=f"{what} of the namespace, for policies; repeatable",
+            help=f"{kind} of the namespace, for policies; repeatable",
         )
     parser.add_argument(
         "--at", type=_time, metavar="TIME", help="when exceptions from policies have to count; default: now"

@@ -11,8 +11,9 @@ from typing import Any, TextIO
 
 from api import keys
 from cli.check.documents import Document
-from cli.check.policy_kinds import meant
+from cli.check.policy_kinds import intended_kind
 from jobset_client.source import Span
+from jobset_client.words import count_noun
 from kube.model.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, shortened
 from kube.model.jsontree import dig
 
@@ -85,7 +86,7 @@ class Finding:
         }
 
 
-def located(document: Document, error: FieldError, span: Span | None = None) -> Finding:
+def locate(document: Document, error: FieldError, span: Span | None = None) -> Finding:
     """The finding at the place that its path leads to, or as far as the path leads; or at `span`."""
     if span is None:
         parts = error.path.parts
@@ -106,13 +107,13 @@ def located(document: Document, error: FieldError, span: Span | None = None) -> 
         end_column=column + width,
         text=text,
         error=error,
-        kind=(meant(document.value) if isinstance(document.value, dict) else "") or keys.KIND,
+        kind=(intended_kind(document.value) if isinstance(document.value, dict) else "") or keys.KIND,
     )
 
 
 def line_of(document: Document, path: Path) -> int:
     """The line of a place in a document."""
-    return located(document, FieldError(path, ErrorType.INVALID)).line
+    return locate(document, FieldError(path, ErrorType.INVALID)).line
 
 
 def name_of(obj: Any) -> str:
@@ -147,7 +148,7 @@ class Report:
     not_made: int = 0
     jobsets: int = 0
     files: int = 0
-    others: int = 0
+    other_objects: int = 0
     policies: int = 0
     problems: list[str] = field(default_factory=list)
     explanations: list[dict[str, Any]] = field(default_factory=list)
@@ -160,7 +161,7 @@ class Report:
         self._jobsets_of[file] += 1
 
     @property
-    def crowded(self) -> set[str]:
+    def files_with_several(self) -> set[str]:
         """Files with several JobSets."""
         return {file for file, jobsets in self._jobsets_of.items() if jobsets > 1}
 
@@ -174,22 +175,24 @@ class Report:
         ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
         self.findings += ordered[: self.most_findings - len(self.findings)]
 
-    def finish(self, files: int, others: int, *, allow_none: bool = False) -> None:
+    def finish(self, files: int, other_objects: int, *, allow_none: bool = False) -> None:
         """Take the numbers of files and of objects of other kinds. No JobSet at all is a problem, unless allowed."""
-        self.files, self.others = files, others
+        self.files, self.other_objects = files, other_objects
         if not (self.jobsets or self.errors or self.problems or allow_none):
-            self.problems.append(f"no JobSet found in these files ({self.seen})")
+            self.problems.append(f"no JobSet found in these files ({self.inputs_text})")
 
     @property
-    def hidden(self) -> int:
+    def hidden_count(self) -> int:
         """Findings that were only counted."""
         return self.errors + self.warnings + self.notes - len(self.findings)
 
     @property
-    def seen(self) -> str:
+    def inputs_text(self) -> str:
         """`3 files, 5 JobSets, 2 policies`; the last two alone where only policies are looked at."""
-        passed = f" ({counted(self.others, 'object')} of other kinds passed over)" if self.others else ""
-        jobsets = f"{counted(self.files, 'file')}, {counted(self.jobsets, 'JobSet')}{passed}"
+        passed = (
+            f" ({count_noun(self.other_objects, 'object')} of other kinds passed over)" if self.other_objects else ""
+        )
+        jobsets = f"{count_noun(self.files, 'file')}, {count_noun(self.jobsets, 'JobSet')}{passed}"
         policies = "1 policy" if self.policies == 1 else f"{self.policies} policies"
         if not self.policies:
             return jobsets
@@ -198,20 +201,22 @@ class Report:
     @property
     def summary(self) -> str:
         """`3 files, 5 JobSets, 4 errors, 1 warning`: without a colon, which would make it look like `file: message`."""
-        notes = f", {counted(self.notes, 'note')}" if self.notes else ""
-        return f"{self.seen}, {counted(self.errors, 'error')}, {counted(self.warnings, 'warning')}{notes}"
+        notes = f", {count_noun(self.notes, 'note')}" if self.notes else ""
+        return f"{self.inputs_text}, {count_noun(self.errors, 'error')}, {count_noun(self.warnings, 'warning')}{notes}"
 
     def json(self) -> dict[str, Any]:
         """For programs; members may be added."""
-        counts = {name: getattr(self, name) for name in ("files", "jobsets", "others", "errors", "warnings", "notes")}
+        counts = {
+            "files": self.files,
+            "jobsets": self.jobsets,
+            "others": self.other_objects,
+            "errors": self.errors,
+            "warnings": self.warnings,
+            "notes": self.notes,
+        }
         explained = {"policies": self.explanations} if self.explanations else {}
         findings = [finding.json() for finding in self.findings]
         return {**counts, "problems": self.problems, **explained, "findings": findings}
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: Container[str] = ()) -> None:

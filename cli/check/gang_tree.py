@@ -49,8 +49,8 @@ def _like(group: Group) -> Group:
 
 
 def _line(group: Group) -> str:
-    members, what = (len(group.children), "group") if group.composite else (group.pods, "pod")
-    policy = f"basic, {_some(members, what)}" if group.gang is None else f"gang {group.gang} of {_some(members, what)}"
+    members, noun = (len(group.children), "group") if group.composite else (group.pods, "pod")
+    policy = f"basic, {_some(members, noun)}" if group.gang is None else f"gang {group.gang} of {_some(members, noun)}"
     claims = ", ".join(claim.name for claim in group.claims)
     words = (policy, group.topology, group.mode, claims and f"claims {claims}", _jobs([name for name, _ in group.jobs]))
     return "  ".join(filter(None, (f"{group.kind} {group.name[:-_HASH]}...", *words)))
@@ -61,5 +61,5 @@ def _jobs(names: list[str]) -> str:
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
-def _some(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _some(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

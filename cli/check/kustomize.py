@@ -19,10 +19,10 @@ def with_hint(findings: Findings, file: str) -> Findings:
     if not any((folder / name).is_file() for name in _FILES):
         return findings
     command = f"kubectl kustomize {shlex.quote(str(folder))} | jobset validate -"
-    return replace(findings, errors=tuple(_hinted(error, command) for error in findings.errors))
+    return replace(findings, errors=tuple(_with_command(error, command) for error in findings.errors))
 
 
-def _hinted(error: FieldError, command: str) -> FieldError:
+def _with_command(error: FieldError, command: str) -> FieldError:
     if error.rule is not REQUIRED:
         return error
     return replace(error, hint=f"{error.fix}; if this is a patch of kustomize, check what comes out: `{command}`")

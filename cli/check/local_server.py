@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from cli.check.checks import CheckError
-from cli.check.server_checks import ServerChecks, connected
+from cli.check.server_checks import ServerChecks, connect
 from cli.local import LocalError, install
 from dev.cluster.assets import Sources, present
 from dev.cluster.cluster import running
@@ -22,7 +22,7 @@ SPEC = ClusterSpec(name="validate", profile="api", audit=False)
 
 
 @contextlib.asynccontextmanager
-async def started() -> AsyncIterator[ServerChecks]:
+async def start_server() -> AsyncIterator[ServerChecks]:
     """Checks against an API server that runs for the length of the block. `CheckError` when there is none to start."""
     if not present(Sources()):
         raise CheckError("--local-server needs kube-apiserver and etcd: `jobset cluster fetch` brings them here, once")
@@ -32,7 +32,7 @@ async def started() -> AsyncIterator[ServerChecks]:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="jobset-validate-"))
                 cluster = stack.enter_context(running(SPEC, state_root=Path(folder)))
                 install(cluster, webhook_port=None)
-            async with connected(str(cluster.kubeconfig), "", empty=True) as checks:
+            async with connect(str(cluster.kubeconfig), "", empty=True) as checks:
                 yield checks
     except (DevclusterError, LocalError) as error:
         raise CheckError(f"the local API server: {error}") from error

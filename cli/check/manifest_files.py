@@ -50,7 +50,7 @@ class Inputs:
     allow_none: bool = False
     """Whether a directory without manifests is no problem."""
     files: int = 0
-    others: int = 0
+    other_objects: int = 0
     named: set[Named] = field(default_factory=set)
     """The objects of other kinds so far."""
     namespaces: dict[str, Namespace] = field(default_factory=dict)
@@ -80,14 +80,14 @@ class Inputs:
                 if _is_reported(item, self.wanted):
                     yield item
                 else:
-                    self.others += 1
-                    self.named.add(_named(item.value))
+                    self.other_objects += 1
+                    self.named.add(_object_name(item.value))
                     if item.value.get("kind") == "Namespace":
                         namespace = _namespace(item.value)
                         self.namespaces[namespace.name] = namespace
 
 
-def _named(value: JSON) -> Named:
+def _object_name(value: JSON) -> Named:
     kind, namespace, name = value.get("kind"), dig(value, "metadata", "namespace"), dig(value, "metadata", "name")
     return str(kind), str(namespace or ""), str(name)
 

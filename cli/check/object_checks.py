@@ -95,7 +95,7 @@ STAND_IN = "x"
 """Takes the place of a name that is no good, so that the names made from it are not found fault with as well."""
 
 
-def checked(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON]:
+def check_object(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON]:
     """What the API server would refuse, and the object without it.
 
     `namespace` is what the user asked for; it fills in where the manifest names none.

@@ -11,7 +11,7 @@ from api.keys import NAMESPACE_NAME
 from app.engine import exception_schema, policy_schema
 from cli.check.checks import Sent
 from cli.check.documents import Document
-from cli.check.findings import Report, line_of, located
+from cli.check.findings import Report, line_of, locate
 from cli.check.manifest_files import Inputs
 from cli.check.policy_kinds import is_exception, is_policy, kind_faults
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
@@ -138,15 +138,15 @@ class Policies:
         own = self.known.get(name, Namespace(name))
         return namespace_of(own.name, {**own.labels, **self.labels}, {**own.annotations, **self.annotations})
 
-    def filled(self, sent: Sent, gates: FeatureGates) -> Sent:
+    def with_defaults(self, sent: Sent, gates: FeatureGates) -> Sent:
         """A new JobSet with the defaults of the policies."""
         name = dig(sent.object, "metadata", "namespace")
         namespace = self.namespace(name if isinstance(name, str) else "")
         return replace(sent, object=with_policy_defaults(self.policies, sent.object, namespace, gates))
 
-    def broken(self, judged: Judged, old: Judged | None = None) -> list[Violation]:
+    def violations(self, judged: Judged, old: Judged | None = None) -> list[Violation]:
         """What a JobSet breaks, without the rules from which it is excepted."""
-        without = self.excused(judged)
+        without = self.excused_rules(judged)
         return violations(
             self.policies,
             judged,
@@ -155,7 +155,7 @@ class Policies:
             excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
         )
 
-    def excused(self, judged: Judged) -> Excused:
+    def excused_rules(self, judged: Judged) -> Excused:
         """The rules that do not count for a JobSet."""
         name = judged.js.metadata.namespace
         own = in_namespace(self.exceptions, name)
@@ -170,7 +170,7 @@ class Policies:
             return [_no_match(judged, list(zip(self.policies, filter(None, mismatches), strict=True)))]
         return [
             violation.error
-            for violation in self.broken(judged)
+            for violation in self.violations(judged)
             if violation.policy.spec.denies or violation.policy.spec.warns
         ]
 
@@ -222,8 +222,8 @@ def load(names: Sequence[str], report: Report) -> tuple[list[Filed[JobSetPolicy]
     Each file is read once: it may be a pipe.
     """
     inputs = Inputs(names, recursive=True, wanted=is_either, problems=report.problems)
-    others, exceptions = _parted(inputs.documents())
-    found = policies_in(others, report)
+    policies_only, exceptions = _split_exceptions(inputs.documents())
+    found = policies_in(policies_only, report)
     if not found and not (report.problems or report.errors):
         report.problems.append(f"no {KIND} ({GROUP}) found in {', '.join(names)}")
     return found, exceptions
@@ -234,21 +234,21 @@ def is_either(obj: JSON) -> bool:
     return is_policy(obj) or is_exception(obj)
 
 
-def _parted(documents: Iterable[Document]) -> tuple[list[Document], list[Document]]:
+def _split_exceptions(documents: Iterable[Document]) -> tuple[list[Document], list[Document]]:
     """The documents that are no exceptions, and those that are."""
-    others: list[Document] = []
+    policies_only: list[Document] = []
     exceptions: list[Document] = []
     for document in documents:
         of_exception = isinstance(document.value, dict) and is_exception(document.value)
-        (exceptions if of_exception else others).append(document)
-    return others, exceptions
+        (exceptions if of_exception else policies_only).append(document)
+    return policies_only, exceptions
 
 
 def check_each_file(documents: Iterable[Document], report: Report, gates: FeatureGates) -> None:
     """The report gets what is wrong with policies and exceptions. Those of two files may be alternatives."""
     for _, own in groupby(documents, key=lambda document: document.source.name):
-        others, exceptions = _parted(own)
-        warn_of_conflicts(policies_in(others, report), report, gates)
+        policies_only, exceptions = _split_exceptions(own)
+        warn_of_conflicts(policies_in(policies_only, report), report, gates)
         exceptions_in(exceptions, report)
 
 
@@ -258,14 +258,14 @@ def exceptions_in(documents: Iterable[Document], report: Report) -> list[Filed[J
     for document in documents:
         if document.broken or not isinstance(document.value, dict):
             continue
-        report.add([located(document, fault.error, fault.span) for fault in document.faults])
+        report.add([locate(document, fault.error, fault.span) for fault in document.faults])
         schema, obj = exception_schema(), without_nulls(document.value)
         found = [*_head_faults(obj), *schema.unknown(obj), *schema.faults(obj)]
         if not found:
             exception = read_exception(obj)
             found = own_faults(exception)
             good += [] if found else [Filed(document, exception)]
-        report.add([located(document, error) for error in found])
+        report.add([locate(document, error) for error in found])
     return good
 
 
@@ -283,10 +283,10 @@ def warn_of_exceptions(
         where = None if namespaces is None else namespaces.get(meta.namespace or DEFAULT)
         if namespaces and not where and not meta.namespace:
             error = NO_NAMESPACE.at(Path(("metadata", "namespace")), name=meta.name, namespace=min(namespaces))
-            report.add([located(document, error)])
+            report.add([locate(document, error)])
         if where or namespaces is None:
             found = exception_warnings(exception, named, where, at)
-            report.add([located(document, _with_flag(error, named, exception, where)) for error in found])
+            report.add([locate(document, _with_flag(error, named, exception, where)) for error in found])
 
 
 def _with_flag(
@@ -308,7 +308,7 @@ def policies_in(documents: Iterable[Document], report: Report) -> list[Filed[Job
     """The good policies among documents, in order; the report gets the findings about them and the others."""
     good: dict[str, Filed[JobSetPolicy]] = {}
     for document in documents:
-        report.add([located(document, fault.error, fault.span) for fault in document.faults])
+        report.add([locate(document, fault.error, fault.span) for fault in document.faults])
         if document.broken or not isinstance(document.value, dict):
             continue
         report.policies += 1
@@ -318,7 +318,7 @@ def policies_in(documents: Iterable[Document], report: Report) -> list[Filed[Job
             found = [POLICY_TWICE.at(path, policy.metadata.name, place=f"the policy in line {line} of {file}")]
         elif policy is not None:
             good[policy.metadata.name] = Filed(document, policy)
-        report.add([located(document, error) for error in found])
+        report.add([locate(document, error) for error in found])
     return list(good.values())
 
 
@@ -326,11 +326,11 @@ def warn_of_conflicts(filed: Sequence[Filed[JobSetPolicy]], report: Report, gate
     """The report gets warnings about each policy, and what contradicts between policies, each contradiction once."""
     for number, (document, policy) in enumerate(filed):
         later = [each.value for each in filed[number + 1 :]]
-        found = [*_namespaced(document), *cautions(policy), *conflicts(policy, later, gates)]
-        report.add([located(document, error) for error in found])
+        found = [*_namespace_warning(document), *cautions(policy), *conflicts(policy, later, gates)]
+        report.add([locate(document, error) for error in found])
 
 
-def _namespaced(document: Document) -> Iterator[FieldError]:
+def _namespace_warning(document: Document) -> Iterator[FieldError]:
     """That a policy names a namespace."""
     path = Path(("metadata", "namespace"))
     if isinstance(namespace := dig(document.value, *path.parts), str) and namespace:
@@ -340,10 +340,10 @@ def _namespaced(document: Document) -> Iterator[FieldError]:
 def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[str, Any]]:
     """What each rule of each policy decides, with the numbers that it compares; members may be added."""
     namespace = policies.namespace(judged.js.metadata.namespace)
-    without = policies.excused(judged)
+    without = policies.excused_rules(judged)
     got = recorded_defaults({"metadata": {"annotations": judged.js.metadata.annotations}})
     broken: dict[tuple[str, str], list[str]] = {}
-    for violation in policies.broken(judged):
+    for violation in policies.violations(judged):
         texts = broken.setdefault((violation.policy.metadata.name, violation.rule), [])
         texts.append(str(violation.error.path))
     found: list[dict[str, Any]] = []
@@ -379,7 +379,7 @@ def _number(number: Number) -> dict[str, Any]:
     }
 
 
-def explained(decided: Sequence[dict[str, Any]]) -> Iterator[str]:
+def explanation_lines(decided: Sequence[dict[str, Any]]) -> Iterator[str]:
     """An explanation as lines for people."""
     for policy in decided:
         yield f"{policy['jobset']}: policy {policy['policy']} ({', '.join(policy['actions'])})"

@@ -23,7 +23,7 @@ POLICY_KIND = Rule(
 )
 
 
-def meant(obj: JSON) -> str:
+def intended_kind(obj: JSON) -> str:
     """The kind that an object of policies has, or was meant to have; empty for any other object."""
     kind, group = str(obj.get("kind") or ""), str(obj.get("apiVersion", "")).partition("/")[0]
     if same := next((each for each in KINDS if each.lower() == kind.lower()), ""):
@@ -35,20 +35,20 @@ def meant(obj: JSON) -> str:
 
 def is_policy(obj: JSON) -> bool:
     """Whether an object is a JobSetPolicy, or was meant to be one."""
-    return meant(obj) == KIND
+    return intended_kind(obj) == KIND
 
 
 def is_exception(obj: JSON) -> bool:
     """Whether an object is a JobSetPolicyException, or was meant to be one."""
-    return meant(obj) == EXCEPTION_KIND
+    return intended_kind(obj) == EXCEPTION_KIND
 
 
 def is_suite(obj: JSON) -> bool:
     """Whether a document is a suite, or was meant to be one."""
-    return meant(obj) == SUITE_KIND
+    return intended_kind(obj) == SUITE_KIND
 
 
 def kind_faults(obj: JSON) -> Iterator[FieldError]:
     """That the kind is misspelt."""
     if obj.get("kind") not in KINDS:
-        yield POLICY_KIND.at(Path(("kind",)), obj.get("kind"), kind=meant(obj) or KIND)
+        yield POLICY_KIND.at(Path(("kind",)), obj.get("kind"), kind=intended_kind(obj) or KIND)

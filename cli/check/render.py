@@ -25,7 +25,7 @@ from api.jobset_status import JobSetStatus
 from api.layout import layout_of
 from api.stages import stage_name, stages
 from app.terminal import CONTROL, escaped
-from cli.check.checks import Checks, placed
+from cli.check.checks import Checks, locate_findings
 from cli.check.findings import Report, printable, write_text
 from cli.check.gang_tree import picture
 from cli.check.manifest_files import Inputs
@@ -59,9 +59,9 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
     report = Report()
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     jobsets = list(_jobsets(inputs, Checks(options.gates, options.namespace), report))
-    report.finish(inputs.files, inputs.others)
+    report.finish(inputs.files, inputs.other_objects)
     if report.errors or report.problems:
-        write_text(report.findings, err, color=color, named=report.crowded)
+        write_text(report.findings, err, color=color, named=report.files_with_several)
         err.writelines(f"jobset render: {printable(problem)}\n" for problem in report.problems)
         if report.errors:
             err.write(f"{report.summary}; nothing is rendered\n")
@@ -95,12 +95,12 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
 def _jobsets(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]:
     for document in inputs.documents():
         if document.broken or not isinstance(document.value, dict):
-            report.add(placed(document))
+            report.add(locate_findings(document))
             continue
         report.saw_jobset(document.source.name)
         document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
-        findings = checks.create(checks.sent(document.value))
-        report.add([finding for finding in placed(document, findings) if not finding.error.is_warning])
+        findings = checks.create(checks.prepare(document.value))
+        report.add([finding for finding in locate_findings(document, findings) if not finding.error.is_warning])
         if not (findings.errors or document.faults):
             yield as_stored(findings.object, checks.gates)
 
@@ -146,11 +146,11 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
         yield from ((heading, claim) for claim in _claims(js, mounted, claimed))
         # What waits inside a stage gets its groups when it is released.
         for part in [(rjob,) for rjob in stage] if sequenced(js.spec) and not in_stages else [stage]:
-            yield from ((heading, group) for group in gangs.of(part))
+            yield from ((heading, group) for group in gangs.objects_of(part))
             for jobs in (ranges[rjob.name] for rjob in part):
                 for position in jobs.positions(js.metadata.name):
                     job = build_first_job(js, jobs, position, gates, global_replicas=layout.global_replicas)
-                    yield heading, gangs.joined(job)
+                    yield heading, gangs.with_priority(job)
 
 
 class _Gangs:
@@ -161,7 +161,7 @@ class _Gangs:
         self._forest: Forest | None = forest(js)
         self._made: set[str] = set()
 
-    def of(self, rjobs: Sequence[ReplicatedJob]) -> Iterator[JSON]:
+    def objects_of(self, rjobs: Sequence[ReplicatedJob]) -> Iterator[JSON]:
         """What has to be there for Jobs of these and is not yet, parents first. A suspended set has no groups."""
         wanted, names = self._forest, {rjob.name for rjob in rjobs}
         if wanted is None or self._js.suspended:
@@ -175,7 +175,7 @@ class _Gangs:
                 self._made.add(group.name)
                 yield build_group(self._js, wanted, group, parent, group.gang)
 
-    def joined(self, job: JSON) -> JSON:
+    def with_priority(self, job: JSON) -> JSON:
         """The Job with its group."""
         group = None if self._forest is None else self._forest.of_job(job["metadata"]["name"])
         return job if group is None else in_group(job, group.template, group.name)

@@ -126,13 +126,13 @@ class ServerChecks:
         self._namespace = namespace or "default"
         self._children = ClusterChecks(client, budget=BUDGET, own_rights=True, per_review=QUESTIONS)
 
-    async def check(self, checks: Checks, sent: Sent, others: AbstractSet[Named] = frozenset()) -> Findings:
+    async def check(self, checks: Checks, sent: Sent, created: AbstractSet[Named] = frozenset()) -> Findings:
         """Findings about a manifest, those of the object alone included. `CheckError` when there is no answer.
 
         `others` are created before it: they are not missing.
         """
         try:
-            return await self._check(checks, sent, others)
+            return await self._check(checks, sent, created)
         except (KubeError, TimeoutError) as error:
             raise CheckError(_reason(error)) from error
 
@@ -146,7 +146,7 @@ class ServerChecks:
             raise CheckError(_reason(error)) from error
         return Namespace(sent.metadata.name, sent.metadata.labels, sent.metadata.annotations)
 
-    async def _check(self, checks: Checks, sent: Sent, others: AbstractSet[Named]) -> Findings:
+    async def _check(self, checks: Checks, sent: Sent, created: AbstractSet[Named]) -> Findings:
         if any(error.path.parts[:2] in _IDENTITY for error in sent.faults):
             return checks.create(sent)  # the cluster needs a valid name and namespace
         sent = _without_bad_metadata(sent)
@@ -157,7 +157,7 @@ class ServerChecks:
             return checks.create(sent).and_also([missing])
         stored, plain = None, Checks(FeatureGates())
         try:
-            stored = await self._stored(namespace, dig(sent.object, "metadata", "name"))
+            stored = await self._stored_jobset(namespace, dig(sent.object, "metadata", "name"))
         except Forbidden as error:
             more.append(NOT_READABLE.at(_AT_NAME, None, why=f"{error.code} {error.reason}"))
         if stored is None:
@@ -165,7 +165,7 @@ class ServerChecks:
             of_gates = _apart(found, plain.create(sent, children=False))
             more += await self._children.create(found.object, found.errors, checks.gates, namespace=namespace)
         else:
-            change = Sent(_continued(sent.object, stored), sent.faults)
+            change = Sent(_as_update(sent.object, stored), sent.faults)
             found = checks.update(stored, change)
             of_gates = _apart(found, plain.update(stored, change))
             new, gates = found.object, checks.gates
@@ -173,10 +173,10 @@ class ServerChecks:
             more.append(NOT_LOOKED_UP.at(_AT_NAME, None, name=stored["metadata"]["name"]))
         if self._empty:
             more = [error for error in more if error.rule not in RESOURCES]
-        expected = [error for error in more if _is_expected(error, namespace, others)]
+        expected = [error for error in more if _is_expected(error, namespace, created)]
         more = [error for error in more if error not in expected]
         found = found.and_also(map(_not_a_fault, more))
-        said, by_us = await self._sent(sent.object, namespace, stored, found, expected)
+        said, by_us = await self._send_dry_run(sent.object, namespace, stored, found, expected)
         unsure = of_gates if by_us else frozenset()
         return _as_the_manager_says(found, said, unsure, {error.path for error in sent.faults})
 
@@ -199,7 +199,7 @@ class ServerChecks:
             return False  # no namespace can have that name
         return True
 
-    async def _sent(
+    async def _send_dry_run(
         self, obj: JSON, namespace: str, stored: JSON | None, found: Findings, expected: Sequence[FieldError]
     ) -> tuple[list[FieldError], bool]:
         """What the cluster says about a JobSet beside what was `found`, and whether our manager refuses it.
@@ -233,10 +233,10 @@ class ServerChecks:
                 said = [fault for fault in _refusal(error) if not (found.errors and _MORE.fullmatch(fault.verbatim))]
         known = {*warning_texts(found.warnings), *warning_texts(expected)}
         texts = (text for text in dict.fromkeys(warnings) if text not in known and not MORE_WARNINGS.fullmatch(text))
-        new = [warned for warned in map(_warned, texts) if not _found_in_full(warned, found.warnings)]
+        new = [warned for warned in map(_warning_of, texts) if not _found_in_full(warned, found.warnings)]
         return [*said, *new], by_us
 
-    async def _stored(self, namespace: str, name: object) -> JSON | None:
+    async def _stored_jobset(self, namespace: str, name: object) -> JSON | None:
         if not isinstance(name, str) or not name or "/" in name:
             return None
         try:
@@ -245,10 +245,10 @@ class ServerChecks:
             return None
 
 
-def _is_expected(error: FieldError, namespace: str, others: AbstractSet[Named]) -> bool:
+def _is_expected(error: FieldError, namespace: str, created: AbstractSet[Named]) -> bool:
     """Whether it says that one of these objects is missing."""
     resource = RESOURCES.get(error.rule) if error.rule else None
-    return resource is not None and any((resource.kind, place, error.value) in others for place in ("", namespace))
+    return resource is not None and any((resource.kind, place, error.value) in created for place in ("", namespace))
 
 
 def _without_bad_metadata(sent: Sent) -> Sent:
@@ -291,7 +291,7 @@ def _as_the_manager_says(
 def _found_in_full(said: FieldError, found: Sequence[FieldError]) -> bool:
     """Whether what the manager says is among what was found, there with names and amounts that it does not tell."""
     text = said.verbatim or said.detail
-    rules = (IN_FULL.get(of.rule) for of in found if of.rule is not None and of.path == said.path)
+    rules = (IN_FULL.get(other.rule) for other in found if other.rule is not None and other.path == said.path)
     return any(rule is not None and _wording(rule.message).search(text) for rule in rules)
 
 
@@ -320,21 +320,21 @@ def _faults(error: ApiError) -> Iterator[FieldError]:
     ours = _OUR_WEBHOOK.search(error.message) is not None
     for cause in error.causes:
         if cause.field and ours:
-            yield _told(cause.field, cause.message)
+            yield _admission_fault(cause.field, cause.message)
         elif cause.field:
             yield JOBSET_REFUSED.at(Path(parts_of(cause.field)), why=cause.message)
         elif denied := _OUR_POLICY.search(cause.message):
             for text in _NEXT.split(denied[1].removeprefix("[").removesuffix("]")):
                 placed = _PLACED.fullmatch(text)
-                yield _told(placed[1], placed[2]) if placed else _told("metadata.name", text)
+                yield _admission_fault(placed[1], placed[2]) if placed else _admission_fault("metadata.name", text)
 
 
-def _told(place: str, text: str) -> FieldError:
+def _admission_fault(place: str, text: str) -> FieldError:
     """A fault in the words of our own admission."""
     return FieldError(Path(parts_of(place)), JOBSET_REFUSED.type, rule=JOBSET_REFUSED, verbatim=text)
 
 
-def _warned(text: str) -> FieldError:
+def _warning_of(text: str) -> FieldError:
     """A warning; with its place where it begins with one that is not cut."""
     placed = _PLACED.fullmatch(text)
     if placed is None or "..." in placed[1]:
@@ -346,13 +346,13 @@ def _not_a_fault(error: FieldError) -> FieldError:
     """A refusal because the user lacks a right says nothing about the JobSet."""
     if error.rule is not REFUSED:
         return error
-    what, why = refused(error)
+    subject, why = refused(error)
     if not _NO_RIGHT.match(why):
         return error
-    return NOT_ALLOWED.at(error.path, error.value, what=f"{what} not checked: you may not create them here")
+    return NOT_ALLOWED.at(error.path, error.value, subject=f"{subject} not checked: you may not create them here")
 
 
-def _continued(obj: JSON, stored: JSON) -> JSON:
+def _as_update(obj: JSON, stored: JSON) -> JSON:
     """The manifest as an update of the stored object: what only the API server writes stays."""
     kept = {key: stored["metadata"][key] for key in ("uid", "creationTimestamp") if key in stored["metadata"]}
     new = {**obj, "metadata": {**(obj.get("metadata") or {}), **kept}}
@@ -360,7 +360,7 @@ def _continued(obj: JSON, stored: JSON) -> JSON:
 
 
 @contextlib.asynccontextmanager
-async def connected(kubeconfig: str, context: str, *, empty: bool = False) -> AsyncIterator[ServerChecks]:
+async def connect(kubeconfig: str, context: str, *, empty: bool = False) -> AsyncIterator[ServerChecks]:
     """Checks at the cluster of a kubeconfig. `CheckError` when it cannot be reached or does not serve JobSets.
 
     `empty` is that of `ServerChecks`.

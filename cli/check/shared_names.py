@@ -36,7 +36,7 @@ class Names:
     def __init__(self) -> None:
         self._first: dict[tuple[str, str, str], int] = {}
 
-    def repeated(self, js: JSON, file: str, line: int) -> list[FieldError]:
+    def warnings(self, js: JSON, file: str, line: int) -> list[FieldError]:
         """A warning if an earlier JobSet of the file has the name of this one, which stands in that line."""
         name = dig(js, *NAME.parts)
         if not isinstance(name, str) or not name:
@@ -51,7 +51,7 @@ class Services:
     def __init__(self) -> None:
         self._first: dict[tuple[str, str], str] = {}
 
-    def shared(self, js: JSON) -> list[FieldError]:
+    def warnings(self, js: JSON) -> list[FieldError]:
         """A warning if an earlier JobSet of another name asks for the Service of this one, which is defaulted."""
         own, subdomain = dig(js, *NAME.parts), dig(js, *_SUBDOMAIN.parts)
         name, path = (subdomain, _SUBDOMAIN) if subdomain else (own, NAME)

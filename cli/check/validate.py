@@ -13,9 +13,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TextIO
 
 from api.features import FeatureGates
-from cli.check.checks import CheckError, Checks, Sent, placed
+from cli.check.checks import CheckError, Checks, Sent, locate_findings
 from cli.check.documents import Document
-from cli.check.findings import MAX_FINDINGS, Report, counted, line_of, name_of, printable, write_text
+from cli.check.findings import MAX_FINDINGS, Report, line_of, name_of, printable, write_text
 from cli.check.kustomize import with_hint
 from cli.check.manifest_files import Inputs, Named
 from cli.check.object_checks import is_jobset
@@ -25,8 +25,8 @@ from cli.check.policies import (
     Policies,
     check_each_file,
     exceptions_in,
-    explained,
     explanation,
+    explanation_lines,
     is_either,
     judged_of,
     load,
@@ -36,7 +36,8 @@ from cli.check.policies import (
 from cli.check.sarif import sarif
 from cli.check.shared_names import NAME, Names, Services
 from cli.check.stored_defaults import without_defaults
-from cli.output import FORMS, dumped
+from cli.output import FORMS, dump
+from jobset_client.words import count_noun
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.judged import Namespace
@@ -80,16 +81,16 @@ class Options:
 
 def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
     """Check, write the report to `out` and problems to `err`; gives the exit code."""
-    report = asyncio.run(checked(options))
+    report = asyncio.run(check_manifests(options))
     if options.output in FORMS:
-        out.write(dumped(report.json(), options.output))
+        out.write(dump(report.json(), options.output))
     elif options.output == "sarif":
-        out.write(dumped(sarif(report), "json"))
+        out.write(dump(sarif(report), "json"))
     else:
-        write_text(report.findings, out, color=color, named=report.crowded)
-        if report.hidden:
-            out.write(f"and {report.hidden} more\n")
-        out.writelines(f"{printable(line)}\n" for line in explained(report.explanations))
+        write_text(report.findings, out, color=color, named=report.files_with_several)
+        if report.hidden_count:
+            out.write(f"and {report.hidden_count} more\n")
+        out.writelines(f"{printable(line)}\n" for line in explanation_lines(report.explanations))
         out.write(f"{report.summary}\n")
     err.writelines(f"jobset {options.command}: {printable(problem)}\n" for problem in report.problems)
     return exit_code(report, options)
@@ -102,7 +103,7 @@ def exit_code(report: Report, options: Options) -> int:
     return 1 if report.errors or (options.strict and report.warnings) else 0
 
 
-async def checked(options: Options) -> Report:
+async def check_manifests(options: Options) -> Report:
     """Everything that was found."""
     report = Report(most_findings=options.most_findings)
     wanted = is_jobset if options.policies else _is_checked
@@ -134,27 +135,27 @@ async def checked(options: Options) -> Report:
             if not document.broken and isinstance(document.value, dict):
                 report.saw_jobset(document.source.name)
                 document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
-                sent = checks.sent(document.value)
+                sent = checks.prepare(document.value)
                 if policies:
                     await asked.know(_namespace(sent.object), held_to.known)
                 # A cluster sets the defaults of its own policies.
-                known = sent if options.server else held_to.filled(sent, checks.gates)
+                known = sent if options.server else held_to.with_defaults(sent, checks.gates)
                 findings = await asked.about(known, inputs.named)
-                findings = findings.and_also(services.shared(findings.object))
+                findings = findings.and_also(services.warnings(findings.object))
                 line = line_of(document, NAME)
-                findings = findings.and_also(names.repeated(findings.object, document.source.name, line))
+                findings = findings.and_also(names.warnings(findings.object, document.source.name, line))
                 findings = findings.and_elsewhere(without_defaults(sent.object))
                 findings = with_hint(findings, document.source.name)
                 findings = _with_policies(findings, held_to, options, report)
                 name = _namespace(findings.object)
                 namespaces[name or DEFAULT] = held_to.namespace(name)
-            report.add(placed(document, findings))
+            report.add(locate_findings(document, findings))
     check_each_file(of_policies, report, options.gates)
     warn_of_conflicts(rules, report, options.gates)
     warn_of_exceptions(filed, policies, namespaces if options.names else None, options.at, report)
-    report.finish(inputs.files, inputs.others, allow_none=options.allow_none or bool(of_policies))
+    report.finish(inputs.files, inputs.other_objects, allow_none=options.allow_none or bool(of_policies))
     if options.strict and report.not_made:
-        left = counted(report.not_made, "note")
+        left = count_noun(report.not_made, "note")
         report.problems.append(f"not everything was checked, which --strict asks for: {left} above named what and why")
     return report
 
@@ -180,10 +181,10 @@ class _Asked:
         except CheckError as error:
             self._without(error)
 
-    async def about(self, sent: Sent, others: AbstractSet[Named]) -> Findings:
+    async def about(self, sent: Sent, created: AbstractSet[Named]) -> Findings:
         if self._server is not None:
             try:
-                found = await self._server.check(self._checks, sent, others)
+                found = await self._server.check(self._checks, sent, created)
             except CheckError as error:
                 self._without(error)
             else:
@@ -221,7 +222,7 @@ def _namespace(obj: JSON) -> str:
 def _with_policies(findings: Findings, policies: Policies, options: Options, report: Report) -> Findings:
     """The findings, and what the JobSet breaks of the policies; places that are wrong anyway are left out."""
     new = Sent(findings.object, ())
-    new = policies.filled(new, options.gates) if options.server else new  # else they were set before
+    new = policies.with_defaults(new, options.gates) if options.server else new  # else they were set before
     judged = judged_of(new.object, options.gates) if policies.policies else None
     if judged is None:
         return findings
@@ -233,14 +234,14 @@ def _with_policies(findings: Findings, policies: Policies, options: Options, rep
 @contextlib.asynccontextmanager
 async def _server(options: Options) -> AsyncIterator["ServerChecks | None"]:
     if options.local_server:
-        from cli.check.local_server import started  # noqa: PLC0415 (a second of imports that offline checks need not pay)
+        from cli.check.local_server import start_server  # noqa: PLC0415 (a second of imports that offline checks need not pay)
 
-        async with started() as server:
+        async with start_server() as server:
             yield server
     elif options.server:
-        from cli.check.server_checks import connected  # noqa: PLC0415 (the same)
+        from cli.check.server_checks import connect  # noqa: PLC0415 (the same)
 
-        async with connected(options.kubeconfig, options.context) as server:
+        async with connect(options.kubeconfig, options.context) as server:
             yield server
     else:
         yield None

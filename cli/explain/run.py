@@ -14,7 +14,7 @@ from cli import session
 from cli.check.findings import printable
 from cli.explain import show
 from cli.explain.listing import MOST, listing
-from cli.output import dumped
+from cli.output import dump
 from diagnose.gather import gather
 from diagnose.reasons import explain
 from kube.clock import now as wall_clock
@@ -52,7 +52,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _explain_one(options: Options, given: str, out: TextIO) -> int:
-    name = session.named(given)
+    name = session.jobset_name(given)
     if options.everywhere:
         raise session.UsageError("-A lists all JobSets: leave out the name, or write -n NAMESPACE")
     async with _connect(options) as to, session.naming(to, name):
@@ -63,7 +63,7 @@ async def _explain_one(options: Options, given: str, out: TextIO) -> int:
             body = show.json_form(explanation, now)
             ended = explanation.state in ENDED
             if options.output != "text":
-                return _Page(dumped(body, options.output), body, ended)
+                return _Page(dump(body, options.output), body, ended)
             return _Page("".join(f"{printable(line)}\n" for line in show.text(explanation, now)), body, ended)
 
         await _pages(options, page, out)
@@ -82,7 +82,7 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
             body = {"items": found.bodies}
             table = io.StringIO()
             if options.output != "text":
-                table.write(dumped(body, options.output))
+                table.write(dump(body, options.output))
             elif found.bodies:
                 found.write(table, namespaces=options.everywhere)
             else:
@@ -121,4 +121,4 @@ async def _pages(options: Options, page: Callable[[], Awaitable[_Page]], out: Te
 
 
 def _connect(options: Options) -> AbstractAsyncContextManager[session.Session]:
-    return session.connected(kubeconfig=options.kubeconfig, context=options.context, namespace=options.namespace)
+    return session.connect(kubeconfig=options.kubeconfig, context=options.context, namespace=options.namespace)

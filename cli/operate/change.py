@@ -17,7 +17,7 @@ FIELD_MANAGER = "jobset-cli"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Which JobSet, and whether its pods shall run. Empty: as for `session.connected`."""
+    """Which JobSet, and whether its pods shall run. Empty: as for `session.connect`."""
 
     name: str
     suspend: bool
@@ -31,9 +31,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     command = "suspend" if options.suspend else "resume"
 
     async def work() -> int:
-        name = session.named(options.name)
+        name = session.jobset_name(options.name)
         place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-        async with session.connected(**place) as to:
+        async with session.connect(**place) as to:
             title = f"JobSet {to.namespace}/{name}"
             async with session.naming(to, name):
                 js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=COMMAND_TIMEOUT)

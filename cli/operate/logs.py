@@ -33,7 +33,7 @@ _RIGHT = "ask for the right to list pods and to get pods/log"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Whose logs to show. Empty: all Jobs, all containers; the rest as for `session.connected`.
+    """Whose logs to show. Empty: all Jobs, all containers; the rest as for `session.connect`.
 
     `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all. `follow`: go on with
     what is written from then on, until the set has ended.
@@ -54,13 +54,13 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the logs to `out`, and to `err` which of them there are not; gives the exit code."""
 
     async def work() -> int:
-        name = session.named(options.name)
+        name = session.jobset_name(options.name)
         if options.follow and options.attempt is not None:
             raise session.UsageError("-f follows the latest attempt and those after it: leave out --attempt")
         if options.job:
-            session.checked(options.job)
+            session.check_name(options.job)
         place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-        async with session.connected(**place) as to:
+        async with session.connect(**place) as to:
             async with session.naming(to, name):
                 js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
             try:

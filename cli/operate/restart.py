@@ -16,7 +16,7 @@ from kube.options import COMMAND_TIMEOUT
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Which JobSet, and for how many seconds its Jobs may take to be suspended. Empty: as for `session.connected`."""
+    """Which JobSet, and for how many seconds its Jobs may take to be suspended. Empty: as for `session.connect`."""
 
     name: str
     timeout: float
@@ -32,9 +32,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     """
 
     async def work() -> int:
-        name = session.named(options.name)
+        name = session.jobset_name(options.name)
         place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-        async with session.connected(**place) as to:
+        async with session.connect(**place) as to:
             title = f"JobSet {to.namespace}/{name}"
             async with session.naming(to, name):
                 js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=COMMAND_TIMEOUT)

@@ -19,7 +19,7 @@ TIMED_OUT = 124
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to wait for. `timeout` in seconds; 0 is without end. Empty: as for `session.connected`."""
+    """What to wait for. `timeout` in seconds; 0 is without end. Empty: as for `session.connect`."""
 
     name: str
     state: str
@@ -41,9 +41,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Wait; write what came to `out`, or to `err` why it never will; gives the exit code."""
 
     async def work() -> int:
-        name = session.named(options.name)
+        name = session.jobset_name(options.name)
         place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-        async with session.connected(**place) as to:
+        async with session.connect(**place) as to:
             title = f"JobSet {to.namespace}/{name}"
             waiting = asyncio.timeout(options.timeout or None)
             try:

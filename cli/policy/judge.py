@@ -163,7 +163,7 @@ def _judged(
     got: Record | None = None
     where = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
     for member, obj in objects.items():
-        sent = checks.sent(obj)
+        sent = checks.prepare(obj)
         if member == "jobset" and "oldJobset" not in objects:
             sent = replace(sent, object=with_policy_defaults(loaded.policies, sent.object, where, gates))
             got = recorded_defaults(sent.object)

@@ -11,13 +11,14 @@ from typing import TextIO
 
 from api.features import FeatureGates
 from cli.check.checks import CheckError
-from cli.check.findings import Report, counted, located, printable, write_text
+from cli.check.findings import Report, locate, printable, write_text
 from cli.check.policy_kinds import SUITE_KIND
 from cli.check.sarif import sarif
-from cli.output import FORMS, dumped
+from cli.output import FORMS, dump
 from cli.policy.judge import Result, judge
 from cli.policy.junit import junit
 from cli.policy.suite import Loaded, suites
+from jobset_client.words import count_noun
 
 DIFFERS = 3
 """Exit code: an API server judges otherwise."""
@@ -49,7 +50,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
     for loaded, each in judged:
         results.setdefault(loaded.document.source.name, []).extend(each)
         for result in each:
-            report.add([located(loaded.document, error) for error in result.failures])
+            report.add([locate(loaded.document, error) for error in result.failures])
     if not (results or report.problems or report.errors):
         report.problems.append(f"no {SUITE_KIND} found in {', '.join(options.names)}")
     _write(options.output, report, results, out, color=color)
@@ -90,7 +91,7 @@ def _write(output: str, report: Report, results: dict[str, list[Result]], out: T
             for suite, each in results.items()
             for result in each
         ]
-        out.write(dumped({**report.json(), "tests": tests}, output))
+        out.write(dump({**report.json(), "tests": tests}, output))
     elif output == "sarif":
         json.dump(sarif(report), out, indent=2)
         out.write("\n")
@@ -107,7 +108,11 @@ def _write_table(report: Report, results: dict[str, list[Result]], out: TextIO, 
             out.write(f"{result.state:<6}{printable(suite)}: {printable(result.name + note)}\n")
     write_text(report.findings, out, color=color)
     failed = sum(bool(result.failures) for each in results.values() for result in each)
-    counts = [counted(len(results), "suite"), counted(sum(map(len, results.values())), "test"), f"{failed} failed"]
+    counts = [
+        count_noun(len(results), "suite"),
+        count_noun(sum(map(len, results.values())), "test"),
+        f"{failed} failed",
+    ]
     states = [result.state for each in results.values() for result in each]
     counts += [f"{states.count('skip')} skipped: run them with --server"] if "skip" in states else []
     counts += [f"{states.count('DIFF')} judged otherwise by the API server"] if "DIFF" in states else []

@@ -14,7 +14,7 @@ from api.features import FeatureGates
 from cli import session
 from cli.check.findings import Report, printable, write_text
 from cli.check.policies import Filed, judged_of, load, warn_of_conflicts
-from cli.output import FORMS, dumped
+from cli.output import FORMS, dump
 from cli.policy.stored import (
     Namespaces,
     NoNamespaceError,
@@ -108,7 +108,7 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
     if given is None:
         return session.NOT_DONE
     where = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-    async with session.connected(**where) as to:
+    async with session.connect(**where) as to:
         policies = [each.value for each in given] or await stored_policies(to.client)
         namespace = None if options.everywhere else to.namespace
         exceptions = await stored_exceptions(to.client, namespace)
@@ -169,7 +169,7 @@ def _write(found: Found, output: str, out: TextIO) -> None:
     if output in FORMS:
         body = {"jobsets": found.jobsets, "refused": found.refused, "refusedNow": found.refused_now}
         lists = {"counts": counts, "violations": found.shown, "leftOut": found.left_out}
-        out.write(dumped({**body, **lists}, output))
+        out.write(dump({**body, **lists}, output))
         return
     if counts:
         where = ("where",) if found.places else ()

@@ -15,7 +15,7 @@ from msgspec import inspect as mi
 
 from api.features import FeatureGates
 from cli.check.documents import Document
-from cli.check.findings import Report, located
+from cli.check.findings import Report, locate
 from cli.check.manifest_files import Inputs
 from cli.check.object_checks import is_jobset
 from cli.check.policies import exceptions_in, policies_in, warn_of_conflicts
@@ -141,12 +141,12 @@ def suites(names: Sequence[str], report: Report, gates: FeatureGates) -> Iterato
     """Every suite below these files and directories that can be read; the report gets what is wrong with the others."""
     inputs = Inputs(names, recursive=True, wanted=is_suite, problems=report.problems)
     for document in inputs.documents():
-        report.add([located(document, fault.error, fault.span) for fault in document.faults])
+        report.add([locate(document, fault.error, fault.span) for fault in document.faults])
         if document.broken or not isinstance(document.value, dict):
             continue
         value = without_nulls(document.value)
         found = [*kind_faults(value), *suite_schema().faults(value), *suite_schema().unknown(value)]
-        report.add([located(document, error) for error in found])
+        report.add([locate(document, error) for error in found])
         if not found:
             yield _with_files(document, msgspec.convert(value, Suite, strict=False), report, gates)
     report.files = inputs.files

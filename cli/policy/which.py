@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from api.features import FeatureGates
 from cli import session
 from cli.check.findings import printable
-from cli.output import FORMS, dumped
+from cli.output import FORMS, dump
 from cli.policy.stored import Namespaces, NoNamespaceError, stored_exceptions, stored_policies, write_table
 from kube.clock import now
 from kube.model.meta import find
@@ -48,7 +48,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 async def _which(options: Options, out: TextIO) -> int:
     where = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-    async with session.connected(**where) as to:
+    async with session.connect(**where) as to:
         policies = await stored_policies(to.client)
         try:
             namespace = await Namespaces(to.client, policies).get(to.namespace)
@@ -66,7 +66,7 @@ async def _which(options: Options, out: TextIO) -> int:
     granted = [_exception(each, named, namespace) for each in exceptions.get(to.namespace, [])]
     if options.output in FORMS:
         body = {"namespace": to.namespace, "policies": bodies, "exceptions": granted, "conflicts": against}
-        out.write(dumped(body, options.output))
+        out.write(dump(body, options.output))
         return session.DONE
     _write(to.namespace, bodies, granted, against, out)
     return session.DONE

@@ -127,13 +127,13 @@ def of_jobset(js: JSON) -> Iterator[Concern]:
 
 def has_completed_jobs(js: JSON) -> bool:
     """Whether `of_completed_jobs` needs to know which Jobs exist."""
-    return _runs(js) and any(True for _ in _completed(js))
+    return _runs(js) and any(True for _ in _completed_jobs(js))
 
 
 def of_completed_jobs(js: JSON, jobs: AbstractSet[str]) -> Iterator[Concern]:
     """The status says which Jobs have completed; the Go JobSet looks at its Jobs. `jobs`: names of those that exist."""
     meta = js["metadata"]
-    for path, rjob, indexes in _completed(js):
+    for path, rjob, indexes in _completed_jobs(js):
         gone = [name for index in indexes if (name := job_name(meta["name"], rjob, index)) not in jobs]
         if gone:
             happens = f"completed Jobs that are gone are run again: {len(gone)}, the first of them {gone[0]}"
@@ -156,7 +156,7 @@ def _runs(js: JSON) -> bool:
     return ours and not dig(js, "status", "terminalState") and "deletionTimestamp" not in js["metadata"]
 
 
-def _completed(js: JSON) -> Iterator[tuple[str, str, Indexes]]:
+def _completed_jobs(js: JSON) -> Iterator[tuple[str, str, Indexes]]:
     """Path, ReplicatedJob and indexes of the completed Jobs that the status names."""
     replicas = {rjob["name"]: rjob.get("replicas", 1) for rjob in items(js, "spec", "replicatedJobs")}
     for i, entry in enumerate(items(js, "status", "replicatedJobsStatus")):

@@ -48,7 +48,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _run(options: Options, report: Report, err: TextIO) -> int:
-    async with session.connected(kubeconfig=options.kubeconfig, context=options.context) as to:
+    async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as to:
         await check(to.client, options, report, err)
     report.close()
     return session.FAILED if report.found else session.DONE

@@ -49,7 +49,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
     place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-    async with session.connected(**place) as to:
+    async with session.connect(**place) as to:
         namespace = None if options.everywhere else to.namespace
         async with session.naming(to, ""):
             first = await to.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)

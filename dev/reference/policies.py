@@ -100,7 +100,7 @@ def _refusal(name: str) -> Iterator[str]:
 
 def _found(loaded: Loaded) -> Iterator[Any]:
     checks = Checks(_GATES)
-    judged = judged_of(checks.create(checks.sent(loaded.jobsets["bad"]), children=False).object, _GATES)
+    judged = judged_of(checks.create(checks.prepare(loaded.jobsets["bad"]), children=False).object, _GATES)
     where = loaded.suite.tests[-1].namespace
     if judged is not None:
         namespace = namespace_of(where.name, where.labels, where.annotations)

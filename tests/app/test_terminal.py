@@ -19,7 +19,7 @@ from app import logs
 from app.terminal import CONTROL, escaped
 from cli import main as cli
 from cli.check.render import to_yaml
-from cli.output import dumped
+from cli.output import dump
 from tests.cli.test_logs_of_pods import a_set, pod
 from tests.support.jobsets import jobset
 
@@ -98,7 +98,7 @@ def test_at_a_terminal_our_colours_are_left_and_no_other_code(tmp_path: Path):
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_what_programs_read_is_exact(form: str):
     body = {"message": HOSTILE, HOSTILE: [HOSTILE + "\n\n", "ok: \u202e"], "plain": "Grüße"}
-    text = dumped(body, form)
+    text = dump(body, form)
     assert not CONTROL.search(text)
     assert (json.loads if form == "json" else yaml.safe_load)(text) == body
     assert escaped(text) == text

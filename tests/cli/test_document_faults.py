@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.check.findings import located
+from cli.check.findings import locate
 from jobset_client import tree
 from tests.support.documents import only, read
 
@@ -146,5 +146,5 @@ def test_no_text_makes_the_reader_raise(text: str):
     for document in read(text):
         json.dumps(document.value, allow_nan=False)
         for fault in document.faults:
-            located(document, fault.error, fault.span)
+            locate(document, fault.error, fault.span)
             assert str(fault.error)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.check.findings import located
+from cli.check.findings import locate
 from jobset_client.scalars import plain_value
 from kube.model.field import ErrorType, FieldError
 from kube.model.field import Path as FieldPath
@@ -156,7 +156,7 @@ PLACES = [
 @pytest.mark.parametrize(("text", "path", "at", "marked"), [case[1:] for case in PLACES], ids=[c[0] for c in PLACES])
 def test_places(text: str, path: tuple[str | int, ...], at: tuple[int, int], marked: str):
     document = read(text)[-1]
-    found = located(document, FieldError(FieldPath(path), ErrorType.INVALID))
+    found = locate(document, FieldError(FieldPath(path), ErrorType.INVALID))
     assert ((found.line, found.column), found.text[found.column - 1 : found.end_column - 1]) == (at, marked)
 
 

@@ -26,7 +26,7 @@ JUNK: list[Any] = [None, True, 0, -1, 1.5, "", "x", [], ["x"], [None], [[]], {},
 
 def found(*rjobs: JSON, **spec: Any) -> Findings:
     checks = Checks(FeatureGates(), "default")
-    return checks.create(checks.sent(jobset(*copy.deepcopy(rjobs), **spec)))
+    return checks.create(checks.prepare(jobset(*copy.deepcopy(rjobs), **spec)))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -60,7 +60,7 @@ def test_all_that_share_a_template_are_named_and_those_without_jobs_are_not():
 @pytest.mark.parametrize("children", [True, False])
 def test_templates_without_replicas_get_warnings_of_what_is_refused_later(children: bool):
     checks = Checks(FeatureGates(), "default")
-    sent = checks.sent(jobset({**CASES["image-empty"], "replicas": 0}, rjob("b")))
+    sent = checks.prepare(jobset({**CASES["image-empty"], "replicas": 0}, rjob("b")))
     findings = checks.create(sent, children=children)
     assert findings.errors == ()
     (warned,) = (error for error in findings.warnings if error.rule is LATER)

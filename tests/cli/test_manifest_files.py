@@ -9,7 +9,7 @@ from threading import Thread
 
 import pytest
 
-from cli.check.findings import located
+from cli.check.findings import locate
 from cli.check.manifest_files import Inputs
 from kube.model.field import ErrorType, FieldError
 from kube.model.field import Path as FieldPath
@@ -37,7 +37,7 @@ def test_other_kinds_are_counted_and_passed_over(tmp_path: Path):
     file.write_text("kind: ConfigMap\n---\n" + jobset_text("a") + "---\nreplicas: 3\n")
     inputs = Inputs([str(file)])
     assert names_of(inputs) == ["a"]
-    assert (inputs.files, inputs.others, inputs.problems) == (1, 2, [])
+    assert (inputs.files, inputs.other_objects, inputs.problems) == (1, 2, [])
 
 
 @pytest.mark.parametrize("kind", ["List", "JobSetList"])
@@ -47,8 +47,8 @@ def test_lists_are_taken_apart_and_places_kept(tmp_path: Path, kind: str):
     file.write_text(f"apiVersion: v1\nkind: {kind}\nitems:\n{items}- kind: Pod\n")
     inputs = Inputs([str(file)])
     first, second = inputs.documents()
-    assert (first.item, second.item, second.value["metadata"]["name"], inputs.others) == (0, 1, "b", 1)
-    found = located(second, FieldError(FieldPath(("metadata", "name")), ErrorType.INVALID))
+    assert (first.item, second.item, second.value["metadata"]["name"], inputs.other_objects) == (0, 1, "b", 1)
+    found = locate(second, FieldError(FieldPath(("metadata", "name")), ErrorType.INVALID))
     assert (found.line, found.column) == (7, 20)
 
 
@@ -68,7 +68,7 @@ def test_what_may_have_been_meant_for_a_jobset_is_not_passed_over(tmp_path: Path
     file.write_text(text)
     inputs = Inputs([str(file)])
     assert len(list(inputs.documents())) == 1
-    assert inputs.others == 0
+    assert inputs.other_objects == 0
 
 
 def test_files_that_cannot_be_read_are_problems_and_the_others_are_read(tmp_path: Path):

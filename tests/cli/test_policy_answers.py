@@ -58,7 +58,9 @@ class Webhook:
 
     async def answer(self, js: JSON, old: JSON | None = None) -> Answer:
         app = create_app(jobset_handlers(engine(GATES), None, PolicyChecks(self, self, GATES)))
-        sent = [None if each is None else with_defaults(Checks(GATES).sent(each).object, None)[0] for each in (js, old)]
+        sent = [
+            None if each is None else with_defaults(Checks(GATES).prepare(each).object, None)[0] for each in (js, old)
+        ]
         said = answer((await post(app, VALIDATE_PATH, encode(review(*sent)))).body)
         recorded = {f"vjobset.kb.io/{key}": text for key, text in said.get("auditAnnotations", {}).items()}
         code = 200 if said["allowed"] else said["status"]["code"]

@@ -164,7 +164,7 @@ def over_memory(api: MemoryApi, monkeypatch: pytest.MonkeyPatch) -> None:
     async def connected(**_: str):
         yield Session(Client(api), "default")
 
-    monkeypatch.setattr(session, "connected", connected)
+    monkeypatch.setattr(session, "connect", connected)
 
 
 class Forbidding(MemoryApi):

@@ -14,7 +14,7 @@ from api.features import FeatureGates
 from cli.check import server_checks
 from cli.check.checks import CheckError, Checks
 from cli.check.server_checks import ServerChecks
-from cli.check.validate import Options, checked, exit_code
+from cli.check.validate import Options, check_manifests, exit_code
 from kube.client import Client
 from kube.model.field import FieldError
 from kube.transport import Request, Response
@@ -49,7 +49,7 @@ class Cluster:
 
 async def asked(cluster: Cluster, body: dict[str, Any] | None = None) -> list[FieldError]:
     checks = Checks(FeatureGates(), "default")
-    found = await ServerChecks(Client(cluster)).check(checks, checks.sent(body or jobset()))
+    found = await ServerChecks(Client(cluster)).check(checks, checks.prepare(body or jobset()))
     return [*found.errors, *found.warnings]
 
 
@@ -96,7 +96,7 @@ async def test_a_user_that_the_cluster_does_not_know_is_told_how_to_get_in(monke
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     monkeypatch.setattr("cli.check.server_checks.HttpTransport", lambda *_, **__: Refusing())
     with pytest.raises(CheckError, match=r"context 'dev'\): user 'u' is not accepted: .*; log in again"):
-        async with server_checks.connected(str(tmp_path / "config"), ""):
+        async with server_checks.connect(str(tmp_path / "config"), ""):
             pass
 
 
@@ -113,9 +113,9 @@ async def test_jobsets_count_though_the_cluster_stops_answering(monkeypatch, wri
     async def connected(*_: object) -> AsyncIterator[ServerChecks]:
         yield ServerChecks(Client(Tires(500, "webhooks do not answer")))
 
-    monkeypatch.setattr("cli.check.server_checks.connected", connected)
+    monkeypatch.setattr("cli.check.server_checks.connect", connected)
     documents = "---\n".join(yaml.safe_dump(jobset(name=name)) for name in ("first", "second", "third"))
-    report = await checked(Options([write(documents)], FeatureGates(), server=True))
+    report = await check_manifests(Options([write(documents)], FeatureGates(), server=True))
     assert report.summary == "1 file, 3 JobSets, 0 errors, 0 warnings"
     (problem,) = report.problems
     assert "500 Unknown: webhooks do not answer; JobSets that were checked there: 1" in problem
@@ -131,9 +131,9 @@ async def test_a_check_that_a_missing_right_prevents_is_a_note_and_not_green_if_
     async def connected(*_: object) -> AsyncIterator[ServerChecks]:
         yield ServerChecks(Client(refused))
 
-    monkeypatch.setattr("cli.check.server_checks.connected", connected)
+    monkeypatch.setattr("cli.check.server_checks.connect", connected)
     options = Options([write(yaml.safe_dump(jobset()))], FeatureGates(), server=True, strict=strict)
-    report = await checked(options)
+    report = await check_manifests(options)
     assert (report.errors, report.warnings, report.notes) == (0, 0, 1)
     assert exit_code(report, options) == code
     assert [("not everything was checked" in text) for text in report.problems] == [True] * strict
@@ -190,7 +190,7 @@ async def grown(cluster: Cluster, **spec: Any) -> list[str]:
     cluster.stored = Response(200, {}, msgspec.json.encode(stored(jobset(rjob(parallelism=4, completions=4)))))
     checks, body = Checks(FeatureGates({"AllAlpha": True}), "default"), jobset(rjob(parallelism=5, completions=4))
     body["spec"] |= spec
-    found = await ServerChecks(Client(cluster)).check(checks, checks.sent(body))
+    found = await ServerChecks(Client(cluster)).check(checks, checks.prepare(body))
     return [f"{error.path}: {error.body}" for error in found.errors]
 
 
@@ -265,8 +265,8 @@ async def test_of_a_jobset_that_exists_it_is_said_that_references_were_not_looke
     async def connected(*_: object) -> AsyncIterator[ServerChecks]:
         yield ServerChecks(Client(cluster))
 
-    monkeypatch.setattr("cli.check.server_checks.connected", connected)
-    report = await checked(Options([write(yaml.safe_dump(jobset()))], FeatureGates(), server=True))
+    monkeypatch.setattr("cli.check.server_checks.connect", connected)
+    report = await check_manifests(Options([write(yaml.safe_dump(jobset()))], FeatureGates(), server=True))
     assert report.summary == "1 file, 1 JobSet, 0 errors, 0 warnings, 1 note"
     [note] = report.findings
     assert (note.rule, note.severity) == ("references-not-looked-up", "note")
@@ -308,16 +308,16 @@ async def test_what_stands_before_a_jobset_in_the_files_is_not_missing(
     async def connected(*_: object) -> AsyncIterator[ServerChecks]:
         yield ServerChecks(Client(Bare(201, "")))
 
-    monkeypatch.setattr("cli.check.server_checks.connected", connected)
+    monkeypatch.setattr("cli.check.server_checks.connect", connected)
     others = [{"kind": kind, "apiVersion": "v1", "metadata": {"name": name}} for kind, name in before]
     documents = "---\n".join(yaml.safe_dump(body) for body in (*others, jobset(rjob(pod=VOLUMES))))
-    report = await checked(Options([write(documents)], FeatureGates(), server=True))
+    report = await check_manifests(Options([write(documents)], FeatureGates(), server=True))
     assert sorted(found.rule for found in report.findings) == sorted(missing)
 
 
 async def test_a_cluster_that_runs_for_the_checks_alone_lacks_nothing():
     checks = Checks(FeatureGates(), "default")
-    sent = checks.sent(jobset(rjob(pod=VOLUMES)))
+    sent = checks.prepare(jobset(rjob(pod=VOLUMES)))
     found = await ServerChecks(Client(Bare(201, "")), empty=True).check(checks, sent)
     assert found.warnings == ()
 
@@ -345,7 +345,7 @@ async def test_policies_read_the_namespace_of_the_cluster_unless_labels_are_give
     async def connected(*_: object) -> AsyncIterator[ServerChecks]:
         yield ServerChecks(Client(Labelled(201, "")), "team-a")
 
-    monkeypatch.setattr("cli.check.server_checks.connected", connected)
+    monkeypatch.setattr("cli.check.server_checks.connect", connected)
     rules = manifest(match={"namespaceSelector": {"matchLabels": {"tenant": "yes"}}}, maxJobs={"max": 1})
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(rules))
     body = jobset(rjob(replicas=2))
@@ -353,7 +353,7 @@ async def test_policies_read_the_namespace_of_the_cluster_unless_labels_are_give
     options = Options(
         [write(yaml.safe_dump(body))], FeatureGates(), server=True, policies=[str(tmp_path / "policy.yaml")]
     )
-    report = await checked(replace(options, namespace_labels=given))
+    report = await check_manifests(replace(options, namespace_labels=given))
     assert [each.rule for each in report.findings] == found
 
 
@@ -374,13 +374,13 @@ async def test_defaults_of_local_policies_are_judged_and_not_sent_to_the_cluster
     async def connected(*_: object) -> AsyncIterator[ServerChecks]:
         yield ServerChecks(Client(cluster))
 
-    monkeypatch.setattr("cli.check.server_checks.connected", connected)
+    monkeypatch.setattr("cli.check.server_checks.connect", connected)
     (tmp_path / "policies").mkdir()
     setting = manifest("sets", ttl={"required": True})
     setting["spec"]["defaults"] = {"ttlSecondsAfterFinished": 60}
     policies = write(yaml.safe_dump(setting), "policies/p.yaml")
     options = Options([write(yaml.safe_dump(jobset()))], FeatureGates(), server=True, policies=[policies])
-    report = await checked(options)
+    report = await check_manifests(options)
     assert (report.problems, report.errors, report.warnings) == ([], 0, 0), "with the default it meets the rule"
     assert cluster.tried
     assert b"ttlSecondsAfterFinished" not in cluster.tried

@@ -7,7 +7,7 @@ import yaml
 
 from api.features import FeatureGates
 from cli.check.server_checks import ServerChecks
-from cli.check.validate import Options, checked
+from cli.check.validate import Options, check_manifests
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.cli.test_server_checks import Cluster
@@ -26,13 +26,15 @@ async def test_a_namespace_of_the_files_adds_to_the_one_of_the_cluster(monkeypat
     async def connected(*_: object) -> AsyncIterator[ServerChecks]:
         yield ServerChecks(Client(Labelled(201, "")))
 
-    monkeypatch.setattr("cli.check.server_checks.connected", connected)
+    monkeypatch.setattr("cli.check.server_checks.connect", connected)
     rules = manifest(
         match={"namespaceSelector": {"matchLabels": {"tenant": "yes"}}}, maxJobs={"fromNamespaceLabel": "jobs"}
     )
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(rules))
     namespace = {"kind": "Namespace", "metadata": {"name": "default", "labels": {"jobs": "1"}}}
     files = [write(yaml.safe_dump_all([namespace, jobset(rjob(replicas=2))]))]
-    report = await checked(Options(files, FeatureGates(), server=True, policies=[str(tmp_path / "policy.yaml")]))
+    report = await check_manifests(
+        Options(files, FeatureGates(), server=True, policies=[str(tmp_path / "policy.yaml")])
+    )
     (found,) = report.findings
     assert "2 Jobs, and at most 1 allowed by label jobs of the namespace" in found.message

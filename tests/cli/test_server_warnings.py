@@ -26,7 +26,7 @@ async def test_what_stands_before_a_jobset_is_not_missing_to_the_manager_either(
             return await super().send(request)
 
     checks = Checks(FeatureGates(), "default")
-    sent = checks.sent(jobset(rjob(pod={"serviceAccountName": "trainer"})))
+    sent = checks.prepare(jobset(rjob(pod={"serviceAccountName": "trainer"})))
     for others, warned in ((frozenset(), [account]), (frozenset({("ServiceAccount", "", "trainer")}), [])):
         server = ServerChecks(Client(Without(201, "", warnings=(said,))))
         found = await server.check(checks, sent, others)

@@ -189,7 +189,7 @@ def test_a_watch_that_stays_silent_ends_at_its_timeout(client: Face, served: Ser
 
 
 def test_a_server_that_does_not_answer(client: Face):
-    call = Call(method="DELETE", path="/x", what="delete x", timeout=0.3)
+    call = Call(method="DELETE", path="/x", task="delete x", timeout=0.3)
     with pytest.raises(
         errors.UnreachableError, match=r"cannot delete x: no answer of http://127.0.0.1:\d+ in 0.3 s; check the network"
     ):
@@ -199,7 +199,7 @@ def test_a_server_that_does_not_answer(client: Face):
 def test_an_answer_that_is_too_large_is_not_kept(client: Face, served: Served):
     served.say(b"x" * 2000)
     with pytest.raises(errors.JobSetError, match="cannot get x: the answer is larger than"):
-        client._run(ask(Call(method="GET", path="/x", what="get x", most=1000)))
+        client._run(ask(Call(method="GET", path="/x", task="get x", most=1000)))
 
 
 def test_a_connection_that_the_caller_has_is_used_and_stays_open(served: Served):

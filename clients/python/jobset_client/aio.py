@@ -51,7 +51,7 @@ class AsyncClient:
 
     async def __aenter__(self) -> Self:
         if self._api is None:
-            self._api, found = await _connected(self._kubeconfig, self._context)
+            self._api, found = await _connect(self._kubeconfig, self._context)
             self.namespace = self._given or found or cluster.DEFAULT
         return self
 
@@ -210,7 +210,7 @@ class _Wire:
                     async with asyncio.timeout(step.answer_timeout):
                         return await self._call(step)
                 except (aiohttp.ClientError, OSError) as error:
-                    raise self._unreached(step.what, error, step.answer_timeout) from error
+                    raise self._unreachable_error(step.task, error, step.answer_timeout) from error
             case Read():
                 return await self._read(step)
             case Sleep():
@@ -221,20 +221,20 @@ class _Wire:
         self.close()
         configuration = self._api.configuration
         headers = cluster.headers(call)
-        for one in (await configuration.auth_settings()).values():
-            if one["in"] == "header" and one["value"]:
-                headers[one["key"]] = one["value"]
-        rest = self._api.rest_client
-        more = {"server_hostname": rest.server_hostname} if rest.server_hostname else {}
-        response = await rest.pool_manager.request(
+        for setting in (await configuration.auth_settings()).values():
+            if setting["in"] == "header" and setting["value"]:
+                headers[setting["key"]] = setting["value"]
+        rest_client = self._api.rest_client
+        more = {"server_hostname": rest_client.server_hostname} if rest_client.server_hostname else {}
+        response = await rest_client.pool_manager.request(
             call.method,
             cluster.url(configuration.host, call),
             data=cluster.body(call),
             headers=headers,
             timeout=aiohttp.ClientTimeout(),
             allow_redirects=False,
-            proxy=rest.proxy,
-            proxy_headers=rest.proxy_headers,
+            proxy=rest_client.proxy,
+            proxy_headers=rest_client.proxy_headers,
             **more,
         )
         self._stream = response
@@ -246,7 +246,7 @@ class _Wire:
             body = whole.bytes
             response.release()
             self._stream = None
-        server = connections.shown(configuration.host)
+        server = connections.without_credentials(configuration.host)
         warnings = tuple(response.headers.getall("Warning", ()))
         return Answer(response.status, body, warnings, response.headers.get("Retry-After", ""), server)
 
@@ -257,16 +257,16 @@ class _Wire:
             async with asyncio.timeout(step.timeout):
                 return Answer(body=await self._stream.content.readany())
         except (aiohttp.ClientError, OSError) as error:
-            raise self._unreached("go on with the watch", error, step.timeout) from error
+            raise self._unreachable_error("go on with the watch", error, step.timeout) from error
 
-    def _unreached(self, what: str, error: Exception, seconds: float) -> UnreachableError:
+    def _unreachable_error(self, task: str, error: Exception, seconds: float) -> UnreachableError:
         configuration = self._api.configuration
-        return connections.unreached(what, configuration.host, error, seconds, configuration.proxy)
+        return connections.unreachable_error(task, configuration.host, error, seconds, configuration.proxy)
 
 
-async def _connected(kubeconfig: str | None, context: str | None) -> tuple[ApiClient, str]:
+async def _connect(kubeconfig: str | None, context: str | None) -> tuple[ApiClient, str]:
     """A connection, and the namespace of the context or the pod."""
-    chosen, configuration = credentials.chosen(kubeconfig, context), Configuration()
+    chosen, configuration = credentials.choose(kubeconfig, context), Configuration()
     try:
         if chosen.file:
             await load_kube_config(chosen.file, context=context, client_configuration=configuration)

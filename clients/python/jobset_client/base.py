@@ -23,7 +23,7 @@ from pydantic.alias_generators import to_camel
 from jobset_client import faults, misplaced
 from jobset_client.errors import UnreadableError
 from jobset_client.manifest import read_manifest
-from jobset_client.words import in_lines, limited, mapping, shown, type_of
+from jobset_client.words import as_json, cut_list, in_lines, mapping, type_of
 
 _KEEP = {"keep_unknown": True}
 
@@ -80,19 +80,21 @@ class Model(BaseModel):
         """Null is absent; unknown fields are faults beside the others, unless they are to be kept."""
         if not isinstance(value, Mapping):
             return handler(value)
-        known = _known(cls)
-        unknown = {} if info.context == _KEEP else {name: one for name, one in value.items() if name not in known}
+        known = _attributes_by_name(cls)
+        unknown = {} if info.context == _KEEP else {name: member for name, member in value.items() if name not in known}
         read = {
-            name: one for name, one in value.items() if name not in unknown and (one is not None or name not in known)
+            name: member
+            for name, member in value.items()
+            if name not in unknown and (member is not None or name not in known)
         }
         if not unknown:
             return handler(read)
         names = [field.serialization_alias or name for name, field in cls.model_fields.items()]
-        found = [faults.unknown(name, one, cls.model_fields, names) for name, one in unknown.items()]
+        found = [faults.unknown(name, member, cls.model_fields, names) for name, member in unknown.items()]
         try:
             handler(read)
         except ValidationError as error:
-            found += [faults.again(one) for one in error.errors()]
+            found += [faults.again(member) for member in error.errors()]
         raise ValidationError.from_exception_data(cls.__name__, found)
 
     @model_serializer(mode="wrap")
@@ -103,7 +105,7 @@ class Model(BaseModel):
         if not isinstance(given, Model):  # a dict that was put into a list of models
             return written
         for name, inner in list(written.items()):
-            field = _known(type(self)).get(name)
+            field = _attributes_by_name(type(self)).get(name)
             if field is not None and (inner is None or (inner in ([], {}) and field not in self.model_fields_set)):
                 del written[name]
         return written
@@ -130,14 +132,14 @@ def _unreadable(
     belongs: faults.Belongs | None = None,
 ) -> UnreadableError:
     causes = [*before, *faults.in_words(error, line, belongs)]
-    text = in_lines(who, limited(causes))
+    text = in_lines(who, cut_list(causes))
     if todo and faults.is_new(error, belongs):
         text += f"{'; ' if len(causes) == 1 else chr(10)}{todo}"
     return UnreadableError(text, causes=tuple(causes))
 
 
 @cache
-def _known(model: type[BaseModel]) -> dict[str, str]:
+def _attributes_by_name(model: type[BaseModel]) -> dict[str, str]:
     """The attribute of each name that a field has, here or in the API."""
     aliases = {(field.serialization_alias or name): name for name, field in model.model_fields.items()}
     return {name: name for name in model.model_fields} | aliases
@@ -156,7 +158,7 @@ def plain(value: Any) -> Any:
     names = getattr(type(value), "attribute_map", None)
     if isinstance(names, Mapping):
         inner = {names[attribute]: plain(getattr(value, attribute)) for attribute in names}
-        return {name: one for name, one in inner.items() if one is not None}
+        return {name: member for name, member in inner.items() if member is not None}
     return value
 
 
@@ -224,10 +226,10 @@ class Resource(Model):
             )
         other = []
         for name in ("apiVersion", "kind"):
-            wanted = cls.model_fields[_known(cls)[name]].default
+            wanted = cls.model_fields[_attributes_by_name(cls)[name]].default
             if body.get(name, wanted) != wanted:
                 where = f"line {line((name,))}: " if line else ""
-                other.append(f"{where}{name} is {shown(body[name])}, not {shown(wanted)}")
+                other.append(f"{where}{name} is {as_json(body[name])}, not {as_json(wanted)}")
                 if name == "kind":  # the fields of another kind are no faults
                     raise UnreadableError("; ".join(other), causes=tuple(other))
         called = mapping(body.get("metadata")).get("name")

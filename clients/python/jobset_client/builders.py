@@ -99,7 +99,11 @@ def address(jobset: str, replicated_job: str, pod: int = 0, *, job: int = 0) -> 
 def _refuse_unknown(builder: Callable[..., JobSet], more: More) -> None:
     """Raise TypeError for an option that is misspelt, under the name of the function that was called."""
     if unknown := sorted(more.keys() - More.__optional_keys__):
-        own = [of.name for of in signature(builder).parameters.values() if of.kind is of.KEYWORD_ONLY]
+        own = [
+            parameter.name
+            for parameter in signature(builder).parameters.values()
+            if parameter.kind is parameter.KEYWORD_ONLY
+        ]
         known = ", ".join([*own, *sorted(More.__optional_keys__)])
         raise TypeError(f"{builder.__name__}() has no option {', '.join(unknown)}; it has {known}")
     _refuse_misshapen(more)
@@ -195,9 +199,9 @@ def mpi(  # noqa: PLR0913 (keywords)
     volume = {"name": "ssh", "secret": {"secretName": ssh_secret, "defaultMode": 0o600, "items": keys}}
     mount = {"name": "ssh", "mountPath": _SSH, "readOnly": True}
 
-    def with_keys(given: Mapping[str, Any] | None, key: str, one: JSON) -> dict[str, Any]:
+    def with_keys(given: Mapping[str, Any] | None, key: str, pair: JSON) -> dict[str, Any]:
         laid = dict(given or {})
-        return laid | {key: [*laid.get(key, ()), one]}
+        return laid | {key: [*laid.get(key, ()), pair]}
 
     probe = {"tcpSocket": {"port": 22}, "periodSeconds": 2}
     worker: More = {

@@ -40,7 +40,7 @@ class Body:
         """Raises `JobSetError` where it becomes too large."""
         self._whole += piece
         if len(self._whole) > self._call.most:
-            raise JobSetError(f"cannot {self._call.what}: the answer is larger than {self._call.most >> 20} MiB")
+            raise JobSetError(f"cannot {self._call.task}: the answer is larger than {self._call.most >> 20} MiB")
 
     @property
     def bytes(self) -> bytes:

@@ -13,26 +13,26 @@ _LATER = "check the network, and try again"
 _DEEPEST = 20
 
 
-def unreached(
-    what: str, server: str, error: BaseException, seconds: float, proxy: str | None = None
+def unreachable_error(
+    task: str, server: str, error: BaseException, seconds: float, proxy: str | None = None
 ) -> UnreachableError:
     """There was no answer to what was asked for. `seconds`: how long it was waited for."""
-    where = shown(server) + (f" through the proxy {shown(proxy)}" if proxy else "")
+    where = without_credentials(server) + (f" through the proxy {without_credentials(proxy)}" if proxy else "")
     cause = _cause(error)
     if isinstance(cause, TimeoutError):
-        return UnreachableError(f"cannot {what}: no answer of {where} in {seconds:g} s; {_LATER}")
+        return UnreachableError(f"cannot {task}: no answer of {where} in {seconds:g} s; {_LATER}")
     if isinstance(cause, ssl.SSLCertVerificationError):
         why = f"its certificate cannot be verified: {cause.verify_message or 'no reason was given'}"
-        return UnreachableError(f"cannot {what}: cannot connect to {where}: {why}; {_AUTHORITY}")
+        return UnreachableError(f"cannot {task}: cannot connect to {where}: {why}; {_AUTHORITY}")
     if isinstance(cause, ssl.SSLError):
-        return UnreachableError(f"cannot {what}: cannot connect to {where}: TLS: {tls_reason(cause)}; {_ADDRESS}")
+        return UnreachableError(f"cannot {task}: cannot connect to {where}: TLS: {tls_reason(cause)}; {_ADDRESS}")
     if isinstance(cause, socket.gaierror):
         why = (cause.strerror or "the name is not known").lower()
-        return UnreachableError(f"cannot {what}: cannot connect to {where}: {why}; {_ADDRESS}")
+        return UnreachableError(f"cannot {task}: cannot connect to {where}: {why}; {_ADDRESS}")
     if isinstance(cause, OSError) and not isinstance(cause, ConnectionResetError | BrokenPipeError):
         why = os.strerror(cause.errno).lower() if cause.errno else "no connection could be made"
-        return UnreachableError(f"cannot {what}: cannot connect to {where}: {why}; {_ADDRESS}")
-    return UnreachableError(f"cannot {what}: the connection to {where} broke; {_LATER}")
+        return UnreachableError(f"cannot {task}: cannot connect to {where}: {why}; {_ADDRESS}")
+    return UnreachableError(f"cannot {task}: the connection to {where} broke; {_LATER}")
 
 
 def tls_reason(error: ssl.SSLError) -> str:
@@ -42,7 +42,7 @@ def tls_reason(error: ssl.SSLError) -> str:
     return "no PEM file that can be read, or a key of another certificate"
 
 
-def shown(server: str) -> str:
+def without_credentials(server: str) -> str:
     """The address without what may be secret in it."""
     parts = urlsplit(server)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.netloc else server
@@ -54,7 +54,7 @@ def _cause(error: BaseException) -> BaseException:
         if isinstance(error, TimeoutError) or (isinstance(error, OSError) and type(error).__module__ in _SYSTEM):
             break
         inner = (error.__cause__, *reversed(error.args), error.__context__)
-        found = next((one for one in inner if isinstance(one, BaseException)), None)
+        found = next((inner_error for inner_error in inner if isinstance(inner_error, BaseException)), None)
         if found is None:
             break
         error = found

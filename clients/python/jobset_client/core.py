@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from jobset_client.errors import JobSetError, JobSetWarning, UnreachableError, UnreadableError, refused
+from jobset_client.errors import JobSetError, JobSetWarning, UnreachableError, UnreadableError, refusal
 from jobset_client.words import type_of
 
 GROUP = "/apis/jobset.x-k8s.io/v1alpha2"
@@ -42,7 +42,7 @@ class Call:
 
     method: str
     path: str
-    what: str
+    task: str
     query: tuple[tuple[str, str], ...] = ()
     body: Any = None
     content: str = "application/json"
@@ -109,9 +109,9 @@ class Deadline:
 
     @property
     def over(self) -> bool:
-        return self.left(1.0) <= 0
+        return self.seconds_left(1.0) <= 0
 
-    def left(self, most: float) -> float:
+    def seconds_left(self, most: float) -> float:
         """Seconds until then, at most so many."""
         return most if self.seconds is None else min(most, self.seconds - (self._clock() - self._start))
 
@@ -121,12 +121,12 @@ def path(*parts: str) -> str:
     return "/".join(quote(part, safe="") for part in parts)
 
 
-def checked(name: str, what: str = "name") -> str:
+def check_name(name: str, kind: str = "name") -> str:
     """The name, or namespace, of an object. Raises `UnreadableError` for what can be none."""
     if not isinstance(name, str):
-        raise UnreadableError(f"a {what} is a text, and this is {type_of(name)}: give metadata.{what} of a JobSet")
+        raise UnreadableError(f"a {kind} is a text, and this is {type_of(name)}: give metadata.{kind} of a JobSet")
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        raise UnreadableError(f"{name[:_LONGEST_NAME]!r} is no {what}: lower case letters, digits, - and . only")
+        raise UnreadableError(f"{name[:_LONGEST_NAME]!r} is no {kind}: lower case letters, digits, - and . only")
     return name
 
 
@@ -136,7 +136,7 @@ def ask(call: Call) -> Operation[Any]:
     try:
         return json.loads(answer.body)
     except ValueError as error:
-        raise JobSetError(f"cannot {call.what}: the answer is not JSON: {answer.body[:200]!r}") from error
+        raise JobSetError(f"cannot {call.task}: the answer is not JSON: {answer.body[:200]!r}") from error
 
 
 def send(call: Call) -> Operation[Answer]:
@@ -153,10 +153,10 @@ def send(call: Call) -> Operation[Answer]:
             continue
         break
     for value in answer.warnings:
-        for text in warned(value):
+        for text in warning_texts(value):
             warnings.warn(text, JobSetWarning, stacklevel=_callers_level())
     if not 200 <= answer.status < 300:
-        raise refused(answer.status, decoded(answer.body), call.what, answer.server)
+        raise refusal(answer.status, decode(answer.body), call.task, answer.server)
     return answer
 
 
@@ -168,7 +168,7 @@ def _callers_level() -> int:
     return level
 
 
-def decoded(body: bytes) -> Any:
+def decode(body: bytes) -> Any:
     """JSON, or text where it is none."""
     try:
         return json.loads(body)
@@ -176,7 +176,7 @@ def decoded(body: bytes) -> Any:
         return body.decode("utf-8", "replace")
 
 
-def warned(header: str) -> list[str]:
+def warning_texts(header: str) -> list[str]:
     """The texts of a header such as `299 - "text", 299 - "more"`."""
     return [re.sub(r"\\(.)", r"\1", text) for text in _QUOTED.findall(header)]
 

@@ -39,13 +39,13 @@ class Chosen:
     user: Mapping[str, Any] = field(default_factory=dict)
 
 
-def chosen(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Chosen:
+def choose(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> Chosen:
     """The kubeconfig that is named, else that of KUBECONFIG, else the usual one, or the pod's service account."""
     if in_pod(kubeconfig, context):
         return Chosen("in-cluster credentials", namespace=_pod_namespace())
     named = os.fspath(kubeconfig or os.environ.get("KUBECONFIG") or _USUAL)
     files = [Path(part).expanduser() for part in named.split(os.pathsep) if part]
-    merged = _merged(named, files)
+    merged = _merge_files(named, files)
     name = context or merged["current-context"]
     contexts = ", ".join(sorted(merged["contexts"])) or "none"
     if not name:
@@ -96,17 +96,17 @@ def unusable(where: Chosen, error: Exception) -> CredentialsError:
 
 def check(where: Chosen, configuration: Any) -> None:
     """Raises `CredentialsError` where certificates cannot be used, or a plugin has given nothing."""
-    what = "certificate authority"
+    material = "certificate authority"
     try:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         if configuration.ssl_ca_cert:
             context.load_verify_locations(configuration.ssl_ca_cert)
         if configuration.cert_file:
-            what = "client certificate or its key"
+            material = "client certificate or its key"
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
     except (ssl.SSLError, OSError) as error:
         why = tls_reason(error) if isinstance(error, ssl.SSLError) else (error.strerror or "it cannot be read").lower()
-        raise CredentialsError(f"{where.where}: {what} unusable: {why}") from error
+        raise CredentialsError(f"{where.where}: {material} unusable: {why}") from error
     if _plugin(where) and not (configuration.api_key or configuration.cert_file):
         raise _gave_nothing(where)
 
@@ -129,7 +129,7 @@ def _pod_namespace() -> str:
         return ""
 
 
-def _merged(named: str, files: list[Path]) -> dict[str, Any]:
+def _merge_files(named: str, files: list[Path]) -> dict[str, Any]:
     """Sections of the files by name, and their current context; of what several have, the first counts."""
     merged: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": ""}
     bodies = [(file, _read(file)) for file in files if file.exists()]

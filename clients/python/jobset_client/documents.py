@@ -79,7 +79,7 @@ def documents(source: Source) -> Iterator[Document]:
         try:
             offset = _json(source.text, offset, builder)
         except BuildError as error:
-            yield _broken(source, number + 1, error.span, str(error), error.fix)
+            yield _unreadable(source, number + 1, error.span, str(error), error.fix)
             return
         except _JsonError as error:
             yield from _json_like(source, offset, number, error)
@@ -95,7 +95,7 @@ def _json_like(source: Source, offset: int, number: int, error: _JsonError) -> I
         at = len(source.text) - len(source.text[error.offset :].lstrip())
         if document.broken and document.number == number + 1 and source.text[at : at + 1] not in {"#", "]", "}"}:
             problem = f"expected {error.expected}"
-            yield _broken(source, document.number, Span(at, at + 1), problem, _hint(problem, source, at))
+            yield _unreadable(source, document.number, Span(at, at + 1), problem, _hint(problem, source, at))
         else:
             yield document
 
@@ -108,7 +108,7 @@ def _document(source: Source, number: int, builder: Builder) -> Document:
     return Document(source, number, root.value, root.location, faults)
 
 
-def _broken(source: Source, number: int, span: Span, problem: str, hint: str) -> Document:
+def _unreadable(source: Source, number: int, span: Span, problem: str, hint: str) -> Document:
     template = _is_template(source, span)
     fault = Fault(span=span, kind="syntax", problem=problem, hint=hint, template=template)
     return Document(source, number, None, Location(span), [fault], broken=True)
@@ -132,13 +132,13 @@ def _yaml_documents(source: Source, base: int, number: int) -> Iterator[Document
             else:
                 _feed(builder, event, text, base)
     except BuildError as error:
-        yield _broken(source, number, error.span, str(error), error.fix)
+        yield _unreadable(source, number, error.span, str(error), error.fix)
     except yaml.MarkedYAMLError as error:
-        span, problem = _marked(error, text, base)
-        yield _broken(source, max(number, 1), span, problem, _hint(problem, source, span.start))
+        span, problem = _parser_error(error, text, base)
+        yield _unreadable(source, max(number, 1), span, problem, _hint(problem, source, span.start))
     except yaml.reader.ReaderError as error:
         span = _reader_span(error, text, base)
-        yield _broken(source, max(number, 1), span, str(error.reason), _hint(str(error.reason), source, span.start))
+        yield _unreadable(source, max(number, 1), span, str(error.reason), _hint(str(error.reason), source, span.start))
 
 
 def _feed(builder: Builder, event: Any, text: str, base: int) -> None:
@@ -167,7 +167,7 @@ def _scalar(event: Any, span: Span) -> Any:
         raise BuildError(span, str(error), "correct the value or its tag") from error
 
 
-def _marked(error: Any, text: str, base: int) -> tuple[Span, str]:
+def _parser_error(error: Any, text: str, base: int) -> tuple[Span, str]:
     mark = error.problem_mark or error.context_mark
     if error.context_mark and (error.context == "while scanning a simple key" or mark.index >= len(text.rstrip())):
         mark = error.context_mark  # the problem is only noticed far behind

@@ -111,7 +111,7 @@ _MOST_CHARACTERS = 4096
 """Of an answer that is no Status."""
 
 
-def refused(status: int, body: Any, what: str, server: str = "") -> ApiError:
+def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:
     """The error that an answer means. `what`: what was asked for, such as `create JobSet team-a/train`."""
     answer = body if isinstance(body, Mapping) else {}
     reason = str(answer.get("reason") or "")
@@ -126,7 +126,7 @@ def refused(status: int, body: Any, what: str, server: str = "") -> ApiError:
         kind = NotServedError
     todo = _NOT_FOUND.get(str(details.get("kind"))) if kind is NotFoundError else _TO_DO.get(kind)
     where = f" at {server}" if server and kind in _OF_THE_CLUSTER else ""
-    text = f"cannot {what}{where}: {message}" + (f"; {todo}" if todo else "")
+    text = f"cannot {task}{where}: {message}" + (f"; {todo}" if todo else "")
     return kind(text, status=status, reason=reason, causes=causes)
 
 
@@ -144,11 +144,11 @@ _NOWHERE = "<nil>"
 
 def _causes(details: Mapping[str, Any]) -> list[str]:
     causes = details.get("causes")
-    found = [one for one in causes if isinstance(one, Mapping)] if isinstance(causes, list) else []
+    found = [cause for cause in causes if isinstance(cause, Mapping)] if isinstance(causes, list) else []
     return [
-        ": ".join(str(one[part]) for part in ("field", "message") if one.get(part))
-        for one in found
-        if one.get("field") != _NOWHERE
+        ": ".join(str(cause[part]) for part in ("field", "message") if cause.get(part))
+        for cause in found
+        if cause.get("field") != _NOWHERE
     ]
 
 

@@ -8,7 +8,7 @@ from jobset_client.core import Call, Operation, ask, path
 from jobset_client.errors import ApiError
 from jobset_client.models import JobSet
 from jobset_client.states import in_words, is_true, jobs_of, title
-from jobset_client.words import counted
+from jobset_client.words import count_noun
 
 MOST_EVENTS = 500
 """Events that are read."""
@@ -28,7 +28,7 @@ class Explanation:
     not_looked_at: tuple[str, ...]
 
     def __str__(self) -> str:
-        below = [f"  {line}" for line in self.lines] + [f"not looked at: {what}" for what in self.not_looked_at]
+        below = [f"  {line}" for line in self.lines] + [f"not looked at: {name}" for name in self.not_looked_at]
         return "\n".join([f"{title(self.jobset)}: {self.state}", *below])
 
 
@@ -40,7 +40,7 @@ def explain(js: JobSet) -> Operation[Explanation]:
     unseen: tuple[str, ...] = (f"Jobs, pods, nodes and the scheduler: jobset explain {name} -n {namespace}",)
     events: list[str] = []
     try:
-        page = yield from ask(Call(method="GET", path=place, query=query, what=f"list the events of {title(js)}"))
+        page = yield from ask(Call(method="GET", path=place, query=query, task=f"list the events of {title(js)}"))
         events = list(_events(page.get("items") or []))
     except ApiError as error:
         unseen = (f"events: {error}", *unseen)
@@ -51,25 +51,25 @@ def _status(js: JobSet) -> Iterator[str]:
     status = js.status
     if status.current_stage:
         yield f"stage: {status.current_stage}"
-    counts = {one.name: one for one in status.replicated_jobs_status}
+    counts = {entry.name: entry for entry in status.replicated_jobs_status}
     for rjob in js.spec.replicated_jobs:
-        of, total = counts.get(rjob.name), jobs_of(rjob.replicas)
-        if of is None:
+        count, total = counts.get(rjob.name), jobs_of(rjob.replicas)
+        if count is None:
             none = f"none of {total} Jobs is" if total > 1 else "its Job is not"
             yield f"{rjob.name}: {none} counted yet: no manager has seen it, or it waits for its stage"
             continue
-        numbers = [(what, getattr(of, what)) for what in ("ready", "succeeded", "failed", "active", "suspended")]
-        some = [f"{number} {what}" for what, number in numbers if number]
-        yield f"{rjob.name}: of {counted(total, 'Job')} {', '.join(some) or 'none is ready yet'}"
+        numbers = [(name, getattr(count, name)) for name in ("ready", "succeeded", "failed", "active", "suspended")]
+        some = [f"{number} {name}" for name, number in numbers if number]
+        yield f"{rjob.name}: of {count_noun(total, 'Job')} {', '.join(some) or 'none is ready yet'}"
     if status.restarts:
         most = (js.spec.failure_policy.max_restarts if js.spec.failure_policy else None) or 0
         towards = status.restarts_count_towards_max or 0
         verb = "counts" if towards == 1 else "count"
         yield f"restarts: {status.restarts}, of which {towards} {verb} towards maxRestarts {most}"
-    for one in status.attempt_history[-1:]:
-        parts = (one.message, one.pod and f"pod {one.pod}", one.node and f"node {one.node}")
-        code = None if one.exit_code is None else f"exit code {one.exit_code}"
-        yield f"attempt {one.attempt} failed: {', '.join(part for part in (*parts, code) if part) or one.reason}"
+    for entry in status.attempt_history[-1:]:
+        parts = (entry.message, entry.pod and f"pod {entry.pod}", entry.node and f"node {entry.node}")
+        code = None if entry.exit_code is None else f"exit code {entry.exit_code}"
+        yield f"attempt {entry.attempt} failed: {', '.join(part for part in (*parts, code) if part) or entry.reason}"
     for condition in status.conditions:
         if condition.status == "True" and condition.message and condition.type not in _LATER:
             yield f"{condition.type}: {condition.message}"
@@ -85,9 +85,9 @@ _HELD = {"SchedulingObjectsReady", "PodGroupsInitiallyScheduled"}
 
 def _events(items: list[Mapping[str, Any]]) -> Iterator[str]:
     """The latest ones, latest last."""
-    for one in sorted(items, key=_time)[-NAMED:]:
-        text = " ".join(str(one.get("message") or "").split())
-        yield f"event {one.get('type') or 'Normal'} {one.get('reason') or ''}: {text}"
+    for entry in sorted(items, key=_time)[-NAMED:]:
+        text = " ".join(str(entry.get("message") or "").split())
+        yield f"event {entry.get('type') or 'Normal'} {entry.get('reason') or ''}: {text}"
 
 
 def _time(event: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jobset_client.words import is_surely, nearest, place, shown, some, type_of
+from jobset_client.words import as_json, is_surely, nearest, place, some, type_of
 
 _MEANT = "did you mean"
 _WANTED = {
@@ -36,16 +36,16 @@ class UnknownFieldError(ValueError):
         if belongs is None or is_surely(self.name, self.close):
             return str(self)
         place = belongs(path)
-        return f"unknown field {shown(self.name)}; it belongs to {place}" if place else str(self)
+        return f"unknown field {as_json(self.name)}; it belongs to {place}" if place else str(self)
 
 
 def unknown(name: Any, value: Any, attributes: Iterable[str], names: Iterable[str]) -> Any:
     """The fault of a field that there is not (`InitErrorDetails` of pydantic)."""
-    text = name if isinstance(name, str) else shown(name)
+    text = name if isinstance(name, str) else as_json(name)
     close = nearest(text, [*names, *attributes])
     listed = attributes if "_" in text else names
-    guess = f"{_MEANT} {shown(close)}?" if close else f"the fields here are: {some(sorted(listed))}"
-    error = UnknownFieldError(text, close, f"unknown field {shown(text)}; {guess}")
+    guess = f"{_MEANT} {as_json(close)}?" if close else f"the fields here are: {some(sorted(listed))}"
+    error = UnknownFieldError(text, close, f"unknown field {as_json(text)}; {guess}")
     return {"type": "value_error", "loc": (text,), "input": value, "ctx": {"error": error}}
 
 
@@ -59,8 +59,8 @@ def in_words(
 ) -> Iterator[str]:
     """Each fault once; in the order of the lines, where they are known."""
     found: dict[Path, str] = {}
-    for one in error.errors():
-        path, words = _words(one, belongs)
+    for details in error.errors():
+        path, words = _words(details, belongs)
         found.setdefault(path, words)
     if line is None:
         yield from (_at(path, words) for path, words in found.items())
@@ -71,7 +71,7 @@ def in_words(
 
 def is_new(error: ValidationError, belongs: Belongs | None = None) -> bool:
     """Whether there is an unknown field that is like none here or elsewhere: a newer version may have it."""
-    unknown_ones = ((one["loc"], _unknown(one)) for one in error.errors())
+    unknown_ones = ((details["loc"], _unknown(details)) for details in error.errors())
     return any(fault and not fault.close and not (belongs and belongs(path)) for path, fault in unknown_ones)
 
 
@@ -90,7 +90,7 @@ def _words(error: Any, belongs: Belongs | None) -> tuple[Path, str]:
     if fault := _unknown(error):
         return path, fault.at(path, belongs)
     if kind == "missing":
-        return path, f"Required value: add {shown(path[-1])}"
+        return path, f"Required value: add {as_json(path[-1])}"
     wanted, how = _WANTED.get(kind.partition("_")[0], ("", ""))
     if not wanted:
         return path, error["msg"].replace("Input should be", "must be")
@@ -100,14 +100,14 @@ def _words(error: Any, belongs: Belongs | None) -> tuple[Path, str]:
         return path[:-1], f"the key must be of type {wanted}; write {_how(wanted, how, path[-2])}"
     found = type_of(value)
     if wanted in found:  # of the right type, and no value of it that can be stored
-        return path, f"Invalid value: {shown(value)}: {error['msg'].replace('Input should be', 'must be')}"
+        return path, f"Invalid value: {as_json(value)}: {error['msg'].replace('Input should be', 'must be')}"
     return (
         path,
-        f"Invalid value: {shown(value)}: must be of type {wanted}, is {found}; write {_how(wanted, how, value)}",
+        f"Invalid value: {as_json(value)}: must be of type {wanted}, is {found}; write {_how(wanted, how, value)}",
     )
 
 
 def _how(wanted: str, how: str, value: Any) -> str:
     if wanted == "string" and isinstance(value, bool | int | float):
-        return f"it in quotes: {shown(shown(value))}"
+        return f"it in quotes: {as_json(as_json(value))}"
     return how

@@ -9,7 +9,7 @@ from jobset_client.errors import ApiError, ForbiddenError, RefusedError
 from jobset_client.models import JobSet
 from jobset_client.states import title
 from jobset_client.watching import PAGE
-from jobset_client.words import counted, meant
+from jobset_client.words import count_noun, did_you_mean
 
 MOST_PODS = 10_000
 """Pods that are looked at, to find those that failed first."""
@@ -82,16 +82,18 @@ def logs(js: JobSet, wanted: Wanted) -> Operation[None]:
     """Emit one log after the other, so that one at a time is kept. Raises `RefusedError` if there is none."""
     pods = yield from _pods(js, wanted)
     chosen = _of_attempt(js, pods, wanted)
-    shown = [(pod, one) for pod in sorted(chosen, key=_place) for one in sorted(pod.containers, key=_when)]
+    shown = [(pod, status) for pod in sorted(chosen, key=_place) for status in sorted(pod.containers, key=_when)]
     if not shown:
-        what = f"no container {wanted.container}" if wanted.container else "no container that has been created yet"
-        if wanted.container and (names := meant(wanted.container, [name for pod in chosen for name in pod.names])):
-            raise RefusedError(f"{title(js)}: {what} in its pods; {names}")
-        raise RefusedError(f"{title(js)}: {what} in its pods; explain({js.metadata.name!r}) says more")
+        problem = f"no container {wanted.container}" if wanted.container else "no container that has been created yet"
+        if wanted.container and (
+            names := did_you_mean(wanted.container, [name for pod in chosen for name in pod.names])
+        ):
+            raise RefusedError(f"{title(js)}: {problem} in its pods; {names}")
+        raise RefusedError(f"{title(js)}: {problem} in its pods; explain({js.metadata.name!r}) says more")
     for pod, container in shown[:MOST_LOGS]:
         yield Emit((yield from _log(js, pod, container, wanted.tail)))
     if len(shown) > MOST_LOGS:
-        left = f"{counted(len(shown) - MOST_LOGS, 'more container')}: job=... gives those of one Job"
+        left = f"{count_noun(len(shown) - MOST_LOGS, 'more container')}: job=... gives those of one Job"
         yield Emit(PodLog(pod="...", job="", index="", container="...", missing=left))
 
 
@@ -102,9 +104,9 @@ def _log(js: JobSet, pod: _Pod, container: _Container, tail: int | None) -> Oper
     query = [("container", container.name), ("limitBytes", str(MOST_BYTES))]
     query += [] if tail is None else [("tailLines", str(tail))]
     place = f"/api/v1/namespaces/{path(js.metadata.namespace or '', 'pods', pod.name, 'log')}"
-    what = f"get the log of pod {pod.name}"
+    task = f"get the log of pod {pod.name}"
     try:
-        answer = yield from send(Call(method="GET", path=place, query=tuple(query), what=what, most=MOST_BYTES * 2))
+        answer = yield from send(Call(method="GET", path=place, query=tuple(query), task=task, most=MOST_BYTES * 2))
     except ForbiddenError:
         raise
     except ApiError as error:
@@ -120,7 +122,7 @@ def _pods(js: JobSet, wanted: Wanted) -> Operation[list[_Pod]]:
     token = ""
     while len(found) < MOST_PODS:
         query = [("labelSelector", labels), ("limit", str(PAGE)), *([("continue", token)] if token else [])]
-        page = yield from ask(Call(method="GET", path=place, query=tuple(query), what=f"list the pods of {title(js)}"))
+        page = yield from ask(Call(method="GET", path=place, query=tuple(query), task=f"list the pods of {title(js)}"))
         found += [_pod(body, wanted.container) for body in page.get("items") or []]
         token = (page.get("metadata") or {}).get("continue") or ""
         if not token:
@@ -133,24 +135,24 @@ def _of_attempt(js: JobSet, pods: Sequence[_Pod], wanted: Wanted) -> Sequence[_P
     chosen = [pod for pod in pods if pod.attempt == attempt]
     if chosen:
         return chosen
-    of = f"Job {wanted.job} of {title(js)}" if wanted.job else title(js)
-    what = f"there are no pods of {of}" + ("" if wanted.attempt is None else f" of attempt {attempt}")
+    owner = f"Job {wanted.job} of {title(js)}" if wanted.job else title(js)
+    problem = f"there are no pods of {owner}" + ("" if wanted.attempt is None else f" of attempt {attempt}")
     last = js.status.attempt_history[-1:]
     known = "".join(
-        f"; attempt {one.attempt} failed in pod {one.pod} on node {one.node or 'unknown'}, exit code {one.exit_code}"
-        for one in last
-        if one.pod
+        f"; attempt {end.attempt} failed in pod {end.pod} on node {end.node or 'unknown'}, exit code {end.exit_code}"
+        for end in last
+        if end.pod
     )
-    raise RefusedError(f"{what}: logs go with their pods, and pods of earlier attempts are deleted{known}")
+    raise RefusedError(f"{problem}: logs go with their pods, and pods of earlier attempts are deleted{known}")
 
 
 def _pod(body: Mapping[str, Any], wanted: str) -> _Pod:
     metadata = body.get("metadata") or {}
     labels = metadata.get("labels") or {}
     every = list(_containers(body.get("status") or {}))
-    failures = [one.failed_at for one, _ in every if one.failed_at]
+    failures = [status.failed_at for status, _ in every if status.failed_at]
     # Of init containers only those that have not succeeded, unless one is asked for by name.
-    shown = tuple(one for one, succeeded in every if one.name == wanted or not (wanted or succeeded))
+    shown = tuple(status for status, succeeded in every if status.name == wanted or not (wanted or succeeded))
     return _Pod(
         name=metadata.get("name") or "",
         job=labels.get(_JOB) or "",
@@ -159,18 +161,18 @@ def _pod(body: Mapping[str, Any], wanted: str) -> _Pod:
         attempt=_number(labels.get(_ATTEMPT) or ""),
         failed_at=min(failures, default=""),
         containers=shown,
-        names=tuple(one.name for one, _ in every),
+        names=tuple(status.name for status, _ in every),
     )
 
 
 def _containers(status: Mapping[str, Any]) -> Iterator[tuple[_Container, bool]]:
     """Each container, and whether it is an init container that has succeeded."""
     for kind in ("initContainerStatuses", "containerStatuses"):
-        for one in status.get(kind) or []:
-            now = one.get("state") or {}
+        for container in status.get(kind) or []:
+            now = container.get("state") or {}
             ended = now.get("terminated")
             succeeded = kind == "initContainerStatuses" and ended is not None and not ended.get("exitCode")
-            yield _container(one.get("name") or "", now, one.get("lastState") or {}), succeeded
+            yield _container(container.get("name") or "", now, container.get("lastState") or {}), succeeded
 
 
 def _container(name: str, now: Mapping[str, Any], last: Mapping[str, Any]) -> _Container:

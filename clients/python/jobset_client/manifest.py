@@ -7,7 +7,7 @@ from jobset_client.documents import MAX_TEXT, Document, documents
 from jobset_client.errors import UnreadableError
 from jobset_client.source import Source
 from jobset_client.tree import Fault
-from jobset_client.words import counted, in_lines, limited, place, shown
+from jobset_client.words import as_json, count_noun, cut_list, in_lines, place
 
 _LONGEST_PATH = 255
 _TEMPLATE_HINT = "{{ }} is a template (Helm, Argo): render it first"
@@ -44,14 +44,14 @@ def read_manifest(text: str | bytes) -> Manifest:
     if len(read) != 1:
         lines = ", ".join(str(_line(source, each.location.span.start)) for each in read)
         raise UnreadableError(
-            f"the text holds {counted(len(read), 'document')}, which begin in lines {lines}; from_yaml takes one:"
+            f"the text holds {count_noun(len(read), 'document')}, which begin in lines {lines}; from_yaml takes one:"
             " split it at the lines `---`"
             if read
             else "the text holds no document: it is empty, or has only comments"
         )
     _refuse_name_of_file(read[0].value)
     if repeated := [_repeated_key(source, fault) for fault in read[0].faults]:
-        raise UnreadableError(in_lines("the text has a key twice", limited(repeated)))
+        raise UnreadableError(in_lines("the text has a key twice", cut_list(repeated)))
     return Manifest(read[0])
 
 
@@ -64,7 +64,7 @@ def _message(source: Source, fault: Fault) -> str:
 
 def _repeated_key(source: Source, fault: Fault) -> str:
     first = _line(source, fault.first.start) if fault.first else 0
-    return f"line {_line(source, fault.span.start)}: {shown(fault.value)} stands in line {first}, too: remove one"
+    return f"line {_line(source, fault.span.start)}: {as_json(fault.value)} stands in line {first}, too: remove one"
 
 
 def _line(source: Source, offset: int) -> int:

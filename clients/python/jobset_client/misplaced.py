@@ -65,7 +65,7 @@ def _models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Place]]:
     elif get_origin(annotation) in {list, Union, UnionType}:
         steps = ("*",) if get_origin(annotation) is list else ()
         for inner in get_args(annotation):
-            yield from ((model, (*steps, *way)) for model, way in _models(inner))
+            yield from ((model, (*steps, *inner_steps)) for model, inner_steps in _models(inner))
 
 
 def _common(here: _Place, there: _Place) -> int:

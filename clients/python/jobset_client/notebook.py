@@ -19,7 +19,7 @@ from jobset_client.errors import NeverError, WaitTimeoutError
 from jobset_client.models import JobSet
 from jobset_client.operations import Event
 from jobset_client.states import in_words, jobs_of, reached, title
-from jobset_client.words import counted
+from jobset_client.words import count_noun
 
 if TYPE_CHECKING:
     from jobset_client.aio import AsyncClient
@@ -39,14 +39,14 @@ def table(jobset: JobSet) -> Table:
     for column in ("ReplicatedJob", "Jobs", *_COUNTS):
         made.add_column(column, justify="left" if column == "ReplicatedJob" else "right")
     made.add_column("done", min_width=12)
-    counts = {one.name: one for one in status.replicated_jobs_status}
+    counts = {entry.name: entry for entry in status.replicated_jobs_status}
     for rjob in jobset.spec.replicated_jobs[:MOST_ROWS]:
-        total, of = jobs_of(rjob.replicas), counts.get(rjob.name)
-        numbers = [getattr(of, count) or 0 if of else 0 for count in _COUNTS]
+        total, entry = jobs_of(rjob.replicas), counts.get(rjob.name)
+        numbers = [getattr(entry, count) or 0 if entry else 0 for count in _COUNTS]
         bar = ProgressBar(total=max(total, 1), completed=numbers[2] if total else 1, width=12)
         made.add_row(Text(rjob.name), str(total), *(str(number) for number in numbers), bar)
     if (left := len(jobset.spec.replicated_jobs) - MOST_ROWS) > 0:
-        made.caption = f"and {counted(left, 'more ReplicatedJob')}"
+        made.caption = f"and {count_noun(left, 'more ReplicatedJob')}"
     return made
 
 

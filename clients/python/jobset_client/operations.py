@@ -18,9 +18,9 @@ from jobset_client.errors import (
     WaitTimeoutError,
 )
 from jobset_client.models import JobSet
-from jobset_client.states import QUEUE_NAME, STATES, State, ended, reached, title
+from jobset_client.states import QUEUE_NAME, STATES, State, end_text, reached, title
 from jobset_client.watching import Changes, Selection, read_all
-from jobset_client.words import counted, mapping, meant, shown, type_of
+from jobset_client.words import as_json, count_noun, did_you_mean, mapping, type_of
 
 MOST_LISTED = 10_000
 """JobSets that `list` gives at most, unless the caller says more."""
@@ -50,7 +50,7 @@ class Event:
 
 def place(namespace: str | None, name: str = "") -> str:
     """Path of a JobSet, of those of a namespace, or of all (no namespace)."""
-    where = core.GROUP if namespace is None else f"{core.GROUP}/namespaces/{core.checked(namespace, 'namespace')}"
+    where = core.GROUP if namespace is None else f"{core.GROUP}/namespaces/{core.check_name(namespace, 'namespace')}"
     return f"{where}/jobsets/{name}" if name else f"{where}/jobsets"
 
 
@@ -69,22 +69,22 @@ def create(js: JobSet, default: str, *, dry_run: bool, namespace: str | None = N
     body = js.to_dict()
     body.pop("status", None)
     body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key not in _OF_THE_SERVER}
-    what = f"create JobSet {where}/{name}"
+    task = f"create JobSet {where}/{name}"
     try:
-        made = yield from ask(Call(method="POST", path=place(where), query=query, body=body, what=what))
+        made = yield from ask(Call(method="POST", path=place(where), query=query, body=body, task=task))
     except ApiError as error:
-        raise strict.named(error, what) from None
+        raise strict.name_fields(error, task) from None
     return JobSet.from_dict(made, keep_unknown=True)
 
 
 def get(name: str, namespace: str) -> Operation[JobSet]:
     """Read one. Where there is none of that name, the error has those that there are, if they may be listed."""
-    core.checked(name)
+    core.check_name(name)
     try:
-        found = yield from ask(Call(method="GET", path=place(namespace, name), what=f"get JobSet {namespace}/{name}"))
+        found = yield from ask(Call(method="GET", path=place(namespace, name), task=f"get JobSet {namespace}/{name}"))
     except NotFoundError as error:
-        others = yield from _named_like(name, namespace)
-        text = f"{error}; {others}" if others else str(error)
+        candidates = yield from _named_like(name, namespace)
+        text = f"{error}; {candidates}" if candidates else str(error)
         raise NotFoundError(text, status=error.status, reason=error.reason, causes=error.causes) from None
     return JobSet.from_dict(found, keep_unknown=True)
 
@@ -93,71 +93,71 @@ def _named_like(name: str, namespace: str) -> Operation[str]:
     """The names of the first JobSets of the namespace, with the one that may be meant; empty if there are none."""
     query = (("limit", str(_COMPARED)),)
     try:
-        page = yield from ask(Call(method="GET", path=place(namespace), query=query, what="list JobSets"))
+        page = yield from ask(Call(method="GET", path=place(namespace), query=query, task="list JobSets"))
     except JobSetError:
         return ""
     items = mapping(page).get("items")
-    return meant(name, [str(mapping(mapping(one).get("metadata")).get("name")) for one in items or ()])
+    return did_you_mean(name, [str(mapping(mapping(item).get("metadata")).get("name")) for item in items or ()])
 
 
 def list_(namespace: str | None, labels: str, most: int) -> Operation[list[JobSet]]:
     """Read all, page by page; more than `most` are an error and not a part of the truth."""
-    bodies, _ = yield from read_all(_selection(namespace, labels=labels), f"list JobSets{_of(labels)}", most)
+    bodies, _ = yield from read_all(_selection(namespace, labels=labels), f"list JobSets{_with_labels(labels)}", most)
     if bodies is None:
         raise JobSetError(
-            f"there are more than {counted(most, 'JobSet')}: narrow it by namespace or labels, or raise most="
+            f"there are more than {count_noun(most, 'JobSet')}: narrow it by namespace or labels, or raise most="
         )
     return [JobSet.from_dict(body, keep_unknown=True) for body in bodies]
 
 
 def patch(name: str, namespace: str, changes: Mapping[str, Any]) -> Operation[JobSet]:
     """Change some of its fields, with the names of the API; None takes a field away (RFC 7396)."""
-    core.checked(name)
+    core.check_name(name)
     given: object = changes
     if not isinstance(given, Mapping):
         example = '{"metadata": {"labels": {"team": "a"}}}'
         raise UnreadableError(f"patch takes a dict such as {example}, and this is {type_of(given)}")
-    what = f"patch JobSet {namespace}/{name}"
+    task = f"patch JobSet {namespace}/{name}"
     call = Call(
-        method="PATCH", path=place(namespace, name), query=_STRICT, body=dict(changes), content=MERGE, what=what
+        method="PATCH", path=place(namespace, name), query=_STRICT, body=dict(changes), content=MERGE, task=task
     )
     try:
         changed = yield from ask(call)
     except ApiError as error:
-        raise strict.named(error, what) from None
+        raise strict.name_fields(error, task) from None
     return JobSet.from_dict(changed, keep_unknown=True)
 
 
 def delete(name: str, namespace: str, propagation: str) -> Operation[None]:
     """Ask for its end."""
-    core.checked(name)
+    core.check_name(name)
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-    what = f"delete JobSet {namespace}/{name}"
-    yield from ask(Call(method="DELETE", path=place(namespace, name), body=options, what=what))
+    task = f"delete JobSet {namespace}/{name}"
+    yield from ask(Call(method="DELETE", path=place(namespace, name), body=options, task=task))
 
 
 def watch(namespace: str | None, name: str, labels: str, timeout: float | None) -> Operation[None]:
     """Emit each JobSet that there is, and then each change, until the time is over."""
-    changes = Changes(_selection(namespace, name, labels), f"watch JobSets{_of(labels)}", Deadline(timeout))
+    changes = Changes(_selection(namespace, name, labels), f"watch JobSets{_with_labels(labels)}", Deadline(timeout))
     while (change := (yield from changes.next())) is not None:
         if change.type != "LISTED":
             yield Emit(Event(change.type, JobSet.from_dict(change.body, keep_unknown=True)))
 
 
-def _of(labels: str) -> str:
+def _with_labels(labels: str) -> str:
     return f" with labels {labels!r}" if labels else ""
 
 
 def _selection(namespace: str | None, name: str = "", labels: str = "") -> Selection:
     if name:
-        core.checked(name)
+        core.check_name(name)
     return Selection(place(namespace), labels=labels, fields=f"metadata.name={name}" if name else "")
 
 
 def wait(name: str, namespace: str, state: State, timeout: float | None) -> Operation[JobSet]:
     """Wait until it is in the state; give it as it is then."""
     if state not in STATES:
-        raise UnreadableError(f"{shown(state)} is no state; there are: {', '.join(STATES)}")
+        raise UnreadableError(f"{as_json(state)} is no state; there are: {', '.join(STATES)}")
     deadline = Deadline(timeout)
     try:
         first = yield from get(name, namespace)
@@ -195,7 +195,7 @@ def _settled(js: JobSet, state: State) -> bool:
     """Whether it is in the state. Raises `NeverError` where it never will be."""
     if reached(js, state):
         return True
-    if how := ended(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
+    if how := end_text(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
         raise NeverError(f"{title(js)} {how}; it will never be {state}")
     return False
 
@@ -265,7 +265,7 @@ def _write(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
             query=_STRICT,
             body=body,
             content=MERGE,
-            what=f"{'suspend' if suspend else 'resume'} JobSet {namespace}/{name}",
+            task=f"{'suspend' if suspend else 'resume'} JobSet {namespace}/{name}",
         )
     )
     return JobSet.from_dict(written, keep_unknown=True)
@@ -274,20 +274,20 @@ def _write(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
 def _refuse_ended(js: JobSet) -> None:
     if js.metadata.deletion_timestamp is not None:
         raise RefusedError(f"{title(js)} is being deleted: nothing starts its pods again")
-    if how := ended(js):
+    if how := end_text(js):
         raise RefusedError(
             f"{title(js)} {how}; a JobSet that has ended does not change any more:"
             " delete it and create it again to run it once more"
         )
 
 
-def _refuse_queued(js: JobSet, what: str) -> Operation[None]:
+def _refuse_queued(js: JobSet, task: str) -> Operation[None]:
     """Raise `RefusedError` for a JobSet of a queue, where there is Kueue: without it the label has no effect."""
     queue = js.metadata.labels.get(QUEUE_NAME)
     if not queue:
         return
     try:
-        yield from ask(Call(method="GET", path=_KUEUE, what="look for Kueue"))
+        yield from ask(Call(method="GET", path=_KUEUE, task="look for Kueue"))
     except NotFoundError:
         return
-    raise RefusedError(f"{title(js)} is in the Kueue queue {queue}, which {what}")
+    raise RefusedError(f"{title(js)} is in the Kueue queue {queue}, which {task}")

@@ -25,15 +25,15 @@ def reached(js: JobSet, state: State) -> bool:
 
 def _suspended(js: JobSet) -> bool:
     """Whether no Job has pods any more. The condition alone comes before the first Job is suspended."""
-    halted = bool(js.spec.suspend) and not ended(js) and is_true(js, "Suspended")
-    return halted and not any(one.active for one in js.status.replicated_jobs_status)
+    halted = bool(js.spec.suspend) and not end_text(js) and is_true(js, "Suspended")
+    return halted and not any(entry.active for entry in js.status.replicated_jobs_status)
 
 
 def _ready(js: JobSet) -> bool:
     """Whether every Job is ready or has succeeded."""
-    if ended(js) or js.spec.suspend or is_true(js, "Suspended") or is_true(js, "RestartingJobSet"):
+    if end_text(js) or js.spec.suspend or is_true(js, "Suspended") or is_true(js, "RestartingJobSet"):
         return False
-    counts = {one.name: (one.ready or 0) + (one.succeeded or 0) for one in js.status.replicated_jobs_status}
+    counts = {entry.name: (entry.ready or 0) + (entry.succeeded or 0) for entry in js.status.replicated_jobs_status}
     return all(counts.get(rjob.name, 0) >= jobs_of(rjob.replicas) for rjob in js.spec.replicated_jobs)
 
 
@@ -42,7 +42,7 @@ def jobs_of(replicas: int | None) -> int:
     return 1 if replicas is None else replicas
 
 
-def ended(js: JobSet) -> str:
+def end_text(js: JobSet) -> str:
     """`has completed at TIME` or `has failed at TIME: why`; empty for a set that has not ended."""
     state = js.status.terminal_state
     if not state:
@@ -68,7 +68,7 @@ def in_words(js: JobSet) -> str:
 
 def condition(js: JobSet, kind: str) -> Condition | None:
     """The condition of that type."""
-    return next((one for one in js.status.conditions if one.type == kind), None)
+    return next((entry for entry in js.status.conditions if entry.type == kind), None)
 
 
 def is_true(js: JobSet, kind: str) -> bool:

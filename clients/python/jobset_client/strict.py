@@ -5,14 +5,14 @@ from collections.abc import Iterator
 
 from jobset_client.errors import ApiError, InvalidError
 from jobset_client.models import FIELDS
-from jobset_client.words import in_lines, limited, nearest, shown
+from jobset_client.words import as_json, cut_list, in_lines, nearest
 
 _STRICT = "strict decoding error: "
 """What the API server's answer begins with, after the name of the version."""
 _UNKNOWN = re.compile(r'unknown field "((?:[^"\\]|\\.)*)"')
 
 
-def named(error: ApiError, what: str) -> ApiError:
+def name_fields(error: ApiError, task: str) -> ApiError:
     """An `InvalidError` that names each unknown field and the one that was likely meant; other errors as they are.
 
     `what`: what was asked for, such as `create JobSet team-a/train`.
@@ -22,7 +22,7 @@ def named(error: ApiError, what: str) -> ApiError:
     if not causes:
         return error
     return InvalidError(
-        in_lines(f"cannot {what}", limited(causes)), status=error.status, reason=error.reason, causes=causes
+        in_lines(f"cannot {task}", cut_list(causes)), status=error.status, reason=error.reason, causes=causes
     )
 
 
@@ -30,7 +30,9 @@ def _causes(found: str) -> Iterator[str]:
     for path in _UNKNOWN.findall(found):
         name = path.rpartition(".")[2]
         if name in FIELDS:
-            yield f"{path}: there is no field {shown(name)} here, but in another part: move it"
+            yield f"{path}: there is no field {as_json(name)} here, but in another part: move it"
         else:
             close = nearest(name, FIELDS)
-            yield f"{path}: unknown field {shown(name)}; " + (f"did you mean {shown(close)}?" if close else "remove it")
+            yield f"{path}: unknown field {as_json(name)}; " + (
+                f"did you mean {as_json(close)}?" if close else "remove it"
+            )

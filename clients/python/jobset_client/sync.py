@@ -44,7 +44,7 @@ class Client:
     ) -> None:
         self._own = api_client is None
         if api_client is None:
-            api_client, found = _connected(kubeconfig, context)
+            api_client, found = _connect(kubeconfig, context)
             namespace = namespace or found
         self._api = api_client
         self.namespace = namespace or cluster.DEFAULT
@@ -201,7 +201,7 @@ class _Wire:
                 try:
                     return self._call(step)
                 except (urllib3.exceptions.HTTPError, OSError) as error:
-                    raise self._unreached(step.what, error, step.answer_timeout) from error
+                    raise self._unreachable_error(step.task, error, step.answer_timeout) from error
             case Read():
                 return self._read(step)
             case Sleep():
@@ -212,9 +212,9 @@ class _Wire:
         self.close()
         configuration = self._api.configuration
         headers = cluster.headers(call)
-        for one in configuration.auth_settings().values():
-            if one["in"] == "header" and one["value"]:
-                headers[one["key"]] = one["value"]
+        for setting in configuration.auth_settings().values():
+            if setting["in"] == "header" and setting["value"]:
+                headers[setting["key"]] = setting["value"]
         response = self._api.rest_client.pool_manager.request(
             call.method,
             cluster.url(configuration.host, call),
@@ -238,7 +238,7 @@ class _Wire:
             self._stream = None
         else:
             self._pieces = response.stream(_PIECE, decode_content=True)
-        server = connections.shown(configuration.host)
+        server = connections.without_credentials(configuration.host)
         warnings = tuple(response.headers.getlist("Warning"))
         return Answer(response.status, body, warnings, response.headers.get("Retry-After", ""), server)
 
@@ -248,16 +248,16 @@ class _Wire:
         try:
             return Answer(body=next(filter(None, self._pieces), b""))
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise self._unreached("go on with the watch", error, step.timeout) from error
+            raise self._unreachable_error("go on with the watch", error, step.timeout) from error
 
-    def _unreached(self, what: str, error: Exception, seconds: float) -> UnreachableError:
+    def _unreachable_error(self, task: str, error: Exception, seconds: float) -> UnreachableError:
         configuration = self._api.configuration
-        return connections.unreached(what, configuration.host, error, seconds, configuration.proxy)
+        return connections.unreachable_error(task, configuration.host, error, seconds, configuration.proxy)
 
 
-def _connected(kubeconfig: str | None, context: str | None) -> tuple[ApiClient, str]:
+def _connect(kubeconfig: str | None, context: str | None) -> tuple[ApiClient, str]:
     """A connection, and the namespace of the context or the pod."""
-    chosen, configuration = credentials.chosen(kubeconfig, context), Configuration()
+    chosen, configuration = credentials.choose(kubeconfig, context), Configuration()
     try:
         if chosen.file:
             load_kube_config(chosen.file, context=context, client_configuration=configuration)

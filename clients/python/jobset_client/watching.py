@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobset_client.core import Call, Deadline, Lines, Operation, Read, Sleep, ask, backoff, send
-from jobset_client.errors import ApiError, BusyError, ExpiredError, JobSetError, UnreachableError, refused
+from jobset_client.errors import ApiError, BusyError, ExpiredError, JobSetError, UnreachableError, refusal
 
 JSON = dict[str, Any]
 PAGE = 500
@@ -36,23 +36,23 @@ class Selection:
         return tuple(pair for pair in pairs if pair[1])
 
 
-def read_all(selection: Selection, what: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
+def read_all(selection: Selection, task: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
     """All objects, or None if there are more than `most`, and their version.
 
     A list that takes so long that the API server forgets its beginning starts again, once.
     """
     try:
-        return (yield from _pages(selection, what, most))
+        return (yield from _pages(selection, task, most))
     except ExpiredError:
-        return (yield from _pages(selection, what, most))
+        return (yield from _pages(selection, task, most))
 
 
-def _pages(selection: Selection, what: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
+def _pages(selection: Selection, task: str, most: int) -> Operation[tuple[list[JSON] | None, str]]:
     found: list[JSON] = []
     token = ""
     while True:
         query = (*selection.query, ("limit", str(PAGE)), *([("continue", token)] if token else []))
-        page = yield from ask(Call(method="GET", path=selection.path, query=query, what=what))
+        page = yield from ask(Call(method="GET", path=selection.path, query=query, task=task))
         found += page.get("items") or []
         metadata = page.get("metadata") or {}
         token = metadata.get("continue") or ""
@@ -75,7 +75,7 @@ class Changes:
     """A list and the watch after it. Interruptions are bridged; what was missed then is found by a new list."""
 
     selection: Selection
-    what: str
+    task: str
     deadline: Deadline
     _pending: deque[Change] = field(default_factory=deque)
     _known: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
@@ -98,13 +98,13 @@ class Changes:
                     raise
                 if isinstance(error, ExpiredError):
                     self._version = ""
-                yield from self._interrupted()
+                yield from self._pause()
         return self._pending.popleft()
 
-    def _interrupted(self, *, failed: bool = True) -> Operation[None]:
+    def _pause(self, *, failed: bool = True) -> Operation[None]:
         self._lines = None
         self._failures += failed
-        yield Sleep(max(0.0, self.deadline.left(backoff(self._failures))))
+        yield Sleep(max(0.0, self.deadline.seconds_left(backoff(self._failures))))
 
     def _more(self) -> Operation[None]:
         if not self._version:
@@ -115,23 +115,23 @@ class Changes:
             yield from self._read(self._lines)
 
     def _list(self) -> Operation[None]:
-        bodies, self._version = yield from read_all(self.selection, self.what, MOST_WATCHED)
+        bodies, self._version = yield from read_all(self.selection, self.task, MOST_WATCHED)
         if bodies is None:
-            raise JobSetError(f"cannot {self.what}: more than {MOST_WATCHED}: narrow it by namespace or labels")
+            raise JobSetError(f"cannot {self.task}: more than {MOST_WATCHED}: narrow it by namespace or labels")
         before, self._known = self._known, {}
         for body in bodies:
             key, now = _identity(body)
             was = before.pop(key, None)
             self._known[key] = now
             if was is not None and was[0] != now[0]:
-                self._pending.append(_gone(key, was[0]))
+                self._pending.append(_deletion(key, was[0]))
             if was != now:
                 self._pending.append(Change("MODIFIED" if was and was[0] == now[0] else "ADDED", body))
-        self._pending.extend(_gone(key, uid) for key, (uid, _) in before.items())
+        self._pending.extend(_deletion(key, uid) for key, (uid, _) in before.items())
         self._pending.append(Change("LISTED"))
 
     def _open(self) -> Operation[None]:
-        seconds = max(1.0, self.deadline.left(STREAM_SECONDS))
+        seconds = max(1.0, self.deadline.seconds_left(STREAM_SECONDS))
         query = (
             *self.selection.query,
             ("watch", "true"),
@@ -140,26 +140,26 @@ class Changes:
             ("timeoutSeconds", str(int(seconds))),
         )
         path, limit = self.selection.path, seconds + SLACK
-        yield from send(Call(method="GET", path=path, query=query, what=self.what, timeout=limit, stream=True))
+        yield from send(Call(method="GET", path=path, query=query, task=self.task, timeout=limit, stream=True))
         self._lines = Lines()
 
     def _read(self, lines: Lines) -> Operation[None]:
-        answer = yield Read(max(0.05, self.deadline.left(STREAM_SECONDS + SLACK)))
+        answer = yield Read(max(0.05, self.deadline.seconds_left(STREAM_SECONDS + SLACK)))
         if answer.body:
             for line in lines.feed(answer.body):
                 self._take(line)
             self._failures = 0
         else:  # it ended: not at once again, and later and later where nothing comes
-            yield from self._interrupted(failed=not lines.count)
+            yield from self._pause(failed=not lines.count)
 
     def _take(self, line: bytes) -> None:
         try:
             event = json.loads(line)
         except ValueError as error:
-            raise UnreachableError(f"cannot {self.what}: no event: {line[:200]!r}") from error
+            raise UnreachableError(f"cannot {self.task}: no event: {line[:200]!r}") from error
         body = event.get("object") or {}
         if event.get("type") == "ERROR":
-            raise _fault(body, self.what)
+            raise _refusal(body, self.task)
         key, now = _identity(body)
         self._version = now[1] or self._version
         match event.get("type"):
@@ -173,9 +173,9 @@ class Changes:
                 pass  # a bookmark: only the version counts
 
 
-def _fault(body: Mapping[str, Any], what: str) -> ApiError:
+def _refusal(body: Mapping[str, Any], task: str) -> ApiError:
     code = body.get("code")
-    return refused(code if isinstance(code, int) else 500, body, what)
+    return refusal(code if isinstance(code, int) else 500, body, task)
 
 
 def _identity(body: Mapping[str, Any]) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -186,6 +186,6 @@ def _identity(body: Mapping[str, Any]) -> tuple[tuple[str, str], tuple[str, str]
     return (namespace, name), (uid, version)
 
 
-def _gone(key: tuple[str, str], uid: str) -> Change:
+def _deletion(key: tuple[str, str], uid: str) -> Change:
     namespace, name = key
     return Change("DELETED", {"metadata": {"namespace": namespace, "name": name, "uid": uid}})

@@ -25,7 +25,7 @@ _TYPES = {
 }
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """`1 Job`, `3 Jobs`."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
@@ -37,7 +37,7 @@ def type_of(value: Any) -> str:
     return _TYPES.get(type(value), "an object")
 
 
-def shown(value: Any) -> str:
+def as_json(value: Any) -> str:
     """A value as JSON, cut where it is long."""
     try:
         text = json.dumps(value, ensure_ascii=False)
@@ -53,11 +53,11 @@ def nearest(word: str, names: Iterable[str]) -> str:
     return folded[found[0]] if found else ""
 
 
-def meant(word: str, names: Iterable[str]) -> str:
+def did_you_mean(word: str, names: Iterable[str]) -> str:
     """`did you mean "train"? there are: "eval", "train"`, or only what there is; empty where there is nothing."""
     known = sorted(set(names))
     close = nearest(word, known)
-    guess = f"did you mean {shown(close)}? " if close else ""
+    guess = f"did you mean {as_json(close)}? " if close else ""
     return f"{guess}there are: {some(known)}" if known else ""
 
 
@@ -70,7 +70,7 @@ def is_surely(word: str, name: str) -> bool:
 def some(names: Iterable[str]) -> str:
     """The names in quotes, as many as a message has room for."""
     every = list(names)
-    return ", ".join(map(shown, every[:_MOST_NAMES])) + (", ..." if len(every) > _MOST_NAMES else "")
+    return ", ".join(map(as_json, every[:_MOST_NAMES])) + (", ..." if len(every) > _MOST_NAMES else "")
 
 
 def one_line(error: BaseException | str) -> str:
@@ -83,7 +83,7 @@ def in_lines(head: str, parts: list[str]) -> str:
     return f"{head}: {parts[0]}" if len(parts) == 1 else "\n- ".join([f"{head}:", *parts])
 
 
-def limited(parts: Sequence[str]) -> list[str]:
+def cut_list(parts: Sequence[str]) -> list[str]:
     """As many as one message names, and how many more there are."""
     left = len(parts) - MOST
     return [*parts[:MOST], f"and {left} more"] if left > 0 else list(parts)

@@ -1,6 +1,6 @@
 """Nodes that failed a JobSet, and the terms that keep pods away from them (`failurePolicy.avoidNodes`). Pure.
 
-See docs/concepts/recovery.md#nodes-that-failed-before.
+See docs/concepts/avoid-nodes.md.
 """
 
 from collections.abc import Sequence

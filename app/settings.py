@@ -342,7 +342,7 @@ class NodeFailureSettings(_Section):
     """Nodes that fail (`failurePolicy.nodeFailure`). An extension: the Go manager's file has no such section."""
 
     taints: Texts = Field((), examples=[["node.kubernetes.io/not-ready"]])
-    """Keys of more taints of failed nodes (docs/concepts/recovery.md#a-node-that-fails)."""
+    """Keys of more taints of failed nodes (docs/concepts/node-failure.md)."""
 
 
 class Settings(_Section):

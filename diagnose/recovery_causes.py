@@ -1,6 +1,6 @@
 """What the last recovery of a set took, as a time line, and which share of its time the set has run. Pure.
 
-See docs/concepts/recovery.md#what-it-cost. It holds nothing up, so it stands at the end of every explanation.
+See docs/concepts/recovery-times.md. It holds nothing up, so it stands at the end of every explanation.
 """
 
 from collections.abc import Iterator

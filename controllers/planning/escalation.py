@@ -1,6 +1,6 @@
 """Rules of the failure policy whose action changes when it has not helped (`then`, gate JobSetFailureEscalation).
 
-See docs/concepts/recovery.md#when-a-restart-does-not-help.
+See docs/concepts/escalation.md.
 
 A rule has steps: its own action, then each one of `then`. It goes up and never down. What one plan decides by a rule
 counts once, however many Jobs have failed: they failed together.

@@ -1,4 +1,4 @@
-"""Which nodes failed the set (`failurePolicy.avoidNodes`). See docs/concepts/recovery.md#nodes-that-failed-before.
+"""Which nodes failed the set (`failurePolicy.avoidNodes`). See docs/concepts/avoid-nodes.md.
 
 A node fails the set when a Job fails by nodeFailure because of it, or makes another pod in place of one on it, or fails
 with a failed pod on it whose exit code or reason the policy names. Several pods of one decision count once. Failures

@@ -1,6 +1,6 @@
 """Pods of nodes that are gone, unreachable or out of service (`failurePolicy.nodeFailure`).
 
-See docs/concepts/recovery.md#a-node-that-fails.
+See docs/concepts/node-failure.md.
 
 The kubelet of such a node says nothing more about its pods: those that run are still Running for the API server, and
 those that are deleted stay as they are. So the Job controller counts no failure, and a restart waits for pods that

@@ -1,6 +1,6 @@
 """What failures cost: how long a set ran, how long it did not, what each recovery took (gate JobSetRecoveryTimes).
 
-See docs/concepts/recovery.md#what-it-cost.
+See docs/concepts/recovery-times.md.
 
 Nothing is written for this alone: the times go along with writes of the status that happen anyway. So what happens
 between two writes counts as of the later one, unless an object says when it was: a Job its creation and its failure, a

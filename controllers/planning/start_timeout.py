@@ -1,6 +1,6 @@
 """Pods that do not run in time (`failurePolicy.startTimeoutSeconds`).
 
-See docs/concepts/recovery.md#a-time-limit-for-the-start.
+See docs/concepts/deadlines.md#a-time-limit-for-the-start.
 
 The time of a pod begins with its creation. So it does not run while the set is suspended, begins again with each
 attempt, and holds for pods that a Job creates later in place of others. Nothing of it is stored.

@@ -1,4 +1,4 @@
-"""`python -m dev.bench.timeline`: the picture of a recovery in docs/concepts/recovery.md, from the status on that page.
+"""`python -m dev.bench.timeline`: the picture of a recovery in docs/concepts/recovery-times.md, from the status on that page.
 
 Must not measure.
 """
@@ -18,7 +18,7 @@ from dev.bench import plots
 from dev.bench.scene import say
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGE, PICTURES = DOCS / "concepts" / "recovery.md", DOCS / "images"
+PAGE, PICTURES = DOCS / "concepts" / "recovery-times.md", DOCS / "images"
 STATUS = re.compile(r"^```\n(status:\n  recovery:\n.*?)^```", re.MULTILINE | re.DOTALL)
 
 DEPENDS_ON = {

@@ -1,4 +1,4 @@
-"""A set with `avoidNodes` keeps away from nodes that failed it, on the full control plane (docs/concepts/recovery.md)."""
+"""A set with `avoidNodes` keeps away from nodes that failed it, on the full control plane (docs/concepts/avoid-nodes.md)."""
 
 from __future__ import annotations
 

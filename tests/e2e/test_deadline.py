@@ -1,4 +1,4 @@
-"""The deadline of a set on the full control plane (docs/concepts/recovery.md)."""
+"""The deadline of a set on the full control plane (docs/concepts/deadlines.md)."""
 
 from __future__ import annotations
 

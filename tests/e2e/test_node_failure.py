@@ -1,4 +1,4 @@
-"""A node falls silent, and a set with `nodeFailure` goes on, on the full control plane (docs/concepts/recovery.md)."""
+"""A node falls silent, and a set with `nodeFailure` goes on, on the full control plane (docs/concepts/node-failure.md)."""
 
 from __future__ import annotations
 

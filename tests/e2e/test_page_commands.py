@@ -22,7 +22,7 @@ from tests.support.pages import commands
 from tests.support.reader import Reader
 
 COMMANDS = [command for command in commands() if not elsewhere(command)]
-OFTEN = {"docs/quick-start.md", "docs/concepts/recovery.md", "docs/debugging.md", "docs/policy/admission.md"}
+OFTEN = {"docs/quick-start.md", "docs/concepts/node-failure.md", "docs/debugging.md", "docs/policy/admission.md"}
 """The pages of each run; those of the others are slow tests."""
 PAGES = [page if page in OFTEN else pytest.param(page, marks=pytest.mark.slow) for page in SCENES]
 POLICIES = {"statusInterval": "1s", "auditInterval": "1s"}

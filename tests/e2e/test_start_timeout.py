@@ -1,4 +1,4 @@
-"""Pods that do not run in time, on the full control plane (docs/concepts/recovery.md)."""
+"""Pods that do not run in time, on the full control plane (docs/concepts/deadlines.md)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ BENCH = "tests/dev/bench/test_bench.py::def test_a_whole_run"
 CHAOS = "tests/dev/chaos/test_run.py::def test_nothing_is_lost_or_done_twice_while_replicas_die_sleep_and_are_abused"
 DEMO = "tests/e2e/test_page_demo.py::def test_the_commands_of_the_demo_and_what_is_tried_after_it"
 IN_PLACE = "tests/dev/bench/test_simulated_in_place.py::def test_the_manager_restarts_a_set_in_place_under_it"
-LOST = "tests/dev/bench/test_bench.py::def test_a_lost_node_costs_the_time_that_the_set_leaves_it"
 MANY = "tests/dev/bench/test_simulated_many.py::def test_jobsets_at_rest_fail_one_after_the_other"
 MANY_REAL = "tests/dev/bench/test_many.py::def test_a_whole_run"
 PLACEMENT = "tests/dev/bench/test_placement.py::def test_a_whole_run"
@@ -31,8 +30,7 @@ RUN_BY = {
 """Commands that something else runs: its file, and words of it. The target `ci` of the Makefile is what .ci/run runs."""
 
 NOT_RUN = {
-    r"make bench .*P14.*": ("takes minutes", LOST),
-    r"make bench( ((?!P14).)*)?": ("takes up to half an hour", BENCH),
+    r"make bench( .*)?": ("takes up to half an hour", BENCH),
     r"make bench-admission( .*)?": ("takes a minute", SATURATION),
     r"make bench-in-place( .*)?": ("takes minutes", IN_PLACE),
     r"make bench-many( .*)?": ("takes minutes", MANY),

@@ -229,7 +229,7 @@ SCENES: dict[str, Scene] = {
         },
     ),
     "docs/concepts/exclusive-placement.md": Scene(prepare=waiting, steps={"jobset explain": Step(says="rack")}),
-    "docs/concepts/recovery.md": Scene(names={"gpu-17": NODE}, prepare=tainted, clean=untainted),
+    "docs/concepts/node-failure.md": Scene(names={"gpu-17": NODE}, prepare=tainted, clean=untainted),
     "docs/debugging.md": Scene(
         prepare=train,
         clean=unbound,

@@ -1,6 +1,6 @@
 """Step: when pods find no node, the set no longer avoids the node that failed first (gate JobSetAvoidNodes).
 
-See docs/concepts/recovery.md#nodes-that-failed-before. `watch_start` has asked for the pending pods. The terms of a Job
+See docs/concepts/avoid-nodes.md. `watch_start` has asked for the pending pods. The terms of a Job
 cannot be changed while it runs, so Jobs whose pods find no node are deleted, and created again with fewer terms.
 """
 

@@ -1,4 +1,4 @@
-"""Step: pods on nodes that have failed (gate JobSetNodeFailure). See docs/concepts/recovery.md#a-node-that-fails.
+"""Step: pods on nodes that have failed (gate JobSetNodeFailure). See docs/concepts/node-failure.md.
 
 It asks that the nodes are read that something depends on, and deletes pods that nobody else ends, and those that their
 Jobs replace while all others restart in place. `apply_failure_policy` judges the Jobs of the other pods.

@@ -1,4 +1,4 @@
-"""The time line of a recovery in docs/concepts/recovery.md."""
+"""The time line of a recovery in docs/concepts/recovery-times.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m dev.bench.timeline`: the picture of a recovery in docs/concepts/recovery-times.md, from the status on that page.
+"""`python -m dev.bench.timeline`: draw docs/concepts/recovery-times.md's recovery from the status on that page.
 
 Must not measure.
 """

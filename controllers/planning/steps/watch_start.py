@@ -1,7 +1,7 @@
 """Step: ask for pods that may have been pending for too long (gates JobSetStartTimeout and JobSetAvoidNodes).
 
-See docs/concepts/deadlines.md#a-time-limit-for-the-start. Of the next steps `drop_failed_nodes` looks at pods that found
-no node, and `apply_failure_policy` judges the Jobs of pods that are late.
+See docs/concepts/deadlines.md#a-time-limit-for-the-start. Of the next steps `drop_failed_nodes` looks at pods that
+found no node, and `apply_failure_policy` judges the Jobs of pods that are late.
 """
 
 from api.avoided_nodes import avoided_by

@@ -10,7 +10,7 @@ import msgspec
 from kube.model.field import shortened
 from policy.evaluate import Failed, Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
-from policy.exceptions import excused
+from policy.exceptions import excused_rules
 from policy.judged import Judged, Namespace
 from policy.status_types import MOST_SHOWN, AuditedViolation, PolicyAudit
 from policy.types import JobSetPolicy
@@ -32,7 +32,7 @@ def broken_rules(
     failed: Failed | None = None,
 ) -> list[Violation]:
     """What a stored JobSet breaks at that time, without what exceptions in its namespace allow."""
-    without = excused(exceptions, policies, judged, namespace, at)
+    without = excused_rules(exceptions, policies, judged, namespace, at)
     return violations(
         policies,
         judged,
@@ -95,11 +95,11 @@ class Audit:
         for policy in self.policies:
             self._found[policy.metadata.name].jobsets += matches(policy, meta.labels, namespace)
 
-        def failed(policy: JobSetPolicy, _: str, __: Exception) -> None:
+        def record_failure(policy: JobSetPolicy, _: str, __: Exception) -> None:
             self._found[policy.metadata.name].unchecked += 1
 
         said: dict[tuple[str, str], str] = {}
-        for each in broken_rules(self.policies, judged, namespace, exceptions, at, failed):
+        for each in broken_rules(self.policies, judged, namespace, exceptions, at, record_failure):
             text = f"{each.error.path}: {each.error.complaint}"
             said.setdefault((each.policy.metadata.name, each.rule), shortened(text, MOST_MESSAGE))
         for (name, rule), message in said.items():
@@ -112,7 +112,7 @@ class Audit:
         if self._reports is not None and (key in self._reports or len(self._reports) < MOST_REPORTS):
             self._reports.setdefault(key, First(MOST_OF_REPORT)).add(result)
 
-    def of(self, policy: str, at: str) -> PolicyAudit:
+    def result(self, policy: str, at: str) -> PolicyAudit:
         """What goes into the status of a policy."""
         found = self._found[policy]
         return PolicyAudit(

@@ -10,7 +10,7 @@ from kube.model.field import FieldError, shortened
 from kube.model.meta import Condition, find, is_true
 from policy.conflicts import conflicts
 from policy.exception_types import JobSetPolicyException
-from policy.exceptions import EXPIRED, IN_FORCE, Standing, shown
+from policy.exceptions import EXPIRED, IN_FORCE, Standing, format_time
 from policy.faults import faults
 from policy.status_types import API_SERVER, FORGEABLE, JobSetPolicyExceptionStatus, JobSetPolicyStatus
 from policy.types import JobSetPolicy
@@ -41,7 +41,7 @@ class Held(NamedTuple):
 def policy_status(
     policy: JobSetPolicy,
     status: JobSetPolicyStatus,
-    others: Sequence[JobSetPolicy],
+    policies: Sequence[JobSetPolicy],
     gates: FeatureGates,
     at: str,
     held: Held | None = None,
@@ -51,11 +51,11 @@ def policy_status(
     `held` None: it is not known yet, and what the status says of it stays.
     """
     wrong = faults(policy)
-    ready = _said(wrong) if wrong else "the policy is in force"
+    ready = _join_errors(wrong) if wrong else "the policy is in force"
     conditions = _with(status.conditions, READY, not wrong, "Faulty" if wrong else IN_FORCE, ready, at)
-    against = conflicts(policy, others, gates)
+    against = conflicts(policy, policies, gates)
     if against:
-        conditions = _with(conditions, CONFLICTING, True, "ContradictingDefaults", _said(against), at)
+        conditions = _with(conditions, CONFLICTING, True, "ContradictingDefaults", _join_errors(against), at)
     elif find(conditions, CONFLICTING) is not None:
         conditions = _with(conditions, CONFLICTING, False, "NoConflict", "defaults and other policies agree", at)
     if not policy.spec.in_api_server:
@@ -68,7 +68,7 @@ def policy_status(
 def exception_status(exception: JobSetPolicyException, stands: Standing, at: str) -> JobSetPolicyExceptionStatus:
     """The status that an exception has now."""
     status = exception.status
-    until = None if stands.until is None else shown(stands.until)
+    until = None if stands.until is None else format_time(stands.until)
     message = stands.why_not or f"it counts until {until}"
     if stands.absent and not stands.why_not:
         message += f"; the policy has no rule {' or '.join(stands.absent)}"
@@ -81,7 +81,7 @@ def exception_status(exception: JobSetPolicyException, stands: Standing, at: str
     return msgspec.structs.replace(status, conditions=conditions, until=until)
 
 
-def happened(before: JobSetPolicyExceptionStatus, after: JobSetPolicyExceptionStatus) -> list[Condition]:
+def reportable_conditions(before: JobSetPolicyExceptionStatus, after: JobSetPolicyExceptionStatus) -> list[Condition]:
     """What has happened to an exception from one status to the next: conditions that say that it was used, or ended."""
     found: list[Condition] = []
     if is_true(after.conditions, USED) and not is_true(before.conditions, USED):
@@ -92,7 +92,7 @@ def happened(before: JobSetPolicyExceptionStatus, after: JobSetPolicyExceptionSt
     return found
 
 
-def _said(found: Iterable[FieldError]) -> str:
+def _join_errors(found: Iterable[FieldError]) -> str:
     texts = [shortened(error.told, MOST_TEXT) for error in found]
     more = [f"and {len(texts) - MOST_SAID} more"] if len(texts) > MOST_SAID else []
     return "; ".join([*texts[:MOST_SAID], *more])

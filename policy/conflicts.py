@@ -6,7 +6,7 @@ from api.features import FeatureGates
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, by_path
 from policy.defaults import DEADLINE, DEADLINE_GATE, Default, each_default, refusals
 from policy.judged import Namespace
-from policy.rules.words import source
+from policy.sentences import source
 from policy.types import JobSetPolicy, Selector
 
 _SOURCE = source("defaults")
@@ -35,13 +35,13 @@ NO_GATE = _warning(
 _NOWHERE = Namespace()
 
 
-def conflicts(policy: JobSetPolicy, others: Sequence[JobSetPolicy], gates: FeatureGates) -> list[FieldError]:
+def conflicts(policy: JobSetPolicy, policies: Sequence[JobSetPolicy], gates: FeatureGates) -> list[FieldError]:
     """What contradicts between a policy and the others, by path.
 
     Limits that namespaces have are not known here. Two policies whose selectors exclude each other never conflict.
     """
     found = [] if gates[DEADLINE_GATE] else list(_without_gate(policy))
-    for other in sorted(others, key=lambda each: each.metadata.name):
+    for other in sorted(policies, key=lambda each: each.metadata.name):
         if other.metadata.name != policy.metadata.name and _may_both_match(policy, other):
             found += _between(policy, other)
     return by_path(found)
@@ -69,13 +69,13 @@ def _place(default: Default) -> Path:
     return SPEC.at("defaults", *default.place)
 
 
-def _may_both_match(one: JobSetPolicy, other: JobSetPolicy) -> bool:
+def _may_both_match(own: JobSetPolicy, other: JobSetPolicy) -> bool:
     """False where both demand one label with different values."""
-    ours, theirs = one.spec.match, other.spec.match
-    return _agree(ours.namespace_selector, theirs.namespace_selector) and _agree(
+    ours, theirs = own.spec.match, other.spec.match
+    return _may_agree(ours.namespace_selector, theirs.namespace_selector) and _may_agree(
         ours.object_selector, theirs.object_selector
     )
 
 
-def _agree(one: Selector, other: Selector) -> bool:
-    return all(other.match_labels.get(key, value) == value for key, value in one.match_labels.items())
+def _may_agree(own: Selector, other: Selector) -> bool:
+    return all(other.match_labels.get(key, value) == value for key, value in own.match_labels.items())

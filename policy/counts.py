@@ -48,7 +48,7 @@ class Tally:
             self.seen[rule] = max(at, self.seen.get(rule, ""))
 
 
-def added(status: JobSetPolicyStatus, tally: Tally, reviews_from: str) -> JSON:
+def status_patch(status: JobSetPolicyStatus, tally: Tally, reviews_from: str) -> JSON:
     """The fields of the status that a tally of such reviews changes, as a merge patch writes them.
 
     Counts that do not say whose they are may be anyone's.

@@ -1,11 +1,20 @@
 """What a policy sets in new JobSets that leave it out, as records."""
 
+from collections.abc import Iterator
 from typing import Annotated
 
 from api.policies import INT32, INT64
+from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, doc
-from policy.rule_types import MOST_ITEMS
+from kube.model.validation import dns1123_subdomain, label_value
+from policy.fields import MOST_ITEMS
+from policy.sentences import invalid
 
+MOST_LABELS = 64
+NO_DEFAULTS = invalid("defaults", ErrorType.REQUIRED, "", "add a default, or remove the field")
+VALUE = invalid("value", ErrorType.INVALID, "{complaint}", "correct it")
+TOLERATION = invalid("toleration", ErrorType.FORBIDDEN, "Exists compares with no value", "remove the value")
+TOO_MANY = invalid("too-many", ErrorType.TOO_MANY, f"must have at most {MOST_LABELS} labels", "remove some of them")
 _TEXTS = {"additionalProperties": {"type": "string", "maxLength": 63}}
 
 
@@ -21,6 +30,13 @@ class DefaultToleration(Base, frozen=True, kw_only=True):
         str,
         doc("Effect of the taint. Absent: all effects.", enum=["NoSchedule", "PreferNoSchedule", "NoExecute"]),
     ] = ""
+
+    def faults(self, path: Path) -> Iterator[FieldError]:
+        """A value that the API server would refuse in a pod."""
+        if self.operator == "Exists" and self.value:
+            yield TOLERATION.at(path.at("value"))
+        for complaint in label_value(self.value):
+            yield VALUE.at(path.at("value"), self.value, complaint=complaint)
 
 
 class Defaults(Base, frozen=True, kw_only=True):
@@ -52,3 +68,15 @@ class Defaults(Base, frozen=True, kw_only=True):
             **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["key"]},
         ),
     ] = ()
+
+    def faults(self, path: Path) -> Iterator[FieldError]:
+        """Defaults without one, or with a value that the API server would refuse."""
+        if self == Defaults():
+            yield NO_DEFAULTS.at(path)
+        for name, labels in (("labels", self.labels), ("nodeSelector", self.node_selector)):
+            if len(labels) > MOST_LABELS:
+                yield TOO_MANY.at(path.at(name), len(labels))
+            for key, value in labels.items():
+                yield from (VALUE.at(path.at(name, key), value, complaint=each) for each in label_value(value))
+        for complaint in dns1123_subdomain(self.priority_class_name) if self.priority_class_name else ():
+            yield VALUE.at(path.at("priorityClassName"), self.priority_class_name, complaint=complaint)

@@ -19,7 +19,8 @@ from kube.model.validation import dns1123_subdomain
 from policy.default_types import Defaults
 from policy.evaluate import in_force, matches
 from policy.judged import Judged, Namespace
-from policy.rules.words import PolicyRule
+from policy.registry import RULES
+from policy.rule import PolicyRule, of_pods
 from policy.types import GROUP, JobSetPolicy
 
 ANNOTATION: Final = f"{GROUP}/defaults"
@@ -30,15 +31,14 @@ DEADLINE_GATE: Final = "JobSetActiveDeadlineSeconds"
 POD: Final = ("template", "spec", "template", "spec")
 """Leads from a ReplicatedJob to the spec of its pods."""
 
-_ABOUT_DEFAULTS = {
-    "activeDeadline",
-    "nodeSelectors",
-    "priorityClasses",
-    "requiredLabels",
-    "requiredQueue",
-    "tolerations",
-    "ttl",
-}
+_FIELDS: Final = (
+    "metadata.labels{}",
+    "spec.ttlSecondsAfterFinished",
+    "spec.activeDeadlineSeconds",
+    *of_pods("priorityClassName", "nodeSelector{}", "tolerations"),
+)
+"""Fields that defaults set, as rules declare those that they read."""
+_ABOUT_DEFAULTS: Final = {rule.name for rule in RULES.values() if any(each.startswith(_FIELDS) for each in rule.reads)}
 """Rules that may refuse a default."""
 
 
@@ -76,7 +76,7 @@ def set_by(annotations: Mapping[str, str], default: str) -> str:
     The author of the JobSet may have written the annotation: what no policy can be called is left out.
     """
     record = record_of(annotations.get(ANNOTATION))
-    return next((name for name, of in record.items() if default in of and not dns1123_subdomain(name)), "")
+    return next((name for name, defaults in record.items() if default in defaults and not dns1123_subdomain(name)), "")
 
 
 def each_default(defaults: Defaults | None) -> Iterator[Default]:
@@ -129,7 +129,7 @@ def defaults_for(
             own = list(each_default(policy.spec.defaults))
             if all(default.name in chosen for default in own):
                 continue
-            refused = {refusal.default.name for refusal in _refused(own, rules, namespace)}
+            refused = {refusal.default.name for refusal in _find_refusals(own, rules, namespace)}
             for default in own:
                 if default.name not in refused and (default.name != DEADLINE or gates[DEADLINE_GATE]):
                     chosen.setdefault(default.name, (policy, default))
@@ -158,7 +158,7 @@ def refusals(policy: JobSetPolicy, other: JobSetPolicy, namespace: Namespace) ->
     """The defaults of a policy that rules of another one, or its own, refuse."""
     rules = _about_defaults(other)
     if rules and (own := list(each_default(policy.spec.defaults))):
-        yield from _refused(own, rules, namespace)
+        yield from _find_refusals(own, rules, namespace)
 
 
 Demand = tuple[PolicyRule, object]
@@ -167,10 +167,14 @@ Demand = tuple[PolicyRule, object]
 
 def _about_defaults(policy: JobSetPolicy) -> list[Demand]:
     """The rules of a policy that may refuse a default."""
-    return [(rule, demanded) for rule, demanded in in_force(policy) if rule.name in _ABOUT_DEFAULTS]
+    return [
+        (rule, demanded)
+        for rule, demanded in in_force(policy)
+        if any(field.startswith(_FIELDS) for field in rule.reads)
+    ]
 
 
-def _refused(own: Sequence[Default], rules: Iterable[Demand], namespace: Namespace) -> Iterator[Refusal]:
+def _find_refusals(own: Sequence[Default], rules: Iterable[Demand], namespace: Namespace) -> Iterator[Refusal]:
     known = {_place_in_sample(default): default for default in own}
     sample = _sample(own)
     for rule, demanded in rules:
@@ -191,16 +195,16 @@ def _place_in_sample(default: Default) -> tuple[str | int, ...]:
 
 def _sample(defaults: Sequence[Default]) -> Judged:
     """A JobSet that has these defaults and nothing else."""
-    of = {default.name: default.value for default in defaults}
+    values = {default.name: default.value for default in defaults}
     pod: JSON = {
-        "priorityClassName": of.get("priorityClassName"),
+        "priorityClassName": values.get("priorityClassName"),
         "nodeSelector": {default.parts[1]: default.value for default in defaults if default.parts[0] == "nodeSelector"},
         "tolerations": [default.value for default in defaults if default.parts == ("tolerations",)],
     }
     spec = JobSetSpec(
         replicated_jobs=(ReplicatedJob(name="", template={"spec": {"template": {"spec": pod}}}),),
-        ttl_seconds_after_finished=of.get("ttlSecondsAfterFinished"),
-        active_deadline_seconds=of.get(DEADLINE),
+        ttl_seconds_after_finished=values.get("ttlSecondsAfterFinished"),
+        active_deadline_seconds=values.get(DEADLINE),
     )
     labels = {default.parts[2]: default.value for default in defaults if default.parts[:2] == ("metadata", "labels")}
     return Judged(JobSet(metadata=ObjectMeta(labels=labels), spec=spec))

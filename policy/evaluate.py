@@ -12,9 +12,10 @@ from itertools import islice
 
 from kube.model.field import FieldError, Rule, Severity
 from kube.model.requests import Amount
-from policy.judged import Judged, Namespace, Number
+from policy.judged import Judged, Namespace
+from policy.limits import LimitError, Number
 from policy.registry import RULES
-from policy.rules.words import LimitError, PolicyRule
+from policy.rule import PolicyRule
 from policy.types import JobSetPolicy
 
 MOST_OF_A_RULE = 50
@@ -108,16 +109,16 @@ def _new_or_worse(found: Iterator[FieldError], before: Iterator[FieldError]) -> 
     known: Counter[tuple[object, ...]] = Counter()
     for error in before:
         if isinstance(error, LimitError) and error.number is not None:
-            amounts[error.number.what, error.number.of] = error.number.amount
+            amounts[error.number.name, error.number.replicated_job] = error.number.amount
         else:
-            known[_what(error)] += 1
+            known[_identity(error)] += 1
     for error in found:
         if isinstance(error, LimitError) and error.number is not None:
-            most = amounts.get((error.number.what, error.number.of))
+            most = amounts.get((error.number.name, error.number.replicated_job))
             if most is None or error.number.amount > most:
                 yield error
-        elif known[what := _what(error)]:
-            known[what] -= 1
+        elif known[identity := _identity(error)]:
+            known[identity] -= 1
         else:
             yield error
 
@@ -126,7 +127,7 @@ _OF_TEMPLATE = 3
 """Parts of a path that lead to a ReplicatedJob: `spec.replicatedJobs[0]`."""
 
 
-def _what(error: FieldError) -> tuple[object, ...]:
+def _identity(error: FieldError) -> tuple[object, ...]:
     parts = error.path.parts
     inside = tuple(part for part in parts[_OF_TEMPLATE:] if isinstance(part, str))
     return error.rule, parts[:_OF_TEMPLATE], inside, error.detail, repr(error.value)

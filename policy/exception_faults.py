@@ -9,9 +9,9 @@ from kube.model.suggest import did_you_mean
 from kube.model.validation import dns1123_subdomain
 from policy.evaluate import as_warning, in_force
 from policy.exception_types import JobSetPolicyException
-from policy.exceptions import shown, standing, time_of
+from policy.exceptions import format_time, standing, time_of
 from policy.judged import Namespace
-from policy.rules.words import source
+from policy.sentences import source
 from policy.types import JobSetPolicy
 
 _SOURCE = source("exceptions")
@@ -117,7 +117,7 @@ def _of_policy(
     allowed = policy.spec.exceptions
     if allowed is not None and stands.until is not None and expires is not None and stands.until < expires:
         place, until, most = SPEC.at("expiresAt"), exception.spec.expires_at, allowed.max_duration
-        end = shown(stands.until.replace(microsecond=0))
+        end = format_time(stands.until.replace(microsecond=0))
         if now < stands.until:
             yield TOO_LONG.at(place, until, policy=name, most=most, latest=end)
         elif now < expires:

@@ -6,7 +6,7 @@ import msgspec
 
 from api.policies import SET
 from kube.model.meta import Base, ObjectMeta, doc
-from policy.rule_types import Rules
+from policy.registry import Rules
 from policy.status_types import JobSetPolicyExceptionStatus
 from policy.types import Selector
 

@@ -79,7 +79,7 @@ def standing(
 def _until(exception: JobSetPolicyException, policy: JobSetPolicy, until: datetime, now: datetime) -> Standing:
     """Whether an exception counts now that its policy allows until then."""
     if now >= until:
-        return Standing(f"it ended at {shown(until)}", until, EXPIRED)
+        return Standing(f"it ended at {format_time(until)}", until, EXPIRED)
     demanded = {rule.name for rule, _ in in_force(policy)}
     absent = tuple(rule for rule in exception.spec.rules if rule not in demanded)
     if len(absent) == len(exception.spec.rules):
@@ -94,12 +94,12 @@ def ends_at(exception: JobSetPolicyException, allowed: Exceptions, now: datetime
     return None if expires is None else min(expires, created + duration_of(allowed.max_duration))
 
 
-def shown(time: datetime) -> str:
+def format_time(time: datetime) -> str:
     """A time as Kubernetes writes it."""
     return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def excused(
+def excused_rules(
     exceptions: Iterable[JobSetPolicyException],
     policies: Sequence[JobSetPolicy],
     judged: Judged,

@@ -6,12 +6,11 @@ to it; a finding about one of those stands at the field. What exclusive placemen
 and toleration) is not the author's, and no rule looks at it.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from api import restart_agent
 from api.batch import pods_at_once
@@ -21,9 +20,7 @@ from api.paths import replicated_jobs
 from api.scheduling import Claims, EntryScheduling
 from kube.model.field import SPEC, Path
 from kube.model.meta import JSON
-from kube.model.quantity import WHOLE_PATTERN, with_unit
-from kube.model.requests import Amount, Amounts, amount_of, countable_amount, pod_claims, pod_requests, stated_amounts
-from policy.rule_types import Limit, ResourceLimit
+from kube.model.requests import Amounts, countable_amount, pod_claims, pod_requests, stated_amounts
 
 T = TypeVar("T")
 
@@ -75,8 +72,8 @@ class Template:
     def at(self, *parts: str | int) -> Path:
         """Where the author has written what stands at a place below the pod's spec."""
         match parts:
-            case (str(field), int(index), *rest) if index >= len(self.rjob.pod_spec.get(field) or ()):
-                return _added_by(self.pod[field][index], rest)
+            case (str(field), int(index), *inner) if index >= len(self.rjob.pod_spec.get(field) or ()):
+                return _added_by(self.pod[field][index], inner)
         return self.pod_path.at(*parts)
 
     @cached_property
@@ -135,11 +132,11 @@ AGENT = SPEC.at("failurePolicy", "agent")
 AGENT_IMAGE = AGENT.at("image")
 
 
-def _added_by(item: JSON, rest: Sequence[str | int]) -> Path:
+def _added_by(item: JSON, parts: Sequence[str | int]) -> Path:
     """The field of the JobSet that has added a container or volume to a pod; `rest` leads on inside of that."""
     if item.get("name") != restart_agent.NAME:
         return SPEC.at("volumeClaimPolicies")
-    return AGENT_IMAGE if rest == ["image"] else AGENT
+    return AGENT_IMAGE if parts == ["image"] else AGENT
 
 
 @dataclass(frozen=True)
@@ -219,87 +216,4 @@ class Namespace:
     annotations: dict[str, str] = field(default_factory=dict)
 
 
-class Bound(NamedTuple):
-    """A limit that is in force. `amount` None: there is none.
-
-    `text` is what it is written as and `source` where it stands, if not in the policy. `unreadable`: the text at the
-    namespace is no `form`, and `amount` is None.
-    """
-
-    amount: Amount | None
-    text: str = ""
-    source: str = ""
-    unreadable: bool = False
-    form: str = ""
-
-
-NO_BOUND = Bound(None)
-_LARGE = 10**6
-"""Amounts from which on the kind of a unit may differ from that of the limit: bytes, hardly anything else."""
-
-_WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
-
 METADATA = Path(("metadata",))
-
-
-def form_of(limit: Limit) -> str:
-    """What its text has to be: resources have amounts, and everything else is counted."""
-    return "amount" if isinstance(limit, ResourceLimit) else "whole number"
-
-
-def read_limit(limit: Limit, text: int | str) -> Amount | None:
-    """What a limit that is written so allows; None if that is no limit, or a negative one."""
-    if not isinstance(limit, ResourceLimit) and isinstance(text, str) and not _WHOLE.fullmatch(text):
-        return None
-    return amount_of(text)
-
-
-def bound(limit: Limit, namespace: Namespace) -> Bound:
-    """The limit for this namespace: from its label, else from its annotation, else `max`."""
-    places: tuple[tuple[str, str, Mapping[str, str]], ...] = (
-        ("label", limit.from_namespace_label, namespace.labels),
-        ("annotation", limit.from_namespace_annotation, namespace.annotations),
-    )
-    for kind, key, values in places:
-        if key and (text := values.get(key)) is not None:
-            amount = read_limit(limit, text)
-            source = f"{kind} {key} of the namespace"
-            return Bound(amount, text, source, amount is None, form_of(limit))
-    return NO_BOUND if limit.max is None else Bound(amount_of(limit.max), str(limit.max))
-
-
-class Number(NamedTuple):
-    """A number of a JobSet beside its limit.
-
-    `where`: the place that a finding points at, found only when there is one. `parts`: what the number is made of, a
-    line for each template. `of`: the name of the ReplicatedJob, for a number that is not of the whole set.
-    """
-
-    what: str
-    amount: Amount
-    limit: Bound
-    where: Callable[[], Path]
-    parts: Callable[[], list[str]] = list
-    of: str = ""
-
-    @property
-    def exceeds(self) -> bool:
-        return self.limit.amount is not None and self.amount > self.limit.amount
-
-    @property
-    def shown(self) -> str:
-        """The amount beside its limit."""
-        return as_text(self.amount, self.limit.text)
-
-
-def as_text(amount: Amount, limit: str) -> str:
-    """An amount as a person writes it: a plain number beside a plain limit, else with a unit.
-
-    The unit is of the kind of the limit, or of the other kind where a large amount is shorter in that: 130Gi, and not
-    139586437120, beside 100G.
-    """
-    if limit.isdecimal() and isinstance(amount, int):
-        return str(amount)
-    like = with_unit(amount, limit)
-    other = with_unit(amount, "" if limit.endswith("i") else "Mi") if amount >= _LARGE else like
-    return min(like, other, key=len)

@@ -12,18 +12,18 @@ MOST_TEXT = 160
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The first requirement of a selector that the labels of an object do not meet. `of`: what to call the object."""
+    """The first requirement of a selector that labels do not meet. `owner`: what has the labels."""
 
     selector: str
     requirement: Requirement
-    of: str
+    owner: str
     labels: dict[str, str]
 
     def __str__(self) -> str:
         key = self.requirement.key
         has = f"{key}={self.labels[key]}" if key in self.labels else "no such label"
         wanted = shortened(str(self.requirement), MOST_TEXT)
-        return f"{self.selector} wants {wanted}, and {self.of} has {shortened(has, MOST_TEXT)}"
+        return f"{self.selector} wants {wanted}, and {self.owner} has {shortened(has, MOST_TEXT)}"
 
 
 def of_namespace(selector: Selector, field: str, namespace: Namespace) -> Mismatch | None:

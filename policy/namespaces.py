@@ -1,12 +1,14 @@
 """Namespaces as policies read them: their labels, and the annotations that a policy names. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import msgspec
 
+from kube.model.field import SPEC
 from kube.model.meta import Base
+from policy.fields import records
 from policy.judged import Namespace
-from policy.rule_types import Limit
+from policy.limits import Limit
 from policy.types import JobSetPolicy
 
 
@@ -51,29 +53,18 @@ class KnownNamespace(msgspec.Struct, frozen=True, kw_only=True):
 def keeping(asked: Callable[[], frozenset[str]]) -> Callable[[NamespaceMetadata], KnownNamespace]:
     """A transform that keeps, of a namespace's annotations, those whose keys are asked for at that moment."""
 
-    def kept(sent: NamespaceMetadata) -> KnownNamespace:
+    def reduce(sent: NamespaceMetadata) -> KnownNamespace:
         meta, wanted = sent.metadata, asked()
         annotations = {key: meta.annotations[key] for key in wanted if key in meta.annotations}
         return KnownNamespace(
             read=Namespace(meta.name, meta.labels, annotations), asked=wanted, resource_version=meta.resource_version
         )
 
-    return kept
+    return reduce
 
 
 def annotation_keys(policies: Iterable[JobSetPolicy]) -> frozenset[str]:
     """Keys of the annotations of namespaces that hold limits of these policies."""
-    limits = (limit for policy in policies for limit in _limits(policy.spec.rules))
-    return frozenset(limit.from_namespace_annotation for limit in limits if limit.from_namespace_annotation)
-
-
-def _limits(value: object) -> Iterator[Limit]:
-    """The limits in a rule, and in what it holds."""
-    if isinstance(value, tuple):
-        for item in value:
-            yield from _limits(item)
-    elif isinstance(value, msgspec.Struct):
-        if isinstance(value, Limit):
-            yield value
-        for name in value.__struct_fields__:
-            yield from _limits(getattr(value, name))
+    found = (record for policy in policies for _, record in records(policy.spec.rules, SPEC))
+    keys = (record.from_namespace_annotation for record in found if isinstance(record, Limit))
+    return frozenset(filter(None, keys))

@@ -1,18 +1,59 @@
-"""All rules of policies, by their field in `Rules`. Pure."""
+"""All rules of policies. A line of `Rules` registers a rule: its field in the API, and with that all the rest. Pure."""
 
 from collections.abc import Mapping
+from typing import Final, get_type_hints
 
 import msgspec
 
-from policy.rule_types import Rules
-from policy.rules import containers, failures, images, management, metadata, placement, resources, times, totals
-from policy.rules.words import PolicyRule
+from kube.model.meta import Base
+from policy.rule import PolicyRule
+from policy.rules import (
+    amounts,
+    baseline,
+    failures,
+    images,
+    management,
+    metadata,
+    placement,
+    resources,
+    selection,
+    sizes,
+    taints,
+    times,
+    totals,
+)
 
-_BY_NAME = {
-    rule.name: rule
-    for module in (containers, failures, images, management, metadata, placement, resources, times, totals)
-    for rule in module.RULES
+
+class Rules(Base, frozen=True, kw_only=True):
+    """What is demanded of a JobSet. Every rule is optional."""
+
+    required_queue: metadata.RequiredQueueRule = None
+    max_totals: totals.MaxTotalsRule = None
+    max_replicated_jobs: sizes.MaxReplicatedJobsRule = None
+    max_jobs: sizes.MaxJobsRule = None
+    max_restarts: failures.MaxRestartsRule = None
+    ttl: times.TTLRule = None
+    active_deadline: times.ActiveDeadlineRule = None
+    priority_classes: placement.PriorityClassesRule = None
+    exclusive_topologies: placement.ExclusiveTopologiesRule = None
+    image_registries: images.ImageRegistriesRule = None
+    images_by_digest: images.ImagesByDigestRule = False
+    required_requests: amounts.RequiredRequestsRule = None
+    required_limits: amounts.RequiredLimitsRule = None
+    allowed_resources: resources.AllowedResourcesRule = None
+    required_labels: metadata.RequiredLabelsRule = None
+    required_annotations: metadata.RequiredAnnotationsRule = None
+    node_selectors: selection.NodeSelectorsRule = None
+    tolerations: taints.TolerationsRule = None
+    forbid: baseline.ForbidRule = None
+    backoff_limit: failures.BackoffLimitRule = None
+    network_dns: management.NetworkDNSRule = msgspec.field(name="networkDNS", default="")
+    managed_by: management.ManagedByRule = None
+    restart_strategies: failures.RestartStrategiesRule = None
+
+
+RULES: Final[Mapping[str, PolicyRule]] = {
+    field: next(each for each in hint.__metadata__ if isinstance(each, PolicyRule))
+    for field, hint in get_type_hints(Rules, include_extras=True).items()
 }
-
-RULES: Mapping[str, PolicyRule] = {field.name: _BY_NAME[field.encode_name] for field in msgspec.structs.fields(Rules)}
-"""In the order of the API."""
+"""By the name of the field in `Rules`, in the order of the API."""

@@ -13,8 +13,6 @@ MOST_RULES = 64
 """Rules that have counts: more than any version knows."""
 MOST_SHOWN = 20
 """Violations of stored JobSets that a status shows."""
-
-
 API_SERVER: Final = "APIServer"
 ANYONE: Final = "Anyone"
 REVIEWS_FROM: Final = [API_SERVER, ANYONE]

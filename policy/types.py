@@ -4,15 +4,18 @@ As in api/jobset.py the records are the one source of the fields: the decoder re
 `make generate` turns their descriptions and keywords into the CRD. What a schema cannot say stands in faults.py.
 """
 
+from collections.abc import Iterator
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
 from api.keys import GROUP as JOBSET_GROUP
 from api.policies import ATOMIC, SET
+from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, ObjectMeta, doc
-from policy.default_types import Defaults
-from policy.rule_types import Rules
+from policy.default_types import MOST_LABELS, TOO_MANY, Defaults
+from policy.registry import Rules
+from policy.sentences import invalid
 from policy.status_types import JobSetPolicyStatus
 
 GROUP: Final = f"policy.{JOBSET_GROUP}"
@@ -30,6 +33,10 @@ AUDIT: Final = "Audit"
 ENFORCE: Final = "Enforce"
 FAIL: Final = "Fail"
 IGNORE: Final = "Ignore"
+
+
+VALUES = invalid("values", ErrorType.REQUIRED, "{operator} compares with values", "name at least one")
+NO_VALUES = invalid("no-values", ErrorType.FORBIDDEN, "{operator} compares with no value", "remove the values")
 
 
 class Requirement(Base, frozen=True, kw_only=True):
@@ -51,6 +58,13 @@ class Requirement(Base, frozen=True, kw_only=True):
         if self.operator == "DoesNotExist":
             return self.key not in labels
         return (labels.get(self.key) in self.values) == (self.operator == "In")
+
+    def faults(self, path: Path) -> Iterator[FieldError]:
+        """Values that the operator needs or does not take."""
+        if self.operator in {"In", "NotIn"} and not self.values:
+            yield VALUES.at(path.at("values"), operator=self.operator)
+        elif self.operator in {"Exists", "DoesNotExist"} and self.values:
+            yield NO_VALUES.at(path.at("values"), operator=self.operator)
 
     def __str__(self) -> str:
         """As `kubectl get -l` reads it."""
@@ -80,6 +94,11 @@ class Selector(Base, frozen=True, kw_only=True):
         """Whether an object with these labels is selected."""
         same = all(labels.get(key) == value for key, value in self.match_labels.items())
         return same and all(requirement.matches(labels) for requirement in self.match_expressions)
+
+    def faults(self, path: Path) -> Iterator[FieldError]:
+        """More labels than a JobSet may have."""
+        if len(self.match_labels) > MOST_LABELS:
+            yield TOO_MANY.at(path.at("matchLabels"), len(self.match_labels))
 
     def unmet(self, labels: dict[str, str]) -> Requirement | None:
         """The first requirement that these labels do not meet; None if the object is selected."""

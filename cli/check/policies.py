@@ -23,11 +23,12 @@ from policy.defaults import defaults_for
 from policy.evaluate import Violation, in_force, numbers, violations
 from policy.exception_faults import exception_warnings, own_faults
 from policy.exception_types import JobSetPolicyException, read_exception
-from policy.exceptions import Excused, excused
+from policy.exceptions import Excused, excused_rules
 from policy.faults import cautions
-from policy.judged import Judged, Namespace, Number
+from policy.judged import Judged, Namespace
+from policy.limits import Number
 from policy.mismatch import Mismatch, of_namespace, of_policy
-from policy.rules.words import source
+from policy.sentences import source
 from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
 from webhooks.jobset.policy_defaults import recorded_defaults, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
@@ -159,7 +160,7 @@ class Policies:
         """The rules that do not count for a JobSet."""
         name = judged.js.metadata.namespace
         own = in_namespace(self.exceptions, name)
-        return excused(own, self.policies, judged, self.namespace(name), self.at)
+        return excused_rules(own, self.policies, judged, self.namespace(name), self.at)
 
     def findings(self, judged: Judged) -> list[FieldError]:
         """What its author is told: refusals and warnings, and not what is only recorded; or that no policy matches."""
@@ -370,8 +371,8 @@ def explanation(policies: Policies, judged: Judged, jobset: str) -> list[dict[st
 def _number(number: Number) -> dict[str, Any]:
     limit = number.limit
     return {
-        "what": number.what,
-        "amount": number.shown,
+        "what": number.name,
+        "amount": number.amount_text,
         "limit": limit.text if limit.amount is not None or limit.unreadable else None,
         "source": limit.source or "the policy",
         "path": str(number.where()),

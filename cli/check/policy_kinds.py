@@ -8,7 +8,7 @@ from kube.model.field import ErrorType, FieldError, Path, Rule
 from kube.model.meta import JSON
 from kube.model.suggest import nearest
 from policy.exception_types import EXCEPTION_KIND
-from policy.rules.words import source
+from policy.sentences import source
 from policy.types import GROUP, KIND
 
 SUITE_KIND: Final = "JobSetPolicySuite"

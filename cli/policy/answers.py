@@ -17,7 +17,7 @@ from cli.policy.suite import VALIDATING
 from kube.model.field import MAX_SHOWN_ERRORS, ErrorType, FieldError, Path, Rule, shortened
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from policy.rules.words import source
+from policy.sentences import source
 from policy.types import DENY, WARN, JobSetPolicy
 from webhooks.jobset.policies import AUDIT_KEY, MOST_AUDITED_TEXT
 from webhooks.jobset.policy_defaults import recorded_defaults

@@ -19,10 +19,10 @@ from kube.model.meta import JSON
 from policy.compiled.defaults import mutating
 from policy.compiled.exceptions import MOST_EXCEPTIONS, in_time
 from policy.compiled.policy import Circumstances, validating
-from policy.compiled.registry import COMPILED, Fit
 from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
-from policy.exceptions import duration_of, shown, time_of
+from policy.exceptions import duration_of, format_time, time_of
+from policy.rule import Fit
 from policy.types import JobSetPolicy
 
 
@@ -90,11 +90,10 @@ def _too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy]
 def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now: datetime) -> Iterator[str]:
     """Where what is exported differs from the policy, and which exceptions it has."""
     for rule, _ in in_force(policy):
-        compiled = COMPILED[rule.name]
-        if compiled.fit is not Fit.EXACT:
-            yield f"{rule.name}: {compiled.fit.value}: {compiled.note}"
+        if rule.fit is not Fit.EXACT:
+            yield f"{rule.name}: {rule.fit.value}: {rule.note}"
     for number, (exception, end) in enumerate(in_time(exceptions, policy, now)):
         meta = exception.metadata
-        counts = f"counts for new JobSets until {shown(end)}"
+        counts = f"counts for new JobSets until {format_time(end)}"
         beyond = f"does not count in the API server: at most {MOST_EXCEPTIONS} from one policy do"
         yield f"exception {meta.namespace}/{meta.name} {counts if number < MOST_EXCEPTIONS else beyond}"

@@ -19,10 +19,10 @@ from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.defaults import Record
 from policy.evaluate import Violation, in_force, violations
-from policy.exceptions import Excused, excused, time_of
+from policy.exceptions import Excused, excused_rules, time_of
 from policy.judged import Judged
 from policy.mismatch import Mismatch, of_policy
-from policy.rules.words import source
+from policy.sentences import source
 from policy.types import DENY, WARN, JobSetPolicy
 from webhooks.jobset.policy_defaults import recorded_defaults
 
@@ -94,14 +94,14 @@ class Found:
 class Verdict:
     """What policies say about a JobSet. `defaults`: those that it gets, None for one that is there already.
 
-    `excused`: the rules from which exceptions except it.
+    `excused_rules`: those from which exceptions except it.
     `asked`: the policies, each with why it is not about the JobSet, or None; None: it is not known which were asked.
     """
 
     found: Sequence[Found] = ()
     defaults: Record | None = None
     asked: Sequence[tuple[JobSetPolicy, Mismatch | None]] | None = None
-    excused: Excused = field(default_factory=dict)
+    excused_rules: Excused = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ def _judged(
             return None, list(_faults(findings.errors, path.at(member), dig(obj, "metadata", "name")))
         judged[member] = read
     own = in_namespace(loaded.exceptions, test.namespace.name)
-    without = excused(own, loaded.policies, judged["jobset"], where, time_of(test.time) or EARLIEST)
+    without = excused_rules(own, loaded.policies, judged["jobset"], where, time_of(test.time) or EARLIEST)
     found = violations(
         loaded.policies,
         judged["jobset"],
@@ -263,7 +263,7 @@ def _near(wanted: Expectation, found: Mapping[int, Found], place: Path) -> tuple
 
 def _excepted(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> str:
     """Which exception lets the JobSet break the rule, and how a test names a time after it; empty if none does."""
-    own = {name: each for (name, rule), each in verdict.excused.items() if rule == wanted.rule}
+    own = {name: each for (name, rule), each in verdict.excused_rules.items() if rule == wanted.rule}
     exception = own.get(wanted.policy, "") if wanted.policy else next(iter(own.values()), "")
     if not exception:
         return ""

@@ -25,7 +25,7 @@ from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON, Base, doc
 from manifests.definition import schema_of
 from policy.exception_types import RULE_NAMES, TIME_EXAMPLE, TIME_PATTERN, JobSetPolicyException
-from policy.rules.words import source
+from policy.sentences import source
 from policy.types import API_VERSION, JobSetPolicy
 from webhooks.jobset.schema.schema import Schema
 

@@ -21,7 +21,7 @@ from policy.conflicts import conflicts
 from policy.defaults import each_default
 from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
-from policy.exceptions import shown, standing
+from policy.exceptions import format_time, standing
 from policy.judged import Namespace
 from policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 
@@ -101,7 +101,7 @@ def _exception(
         "name": exception.metadata.name,
         "policy": exception.spec.policy,
         "rules": list(exception.spec.rules),
-        "until": shown(stands.until) if stands.until else None,
+        "until": format_time(stands.until) if stands.until else None,
         "absentRules": list(stands.absent),
         "whyNot": stands.why_not,
     }

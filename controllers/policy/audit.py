@@ -123,7 +123,7 @@ class PolicyAudits:
             return None
 
     async def _write(self, audit: Audit, policy: ObjectMeta, at: str) -> None:
-        body = {"metadata": {"uid": policy.uid}, "status": {"audit": as_written(audit.of(policy.name, at))}}
+        body = {"metadata": {"uid": policy.uid}, "status": {"audit": as_written(audit.result(policy.name, at))}}
         try:
             await self._client.patch(JOBSET_POLICIES, policy.name, body, subresource="status")
         except (Conflict, NotFound):

@@ -21,7 +21,7 @@ from kube.informer import Informer
 from kube.model.meta import Base, Identity
 from kube.store import ChangeKind
 from kube.workqueue import WorkQueue
-from policy.conditions import FIRST_USED, USED, Held, exception_status, happened, policy_status
+from policy.conditions import FIRST_USED, USED, Held, exception_status, policy_status, reportable_conditions
 from policy.exception_types import EXCEPTION_KIND, JobSetPolicyException
 from policy.exceptions import EXPIRED, standing
 from policy.judged import Namespace
@@ -179,7 +179,7 @@ class PolicyReconciler:
         status = exception_status(exception, stands, clock.rfc3339(at))
         if status != exception.status:
             await self._write(exception, msgspec.to_builtins(status))
-            for condition in happened(exception.status, status):
+            for condition in reportable_conditions(exception.status, status):
                 what = FIRST_USED if condition.type == USED else EXPIRED
                 note = NOTES[what].format(policy=named, message=condition.message)
                 self._recorder.record(_reference(exception), "Normal", f"Exception{what}", note)

@@ -15,7 +15,7 @@ from kube import clock
 from kube.client import Client
 from kube.errors import Conflict, KubeError, NotFound, ServerError, TransportError, UnreadableAnswerError
 from kube.model.meta import Base, Identity
-from policy.counts import Tally, added
+from policy.counts import Tally, status_patch
 from policy.status_types import JobSetPolicyStatus
 from policy.types import PolicyId
 
@@ -88,7 +88,7 @@ class PolicyCounts:
             stored = await self._client.get(JOBSET_POLICIES, name, type=_Stored, timeout=TIMEOUT)
             if stored.metadata.uid != policy.uid:
                 return  # created again meanwhile: what the one before it has decided is none of its counts
-            status = added(stored.status, tally, self._reviews_from)
+            status = status_patch(stored.status, tally, self._reviews_from)
             body = {"metadata": {"resourceVersion": stored.metadata.resource_version}, "status": status}
             try:
                 await self._client.patch(JOBSET_POLICIES, name, body, subresource="status", timeout=TIMEOUT)

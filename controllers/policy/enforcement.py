@@ -26,7 +26,7 @@ from kube.resources import (
     VALIDATING_ADMISSION_POLICY_BINDINGS,
     Resource,
 )
-from policy.compiled.enforced import ENFORCED, enforced
+from policy.compiled.enforced import ENFORCED, enforced_objects
 from policy.compiled.policy import Circumstances, compiled_name
 from policy.conditions import MOST_TEXT, Held
 from policy.exception_types import JobSetPolicyException
@@ -151,7 +151,7 @@ class Enforcement:
         for policy in policies:
             name = policy.metadata.name
             try:
-                bodies = list(enforced(policy, policies, beside, self._gates))
+                bodies = list(enforced_objects(policy, policies, beside, self._gates))
                 wanted.update(map(_key, bodies))
                 for body in bodies:
                     await self._store(body, self._stored, again=again)

@@ -149,13 +149,13 @@ def pod_claims(spec: JSON) -> tuple[int, frozenset[str]]:
     Of resources that stand for a DeviceClass, kube-scheduler makes one claim for the pod.
     """
     claims = [claim.get("resourceClaimName") or "" for claim in spec.get("resourceClaims") or ()]
-    by_class = any(is_device_class(name) for parts, holder in _holders(spec) if parts for name in _own(holder))
+    by_class = any(is_device_class(name) for parts, holder in resource_holders(spec) if parts for name in _own(holder))
     return claims.count("") + by_class, frozenset(filter(None, claims))
 
 
 def stated_amounts(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:
     """What the requests of a pod are made of: the place of each amount below the spec, its resource, the amount."""
-    for parts, holder in _holders(spec):
+    for parts, holder in resource_holders(spec):
         for name, (kind, value) in _own(holder).items():
             if parts or is_of_pods(name):
                 yield (*parts, "resources", kind, name), name, value
@@ -163,7 +163,7 @@ def stated_amounts(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], str, Any
         yield ("overhead", name), name, value
 
 
-def _holders(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
+def resource_holders(spec: JSON) -> Iterator[tuple[tuple[str | int, ...], JSON]]:
     """What states resources, with its place below the spec: containers, init containers, the pod as a whole."""
     for field in ("containers", "initContainers"):
         for i, container in enumerate(spec.get(field) or ()):

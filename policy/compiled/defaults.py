@@ -10,9 +10,9 @@ import msgspec
 
 from api.features import FeatureGates
 from kube.model.meta import JSON
-from policy.compiled.cel import Cel, foreign, joined, literal, text
+from policy.cel import Cel, concat_texts, foreign, literal, text
 from policy.compiled.policy import compiled_name, head, match_conditions, match_constraints
-from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selected
+from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selector_conditions
 from policy.defaults import ANNOTATION, DEADLINE, DEADLINE_GATE, POD, Default, each_default, refusals
 from policy.judged import Namespace
 from policy.types import FAIL, IGNORE, JobSetPolicy
@@ -21,7 +21,7 @@ _POD = f"/{'/'.join(POD)}"
 _TERMS = "requiredDuringSchedulingIgnoredDuringExecution.?nodeSelectorTerms"
 
 
-def _escaped(key: str) -> str:
+def _escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -56,14 +56,14 @@ def _absent(default: Default) -> str:
     return f"!object{''.join(f'.?{part}' for part in parents)}[?{text(key)}].hasValue()"
 
 
-def _settled_by_others(policy: JobSetPolicy, others: Sequence[JobSetPolicy]) -> dict[str, list[JobSetPolicy]]:
+def _settling_policies(policy: JobSetPolicy, other_policies: Sequence[JobSetPolicy]) -> dict[str, list[JobSetPolicy]]:
     """By the name of a default, the other policies that keep it from being set where they match, too.
 
     These refuse it, or have another value and a name that comes first. A limit of a namespace is not known here.
     """
     found: dict[str, list[JobSetPolicy]] = {}
     own = {default.name: default.value for default in each_default(policy.spec.defaults)}
-    for other in others:
+    for other in other_policies:
         if other.metadata.name != policy.metadata.name:
             names = {refusal.default.name for refusal in refusals(policy, other, Namespace())}
             if other.metadata.name < policy.metadata.name:
@@ -77,8 +77,8 @@ def _settled_by_others(policy: JobSetPolicy, others: Sequence[JobSetPolicy]) -> 
 def _matches(policy: JobSetPolicy) -> str:
     match = policy.spec.match
     conditions = [
-        *selected(match.namespace_selector, NAMESPACE_LABELS),
-        *selected(match.object_selector, OBJECT_LABELS),
+        *selector_conditions(match.namespace_selector, NAMESPACE_LABELS),
+        *selector_conditions(match.object_selector, OBJECT_LABELS),
     ]
     return " && ".join(conditions) or "true"
 
@@ -90,31 +90,31 @@ def _of_set(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[st
         yield f"has(object.metadata.labels) ? [] : [{_add(text('/metadata/labels'), '{}')}]"
     for default in defaults:
         if not default.of_pods:
-            path = text("/" + "/".join(map(_escaped, default.parts)))
+            path = text("/" + "/".join(map(_escape, default.parts)))
             yield f"variables.set{numbers[default.name]} ? [{_add(path, literal(default.value))}] : []"
 
 
 def _in_pod(*parts: str) -> Cel:
     """The place of these parts in the pod of the ReplicatedJob `i`."""
-    return joined("/spec/replicatedJobs/", Cel("string(i)"), "/".join((_POD, *parts)))
+    return concat_texts("/spec/replicatedJobs/", Cel("string(i)"), "/".join((_POD, *parts)))
 
 
 def _of_pods(defaults: Sequence[Default], numbers: dict[str, int]) -> Iterator[str]:
     """Operations on the pods of each template, as lists."""
 
-    def wanted(default: Default) -> str:
+    def is_wanted(default: Default) -> str:
         return f"(variables.set{numbers[default.name]} && {_unset(default)})"
 
     for field, empty in (("priorityClassName", ""), ("nodeSelector", "{}"), ("tolerations", "[]")):
         own = [default for default in defaults if default.of_pods and default.parts[0] == field]
         if not own:
             continue
-        any_unset = " || ".join(map(wanted, own))
+        any_unset = " || ".join(map(is_wanted, own))
         operations = [f"(!has(p.{field}) ? [{_add(_in_pod(field), empty)}] : [])"] if empty else []
         for default in own:
-            parts = ("-",) if field == "tolerations" else tuple(map(_escaped, default.parts[1:]))
+            parts = ("-",) if field == "tolerations" else tuple(map(_escape, default.parts[1:]))
             added = _add(_in_pod(field, *parts), literal(default.value))
-            operations.append(f"({wanted(default)} ? [{added}] : [])")
+            operations.append(f"({is_wanted(default)} ? [{added}] : [])")
         yield f"variables.pods.transformList(i, p, {any_unset}, {' + '.join(operations)}).flatten()"
 
 
@@ -128,10 +128,10 @@ def _annotation(policy: str, defaults: Sequence[Default]) -> Iterator[str]:
     own = f"{text(_in_json(policy) + ':[')} + ({listed}).join(',') + ']}}'"
     key = text(ANNOTATION)
     before = f"object.metadata.?annotations[?{key}].orValue('')"
-    others = f"{before}.startsWith('{{\"') && {before}.endsWith(']}}')"
-    value = f"({others} ? {before}.substring(0, {before}.size() - 1) + ',' : '{{') + {own}"
+    other_policies = f"{before}.startsWith('{{\"') && {before}.endsWith(']}}')"
+    value = f"({other_policies} ? {before}.substring(0, {before}.size() - 1) + ',' : '{{') + {own}"
     any_set = " || ".join(f"variables.set{i}" for i in range(len(defaults)))
-    path = text(f"/metadata/annotations/{_escaped(ANNOTATION)}")
+    path = text(f"/metadata/annotations/{_escape(ANNOTATION)}")
     parent = _add(text("/metadata/annotations"), "{}")
     yield f"has(object.metadata.annotations) || !({any_set}) ? [] : [{parent}]"
     yield f"({any_set}) ? [{_add(path, value)}] : []"
@@ -144,7 +144,7 @@ def _foreign(default: Default) -> Default:
     return replace(default, parts=parts, value=foreign(default.value))
 
 
-def mutating(policy: JobSetPolicy, others: Sequence[JobSetPolicy], gates: FeatureGates) -> list[JSON]:
+def mutating(policy: JobSetPolicy, other_policies: Sequence[JobSetPolicy], gates: FeatureGates) -> list[JSON]:
     """The MutatingAdmissionPolicy that sets the defaults of a policy, and its binding; nothing if it has none.
 
     `others`: all policies that are in force with it.
@@ -154,7 +154,7 @@ def mutating(policy: JobSetPolicy, others: Sequence[JobSetPolicy], gates: Featur
     if not defaults:
         return []
     name, numbers = policy.metadata.name, {default.name: i for i, default in enumerate(defaults)}
-    settled = _settled_by_others(policy, others)
+    settled = _settling_policies(policy, other_policies)
     pods = Cel("object.?spec.?replicatedJobs.orValue([]).map(j, j.?template.?spec.?template.?spec.orValue({}))")
     variables = [{"name": "pods", "expression": pods.text}]
     for i, default in enumerate(defaults):

@@ -13,7 +13,7 @@ ENFORCED: Final = f"{GROUP}/enforced"
 """Label of what the manager keeps applied."""
 
 
-def enforced(
+def enforced_objects(
     policy: JobSetPolicy, policies: Sequence[JobSetPolicy], beside: Circumstances, gates: FeatureGates
 ) -> list[JSON]:
     """The objects, owned by the policy. `policies`: all that are in force.
@@ -23,10 +23,10 @@ def enforced(
     if not policy.spec.in_api_server:
         return []
     rules = validating(policy, beside) if policy.spec.denies else []
-    return [_owned(body, policy) for body in [*rules, *mutating(policy, policies, gates)]]
+    return [_with_owner(body, policy) for body in [*rules, *mutating(policy, policies, gates)]]
 
 
-def _owned(body: JSON, policy: JobSetPolicy) -> JSON:
+def _with_owner(body: JSON, policy: JobSetPolicy) -> JSON:
     meta = policy.metadata
     owner = {"apiVersion": API_VERSION, "kind": KIND, "name": meta.name, "uid": meta.uid, "controller": True}
     labels = {**body["metadata"]["labels"], ENFORCED: "true"}

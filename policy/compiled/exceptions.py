@@ -9,10 +9,10 @@ counts: what an update makes worse is refused.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from policy.compiled.cel import foreign, text, texts
-from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selected
+from policy.cel import foreign, text, texts
+from policy.compiled.selectors import NAMESPACE_LABELS, OBJECT_LABELS, selector_conditions
 from policy.exception_types import JobSetPolicyException
-from policy.exceptions import ends_at, shown
+from policy.exceptions import ends_at, format_time
 from policy.types import JobSetPolicy
 
 MOST_EXCEPTIONS = 100
@@ -31,7 +31,9 @@ def in_time(
     return sorted(found, key=lambda pair: (pair[0].metadata.namespace, pair[0].metadata.name))
 
 
-def excused(rule: str, found: Sequence[tuple[JobSetPolicyException, datetime]], policy: JobSetPolicy) -> str:
+def exception_condition(
+    rule: str, found: Sequence[tuple[JobSetPolicyException, datetime]], policy: JobSetPolicy
+) -> str:
     """The condition under which a rule does not count; empty where it always does."""
     own = [_condition(each, end, policy) for each, end in found[:MOST_EXCEPTIONS] if rule in each.spec.rules]
     return " || ".join(f"({condition})" for condition in own)
@@ -42,9 +44,9 @@ def _condition(exception: JobSetPolicyException, end: datetime, policy: JobSetPo
     match, allowed = spec.match, policy.spec.exceptions
     conditions = ["oldObject == null", f"request.namespace == {text(exception.metadata.namespace)}"]
     if allowed is not None:
-        conditions += selected(allowed.allowed_namespaces, NAMESPACE_LABELS)
+        conditions += selector_conditions(allowed.allowed_namespaces, NAMESPACE_LABELS)
     if match.names is not None:
         conditions.append(f"object.metadata.name in {texts(match.names)}")
-    conditions += selected(match.object_selector, OBJECT_LABELS)
-    conditions.append(f"timestamp(object.metadata.creationTimestamp) < timestamp({text(shown(end))})")
+    conditions += selector_conditions(match.object_selector, OBJECT_LABELS)
+    conditions.append(f"timestamp(object.metadata.creationTimestamp) < timestamp({text(format_time(end))})")
     return " && ".join(conditions)

@@ -9,14 +9,14 @@ from typing import Any, Final
 from api.keys import GROUP as JOBSET_GROUP
 from api.keys import PLURAL, VERSION
 from kube.model.meta import JSON
-from policy.compiled.cel import NEW, OLD, Cel, Say, added, foreign, joined, names_in, texts
-from policy.compiled.exceptions import excused, in_time
-from policy.compiled.registry import COMPILED, Fit
-from policy.compiled.selectors import OBJECT_LABELS, as_json, selected
-from policy.compiled.shared import SHARED
-from policy.compiled.words import NOTHING, Compiled, over_limits
+from policy.cel import NEW, OLD, Cel, Say, concat_lists, concat_texts, foreign, names_in, texts
+from policy.compiled.exceptions import exception_condition, in_time
+from policy.compiled.selectors import OBJECT_LABELS, as_json, selector_conditions
+from policy.compiled.variables import SHARED
 from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
+from policy.limits import over_limits
+from policy.rule import NOTHING, Compiled, Fit
 from policy.types import GROUP, JobSetPolicy
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
@@ -70,24 +70,24 @@ def _rule(draft: _Draft, name: str, compiled: Compiled, say: Say, unless: str) -
     for own, shared in compiled.variables:
         draft.both(own, shared(NEW), shared(OLD))
     lists = []
-    found = compiled.found(NEW)
+    found = compiled.findings(NEW)
     if found != NOTHING:
-        lists.append(_new(*draft.both(f"{name}Found", found, compiled.found(OLD))))
+        lists.append(_new(*draft.both(f"{name}Found", found, compiled.findings(OLD))))
     for i, numbers in enumerate(compiled.numbers):
-        now, before = draft.both(f"{name}Numbers{i or ''}", numbers.listed(NEW), numbers.listed(OLD))
+        now, before = draft.both(f"{name}Numbers{i or ''}", numbers.numbers(NEW), numbers.numbers(OLD))
         lists.append(over_limits(numbers, now, before, say))
-    found = added(*lists)
+    found = concat_lists(*lists)
     return draft.add(name, Cel(f"{unless} ? [] : {found}") if unless else found)
 
 
 def _new(now: Cel, before: Cel) -> Cel:
     """The findings that an update has added: those of which there are more than before, whatever their index."""
-    rest, gone = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
+    new, gone = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
     same = "g[0] == f[0] && g[2] == f[2]"
     surplus = f"m.slice(0, i + 1).filter(g, {same}).size() > b.filter(g, {same}).size()"
     return Cel(
         f"({before}.size() == 0 ? {now} : {now} == {before} ? [] :"
-        f" [{rest}].map(m, [{gone}].map(b, m.transformList(i, f, {surplus}, f))[0])[0])"
+        f" [{new}].map(m, [{gone}].map(b, m.transformList(i, f, {surplus}, f))[0])[0])"
     )
 
 
@@ -110,7 +110,7 @@ def match_constraints(policy: JobSetPolicy, operations: Sequence[str]) -> JSON:
 
 def match_conditions(policy: JobSetPolicy) -> Iterator[JSON]:
     """The JobSets that a policy is about, by the labels that they have now."""
-    chosen = selected(policy.spec.match.object_selector, OBJECT_LABELS)
+    chosen = selector_conditions(policy.spec.match.object_selector, OBJECT_LABELS)
     if chosen:
         yield {"name": "object-selector", "expression": " && ".join(chosen)}
 
@@ -144,17 +144,17 @@ def validating(policy: JobSetPolicy, beside: Circumstances) -> list[JSON]:
             _rule(
                 draft,
                 rule.name,
-                COMPILED[rule.name].write(foreign(demanded), say),
+                rule.compile(foreign(demanded), say),
                 say,
-                excused(rule.name, exceptions, policy),
+                exception_condition(rule.name, exceptions, policy),
             ),
         )
         for rule, demanded in in_force(policy)
-        if COMPILED[rule.name].fit is not Fit.CANNOT
+        if rule.fit is not Fit.CANNOT
     ]
     if not rules:
         return []
-    found = draft.add("found", added(*(variable for _, variable in rules)))
+    found = draft.add("found", concat_lists(*(variable for _, variable in rules)))
     conditions = [
         {"name": "not-in-deletion", "expression": "!has(object.metadata.deletionTimestamp)"},
         *match_conditions(policy),
@@ -188,6 +188,6 @@ def _message(found: Cel) -> Cel:
     first = f"({size} > {MOST_SHOWN} ? {found}.slice(0, {MOST_SHOWN}) : {found})"
     cut = f"t.size() > {MOST_TEXT} ? t.substring(0, {MOST_TEXT - 3}) + '...' : t"
     listed = f"{first}.map(f, f[1] + ': ' + f[2]).map(t, {cut}).join(', ')"
-    more = joined(", and ", Cel(f"string({size} - {MOST_SHOWN})"), " more")
+    more = concat_texts(", and ", Cel(f"string({size} - {MOST_SHOWN})"), " more")
     several = f"'[' + {listed} + ({size} > {MOST_SHOWN} ? {more} : '') + ']'"
     return Cel(f"{size} == 1 ? {listed} : {several}")

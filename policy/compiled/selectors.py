@@ -1,14 +1,14 @@
 """Label selectors, in CEL and as Kubernetes writes them. Pure."""
 
 from kube.model.meta import JSON
-from policy.compiled.cel import foreign, text, texts
+from policy.cel import foreign, text, texts
 from policy.types import Requirement, Selector
 
 OBJECT_LABELS = "object.metadata.?labels.orValue({})"
 NAMESPACE_LABELS = "namespaceObject.metadata.?labels.orValue({})"
 
 
-def selected(selector: Selector, labels: str) -> list[str]:
+def selector_conditions(selector: Selector, labels: str) -> list[str]:
     """Conditions that all hold for labels, an expression, that a selector selects."""
     selector = foreign(selector)
     same = [f"{labels}[?{text(key)}] == optional.of({text(value)})" for key, value in selector.match_labels.items()]

@@ -1,38 +1,81 @@
-"""Rules of policies about failures: how often and how a set restarts, how often its Jobs start pods again. Pure."""
+"""Rules about failures: how often and how a set restarts, how often its Jobs start pods again. Pure."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import islice
+from typing import Annotated
 
+from api.failure_actions import ACTIONS
 from api.named_actions import named_actions
 from api.policies import FailurePolicy
-from kube.model.field import SPEC, ErrorType, FieldError, Path
-from policy.judged import Judged, Namespace, Number, Template, bound
-from policy.rule_types import BackoffLimit, MaxRestarts, RestartStrategies
-from policy.rules.words import PolicyRule, declared, held, limited, of_jobs, one_of
+from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
+from kube.model.meta import Base, doc
+from policy.cel import NEW, Cel, Index, Root, Say, cel_place, concat_lists, of_template, texts
+from policy.fields import list_of
+from policy.judged import Judged, Namespace, Template
+from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
+from policy.rule import NOTHING, Compiled, PolicyRule, check_allowed, compile_allowed, of_jobs
+from policy.sentences import sentence
+
+
+class MaxRestarts(Limit, frozen=True, kw_only=True):
+    """How often a failed set may be restarted."""
+
+    forbid_unlimited_actions: Annotated[
+        bool,
+        doc(
+            "Refuse actions of failure policies that restart without being counted, in rules without a maxRestarts and"
+            " in nodeFailure."
+        ),
+    ] = False
+
+    @property
+    def demands_more(self) -> bool:
+        return self.forbid_unlimited_actions
+
+
+class BackoffLimit(Limit, frozen=True, kw_only=True):
+    """How often the Jobs of a set may start pods again."""
+
+    zero_with_restarts: Annotated[
+        bool, doc("The backoffLimit has to be 0 where failurePolicy.maxRestarts is larger than 0.")
+    ] = False
+
+    @property
+    def demands_more(self) -> bool:
+        return self.zero_with_restarts
+
+
+class RestartStrategies(Base, frozen=True, kw_only=True):
+    """How Jobs may be created again."""
+
+    allowed: Annotated[
+        tuple[Annotated[str, doc("A strategy.", enum=["Recreate", "BlockingRecreate", "InPlaceRestart"])], ...],
+        list_of("Values of spec.failurePolicy.restartStrategy. A set without one has Recreate."),
+    ]
+
 
 _POLICY = SPEC.at("failurePolicy")
 _NODES = _POLICY.at("nodeFailure")
 DEFAULT_BACKOFF = 6
 """What the API server sets for a Job without a backoffLimit."""
-
-RESTARTS = limited("maxRestarts", "write a smaller number")
-UNLIMITED = declared(
+RESTARTS = limit_sentence("maxRestarts", "write a smaller number")
+UNLIMITED = sentence(
     "maxRestarts",
     ErrorType.FORBIDDEN,
     "{action} restarts without a limit",
     "use {counted}, which is counted, or give the rule a maxRestarts",
     "unlimited",
 )
-BACKOFF = limited("backoffLimit", "set backoffLimit to at most {limit}: without one a Job has 6")
-UNLIMITED_OF_NODES = declared(
+BACKOFF = limit_sentence("backoffLimit", "set backoffLimit to at most {limit}: without one a Job has 6")
+UNLIMITED_OF_NODES = sentence(
     "maxRestarts",
     ErrorType.FORBIDDEN,
     "{action} restarts without a limit",
     "use {counted}, which is counted",
     "unlimited-of-nodes",
 )
-RESTARTS_IN_ALL = declared(
+RESTARTS_IN_ALL = sentence(
     "maxRestarts",
     ErrorType.FORBIDDEN,
     "{amount} {what} in all, and at most {limit} allowed{source}",
@@ -41,21 +84,21 @@ RESTARTS_IN_ALL = declared(
 )
 MOST_PARTS = 8
 """Limits that a sentence lists."""
-NOT_ZERO = declared(
+NOT_ZERO = sentence(
     "backoffLimit",
     ErrorType.FORBIDDEN,
     "is {value}, and must be 0 in a set with maxRestarts: the set restarts, not the pods",
     "set it to 0",
     "with-restarts",
 )
-STRATEGY = declared("restartStrategies", ErrorType.NOT_SUPPORTED, "this strategy is not allowed", "{allowed}")
+STRATEGY = sentence("restartStrategies", ErrorType.NOT_SUPPORTED, "this strategy is not allowed", "{allowed}")
 
 
 def _failure_policy(judged: Judged) -> FailurePolicy:
     return judged.js.spec.failure_policy or FailurePolicy()
 
 
-def _limits(judged: Judged) -> Mapping[Path, int]:
+def _restart_limits(judged: Judged) -> Mapping[Path, int]:
     """What bounds the restarts of a set: the limit of those that count, and those of rules that have others."""
     policy = _failure_policy(judged)
     free = {
@@ -69,9 +112,11 @@ def _limits(judged: Judged) -> Mapping[Path, int]:
 
 def restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Iterator[Number]:
     """The `maxRestarts` of the failure policy, 0 for a set without one, and of rules whose restarts do not count."""
-    limits = _limits(judged)
+    limits = _restart_limits(judged)
     largest = max(limits, key=lambda path: limits[path])
-    yield Number("restarts", sum(limits.values()), bound(rule, namespace), lambda: largest, partial(_parts, limits))
+    yield Number(
+        "restarts", sum(limits.values()), effective_limit(rule, namespace), lambda: largest, partial(_parts, limits)
+    )
 
 
 def _parts(limits: Mapping[Path, int]) -> list[str]:
@@ -79,7 +124,7 @@ def _parts(limits: Mapping[Path, int]) -> list[str]:
     return [f"{path} has {limit}" for path, limit in shown] if len(limits) > 1 else []
 
 
-def max_restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+def find_max_restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
     """A set may be restarted only so often after failures: `spec.failurePolicy.maxRestarts`.
 
     Some actions of failure policies restart without being counted. A rule that takes one, at once or as a step of
@@ -87,7 +132,7 @@ def max_restarts(rule: MaxRestarts, judged: Judged, namespace: Namespace) -> Ite
     `forbidUnlimitedActions` refuses these actions in rules that have no `maxRestarts`, and in `nodeFailure`.
     """
     for number in restarts(rule, judged, namespace):
-        yield from held(number, RESTARTS_IN_ALL if number.parts() else RESTARTS, number.amount)
+        yield from check_limit(number, RESTARTS_IN_ALL if number.parts() else RESTARTS, number.amount)
     if rule.forbid_unlimited_actions:
         for path, action, within, limit in named_actions(_failure_policy(judged)):
             if action.is_uncounted_restart and limit is None:
@@ -107,36 +152,36 @@ def _backoff(template: Template) -> tuple[str, int]:
 
 def backoffs(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterator[Number]:
     """The backoffLimit of each Job template."""
-    limit = bound(rule, namespace)
+    limit = effective_limit(rule, namespace)
     for template, (field, value) in zip(judged.templates, judged.each(_backoff), strict=True):
-        yield Number(field, value, limit, partial(template.job_path.at, field), of=template.rjob.name)
+        yield Number(field, value, limit, partial(template.job_path.at, field), replicated_job=template.rjob.name)
 
 
-def backoff_limit(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+def find_backoff_limit(rule: BackoffLimit, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
     """The Jobs of a set may start pods again only so often: `backoffLimit`, which is 6 for a Job without one.
 
     A Job with `backoffLimitPerIndex` and without `backoffLimit` is judged by the former. In a set that restarts as a
     whole, a Job that retries single pods delays the restart. `zeroWithRestarts` demands 0 where `maxRestarts` of the
     failure policy is larger than 0.
     """
-    highest, limit = max((value for _, value in judged.each(_backoff)), default=0), bound(rule, namespace)
+    highest, limit = max((value for _, value in judged.each(_backoff)), default=0), effective_limit(rule, namespace)
     if limit.amount is None or highest > limit.amount:
         for number in backoffs(rule, judged, namespace):
-            yield from held(number, BACKOFF, number.amount)
+            yield from check_limit(number, BACKOFF, number.amount)
     if rule.zero_with_restarts and _failure_policy(judged).max_restarts > 0:
         for template, (field, value) in zip(judged.templates, judged.each(_backoff), strict=True):
             if value:
                 yield NOT_ZERO.at(template.job_path.at(field), value, value=value)
 
 
-def restart_strategies(rule: RestartStrategies, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_restart_strategies(rule: RestartStrategies, judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """Only certain restart strategies may be used: `spec.failurePolicy.restartStrategy`.
 
     A set without a failure policy is never restarted, and passes.
     """
     policy = judged.js.spec.failure_policy
     if policy is not None:
-        yield from one_of(STRATEGY, _POLICY.at("restartStrategy"), policy.restart_strategy, rule.allowed)
+        yield from check_allowed(STRATEGY, _POLICY.at("restartStrategy"), policy.restart_strategy, rule.allowed)
 
 
 _RESTARTS = (
@@ -147,15 +192,142 @@ _RESTARTS = (
     "spec.failurePolicy.nodeFailure.action",
 )
 _BACKOFF = (*of_jobs("backoffLimit", "backoffLimitPerIndex"), "spec.failurePolicy.maxRestarts")
+_CEL_POLICY = "?spec.?failurePolicy"
+_FREE = texts(action.name for action in ACTIONS.values() if action.is_uncounted_restart)
 
-RULES = (
+
+def _cel_restarts(root: Root) -> str:
+    return f"{root.name}.{_CEL_POLICY}.?maxRestarts.orValue(0)"
+
+
+def _cel_rules(root: Root) -> str:
+    return f"{root.name}.{_CEL_POLICY}.?rules.orValue([])"
+
+
+def _cel_limits(root: Root) -> Cel:
+    """What bounds the restarts of a set: a list of maps of a path and the number there."""
+    free = f"(a.?action.orValue('') in {_FREE} || a.?then.orValue([]).exists(s, s.?action.orValue('') in {_FREE}))"
+    own = f"[{{'path': dyn('{_OF_SET}'), 'n': dyn([0, int({_cel_restarts(root)})].max())}}]"
+    path = "'spec.failurePolicy.rules[' + string(i) + '].maxRestarts'"
+    of_rules = f"{{'path': dyn({path}), 'n': dyn([0, int(a.maxRestarts)].max())}}"
+    return Cel(f"{own} + {_cel_rules(root)}.transformList(i, a, has(a.maxRestarts) && {free}, {of_rules})")
+
+
+_OF_SET = SPEC.at("failurePolicy", "maxRestarts")
+
+
+def compile_max_restarts(rule: MaxRestarts, say: Say) -> Compiled:
+    limits = NEW.variable("restartLimits")
+    amounts = f"{limits}.map(x, int(x.n))"
+    largest = Cel(f"string({limits}[{amounts}.indexOf({amounts}.max())].path)")
+    numbers = f"({limits}.size() > {MOST_PARTS} ? {limits}.slice(0, {MOST_PARTS}) : {limits})"
+    parts = Cel(f"{numbers}.map(x, string(x.path) + ' has ' + string(x.n)).join('; ')")
+
+    def number(exceeded: Rule, several: str) -> CelNumbers:
+        def findings(root: Root) -> Cel:
+            own = root.variable("restartLimits")
+            return Cel(
+                f"({own}.size() {several} 1 ? {single_number(f'{own}.map(x, int(x.n)).sum()', 'restarts')} : [])"
+            )
+
+        return CelNumbers(rule, exceeded, findings, (largest, largest), parts=parts)
+
+    return Compiled(
+        (lambda root: _compile_unlimited(root, say)) if rule.forbid_unlimited_actions else (lambda _: NOTHING),
+        (number(RESTARTS, "=="), number(RESTARTS_IN_ALL, ">")),
+        (("restartLimits", _cel_limits),),
+    )
+
+
+def _compile_unlimited(root: Root, say: Say) -> Cel:
+    """Findings about each place that names an action without any limit."""
+
+    def finding(unlimited: Rule, holder: str, *parts: str | Index) -> Cel:
+        counted = Cel(f"string({holder}.action).replace('AndIgnoreMaxRestarts', '')")
+        return say.at(
+            unlimited, *cel_place("spec.failurePolicy", *parts), action=Cel(f"string({holder}.action)"), counted=counted
+        )
+
+    def is_free(holder: str) -> str:
+        return f"{holder}.?action.orValue('') in {_FREE}"
+
+    of_rule = finding(UNLIMITED, "a", ".rules", Index("i"), ".action")
+    of_step = finding(UNLIMITED, "s", ".rules", Index("i"), ".then", Index("k"), ".action")
+    of_nodes = finding(UNLIMITED_OF_NODES, "a", ".nodeFailure.action")
+    rules, nodes = _cel_rules(root), f"{root.name}.{_CEL_POLICY}.?nodeFailure"
+    steps = f"a.then.transformList(k, s, {is_free('s')}, {of_step})"
+    return concat_lists(
+        Cel(f"{rules}.transformList(i, a, {is_free('a')} && !has(a.maxRestarts), {of_rule})"),
+        Cel(f"{rules}.transformList(i, a, has(a.then) && !has(a.maxRestarts), {steps}).flatten()"),
+        Cel(f"({nodes}.hasValue() ? [{nodes}.value()] : []).filter(a, {is_free('a')}).map(a, {of_nodes})"),
+    )
+
+
+def compile_backoff_limit(rule: BackoffLimit, say: Say) -> Compiled:
+    spec = "j.?template.?spec"
+    per_index = f"({spec}.?backoffLimitPerIndex.hasValue() && !{spec}.?backoffLimit.hasValue())"
+    name = f"({per_index} ? 'backoffLimitPerIndex' : 'backoffLimit')"
+    value = f"{spec}.?backoffLimit.or({spec}.?backoffLimitPerIndex).orValue({DEFAULT_BACKOFF})"
+
+    def numbers(root: Root) -> Cel:
+        item = f"{{'amount': dyn({value}), 'what': dyn({name}), 'of': dyn(j.name), 'i': dyn(i)}}"
+        return Cel(f"{root.variable('jobs')}.transformList(i, j, {item})")
+
+    at = of_template("n.i", ".template.spec.", Cel("string(n.what)"))
+    number = CelNumbers(rule, BACKOFF, numbers, at)
+    if not rule.zero_with_restarts:
+        return Compiled(numbers=(number,))
+    where = of_template("i", ".template.spec.", Cel(name))
+    finding = say.at(NOT_ZERO, *where, value=Cel(f"string({value})"))
+
+    def findings(root: Root) -> Cel:
+        return Cel(
+            f"({_cel_restarts(root)} > 0 ? {root.variable('jobs')}.transformList(i, j, {value} != 0, {finding}) : [])"
+        )
+
+    return Compiled(findings, (number,))
+
+
+def compile_restart_strategies(rule: RestartStrategies, say: Say) -> Compiled:
+    def findings(root: Root) -> Cel:
+        value = f"{root.name}.{_CEL_POLICY}.?restartStrategy"
+        return compile_allowed(STRATEGY, SPEC.at("failurePolicy", "restartStrategy"), value, rule.allowed, say)
+
+    return Compiled(findings)
+
+
+MaxRestartsRule = Annotated[
+    MaxRestarts | None,
+    doc("Restarts after failures."),
     PolicyRule(
         "maxRestarts",
         (RESTARTS, RESTARTS_IN_ALL, UNLIMITED, UNLIMITED_OF_NODES),
-        max_restarts,
-        restarts,
+        find_max_restarts,
+        compile_max_restarts,
+        numbers=restarts,
         reads=_RESTARTS,
     ),
-    PolicyRule("backoffLimit", (BACKOFF, NOT_ZERO), backoff_limit, backoffs, reads=_BACKOFF),
-    PolicyRule("restartStrategies", (STRATEGY,), restart_strategies, reads=("spec.failurePolicy.restartStrategy",)),
-)
+]
+BackoffLimitRule = Annotated[
+    BackoffLimit | None,
+    doc("backoffLimit of Jobs."),
+    PolicyRule(
+        "backoffLimit",
+        (BACKOFF, NOT_ZERO),
+        find_backoff_limit,
+        compile_backoff_limit,
+        numbers=backoffs,
+        reads=_BACKOFF,
+    ),
+]
+RestartStrategiesRule = Annotated[
+    RestartStrategies | None,
+    doc("spec.failurePolicy.restartStrategy."),
+    PolicyRule(
+        "restartStrategies",
+        (STRATEGY,),
+        find_restart_strategies,
+        compile_restart_strategies,
+        reads=("spec.failurePolicy.restartStrategy",),
+    ),
+]

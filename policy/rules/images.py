@@ -1,17 +1,48 @@
-"""Rules of policies about images: where they come from, and how they are named. Pure."""
+"""Rules about images: where they come from, and how they are named. Pure."""
 
 from collections.abc import Iterator
+from typing import Annotated
 
+from kube.model import images
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.images import full_name
+from kube.model.meta import Base, doc
+from policy.cel import Cel, Index, Place, Root, Say, cel_place, concat_lists, of_container, of_pod, text, texts
+from policy.fields import Word, has_wildcard, list_of
 from policy.judged import AGENT_IMAGE, Judged, Namespace, Template
-from policy.rule_types import ImageRegistries
-from policy.rules.words import PolicyRule, declared, of_containers, of_pods
+from policy.rule import Compiled, PolicyRule, of_containers, of_pods
+from policy.sentences import invalid, sentence
 
-REGISTRY = declared(
+NO_REGISTRY = invalid(
+    "registry",
+    ErrorType.INVALID,
+    "a registry, or a path in one, has no {what}",
+    'write it like "registry.example.com/a"',
+)
+
+
+class ImageRegistries(Base, frozen=True, kw_only=True):
+    """Where images may come from."""
+
+    allowed: Annotated[
+        tuple[Word, ...],
+        list_of("Registries such as registry.example.com, or paths in them such as registry.example.com/team."),
+    ]
+
+    def faults(self, path: Path) -> Iterator[FieldError]:
+        """Entries with more than a registry and a path."""
+        for i, entry in enumerate(self.allowed):
+            part = "scheme" if "://" in entry else "digest" if "@" in entry else ""
+            if not part and ":" in entry.partition("/")[2]:
+                part = "tag"
+            if not has_wildcard(entry) and (part or not entry.strip("/")):
+                yield NO_REGISTRY.at(path.at("allowed", i), entry, what=part or "empty name")
+
+
+REGISTRY = sentence(
     "imageRegistries", ErrorType.FORBIDDEN, "images may not come from {registry}", "use an image from {allowed}"
 )
-DIGEST = declared(
+DIGEST = sentence(
     "imagesByDigest",
     ErrorType.FORBIDDEN,
     "the image is not named by its digest",
@@ -19,7 +50,7 @@ DIGEST = declared(
 )
 
 
-def images(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def images_of(template: Template) -> Iterator[tuple[tuple[str | int, ...], str]]:
     """Each image of a pod, with its place below the pod's spec: of containers, init containers and volumes."""
     for field, i, container in template.containers:
         if image := container.get("image"):
@@ -33,14 +64,14 @@ def each_image(judged: Judged) -> Iterator[tuple[Path, str]]:
     """Each image of the pods with the place where it is written; one that every pod gets stands there once."""
     seen: set[Path] = set()
     for template in judged.templates:
-        for place, image in images(template):
+        for place, image in images_of(template):
             path = template.at(*place)
             if path not in seen:
                 seen.add(path)
                 yield path, image
 
 
-def image_registries(rule: ImageRegistries, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_image_registries(rule: ImageRegistries, judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """Images may come only from certain registries, or from certain paths in them.
 
     An image without a registry comes from `docker.io`, and from `docker.io/library` if its name has one part. An entry
@@ -54,14 +85,14 @@ def image_registries(rule: ImageRegistries, judged: Judged, _: Namespace) -> Ite
         name = full_name(image)
         if not f"{name}/".startswith(below):
             registry = name.rpartition("/")[0]
-            yield REGISTRY.at(path, image, registry=registry, allowed=lambda: _listed(rule))
+            yield REGISTRY.at(path, image, registry=registry, allowed=lambda: _join_entries(rule))
 
 
-def _listed(rule: ImageRegistries) -> str:
+def _join_entries(rule: ImageRegistries) -> str:
     return " or ".join(rule.allowed)
 
 
-def images_by_digest(_: bool, judged: Judged, __: Namespace) -> Iterator[FieldError]:
+def find_images_by_digest(_: bool, judged: Judged, __: Namespace) -> Iterator[FieldError]:
     """Every image has to be named by its digest, so that a restart runs the same program as the first attempt."""
     for path, image in each_image(judged):
         if "@" not in image:
@@ -69,8 +100,73 @@ def images_by_digest(_: bool, judged: Judged, __: Namespace) -> Iterator[FieldEr
 
 
 _IMAGES = (*of_containers("image"), *of_pods("volumes[].image.reference"), str(AGENT_IMAGE))
+_OF_CONTAINER = "x.c.?image.orValue('')"
+_OF_VOLUME = "x.v.?image.?reference.orValue('')"
 
-RULES = (
-    PolicyRule("imageRegistries", (REGISTRY,), image_registries, reads=_IMAGES),
-    PolicyRule("imagesByDigest", (DIGEST,), images_by_digest, reads=_IMAGES),
-)
+
+def _sources(root: Root) -> tuple[tuple[Cel, str, Place], ...]:
+    """Where images stand: a list, the image of its item `x`, and the place of that."""
+    container = of_container(".image")
+    volume = of_pod("x.j", ".volumes", Index("x.k"), ".image.reference")
+    agents = f"{root.variable('agents')}.flatten()"
+    return (
+        (root.variable("containers"), _OF_CONTAINER, container),
+        (root.variable("volumes"), _OF_VOLUME, volume),
+        (Cel(f"({agents}.size() == 0 ? [] : [{agents}[0]])"), "x.image", cel_place(str(AGENT_IMAGE))),
+    )
+
+
+def compile_images_by_digest(_: bool, say: Say) -> Compiled:
+    def findings(root: Root) -> Cel:
+        return concat_lists(
+            *(
+                Cel(
+                    f"{items}.filter(x, {image} != '' && !{image}.contains('@'))"
+                    f".map(x, {say.at(DIGEST, *at, name=Cel(f'string({image})'))})"
+                )
+                for items, image, at in _sources(root)
+            )
+        )
+
+    return Compiled(findings)
+
+
+def _full_name(image: str) -> str:
+    """The name with its registry, without tag and digest, as a list of one item: an item may be used twice."""
+    untagged = "n.substring(0, n.lastIndexOf('/') + 1) + n.substring(n.lastIndexOf('/') + 1).split(':')[0]"
+    host = "n.split('/')[0]"
+    of_hub = f"!n.contains('/') || !({host} == 'localhost' || {host}.matches({text(images.HOST)}))"
+    hub, library = text(f"{images.HUB}/"), text(f"{images.HUB}/{images.LIBRARY}/")
+    full = (
+        f"({of_hub}) ? (n.contains('/') ? {hub} : {library}) + n"
+        f" : {host} in {texts(images.HUB_NAMES)} ? {hub} + n.substring(n.indexOf('/') + 1) : n"
+    )
+    return f"[string({image}).split('@')[0]].map(n, {untagged}).map(n, {full})"
+
+
+def compile_image_registries(rule: ImageRegistries, say: Say) -> Compiled:
+    below = texts(f"{entry.rstrip('/')}/" for entry in rule.allowed)
+    allowed = " or ".join(rule.allowed)
+    registry = Cel("n.substring(0, n.lastIndexOf('/'))")
+
+    def findings(root: Root) -> Cel:
+        return concat_lists(*(elsewhere(*source) for source in _sources(root)))
+
+    def elsewhere(items: Cel, image: str, at: Place) -> Cel:
+        finding = say.at(REGISTRY, *at, apart=Cel(f"string({image})"), registry=registry, allowed=allowed)
+        elsewhere_names = f"{_full_name(image)}.filter(n, !{below}.exists(b, (n + '/').startsWith(b)))"
+        return Cel(f"{items}.filter(x, {image} != '').map(x, {elsewhere_names}.map(n, {finding})).flatten()")
+
+    return Compiled(findings)
+
+
+ImageRegistriesRule = Annotated[
+    ImageRegistries | None,
+    doc("Registries of images."),
+    PolicyRule("imageRegistries", (REGISTRY,), find_image_registries, compile_image_registries, reads=_IMAGES),
+]
+ImagesByDigestRule = Annotated[
+    bool,
+    doc("Every image has to be named by its digest."),
+    PolicyRule("imagesByDigest", (DIGEST,), find_images_by_digest, compile_images_by_digest, reads=_IMAGES),
+]

@@ -1,20 +1,37 @@
-"""Rules of policies about labels and annotations of the JobSet. Pure."""
+"""Rules about labels and annotations of the JobSet. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Annotated
 
-from kube.model.field import ErrorType, FieldError
+from api.keys import QUEUE_NAME
+from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.meta import Base, doc
 from kube.model.patterns import compiled
+from policy.cel import Cel, Root, Say, below, concat_lists, list_if, quote_text, text, texts
+from policy.fields import MOST_PATTERN, Key, Word, list_of, map_by
 from policy.judged import METADATA, Judged, Namespace
-from policy.rule_types import RequiredPair, RequiredQueue
-from policy.rules.words import PolicyRule, declared, one_of
+from policy.rule import Compiled, PolicyRule, check_allowed, list_allowed
+from policy.sentences import invalid, sentence
 
-NO_QUEUE = declared(
+
+class RequiredQueue(Base, frozen=True, kw_only=True):
+    """Which queue label a JobSet must have."""
+
+    labels: Annotated[
+        tuple[Key, ...],
+        list_of(f"Keys of labels that name a queue. One of them has to be there. Default [{QUEUE_NAME}] (CRD).",
+              default=[QUEUE_NAME]),
+    ] = (QUEUE_NAME,)  # fmt: skip
+    allowed: Annotated[tuple[Word, ...] | None, list_of("Queues that may be named. Absent: all.")] = None
+
+
+NO_QUEUE = sentence(
     "requiredQueue", ErrorType.REQUIRED, "no queue is named", "name a queue by the label {labels}", "missing"
 )
-QUEUE = declared("requiredQueue", ErrorType.NOT_SUPPORTED, "this queue is not allowed", "{allowed}")
+QUEUE = sentence("requiredQueue", ErrorType.NOT_SUPPORTED, "this queue is not allowed", "{allowed}")
 
 
-def required_queue(rule: RequiredQueue, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_required_queue(rule: RequiredQueue, judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """A JobSet has to name a queue by one of certain labels, so that a queueing system such as Kueue admits it.
 
     `allowed` limits the queues that may be named; it holds for each of the labels that is there.
@@ -24,47 +41,85 @@ def required_queue(rule: RequiredQueue, judged: Judged, _: Namespace) -> Iterato
     if not named and rule.labels:
         yield NO_QUEUE.at(path.at(rule.labels[0]), labels=lambda: " or ".join(rule.labels))
     for key in named:
-        yield from one_of(QUEUE, path.at(key), labels[key], rule.allowed)
+        yield from check_allowed(QUEUE, path.at(key), labels[key], rule.allowed)
 
 
-NO_LABEL = declared("requiredLabels", ErrorType.REQUIRED, "", "add the label {key}{form}", "missing")
-LABEL = declared(
+def compile_required_queue(rule: RequiredQueue, say: Say) -> Compiled:
+    known = texts(rule.labels)
+    first = text(str(METADATA.at("labels", str(rule.labels[0]))))
+    missing = say.at(NO_QUEUE, first, labels=" or ".join(rule.labels))
+
+    def findings(root: Root) -> Cel:
+        labels = root.variable("labels")
+        named = f"{labels}[?k].orValue('') != ''"
+        none = list_if(f"!{known}.exists(k, {named})", missing)
+        if rule.allowed is None:
+            return none
+        path, value = below("metadata.labels", "k"), quote_text(Cel(f"string({labels}[k])"))
+        other = say.at(QUEUE, path, shown=value, allowed=list_allowed(rule.allowed))
+        return concat_lists(
+            none, Cel(f"{known}.filter(k, {named} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other})")
+        )
+
+    return Compiled(findings)
+
+
+PATTERN = invalid("pattern", ErrorType.INVALID, "not an RE2 pattern: {why}", "correct it")
+
+
+class RequiredPair(Base, frozen=True, kw_only=True):
+    """A label or annotation that a JobSet must have."""
+
+    key: Annotated[str, doc("The key.", maxLength=317)]
+    pattern: Annotated[
+        str, doc("An RE2 pattern that the whole value has to match. Absent: any value.", maxLength=MOST_PATTERN)
+    ] = ""
+
+    def faults(self, path: Path) -> Iterator[FieldError]:
+        """A pattern that cannot be read."""
+        if self.pattern and isinstance(why := compiled(self.pattern), str):
+            yield PATTERN.at(path.at("pattern"), self.pattern, why=why)
+
+
+NO_LABEL = sentence("requiredLabels", ErrorType.REQUIRED, "", "add the label {key}{form}", "missing")
+LABEL = sentence(
     "requiredLabels", ErrorType.INVALID, "must match '{pattern}'", "write a value that matches the whole pattern"
 )
-NO_ANNOTATION = declared("requiredAnnotations", ErrorType.REQUIRED, "", "add the annotation {key}{form}", "missing")
-ANNOTATION = declared(
+NO_ANNOTATION = sentence("requiredAnnotations", ErrorType.REQUIRED, "", "add the annotation {key}{form}", "missing")
+ANNOTATION = sentence(
     "requiredAnnotations", ErrorType.INVALID, "must match '{pattern}'", "write a value that matches the whole pattern"
 )
 
 
-def required_labels(rule: tuple[RequiredPair, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_required_labels(rule: tuple[RequiredPair, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """A JobSet has to have certain labels, such as a cost centre.
 
     With a `pattern` the whole value has to match it. Patterns are RE2, as in failure policies.
     """
-    for pair in rule:
-        value, path = judged.js.metadata.labels.get(pair.key), METADATA.at("labels", pair.key)
-        if value is None:
-            yield NO_LABEL.at(path, key=pair.key, form=_form(pair))
-        elif not fits(pair.pattern, value):
-            yield LABEL.at(path, value, pattern=pair.pattern)
+    return _find_pairs(rule, "labels", judged.js.metadata.labels, NO_LABEL, LABEL)
 
 
-def required_annotations(rule: tuple[RequiredPair, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def find_required_annotations(rule: tuple[RequiredPair, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """A JobSet has to have certain annotations, such as the address of its owner.
 
     With a `pattern` the whole value has to match it. Patterns are RE2, as in failure policies.
     """
-    for pair in rule:
-        value, path = judged.js.metadata.annotations.get(pair.key), METADATA.at("annotations", pair.key)
+    return _find_pairs(rule, "annotations", judged.js.metadata.annotations, NO_ANNOTATION, ANNOTATION)
+
+
+def _find_pairs(
+    pairs: tuple[RequiredPair, ...], field: str, values: Mapping[str, str], missing: Rule, wrong: Rule
+) -> Iterator[FieldError]:
+    for pair in pairs:
+        value, path = values.get(pair.key), METADATA.at(field, pair.key)
         if value is None:
-            yield NO_ANNOTATION.at(path, key=pair.key, form=_form(pair))
+            yield missing.at(path, key=pair.key, form=_form(pair))
         elif not fits(pair.pattern, value):
-            yield ANNOTATION.at(path, value, pattern=pair.pattern)
+            yield wrong.at(path, value, pattern=pair.pattern)
 
 
 def _form(pair: RequiredPair) -> str:
-    return f" with a value that matches '{pair.pattern}'" if pair.pattern else ""
+    return f" with a value that matches '{pair.pattern!s}'" if pair.pattern else ""
 
 
 def fits(pattern: str, value: str) -> bool:
@@ -77,8 +132,62 @@ def fits(pattern: str, value: str) -> bool:
 
 _LABELS, _ANNOTATIONS = ("metadata.labels{}",), ("metadata.annotations{}",)
 
-RULES = (
-    PolicyRule("requiredQueue", (NO_QUEUE, QUEUE), required_queue, reads=_LABELS),
-    PolicyRule("requiredLabels", (NO_LABEL, LABEL), required_labels, reads=_LABELS),
-    PolicyRule("requiredAnnotations", (NO_ANNOTATION, ANNOTATION), required_annotations, reads=_ANNOTATIONS),
-)
+
+def _compile_pairs(pairs: tuple[RequiredPair, ...], field: str, missing: Rule, wrong: Rule, say: Say) -> Compiled:
+    def findings(root: Root) -> Cel:
+        return concat_lists(*(_pair(pair, field, root.variable(field), missing, wrong, say) for pair in pairs))
+
+    return Compiled(findings)
+
+
+def _pair(pair: RequiredPair, field: str, values: Cel, missing: Rule, wrong: Rule, say: Say) -> Cel:
+    path, key = text(str(METADATA.at(field, str(pair.key)))), text(pair.key)
+    none = list_if(f"!({key} in {values})", say.at(missing, path, key=pair.key, form=_form(pair)))
+    if not pair.pattern:
+        return none
+    whole, value = text(f"^(?:{pair.pattern!s})$"), quote_text(Cel(f"string({values}[{key}])"))
+    unfit = say.at(wrong, path, shown=value, pattern=pair.pattern)
+    return concat_lists(none, list_if(f"{key} in {values} && !string({values}[{key}]).matches({whole})", unfit))
+
+
+def compile_required_labels(rule: tuple[RequiredPair, ...], say: Say) -> Compiled:
+    return _compile_pairs(rule, "labels", NO_LABEL, LABEL, say)
+
+
+def compile_required_annotations(rule: tuple[RequiredPair, ...], say: Say) -> Compiled:
+    return _compile_pairs(rule, "annotations", NO_ANNOTATION, ANNOTATION, say)
+
+
+RequiredQueueRule = Annotated[
+    RequiredQueue | None,
+    doc("A label that names a queue."),
+    PolicyRule(
+        "requiredQueue",
+        (NO_QUEUE, QUEUE),
+        find_required_queue,
+        compile_required_queue,
+        reads=_LABELS,
+    ),
+]
+RequiredLabelsRule = Annotated[
+    tuple[RequiredPair, ...] | None,
+    map_by("key", "Labels of the JobSet."),
+    PolicyRule(
+        "requiredLabels",
+        (NO_LABEL, LABEL),
+        find_required_labels,
+        compile_required_labels,
+        reads=_LABELS,
+    ),
+]
+RequiredAnnotationsRule = Annotated[
+    tuple[RequiredPair, ...] | None,
+    map_by("key", "Annotations of the JobSet."),
+    PolicyRule(
+        "requiredAnnotations",
+        (NO_ANNOTATION, ANNOTATION),
+        find_required_annotations,
+        compile_required_annotations,
+        reads=_ANNOTATIONS,
+    ),
+]

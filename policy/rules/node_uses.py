@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kube.model.field import Path
 from policy.judged import Template
-from policy.rules.words import of_containers, of_pods
+from policy.rule import of_containers, of_pods
 
 ITEM: Final = "[]"
 """Stands in the path of a field for each item of the list before it."""
@@ -48,11 +48,11 @@ class Field:
 class Use:
     """Something that pods may be forbidden to use: what it is called, what to do without it, and its fields."""
 
-    what: str
+    label: str
     fix: str
     fields: tuple[Field, ...]
 
-    def found(self, template: Template) -> Iterator[tuple[Path, Any]]:
+    def find_in(self, template: Template) -> Iterator[tuple[Path, Any]]:
         """Where the pods of a template use it, and the value there."""
         for field in self.fields:
             for place, holder in _holders(template, field.holder):

@@ -1,46 +1,55 @@
-"""Rules of policies about where pods run: priorities, exclusive placement, selected nodes, tolerated taints. Pure."""
+"""Rules about priorities and exclusive placement. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Annotated
 
 from api import keys
 from kube.model.field import ErrorType, FieldError, Path
-from kube.model.meta import JSON
-from kube.model.suggest import did_you_mean
+from kube.model.meta import JSON, Base, doc
+from kube.model.validation import dns1123_subdomain
+from policy.cel import (
+    Cel,
+    Place,
+    Root,
+    Say,
+    cel_place,
+    concat_lists,
+    list_if,
+    of_pod,
+    of_template,
+    quote_text,
+    text,
+    texts,
+)
+from policy.fields import Key, Name, list_of
 from policy.judged import METADATA, Judged, Namespace, Template
-from policy.rule_types import (
-    AllowedToleration,
-    ExclusiveTopologies,
-    NodeLabel,
-    NodeSelectors,
-    PriorityClasses,
-    Tolerations,
-)
-from policy.rules.words import PolicyRule, declared, of_jobs, of_pods, one_of
-
-NO_PRIORITY = declared("priorityClasses", ErrorType.REQUIRED, "", "name one of {allowed}", "missing")
-PRIORITY = declared("priorityClasses", ErrorType.NOT_SUPPORTED, "this priority class is not allowed", "{allowed}")
-NO_TOPOLOGY = declared(
-    "exclusiveTopologies", ErrorType.REQUIRED, "", "name the node label of a topology: {allowed}", "missing"
-)
-TOPOLOGY = declared("exclusiveTopologies", ErrorType.NOT_SUPPORTED, "this topology is not allowed", "{allowed}")
-NODE_NAME = declared(
-    "nodeSelectors", ErrorType.FORBIDDEN, "a node may not be named", "leave the choice to kube-scheduler", "node-name"
-)
-NODE_LABEL = declared("nodeSelectors", ErrorType.FORBIDDEN, "nodes may not be selected by {key}", "{allowed}", "key")
-NODE_VALUE = declared(
-    "nodeSelectors", ErrorType.FORBIDDEN, "nodes may be selected by {key} only for certain values", "{allowed}"
-)
-UNTAINTED = declared(
-    "tolerations",
-    ErrorType.FORBIDDEN,
-    "a node may not be named: its taints would not be looked at",
-    "leave the choice to kube-scheduler",
-    "node-name",
-)
-TOLERATION = declared("tolerations", ErrorType.FORBIDDEN, "{what} may not be tolerated", "{allowed}")
+from policy.rule import Compiled, PolicyRule, check_allowed, list_allowed, of_jobs, of_pods
+from policy.sentences import caution, sentence
 
 
-def priority_classes(rule: PriorityClasses, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+class PriorityClasses(Base, frozen=True, kw_only=True):
+    """Priority classes that pods may name."""
+
+    allowed: Annotated[tuple[Name, ...], list_of("Names of PriorityClasses.")]
+    required: Annotated[bool, doc("Pods have to name one. Else those without one pass.")] = False
+
+
+NO_PRIORITY = sentence("priorityClasses", ErrorType.REQUIRED, "", "name one of {allowed}", "missing")
+PRIORITY = sentence("priorityClasses", ErrorType.NOT_SUPPORTED, "this priority class is not allowed", "{allowed}")
+
+
+NO_CLASS = caution(
+    "no-priority-class", "no PriorityClass can have this name: {complaint}", "correct it", "priority-classes"
+)
+
+
+def _cautions(rule: PriorityClasses, path: Path) -> Iterator[FieldError]:
+    for i, name in enumerate(rule.allowed):
+        for complaint in dns1123_subdomain(name):
+            yield NO_CLASS.at(path.at("allowed", i), name, complaint=complaint)
+
+
+def find_priority_classes(rule: PriorityClasses, judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """Pods may name only certain priority classes.
 
     Pods without one get the default of the cluster, and pass. With `required` they have to name one.
@@ -48,12 +57,41 @@ def priority_classes(rule: PriorityClasses, judged: Judged, _: Namespace) -> Ite
     for template in judged.templates:
         name, path = template.pod.get("priorityClassName"), template.at("priorityClassName")
         if name:
-            yield from one_of(PRIORITY, path, name, rule.allowed)
+            yield from check_allowed(PRIORITY, path, name, rule.allowed)
         elif rule.required:
             yield NO_PRIORITY.at(path, allowed=lambda: ", ".join(rule.allowed))
 
 
-def exclusive_topologies(rule: ExclusiveTopologies, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+def compile_priority_classes(rule: PriorityClasses, say: Say) -> Compiled:
+    name = "string(p.?priorityClassName.orValue(''))"
+    at = of_pod("i", ".priorityClassName")
+    other = say.at(PRIORITY, *at, shown=quote_text(Cel(name)), allowed=list_allowed(rule.allowed))
+    missing = say.at(NO_PRIORITY, *at, allowed=", ".join(rule.allowed))
+
+    def findings(root: Root) -> Cel:
+        wrong = f"{name} != '' && !({name} in {texts(rule.allowed)})"
+        lists = [Cel(f"{root.variable('changedPods')}.transformList(i, p, {wrong}, {other})")]
+        if rule.required:
+            lists.append(Cel(f"{root.variable('changedPods')}.transformList(i, p, {name} == '', {missing})"))
+        return concat_lists(*lists)
+
+    return Compiled(findings)
+
+
+class ExclusiveTopologies(Base, frozen=True, kw_only=True):
+    """Topologies for exclusive placement."""
+
+    allowed: Annotated[tuple[Key, ...] | None, list_of("Labels of nodes that may be used. Absent: all.")] = None
+    required: Annotated[bool, doc("Every ReplicatedJob has to use exclusive placement.")] = False
+
+
+NO_TOPOLOGY = sentence(
+    "exclusiveTopologies", ErrorType.REQUIRED, "", "name the node label of a topology: {allowed}", "missing"
+)
+TOPOLOGY = sentence("exclusiveTopologies", ErrorType.NOT_SUPPORTED, "this topology is not allowed", "{allowed}")
+
+
+def find_exclusive_topologies(rule: ExclusiveTopologies, judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """Exclusive placement may use only certain topologies, or has to be used.
 
     The topology is that of the annotation `alpha.jobset.sigs.k8s.io/exclusive-topology` of the Job template, else of
@@ -67,7 +105,7 @@ def exclusive_topologies(rule: ExclusiveTopologies, judged: Judged, _: Namespace
             continue
         seen.add(path)
         if topology:
-            yield from one_of(TOPOLOGY, path, topology, rule.allowed)
+            yield from check_allowed(TOPOLOGY, path, topology, rule.allowed)
         elif rule.required:
             yield NO_TOPOLOGY.at(path, allowed=lambda: ", ".join(rule.allowed or ()) or "any")
 
@@ -87,148 +125,72 @@ def _topology(judged: Judged, template: Template) -> tuple[str, Path]:
     return "", of_job
 
 
-def node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> Iterator[FieldError]:
-    """Pods may select nodes only by certain labels, and where these have `values`, only by those.
-
-    Node selectors and node affinity are looked at, required and preferred. Where a label has `values`, an affinity has
-    to select by `In`. A node may not be named, neither by `nodeName` nor by its field `metadata.name`. What exclusive
-    placement adds by itself is not the author's, and passes.
-
-    Affinity to pods selects the nodes where these run, and anti-affinity to pods of other namespaces those where they
-    do not. So its `topologyKey` has to be an allowed label, too, without `values`: it cannot say which value it takes.
-    Anti-affinity within the namespace and topologySpreadConstraints only spread pods, and pass.
-    """
-    allowed = {label.key: label for label in rule.allowed}
-    for template in judged.templates:
-        pod, path = template.pod, template.pod_path
-        if pod.get("nodeName"):
-            yield NODE_NAME.at(path.at("nodeName"), pod["nodeName"])
-        for key, value in (pod.get("nodeSelector") or {}).items():
-            yield from _selected(path.at("nodeSelector", key), allowed, key, (value,), value)
-        affinity: JSON = (pod.get("affinity") or {}).get("nodeAffinity") or {}
-        for place, term in _terms(affinity) if affinity else ():
-            yield from _term(path.at("affinity", "nodeAffinity", *place), term, allowed)
-        for place, term in _pod_terms(pod.get("affinity") or {}):
-            key = term.get("topologyKey") or ""
-            yield from _selected(path.at("affinity", *place, "topologyKey"), allowed, key, None, key)
-
-
-_REQUIRED, _PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
-_POD_KINDS = ("podAffinity", "podAntiAffinity")
-_Terms = Iterator[tuple[tuple[str | int, ...], JSON]]
-
-
-def _terms(affinity: JSON) -> _Terms:
-    for i, term in enumerate((affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()):
-        yield (_REQUIRED, "nodeSelectorTerms", i), term
-    for i, item in enumerate(affinity.get(_PREFERRED) or ()):
-        yield (_PREFERRED, i, "preference"), item.get("preference") or {}
-
-
-def _pod_terms(affinity: JSON) -> _Terms:
-    """Terms that select the nodes where certain pods run, or where pods of other namespaces do not."""
-    for kind in _POD_KINDS:
-        terms: JSON = affinity.get(kind) or {}
-        required = (((kind, _REQUIRED, i), term) for i, term in enumerate(terms.get(_REQUIRED) or ()))
-        preferred = (
-            ((kind, _PREFERRED, i, "podAffinityTerm"), item.get("podAffinityTerm") or {})
-            for i, item in enumerate(terms.get(_PREFERRED) or ())
-        )
-        for place, term in (*required, *preferred):
-            if kind == "podAffinity" or term.get("namespaces") or term.get("namespaceSelector") is not None:
-                yield place, term
-
-
-def _term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Iterator[FieldError]:
-    for i, expression in enumerate(term.get("matchExpressions") or ()):
-        chosen = tuple(expression.get("values") or ()) if expression.get("operator") == "In" else None
-        yield from _selected(path.at("matchExpressions", i), allowed, expression.get("key") or "", chosen, expression)
-    if term.get("matchFields"):
-        yield NODE_NAME.at(path.at("matchFields"), term["matchFields"])
-
-
-def _selected(
-    path: Path, allowed: Mapping[str, NodeLabel], key: str, values: tuple[str, ...] | None, stated: object
-) -> Iterator[FieldError]:
-    """Nodes that are selected by a label: for these values, or in a way that names none (None).
-
-    `stated`: all of what the author has written. It is not shown; an update that changes it is a new violation.
-    """
-    label = allowed.get(key)
-    if label is None:
-        yield NODE_LABEL.at(path, stated, key=key, allowed=lambda: did_you_mean(key, allowed, what="allowed are"))
-        return
-    known = label.values
-    if known is not None and (values is None or any(value not in known for value in values)):
-        yield NODE_VALUE.at(path, stated, key=key, allowed=lambda: f"allowed are: {', '.join(known)}")
-
-
-def tolerations(rule: Tolerations, judged: Judged, _: Namespace) -> Iterator[FieldError]:
-    """Pods may tolerate only certain taints, by key, and where they are given by value and effect.
-
-    A toleration without a key tolerates every taint, and is refused. One that has no effect tolerates all effects, and
-    `Exists` all values: both are refused where the policy names certain ones, and so is a comparison of numbers. What
-    exclusive placement adds by itself is not the author's, and passes. A pod with a `nodeName` passes by the scheduler,
-    which looks at taints, and is refused.
-    """
-    allowed = {entry.key: entry for entry in rule.allowed}
-    for template in judged.templates:
-        if template.pod.get("nodeName"):
-            yield UNTAINTED.at(template.at("nodeName"), template.pod["nodeName"])
-        for i, toleration in enumerate(template.pod.get("tolerations") or ()):
-            what = _untolerable(toleration, allowed.get(toleration.get("key") or ""))
-            if what:
-                path = template.at("tolerations", i)
-                yield TOLERATION.at(path, toleration, what=what, allowed=lambda: taints(rule))
-
-
-def _untolerable(toleration: JSON, entry: AllowedToleration | None) -> str:
-    """What may not be tolerated, in words; empty when all of it may."""
-    key = toleration.get("key") or ""
-    if entry is None:
-        return f"the taint {key}" if key else "every taint"
-    effect, operator = toleration.get("effect") or "", toleration.get("operator") or "Equal"
-    if entry.effects is not None and effect not in entry.effects:
-        return f"{effect or 'every effect'} of the taint {key}"
-    if entry.values is not None and (operator != "Equal" or (toleration.get("value") or "") not in entry.values):
-        return f"{'every value' if operator == 'Exists' else 'this value'} of the taint {key}"
-    return ""
-
-
-def taints(rule: Tolerations) -> str:
-    """The taints that may be tolerated, in words."""
-    return "allowed are: " + ", ".join(
-        entry.key
-        + (f"={'|'.join(entry.values)}" if entry.values is not None else "")
-        + (f":{'|'.join(entry.effects)}" if entry.effects is not None else "")
-        for entry in rule.allowed
-    )
-
-
 _TOPOLOGIES = (
     "metadata.annotations{}",
     "spec.replicatedJobs[].template.metadata.annotations{}",
     *of_jobs("template.metadata.annotations{}"),
 )
-_TERMS = (
-    f"nodeAffinity.{_REQUIRED}.nodeSelectorTerms[]",
-    f"nodeAffinity.{_PREFERRED}[].preference",
-)
-_POD_TERMS = tuple(
-    f"{kind}.{term}" for kind in _POD_KINDS for term in (f"{_REQUIRED}[]", f"{_PREFERRED}[].podAffinityTerm")
-)
-_SELECTIONS = of_pods(
-    "nodeName",
-    "nodeSelector{}",
-    *(f"affinity.{term}.matchExpressions[].{part}" for term in _TERMS for part in ("key", "operator", "values[]")),
-    *(f"affinity.{term}.matchFields[].key" for term in _TERMS),
-    *(f"affinity.{term}.topologyKey" for term in _POD_TERMS),
-)
-_TOLERATIONS = of_pods("nodeName", *(f"tolerations[].{part}" for part in ("key", "operator", "value", "effect")))
+_KEY = text(keys.EXCLUSIVE_TOPOLOGY)
 
-RULES = (
-    PolicyRule("priorityClasses", (NO_PRIORITY, PRIORITY), priority_classes, reads=of_pods("priorityClassName")),
-    PolicyRule("exclusiveTopologies", (NO_TOPOLOGY, TOPOLOGY), exclusive_topologies, reads=_TOPOLOGIES),
-    PolicyRule("nodeSelectors", (NODE_NAME, NODE_LABEL, NODE_VALUE), node_selectors, reads=_SELECTIONS),
-    PolicyRule("tolerations", (UNTAINTED, TOLERATION), tolerations, reads=_TOLERATIONS),
-)
+
+def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say) -> Compiled:
+    """The topology is that of the Job template, else of the JobSet, else of the pod template."""
+    of_job = f"j.?template.?metadata.?annotations[?{_KEY}]"
+    of_pods = f"j.?template.?spec.?template.?metadata.?annotations[?{_KEY}]"
+    at_job = of_template("i", f".template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
+    at_pod = of_template("i", f".template.spec.template.metadata.annotations[{keys.EXCLUSIVE_TOPOLOGY}]")
+    at_set = cel_place(str(METADATA.at("annotations", keys.EXCLUSIVE_TOPOLOGY)))
+
+    def topology_findings(value: str, at: Place) -> Cel:
+        """A list of what is found about the topology at a place."""
+        lists = []
+        if rule.allowed is not None:
+            shown = quote_text(Cel(f"string({value})"))
+            finding = say.at(TOPOLOGY, *at, shown=shown, allowed=list_allowed(rule.allowed))
+            lists.append(list_if(f"{value} != '' && !({value} in {texts(rule.allowed)})", finding))
+        if rule.required:
+            missing = say.at(NO_TOPOLOGY, *at, allowed=", ".join(rule.allowed or ()) or "any")
+            lists.append(list_if(f"{value} == ''", missing))
+        return concat_lists(*lists)
+
+    def findings(root: Root) -> Cel:
+        jobs, whole = root.variable("jobs"), f"{root.variable('annotations')}[?{_KEY}]"
+        in_job = topology_findings(f"{of_job}.orValue('')", at_job)
+        own = Cel(f"{jobs}.transformList(i, j, {of_job}.hasValue(), {in_job}).flatten()")
+        is_missing = f"{jobs}.exists(j, !{of_job}.hasValue())"
+        in_set = topology_findings(f"{whole}.orValue('')", at_set)
+        of_set = f"({whole}.hasValue() && {is_missing} ? {in_set} : [])"
+        in_pod = topology_findings(f"{of_pods}.orValue('')", at_pod)
+        nowhere = topology_findings("''", at_job)
+        of_pods_or_none = (
+            f"({whole}.hasValue() ? [] : {jobs}.transformList(i, j, !{of_job}.hasValue(),"
+            f" {of_pods}.hasValue() ? {in_pod} : {nowhere}).flatten())"
+        )
+        return concat_lists(own, Cel(of_set), Cel(of_pods_or_none))
+
+    return Compiled(findings)
+
+
+PriorityClassesRule = Annotated[
+    PriorityClasses | None,
+    doc("priorityClassName of pods."),
+    PolicyRule(
+        "priorityClasses",
+        (NO_PRIORITY, PRIORITY),
+        find_priority_classes,
+        compile_priority_classes,
+        reads=of_pods("priorityClassName"),
+        cautions=_cautions,
+    ),
+]
+ExclusiveTopologiesRule = Annotated[
+    ExclusiveTopologies | None,
+    doc("Exclusive placement."),
+    PolicyRule(
+        "exclusiveTopologies",
+        (NO_TOPOLOGY, TOPOLOGY),
+        find_exclusive_topologies,
+        compile_exclusive_topologies,
+        reads=_TOPOLOGIES,
+    ),
+]

@@ -1,16 +1,58 @@
-"""Rules of policies about which resources and devices pods ask for. Pure."""
+"""The rule about which resources pods ask for, and where they and their groups claim devices. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Annotated
 
-from kube.model.field import SPEC, ErrorType, FieldError, Path
-from kube.model.requests import is_device_class
+from kube.model.field import SPEC, ErrorType, FieldError, Path, quote
+from kube.model.job_rules.resources import of_container as container_resource_faults
+from kube.model.requests import DEVICE_CLASS, is_device_class, resource_holders
+from kube.model.suggest import nearest
+from policy.cel import (
+    Cel,
+    Index,
+    Place,
+    Root,
+    Say,
+    below,
+    cel_place,
+    concat_lists,
+    of_container,
+    of_pod,
+    of_template,
+    quote_text,
+    text,
+    texts,
+)
+from policy.fields import Key, list_of
 from policy.judged import Judged, Namespace, Template
-from policy.rules.words import PolicyRule, declared, of_containers, of_jobs, of_pods, one_of
+from policy.rule import Compiled, PolicyRule, check_allowed, list_allowed, of_containers, of_jobs, of_pods
+from policy.sentences import caution, sentence
 
-RESOURCE = declared("allowedResources", ErrorType.NOT_SUPPORTED, "this resource is not allowed", "{allowed}")
+RESOURCE = sentence("allowedResources", ErrorType.NOT_SUPPORTED, "this resource is not allowed", "{allowed}")
 
 
-def allowed_resources(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
+NO_RESOURCE = caution("no-resource", "no container can ask for a resource of this name", "{known}", "README")
+
+
+def unknown_resource(name: str, path: Path) -> Iterator[FieldError]:
+    """The warning that no container can ask for a resource, which stands at that path of a policy."""
+    if any(container_resource_faults(path, name)):
+        yield NO_RESOURCE.at(path, name, known=partial(_known_resource, name))
+
+
+def unknown_resources(names: tuple[str, ...], path: Path) -> Iterator[FieldError]:
+    """The same for a list of resources."""
+    for i, name in enumerate(names):
+        yield from unknown_resource(name, path.at(i))
+
+
+def _known_resource(name: str) -> str:
+    close = nearest(name, ("cpu", "memory", "ephemeral-storage"))
+    return f"did you mean {quote(close)}?" if close else "write it with its domain, such as nvidia.com/gpu"
+
+
+def find_allowed_resources(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
     """Pods may request or limit only certain resources, each by its whole name.
 
     So nothing that a cluster offers under another name goes around a limit, such as the devices of a DeviceClass with
@@ -18,16 +60,15 @@ def allowed_resources(rule: tuple[str, ...], judged: Judged, _: Namespace) -> It
     """
     for template in judged.templates:
         for path, name in _named_resources(template):
-            yield from one_of(RESOURCE, path, name, rule)
+            yield from check_allowed(RESOURCE, path, name, rule)
 
 
 def _named_resources(template: Template) -> Iterator[tuple[Path, str]]:
     """Each resource that a pod, its containers or its overhead name, and where."""
-    of_containers = ((template.pod_path.at(field, i), container) for field, i, container in template.own_containers)
-    for place, holder in (*of_containers, (template.pod_path, template.pod)):
+    for parts, holder in resource_holders(template.rjob.pod_spec):
         for kind in ("requests", "limits"):
             for name in (holder.get("resources") or {}).get(kind) or ():
-                yield place.at("resources", kind, name), name
+                yield template.pod_path.at(*parts, "resources", kind, name), name
     for name in template.pod.get("overhead") or ():
         yield template.pod_path.at("overhead", name), name
 
@@ -71,5 +112,67 @@ CLAIMS = (
     *_NAMES,
 )
 """The fields by which pods and their groups claim devices."""
+_KINDS = ("requests", "limits")
+_NAME = below("", "string(r)")
+GROUPS = "{}.?spec.?scheduling.?replicatedJobs.orValue([])"
+"""Groups of ReplicatedJobs in a JobSet."""
+OF_JOB = "j.?template.?spec.?scheduling.?resourceClaims.orValue([])"
+"""Claims of the template of Jobs `j`, which the pods of a Job share."""
+OF_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
 
-RULES = (PolicyRule("allowedResources", (RESOURCE,), allowed_resources, reads=_NAMES),)
+
+def compile_allowed_resources(rule: tuple[str, ...], say: Say) -> Compiled:
+    def finding(at: Place) -> Cel:
+        return say.at(RESOURCE, *at, shown=quote_text(Cel("string(r)")), allowed=list_allowed(rule))
+
+    return Compiled(lambda root: concat_lists(*_findings_by_resource(root, f"!(r in {texts(rule)})", finding)))
+
+
+def _findings_by_resource(root: Root, condition: str, finding: Callable[[Place], Cel]) -> list[Cel]:
+    """Findings about each resource `r` that a pod, its containers or its overhead name, where the condition holds."""
+    pods, lists = root.variable("changedPods"), []
+
+    def each(names: str, at: Place) -> str:
+        return f"{names}.orValue({{}}).transformList(r, a, {condition}, {finding(at)})"
+
+    for kind in _KINDS:
+        in_container = of_container(f".resources.{kind}", _NAME)
+        findings = each(f"x.c.?resources.?{kind}", in_container)
+        lists.append(f"{root.variable('containers')}.filter(x, has(x.c.resources)).map(x, {findings}).flatten()")
+        findings = each(f"p.?resources.?{kind}", of_pod("i", f".resources.{kind}", _NAME))
+        lists.append(f"{pods}.transformList(i, p, has(p.resources), {findings}).flatten()")
+    findings = each("p.?overhead", of_pod("i", ".overhead", _NAME))
+    lists.append(f"{pods}.transformList(i, p, has(p.overhead), {findings}).flatten()")
+    return [Cel(each) for each in lists]
+
+
+def compile_claims(root: Root, finding: Callable[[Place], Cel]) -> Cel:
+    """Findings about each claim for devices: of pods, by resources that stand for a DeviceClass, of groups."""
+    claim = finding(of_pod("i", ".resourceClaims", Index("k")))
+    of_pods = (
+        f"{root.variable('changedPods')}.transformList(i, p, p.?resourceClaims.orValue([])"
+        f".transformList(k, c, {claim})).flatten()"
+    )
+    at = of_template("i", ".template.spec.scheduling.resourceClaims", Index("k"))
+    findings = f"{OF_JOB}.transformList(k, c, {finding(at)})"
+    of_groups = [Cel(f"{root.variable('jobs')}.transformList(i, j, {findings}).flatten()")]
+    for field in ("", ".job"):
+        at = cel_place("spec.scheduling.replicatedJobs", Index("i"), f"{field}.resourceClaims", Index("k"))
+        holder = f"e{field.replace('.', '.?')}"
+        findings = f"{holder}.?resourceClaims.orValue([]).transformList(k, c, {finding(at)})"
+        of_groups.append(Cel(f"{GROUPS.format(root.name)}.transformList(i, e, {findings}).flatten()"))
+    return concat_lists(Cel(of_pods), *_findings_by_resource(root, OF_CLASS, finding), *of_groups)
+
+
+AllowedResourcesRule = Annotated[
+    tuple[Key, ...] | None,
+    list_of("Names of resources that pods may request, such as cpu or nvidia.com/gpu."),
+    PolicyRule(
+        "allowedResources",
+        (RESOURCE,),
+        find_allowed_resources,
+        compile_allowed_resources,
+        reads=_NAMES,
+        cautions=unknown_resources,
+    ),
+]

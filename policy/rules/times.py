@@ -1,58 +1,109 @@
-"""Rules of policies about fields in seconds: how long a set may run, and how long it stays when it has ended. Pure."""
+"""Rules about fields in seconds: how long a set may run, and how long it stays when it has ended. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
 
-from kube.model.field import SPEC, ErrorType, FieldError
-from policy.judged import Judged, Namespace, Number, bound
-from policy.rule_types import MaxSeconds
-from policy.rules.words import PolicyRule, declared, held, limited
-
-_TTL = SPEC.at("ttlSecondsAfterFinished")
-_DEADLINE = SPEC.at("activeDeadlineSeconds")
-
-NO_TTL = declared("ttl", ErrorType.REQUIRED, "", "set after how many seconds a finished set is deleted", "missing")
-TTL = limited("ttl", "write a smaller number")
-NO_DEADLINE = declared("activeDeadline", ErrorType.REQUIRED, "", "set for how many seconds the set may run", "missing")
-DEADLINE = limited("activeDeadline", "write a smaller number")
+from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
+from kube.model.meta import doc
+from kube.model.quantity import WHOLE_PATTERN
+from policy.cel import Cel, Root, Say, cel_place, list_if
+from policy.judged import Judged, Namespace
+from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
+from policy.rule import NOTHING, Compiled, Find, PolicyRule
+from policy.sentences import sentence
 
 
-def ttls(rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[Number]:
-    """The seconds, where the set has them."""
-    seconds = judged.js.spec.ttl_seconds_after_finished
-    if seconds is not None:
-        yield Number("seconds", seconds, bound(rule, namespace), lambda: _TTL)
+class MaxSeconds(Limit, frozen=True, kw_only=True):
+    """A field in seconds that has to be set, or may not be larger than a limit."""
+
+    max: Annotated[
+        int | str | None, doc("The limit in seconds, such as 604800 for seven days.", pattern=WHOLE_PATTERN)
+    ] = None
+    required: Annotated[bool, doc("The field has to be set. Else a set without it passes.")] = False
+
+    @property
+    def demands_more(self) -> bool:
+        return self.required
 
 
-def ttl(rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+@dataclass(frozen=True, slots=True)
+class _Seconds:
+    """A field in seconds, its name in the record of the spec, and what is said where it is absent or too large."""
+
+    path: Path
+    attribute: str
+    missing: Rule
+    exceeded: Rule
+
+    def value(self, judged: Judged) -> int | None:
+        seconds: int | None = getattr(judged.js.spec, self.attribute)
+        return seconds
+
+    def numbers(self, rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[Number]:
+        """The seconds, where the set has them."""
+        seconds = self.value(judged)
+        if seconds is not None:
+            yield Number("seconds", seconds, effective_limit(rule, namespace), lambda: self.path)
+
+    def find(self, rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+        if rule.required and self.value(judged) is None:
+            yield self.missing.at(self.path)
+        for number in self.numbers(rule, judged, namespace):
+            yield from check_limit(number, self.exceeded, number.amount)
+
+    def compile(self, rule: MaxSeconds, say: Say) -> Compiled:
+        at = cel_place(str(self.path))
+
+        def value(root: Root) -> str:
+            return f"{root.name}.?spec.?{self.path.parts[-1]}"
+
+        def numbers(root: Root) -> Cel:
+            own = value(root)
+            return Cel(f"({own}.hasValue() ? {single_number(f'{own}.orValue(0)', 'seconds')} : [])")
+
+        def findings(root: Root) -> Cel:
+            return list_if(f"!{value(root)}.hasValue()", say.at(self.missing, at[0])) if rule.required else NOTHING
+
+        return Compiled(findings, (CelNumbers(rule, self.exceeded, numbers, at),))
+
+
+_TTL = _Seconds(
+    SPEC.at("ttlSecondsAfterFinished"),
+    "ttl_seconds_after_finished",
+    sentence("ttl", ErrorType.REQUIRED, "", "set after how many seconds a finished set is deleted", "missing"),
+    limit_sentence("ttl", "write a smaller number"),
+)
+_DEADLINE = _Seconds(
+    SPEC.at("activeDeadlineSeconds"),
+    "active_deadline_seconds",
+    sentence("activeDeadline", ErrorType.REQUIRED, "", "set for how many seconds the set may run", "missing"),
+    limit_sentence("activeDeadline", "write a smaller number"),
+)
+
+
+def find_ttl(rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
     """A finished set has to be deleted after some time: `spec.ttlSecondsAfterFinished`.
 
     With `required` the field has to be set. A limit holds for sets that have the field; together they demand both.
     """
-    if rule.required and judged.js.spec.ttl_seconds_after_finished is None:
-        yield NO_TTL.at(_TTL)
-    for number in ttls(rule, judged, namespace):
-        yield from held(number, TTL, number.amount)
+    return _TTL.find(rule, judged, namespace)
 
 
-def deadlines(rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[Number]:
-    """The seconds, where the set has them."""
-    seconds = judged.js.spec.active_deadline_seconds
-    if seconds is not None:
-        yield Number("seconds", seconds, bound(rule, namespace), lambda: _DEADLINE)
-
-
-def active_deadline(rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+def find_active_deadline(rule: MaxSeconds, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
     """A set may run only for some time: `spec.activeDeadlineSeconds`, which needs the gate JobSetActiveDeadlineSeconds.
 
     With `required` the field has to be set. A limit holds for sets that have the field; together they demand both.
     """
-    if rule.required and judged.js.spec.active_deadline_seconds is None:
-        yield NO_DEADLINE.at(_DEADLINE)
-    for number in deadlines(rule, judged, namespace):
-        yield from held(number, DEADLINE, number.amount)
+    return _DEADLINE.find(rule, judged, namespace)
 
 
-RULES = (
-    PolicyRule("ttl", (NO_TTL, TTL), ttl, ttls, reads=(str(_TTL),)),
-    PolicyRule("activeDeadline", (NO_DEADLINE, DEADLINE), active_deadline, deadlines, reads=(str(_DEADLINE),)),
-)
+def _rule(name: str, field: _Seconds, find: Find) -> PolicyRule:
+    says = (field.missing, field.exceeded)
+    return PolicyRule(name, says, find, field.compile, numbers=field.numbers, reads=(str(field.path),))
+
+
+TTLRule = Annotated[MaxSeconds | None, doc("spec.ttlSecondsAfterFinished."), _rule("ttl", _TTL, find_ttl)]
+ActiveDeadlineRule = Annotated[
+    MaxSeconds | None, doc("spec.activeDeadlineSeconds."), _rule("activeDeadline", _DEADLINE, find_active_deadline)
+]

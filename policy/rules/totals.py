@@ -1,29 +1,48 @@
-"""Rules of policies about the size of the whole set. Pure."""
+"""The rule about what all pods of a set take together. Pure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from itertools import islice
+from typing import Annotated
 
-from kube.model.field import SPEC, ErrorType, FieldError, Path
-from kube.model.requests import MOST
-from policy.judged import NO_BOUND, Judged, Namespace, Number, Template, as_text, bound
-from policy.rule_types import Limit, MaxTotals
-from policy.rules.resources import CLAIMS
-from policy.rules.words import PolicyRule, by_numbers, declared, held, limited, of_containers, of_jobs, of_pods
-
-TOTALS = limited("maxTotals", "reduce replicas, parallelism or requests: {parts}")
-UNCOUNTED = declared(
-    "maxTotals",
-    ErrorType.INVALID,
-    "an amount that cannot be counted",
-    f'write a number from 0 to {MOST}, with a unit if it needs one, such as 8, "500m" or "64Gi"',
-    "uncounted",
+from kube.model.field import ErrorType, FieldError, Path
+from kube.model.meta import Base, doc
+from policy.cel import NO_TEXTS, Cel, Expression, Root, Say
+from policy.fields import map_by
+from policy.judged import Judged, Namespace, Template
+from policy.limits import CelNumbers, Limit, Number, ResourceLimit, check_limit, effective_limit, single_number, total
+from policy.rule import Compiled, Fit, PolicyRule, of_containers, of_jobs, of_pods
+from policy.rules.requests import (
+    TOTALS,
+    UNCOUNTED,
+    CelRequests,
+    compile_uncountable,
+    find_uncountable,
+    multiply_by_pods,
+    request_number,
 )
-REPLICATED_JOBS = limited("maxReplicatedJobs", "merge some of them, or split the set")
-JOBS = limited("maxJobs", "reduce replicas: {parts}")
+from policy.rules.resources import CLAIMS, GROUPS, OF_CLASS, OF_JOB, unknown_resource
+from policy.rules.sizes import CEL_JOBS, REPLICAS, cel_parts, cel_replicas, first_parts, largest_replicas
+from policy.sentences import invalid
+
+NO_TOTAL = invalid("no-total", ErrorType.REQUIRED, "", "write pods, resources or resourceClaims")
 
 
-def max_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterator[Number]:
+class MaxTotals(Base, frozen=True, kw_only=True):
+    """What the pods of one set may take together while all of them run."""
+
+    pods: Annotated[Limit | None, doc("Pods that run at once.")] = None
+    resources: Annotated[
+        tuple[ResourceLimit, ...], map_by("name", "Requests of all these pods, for each resource.")
+    ] = ()
+    resource_claims: Annotated[Limit | None, doc("Claims for devices, of all these pods and of their groups.")] = None
+
+    def faults(self, path: Path) -> Iterator[FieldError]:
+        """Totals without one."""
+        if self.pods is None and self.resource_claims is None and not self.resources:
+            yield NO_TOTAL.at(path)
+
+
+def totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterator[Number]:
     """All pods of a set together may take only so much while all of them run: pods, and requests of any resource.
 
     A Job has as many pods as its parallelism, and no more than its completions. Stages and dependencies do not lower
@@ -38,48 +57,24 @@ def max_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterato
     however many use it. Which devices a claim asks for is not in the JobSet.
     """
     if rule.pods is not None:
-        where = partial(_largest_replicas, judged, _pods)
-        yield Number("pods", judged.pods, bound(rule.pods, namespace), where, partial(_pod_parts, judged))
+        where = partial(largest_replicas, judged, _pods)
+        yield Number("pods", judged.pods, effective_limit(rule.pods, namespace), where, partial(_pod_parts, judged))
     if rule.resource_claims is not None:
         claims = sum(map(_claims, judged.templates)) + judged.claims_of_groups + len(judged.named_claims)
-        where = partial(_largest_replicas, judged, _claims)
+        where = partial(largest_replicas, judged, _claims)
         parts = partial(_claim_parts, judged)
-        yield Number("resource claims", claims, bound(rule.resource_claims, namespace), where, parts)
+        yield Number("resource claims", claims, effective_limit(rule.resource_claims, namespace), where, parts)
     for limit in rule.resources:
-        amount = judged.requests.get(limit.name, 0)
-        where = partial(_request, judged, limit.name)
-        most = bound(limit, namespace)
-        parts = partial(_resource_parts, judged, limit.name, most.text)
-        yield Number(limit.name, amount, most, where, parts)
+        yield request_number(limit, judged, namespace)
 
 
-def _find_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
-    limited_names = {limit.name for limit in rule.resources if bound(limit, namespace) != NO_BOUND}
-    for template in judged.templates:
-        for path, name, value in template.uncountable_amounts:
-            if name in limited_names:
-                yield UNCOUNTED.at(path, str(value))
-    for number in max_totals(rule, judged, namespace):
-        yield from held(number, TOTALS)
+def find_max_totals(rule: MaxTotals, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+    yield from find_uncountable(rule.resources, judged, namespace)
+    for number in totals(rule, judged, namespace):
+        yield from check_limit(number, TOTALS)
 
 
-_find_totals.__doc__ = max_totals.__doc__
-
-
-def max_replicated_jobs(rule: Limit, judged: Judged, namespace: Namespace) -> Iterator[Number]:
-    """A set may have only so many ReplicatedJobs."""
-    place = SPEC.at("replicatedJobs")
-    yield Number("ReplicatedJobs", len(judged.templates), bound(rule, namespace), lambda: place)
-
-
-def max_jobs(rule: Limit, judged: Judged, namespace: Namespace) -> Iterator[Number]:
-    """A set may have only so many Jobs: the `replicas` of all its ReplicatedJobs together."""
-    where = partial(_largest_replicas, judged, _jobs)
-    yield Number("Jobs", judged.jobs, bound(rule, namespace), where, partial(_job_parts, judged))
-
-
-def _jobs(template: Template) -> int:
-    return template.jobs
+find_max_totals.__doc__ = totals.__doc__
 
 
 def _pods(template: Template) -> int:
@@ -90,33 +85,8 @@ def _claims(template: Template) -> int:
     return template.pods * template.claims[0]
 
 
-def _largest_replicas(judged: Judged, count: Callable[[Template], int]) -> Path:
-    return max(judged.templates, key=count).path.at("replicas") if judged.templates else SPEC.at("replicatedJobs")
-
-
-def _request(judged: Judged, resource: str) -> Path:
-    """Where most of the resource is requested."""
-    if not judged.templates:
-        return SPEC.at("replicatedJobs")
-    largest = max(judged.templates, key=lambda template: template.pods * template.requests.get(resource, 0))
-    return largest.request_place(resource)
-
-
-MOST_PARTS = 8
-"""Templates that a sentence lists."""
-
-
-def _listed(parts: Iterator[str]) -> list[str]:
-    texts = list(islice(parts, MOST_PARTS + 1))
-    return [*texts[:MOST_PARTS], "and others"] if len(texts) > MOST_PARTS else texts
-
-
-def _job_parts(judged: Judged) -> list[str]:
-    return _listed(f"{template.rjob.name} has {template.jobs}" for template in judged.templates)
-
-
 def _pod_parts(judged: Judged) -> list[str]:
-    return _listed(
+    return first_parts(
         f"{template.rjob.name} has {template.jobs} x {template.pods_of_job} = {template.pods}"
         for template in judged.templates
     )
@@ -129,35 +99,126 @@ def _claim_parts(judged: Judged) -> list[str]:
         if template.claims[0]
     ]
     parts += [f"groups have {judged.claims_of_groups}"] if judged.claims_of_groups else []
-    return _listed(iter([*parts, f"{len(judged.named_claims)} by name"] if judged.named_claims else parts))
+    return first_parts(iter([*parts, f"{len(judged.named_claims)} by name"] if judged.named_claims else parts))
 
 
-def _resource_parts(judged: Judged, name: str, limit: str) -> list[str]:
-    return _listed(
-        f"{template.rjob.name} has {template.pods} x {as_text(template.requests[name], limit)}"
-        f" = {as_text(template.pods * template.requests[name], limit)}"
-        for template in judged.templates
-        if name in template.requests
-    )
-
-
-_REPLICAS = "spec.replicatedJobs[].replicas"
 _AMOUNTS = (
-    _REPLICAS,
+    REPLICAS,
     *of_jobs("parallelism", "completions"),
     *of_containers("resources.requests{}", "resources.limits{}"),
     *of_pods("initContainers[].restartPolicy", "resources.requests{}", "resources.limits{}", "overhead{}"),
     *CLAIMS,
 )
+_PARALLELISM = "int(j.?template.?spec.?parallelism.orValue(1))"
+_COMPLETIONS = f"int(j.?template.?spec.?completions.orValue({_PARALLELISM}))"
+_PODS_OF_JOB = f"[0, [{_PARALLELISM}, {_COMPLETIONS}].min()].max()"
+_OF_CONTAINERS = "(p.?containers.orValue([]) + p.?initContainers.orValue([]))"
 
-RULES = (
-    PolicyRule("maxTotals", (TOTALS, UNCOUNTED), _find_totals, max_totals, reads=_AMOUNTS),
+
+def _cel_pods(root: Root) -> Cel:
+    """Pods of each ReplicatedJob."""
+    return Cel(f"{root.variable('jobs')}.map(j, {CEL_JOBS} * {_PODS_OF_JOB})")
+
+
+def compile_max_totals(rule: MaxTotals, say: Say) -> Compiled:
+    variables: list[tuple[str, Expression]] = [("podCounts", _cel_pods)]
+    numbers: list[CelNumbers] = []
+    if rule.pods is not None:
+        numbers.append(_pod_number(rule.pods))
+    if rule.resource_claims is not None:
+        variables += [("claims", _cel_claims), ("claimCounts", _claim_counts)]
+        variables += [("groupClaims", _claims_of_groups), ("namedClaims", _named_claims)]
+        numbers.append(_claim_number(rule.resource_claims))
+    for i, limit in enumerate(rule.resources):
+        resource = CelRequests(limit, f"requests{i}", f"amounts{i}")
+        variables += [(resource.requests, resource.of_pods), (resource.amounts, resource.of_templates)]
+        numbers.append(resource.number())
+    return Compiled(compile_uncountable(rule.resources, say), numbers=tuple(numbers), variables=tuple(variables))
+
+
+def _pod_number(limit: Limit) -> CelNumbers:
+    words = f"string({CEL_JOBS}) + ' x ' + string({_PODS_OF_JOB}) + ' = ' + string(variables.podCounts[i])"
+    return CelNumbers(
+        limit,
+        TOTALS,
+        lambda root: single_number(total(f"{root.variable('podCounts')}"), "pods"),
+        cel_replicas(Cel("variables.podCounts")),
+        parts=cel_parts(f"string(j.name) + ' has ' + {words}"),
+    )
+
+
+_IS_MADE = "filter(c, c.?resourceClaimName.orValue('') == '')"
+
+
+def _cel_claims(root: Root) -> Cel:
+    """Claims that are made for a pod of each template."""
+    in_one = f"['requests', 'limits'].exists(f, c.?resources[?f].orValue({{}}).exists(r, {OF_CLASS}))"
+    by_class = f"{_OF_CONTAINERS}.exists(c, {in_one})"
+    return Cel(
+        f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]).{_IS_MADE}.size() + ({by_class} ? 1 : 0))"
+    )
+
+
+def _claim_counts(root: Root) -> Cel:
+    """Claims that are made for all pods of each template."""
+    return multiply_by_pods(root, "claims")
+
+
+def _claims_of_groups(root: Root) -> Cel:
+    """Claims that are made for groups of pods, for each entry of the groups and for each template."""
+    jobs = f"{root.variable('jobs')}.filter(j, j.name in e.targetReplicatedJobs).map(j, {CEL_JOBS}).sum()"
+    of_job = f"e.?job.?resourceClaims.orValue([]).{_IS_MADE}.size() * {jobs}"
+    groups = GROUPS.format(root.name)
+    of_entries = f"{groups}.map(e, e.?resourceClaims.orValue([]).{_IS_MADE}.size() + {of_job})"
+    return Cel(f"{of_entries} + {root.variable('jobs')}.map(j, {OF_JOB}.{_IS_MADE}.size() * {CEL_JOBS})")
+
+
+def _named_claims(root: Root) -> Cel:
+    """Names of claims that are there already, each once."""
+    groups = GROUPS.format(root.name)
+    lists = [f"{root.variable('pods')}.map(p, p.?resourceClaims.orValue([]))"]
+    lists += [f"{root.variable('jobs')}.map(j, {OF_JOB})"]
+    lists += [f"{groups}.map(e, e.?{field}resourceClaims.orValue([]))" for field in ("", "job.?")]
+    names = f"({' + '.join(lists)}).flatten().map(c, string(c.?resourceClaimName.orValue('')))"
+    return Cel(f"{names}.filter(n, n != '').distinct()")
+
+
+def _claim_number(limit: Limit) -> CelNumbers:
+    each, every = "string(variables.claims[i])", "string(variables.claimCounts[i])"
+    words = f"string(variables.podCounts[i]) + ' x ' + {each} + ' = ' + {every}"
+    of_groups, by_name = "variables.groupClaims.sum()", "variables.namedClaims.size()"
+    listed = cel_parts(
+        f"variables.claims[i] > 0, string(j.name) + ' has ' + {words}",
+        f"({of_groups} > 0 ? ['groups have ' + string({of_groups})] : {NO_TEXTS})",
+        f"({by_name} > 0 ? [string({by_name}) + ' by name'] : {NO_TEXTS})",
+    )
+
+    def amount(root: Root) -> Cel:
+        lists = [f"{root.variable('claimCounts')}", f"{root.variable('groupClaims')}"]
+        return single_number(
+            total(f"({' + '.join(lists)} + [{root.variable('namedClaims')}.size()])"), "resource claims"
+        )
+
+    return CelNumbers(limit, TOTALS, amount, cel_replicas(Cel("variables.claimCounts")), parts=listed)
+
+
+def _cautions(rule: MaxTotals, path: Path) -> Iterator[FieldError]:
+    for i, limit in enumerate(rule.resources):
+        yield from unknown_resource(limit.name, path.at("resources", i, "name"))
+
+
+MaxTotalsRule = Annotated[
+    MaxTotals | None,
+    doc("Pods and resources of the whole set."),
     PolicyRule(
-        "maxReplicatedJobs",
-        (REPLICATED_JOBS,),
-        by_numbers(max_replicated_jobs, REPLICATED_JOBS),
-        max_replicated_jobs,
-        reads=("spec.replicatedJobs[].name",),
+        "maxTotals",
+        (TOTALS, UNCOUNTED),
+        find_max_totals,
+        compile_max_totals,
+        numbers=totals,
+        reads=_AMOUNTS,
+        cautions=_cautions,
+        fit=Fit.STRICTER,
+        note=("exact for totals below 2P of cpu and 2E of everything else. Larger ones exceed every limit"),
     ),
-    PolicyRule("maxJobs", (JOBS,), by_numbers(max_jobs, JOBS), max_jobs, reads=(_REPLICAS,)),
-)
+]

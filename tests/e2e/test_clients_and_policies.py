@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from policy.registry import RULES
-from policy.rule_types import FORBIDDEN
+from policy.rules.baseline import USE_NAMES
 from tests.support.client_calls import COUNTERS, idle, path, post
 from tests.support.cluster import MERGE, request, wait_for
 from tests.support.jobs import group, manifest
@@ -33,7 +33,7 @@ MET: dict[str, Any] = {
     "imageRegistries": {"allowed": ["docker.io/library"]},
     "requiredRequests": {"resources": ["cpu"]},
     "allowedResources": ["cpu", "memory"],
-    "forbid": list(FORBIDDEN),
+    "forbid": list(USE_NAMES),
     "managedBy": {"allowed": ["jobset.sigs.k8s.io/jobset-controller", "kueue.x-k8s.io/multikueue"]},
     "networkDNS": "Enabled",
     "restartStrategies": {"allowed": ["Recreate"]},

@@ -24,11 +24,11 @@ from dev.cluster.cluster import Cluster
 from dev.reference.policies import EXAMPLES
 from kube.model.meta import JSON
 from policy.compiled.policy import Circumstances, compiled_name, validating
-from policy.compiled.registry import COMPILED
 from policy.evaluate import violations
 from policy.exception_types import read_exception
 from policy.judged import Judged
-from policy.rules.words import kebab
+from policy.registry import RULES
+from policy.sentences import kebab
 from policy.types import read_policy
 from tests.integration.test_validate_server import validate
 from tests.support import cluster as clusters
@@ -45,6 +45,7 @@ COLLECTIONS = {
     "ValidatingAdmissionPolicy": f"{ADMISSION}/validatingadmissionpolicies",
 }
 GATES = FeatureGates({"AllAlpha": True})
+NAMES = [rule.name for rule in RULES.values()]
 WARNED, DENIED, TABLE, CASES = "exported-warns", "exported-denies", "exported-table", "exported-cases"
 UNCUT = 8
 """So many warnings stay below the API server's limit."""
@@ -119,10 +120,10 @@ def policies(jobset_server: Cluster) -> Iterator[dict[str, JSON]]:
     for name in (WARNED, DENIED):
         body = {"metadata": {"name": name, "labels": LABELS}}
         assert request(jobset_server, "POST", "/api/v1/namespaces", body)[0] == 201
-    found = {name: restricted(loaded(name)[0], WARNED, ["Warn"]) for name in COMPILED}
+    found = {name: restricted(loaded(name)[0], WARNED, ["Warn"]) for name in NAMES}
     for policy in found.values():
         store(jobset_server, policy)
-    for name in COMPILED:
+    for name in NAMES:
         bad = loaded(name)[1]["bad"]
         wait_for(lambda bad=bad, name=name: kebab(name) in warnings(jobset_server, bad), what=f"the policy of {name}")
     yield found
@@ -131,7 +132,7 @@ def policies(jobset_server: Cluster) -> Iterator[dict[str, JSON]]:
         clusters.drop_namespace(jobset_server, name)
 
 
-@pytest.mark.parametrize("name", list(COMPILED))
+@pytest.mark.parametrize("name", NAMES)
 def test_examples_of_each_rule_get_the_verdicts_of_the_command(
     jobset_server: Cluster, policies: dict[str, JSON], name: str
 ):

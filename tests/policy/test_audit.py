@@ -39,7 +39,7 @@ def test_each_rule_that_a_jobset_breaks_counts_once_whatever_the_policy_does():
     other = policy("others", match={"objectSelector": {"matchLabels": {"team": "b"}}}, maxJobs={"max": 1})
     small = js("small", 1, ttlSecondsAfterFinished=5)
     found = audited(js(), small, policies=(LIMITS, other))
-    of_limits, of_others = found.of("limits", TIME), found.of("others", TIME)
+    of_limits, of_others = found.result("limits", TIME), found.result("others", TIME)
     assert (of_limits.jobsets, of_limits.violations, of_limits.unchecked) == (2, 2, 0)
     assert [(each.namespace, each.name, each.rule) for each in of_limits.first] == [
         ("default", "train", "maxJobs"),
@@ -55,7 +55,7 @@ def test_what_an_exception_allows_is_no_violation():
     allowing = msgspec.structs.replace(LIMITS, spec=spec)
     found = Audit((allowing,))
     found.add(js(), HERE, [read_exception(exception())], AT)
-    assert [each.rule for each in found.of("limits", TIME).first] == ["ttl"]
+    assert [each.rule for each in found.result("limits", TIME).first] == ["ttl"]
 
 
 def test_a_rule_that_fails_is_counted_and_the_others_are_checked(monkeypatch: pytest.MonkeyPatch):
@@ -63,28 +63,28 @@ def test_a_rule_that_fails_is_counted_and_the_others_are_checked(monkeypatch: py
         raise KeyError
 
     monkeypatch.setattr(Judged, "jobs", property(broken))
-    found = audited(js()).of("limits", TIME)
+    found = audited(js()).result("limits", TIME)
     assert (found.unchecked, [each.rule for each in found.first]) == (1, ["ttl"])
 
 
 def test_the_status_is_bounded_and_the_same_in_whatever_order_jobsets_come():
     many = [js(f"train-{number:03}") for number in range(50)]
-    first = audited(*many).of("limits", TIME)
-    assert audited(*reversed(many)).of("limits", TIME) == first
+    first = audited(*many).result("limits", TIME)
+    assert audited(*reversed(many)).result("limits", TIME) == first
     assert first.violations == 100
     assert [each.name for each in first.first] == [f"train-{number // 2:03}" for number in range(MOST_SHOWN)]
 
 
 def test_messages_are_cut():
     long = policy("x" * 253, ("Audit",), requiredLabels=[{"key": "example.com/" + "k" * 63}])
-    (found,) = audited(js(), policies=(long,)).of("x" * 253, TIME).first
+    (found,) = audited(js(), policies=(long,)).result("x" * 253, TIME).first
     assert len(found.message) == MOST_MESSAGE
 
 
 def test_a_patch_leaves_nothing_of_an_earlier_audit():
-    written = as_written(audited().of("limits", TIME))
+    written = as_written(audited().result("limits", TIME))
     assert written == {"time": TIME, "jobsets": 0, "violations": 0, "unchecked": 0, "first": []}
-    shown = as_written(audited(js()).of("limits", TIME))["first"]
+    shown = as_written(audited(js()).result("limits", TIME))["first"]
     assert shown[0].keys() == {"namespace", "name", "rule", "message"}  # type: ignore[index]
     assert AuditedViolation.__struct_fields__ == ("namespace", "name", "rule", "message")
 

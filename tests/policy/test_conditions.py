@@ -10,7 +10,7 @@ import msgspec
 
 from api.features import FeatureGates
 from kube.model.meta import Condition, find
-from policy.conditions import Held, exception_status, happened, policy_status
+from policy.conditions import Held, exception_status, policy_status, reportable_conditions
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.exceptions import Standing, standing
 from policy.status_types import JobSetPolicyExceptionStatus, JobSetPolicyStatus
@@ -98,7 +98,7 @@ def test_an_exception_counts_or_ended_or_is_not_allowed():
 
 def test_each_thing_happens_to_an_exception_once():
     def reasons(before: JobSetPolicyExceptionStatus, after: JobSetPolicyExceptionStatus) -> list[str]:
-        return [each.reason for each in happened(before, after)]
+        return [each.reason for each in reportable_conditions(before, after)]
 
     empty = JobSetPolicyExceptionStatus()
     counts = of_exception(COUNTS)
@@ -112,7 +112,7 @@ def test_each_thing_happens_to_an_exception_once():
     assert reasons(ended, of_exception(ENDED, ended)) == []
     assert reasons(empty, of_exception(ENDED)) == ["Expired"], "it ended while no manager ran"
     assert reasons(ended, of_exception(NOWHERE, ended)) == []
-    assert isinstance(happened(used, ended)[0], Condition)
+    assert isinstance(reportable_conditions(used, ended)[0], Condition)
 
 
 def test_a_policy_that_asks_for_the_api_server_says_whether_it_holds_it():

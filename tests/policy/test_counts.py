@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.counts import FIELDS, MATCHED, SET, Tally, added
+from policy.counts import FIELDS, MATCHED, SET, Tally, status_patch
 from policy.status_types import ANYONE, API_SERVER, MOST_RULES, JobSetPolicyStatus, RuleCounts
 
 RULES = ["maxJobs", "maxTotals", "defaults"]
@@ -42,7 +42,7 @@ def of_rule(status: JobSetPolicyStatus, name: str) -> RuleCounts:
 def test_what_is_counted_of_a_rule_and_of_the_policy():
     new = tally(("match", MATCHED, 5, 10), ("maxJobs", "Deny", 2, 11), ("maxTotals", "Warn", 3, 12))
     new.add("defaults", SET, 4, at(13))
-    status = patched(JobSetPolicyStatus(), added(JobSetPolicyStatus(), new, API_SERVER))
+    status = patched(JobSetPolicyStatus(), status_patch(JobSetPolicyStatus(), new, API_SERVER))
     assert (status.matched, status.denied, status.warned, status.defaulted) == (5, 2, 3, 4)
     assert status.last_seen == at(12), "neither a match nor defaults are violations"
     assert [rule.name for rule in status.rules] == ["maxJobs", "maxTotals"]
@@ -50,7 +50,7 @@ def test_what_is_counted_of_a_rule_and_of_the_policy():
 
 
 def test_what_is_not_counted_is_not_written():
-    assert added(JobSetPolicyStatus(denied=3), tally(("match", MATCHED, 1, 10)), ANYONE) == {
+    assert status_patch(JobSetPolicyStatus(denied=3), tally(("match", MATCHED, 1, 10)), ANYONE) == {
         "reviewsFrom": "Anyone",
         "matched": 1,
     }
@@ -58,13 +58,13 @@ def test_what_is_not_counted_is_not_written():
 
 def test_an_older_time_never_replaces_a_later_one():
     before = JobSetPolicyStatus(last_seen=at(30), rules=(RuleCounts(name="maxJobs", last_seen=at(30)),))
-    status = patched(before, added(before, tally(("maxJobs", "Deny", 1, 20)), API_SERVER))
+    status = patched(before, status_patch(before, tally(("maxJobs", "Deny", 1, 20)), API_SERVER))
     assert status.last_seen == of_rule(status, "maxJobs").last_seen == at(30)
 
 
 def test_the_list_of_rules_is_bounded():
     full = JobSetPolicyStatus(rules=tuple(RuleCounts(name=f"rule{n}") for n in range(MOST_RULES)))
-    changed = added(full, tally(("maxJobs", "Deny", 1, 10), ("rule0", "Deny", 1, 10)), API_SERVER)
+    changed = status_patch(full, tally(("maxJobs", "Deny", 1, 10), ("rule0", "Deny", 1, 10)), API_SERVER)
     assert len(changed["rules"]) == MOST_RULES
     assert changed["denied"] == 1
 
@@ -77,12 +77,12 @@ def test_replicas_add_up_in_whatever_order_they_write(decisions: list[tuple[str,
         number = data.draw(st.integers(0, 2))
         replicas[number].add(rule, action, count, at(second))
         if data.draw(st.booleans()):
-            status = patched(status, added(status, replicas[number], API_SERVER))
+            status = patched(status, status_patch(status, replicas[number], API_SERVER))
             replicas[number] = Tally()
     last = Tally()
     for each in replicas:
         last.join(each)
-    status = patched(status, added(status, last, API_SERVER))
+    status = patched(status, status_patch(status, last, API_SERVER))
     expected = Counter[tuple[str, str]]()
     for rule, action, count, _ in decisions:
         expected[rule, action] += count

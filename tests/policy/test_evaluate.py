@@ -184,7 +184,7 @@ def test_numbers_of_an_explanation_are_those_that_are_compared():
     found = numbers(
         policy(maxJobs={"max": 4}, maxTotals={"resources": [{"name": "cpu", "max": "2"}]}), LARGE, Namespace()
     )
-    assert [(name, number.shown, number.limit.text) for name, each in found.items() for number in each] == [
+    assert [(name, number.amount_text, number.limit.text) for name, each in found.items() for number in each] == [
         ("maxTotals", "0", "2"),
         ("maxJobs", "9", "4"),
     ]

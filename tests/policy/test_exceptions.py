@@ -7,7 +7,7 @@ import pytest
 
 from policy.exception_faults import exception_faults
 from policy.exception_types import read_exception
-from policy.exceptions import duration_of, excused, standing, time_of
+from policy.exceptions import duration_of, excused_rules, standing, time_of
 from policy.judged import Namespace
 from policy.types import JobSetPolicy, read_policy
 from tests.support.policies import exception, judged, manifest
@@ -29,7 +29,7 @@ def limits(name: str = "limits", allowed: JSON | None = None, most: str = "1h", 
 def names(*exceptions: JSON, metadata: JSON | None = None, policy: JobSetPolicy | None = None) -> dict[Any, str]:
     """The rules that do not count, each with its exception."""
     js, each = judged(metadata=metadata or {}), [read_exception(obj) for obj in exceptions]
-    return dict(excused(each, [policy or limits()], js, TEAM, NOW))
+    return dict(excused_rules(each, [policy or limits()], js, TEAM, NOW))
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ import pytest
 
 from api.features import FeatureGates
 from kube.model.meta import ObjectMeta
-from policy.compiled import cel
-from policy.compiled.cel import Cel, Foreign, foreign
+from policy import cel
+from policy.cel import Cel, Foreign, foreign
 from policy.compiled.defaults import mutating
 from policy.compiled.policy import Circumstances, validating
 from policy.default_types import Defaults
 from policy.exception_types import JobSetPolicyException, JobSetPolicyExceptionSpec
-from policy.rule_types import Rules
+from policy.registry import Rules
 from policy.types import JobSetPolicy
 
 HOSTILE = (

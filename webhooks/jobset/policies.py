@@ -22,9 +22,9 @@ from policy.counts import MATCHED, SET
 from policy.defaults import defaults_for
 from policy.evaluate import Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
-from policy.exceptions import excused
+from policy.exceptions import excused_rules
 from policy.judged import Judged, Namespace
-from policy.rules.words import source
+from policy.sentences import source
 from policy.types import FAIL, JobSetPolicy, PolicyId
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.engine import Findings
@@ -353,7 +353,7 @@ class PolicyChecks:
             labels = judged.js.metadata.labels
             judgement.matched = [each.id for each in policies if matches(each, labels, namespace)]
             uids = {each.metadata.name: each.metadata.uid for each in exceptions}
-            without = excused(exceptions, policies, judged, namespace, at)
+            without = excused_rules(exceptions, policies, judged, namespace, at)
             judgement.broken = violations(
                 policies, judged, namespace, before, excepted=is_excepted, failed=note_failure
             )

@@ -14,7 +14,7 @@ from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from policy.defaults import ANNOTATION, POD, Default, Record, record_of
-from policy.rules.words import source
+from policy.sentences import source
 from policy.types import JobSetPolicy
 from webhooks.json_patch import PatchDraft
 

@@ -8,7 +8,7 @@ import pytest
 from cli import main as cli
 from dev.reference.policies import pages
 from policy.registry import RULES
-from policy.rules.words import kebab
+from policy.sentences import kebab
 from tests.support.pages import ROOT
 
 EXAMPLES = ROOT / "examples" / "policies"

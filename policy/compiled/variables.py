@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from api import restart_agent
-from policy.compiled.cel import NEW, OLD, Cel, Root, Shared, literal, text, texts
+from policy.cel import NEW, OLD, Cel, Expression, Root, literal, text, texts
 
 
 def _jobs(root: Root) -> Cel:
@@ -17,8 +17,8 @@ def _pods(root: Root) -> Cel:
 def _changed_pods(root: Root) -> Cel:
     """The same, but an empty one where an update leaves the ReplicatedJob as it is: nothing new is found there."""
     other = OLD if root == NEW else NEW
-    jobs, others = root.variable("jobs"), other.variable("jobs")
-    same = f"oldObject != null && i < {others}.size() && j == {others}[i]"
+    jobs, other_jobs = root.variable("jobs"), other.variable("jobs")
+    same = f"oldObject != null && i < {other_jobs}.size() && j == {other_jobs}[i]"
     return Cel(f"{jobs}.transformList(i, j, {same} ? dyn({{}}) : {root.variable('pods')}[i])")
 
 
@@ -64,7 +64,7 @@ def _annotations(root: Root) -> Cel:
     return Cel(f"{root.name}.metadata.?annotations.orValue({{}})")
 
 
-SHARED: Mapping[str, Shared] = {
+SHARED: Mapping[str, Expression] = {
     "jobs": _jobs,
     "pods": _pods,
     "changedPods": _changed_pods,

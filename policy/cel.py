@@ -43,7 +43,6 @@ class Root:
 
 NEW: Final = Root("object", "")
 OLD: Final = Root("oldObject", "Before")
-
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -98,7 +97,7 @@ NO_TEXTS: Final = Cel("[''].filter(x, false)")
 """An empty list of texts: `[]` alone has no type."""
 
 
-def joined(*parts: str | Cel) -> Cel:
+def concat_texts(*parts: str | Cel) -> Cel:
     """A text made of literals and expressions."""
     merged: list[str | Cel] = []
     for part in parts:
@@ -110,7 +109,7 @@ def joined(*parts: str | Cel) -> Cel:
     return Cel(" + ".join(str(text(part) if isinstance(part, str) else part) for part in merged) or "''")
 
 
-def filled(template: str, words: Mapping[str, str | Cel]) -> list[str | Cel]:
+def fill_template(template: str, words: Mapping[str, str | Cel]) -> list[str | Cel]:
     """A template of a rule with its words."""
     parts: list[str | Cel] = []
     for literal, name, _, _ in Formatter().parse(template):
@@ -118,7 +117,7 @@ def filled(template: str, words: Mapping[str, str | Cel]) -> list[str | Cel]:
     return parts
 
 
-def quoted(value: Cel) -> Cel:
+def quote_text(value: Cel) -> Cel:
     """A text in quotes, cut when it is long, as messages show values."""
     return Cel(
         f"strings.quote(size({value}) > {MAX_SHOWN_VALUE} ?"
@@ -156,19 +155,21 @@ class Say:
             body += [": ", shown]
         body += [": policy ", self.policy]
         if rule.message:
-            body += [": ", *filled(rule.message, words)]
+            body += [": ", *fill_template(rule.message, words)]
         if rule.fix:
-            body += ["; ", *filled(rule.fix, words)]
+            body += ["; ", *fill_template(rule.fix, words)]
         compared = path if key is None else key
-        return Cel(f"[{compared if apart is None else joined(compared, ' ', apart)}, {path}, {joined(*body)}]")
+        return Cel(
+            f"[{compared if apart is None else concat_texts(compared, ' ', apart)}, {path}, {concat_texts(*body)}]"
+        )
 
 
-def conditional(condition: str | Cel, found: Cel) -> Cel:
+def list_if(condition: str | Cel, found: Cel) -> Cel:
     """A list with one finding where the condition holds, else an empty one."""
     return Cel(f"({condition} ? [{found}] : [])")
 
 
-def added(*lists: Cel) -> Cel:
+def concat_lists(*lists: Cel) -> Cel:
     """Lists behind each other."""
     return Cel(" + ".join(f"({each})" if " " in each.text else each.text for each in lists) or "[]")
 
@@ -184,15 +185,15 @@ Place = tuple[Cel, Cel]
 """A path, and what a finding there is compared by."""
 
 
-def place(*parts: str | Cel | Index) -> Place:
+def cel_place(*parts: str | Cel | Index) -> Place:
     """The place that these parts make."""
     path = [Cel(f"'[' + string({part.number}) + ']'") if isinstance(part, Index) else part for part in parts]
-    return joined(*path), joined(*(part for part in parts if not isinstance(part, Index)))
+    return concat_texts(*path), concat_texts(*(part for part in parts if not isinstance(part, Index)))
 
 
 def of_template(number: str, *rest: str | Cel | Index) -> Place:
     """A place in the ReplicatedJob of that number, an int."""
-    return place("spec.replicatedJobs[", Cel(f"string({number})"), "]", *rest)
+    return cel_place("spec.replicatedJobs[", Cel(f"string({number})"), "]", *rest)
 
 
 def of_pod(number: str, *rest: str | Cel | Index) -> Place:
@@ -200,10 +201,20 @@ def of_pod(number: str, *rest: str | Cel | Index) -> Place:
     return of_template(number, ".template.spec.template.spec", *rest)
 
 
-Shared = Callable[[Root], Cel]
+def of_container(*parts: str | Cel | Index) -> Place:
+    """A place in the container `x`, an item of the variable `containers`."""
+    return of_pod("x.j", ".", Cel("string(x.f)"), Index("x.k"), *parts)
+
+
+Expression = Callable[[Root], Cel]
 _VARIABLE = re.compile(r"\bvariables\.([A-Za-z0-9]+)")
 
 
 def names_in(expression: Cel | str) -> set[str]:
     """Names of the variables that an expression reads."""
     return set(_VARIABLE.findall(str(expression)))
+
+
+def below(path: str, key: str) -> Cel:
+    """The place of a key, an expression, in the map at a path."""
+    return Cel(f"({text(path)} + ({key}.contains('.') || {key}.contains('/') ? '[' + {key} + ']' : '.' + {key}))")

@@ -1,0 +1,260 @@
+"""Limits in policies: their records, which one is in force, and how a number is held to it, here and in CEL. Pure."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, NamedTuple
+
+from kube.model.field import ErrorType, FieldError, Path, Rule, render_value
+from kube.model.meta import Base, doc
+from kube.model.quantity import COUNTED_PATTERN, PATTERN, WHOLE_PATTERN, with_unit
+from kube.model.requests import LONGEST, Amount, amount_of
+from policy.cel import Cel, Expression, Place, Say, concat_texts, text
+from policy.judged import Namespace
+from policy.sentences import invalid, sentence, source
+
+NO_LIMIT = invalid("no-limit", ErrorType.REQUIRED, "", "write max, fromNamespaceLabel or fromNamespaceAnnotation")
+AMOUNT = invalid("amount", ErrorType.INVALID, "{what}", 'write an amount such as 8, "500m" or "1Ti"')
+COUNT = invalid("count", ErrorType.INVALID, "{what}", "write a whole number such as 8")
+
+
+class Limit(Base, frozen=True, kw_only=True):
+    """The most of what is counted. A value at the namespace wins over `max`; with neither there is no limit."""
+
+    max: Annotated[int | str | None, doc("The limit, a whole number such as 8.", pattern=WHOLE_PATTERN)] = None
+    from_namespace_label: Annotated[
+        str, doc("Key of a label of the namespace that has the limit, so that each tenant has its own.", maxLength=317)
+    ] = ""
+    from_namespace_annotation: Annotated[
+        str, doc("The same by an annotation. The label wins if both are there.", maxLength=317)
+    ] = ""
+
+    @property
+    def demands_more(self) -> bool:
+        """Whether there is a demand beside the limit, which may then be absent."""
+        return False
+
+    def faults(self, path: Path) -> Iterator[FieldError]:
+        """A limit that is none, or is missing."""
+        if self.max is not None:
+            rule, place = AMOUNT if isinstance(self, ResourceLimit) else COUNT, path.at("max")
+            if str(self.max).startswith("-"):
+                yield rule.at(place, self.max, what="a limit is not negative")
+            elif read_limit(self, self.max) is None:
+                yield rule.at(place, self.max, what=f"{render_value(self.max)} is no {form_of(self)}")
+        elif not (self.from_namespace_label or self.from_namespace_annotation or self.demands_more):
+            yield NO_LIMIT.at(path)
+
+
+class ResourceLimit(Limit, frozen=True, kw_only=True):
+    """The most that the pods of one set may request of a resource."""
+
+    name: Annotated[str, doc("Name of the resource, such as cpu, memory or nvidia.com/gpu.", maxLength=317)]
+    max: Annotated[
+        int | str | None,
+        doc("The limit, as a number or a Kubernetes quantity such as 500m or 1Ti.", pattern=PATTERN),
+    ] = None
+
+
+class Bound(NamedTuple):
+    """A limit that is in force. `amount` None: there is none.
+
+    `text` is what it is written as and `source` where it stands, if not in the policy. `unreadable`: the text at the
+    namespace is no `form`, and `amount` is None.
+    """
+
+    amount: Amount | None
+    text: str = ""
+    source: str = ""
+    unreadable: bool = False
+    form: str = ""
+
+
+NO_BOUND = Bound(None)
+_LARGE = 10**6
+"""Amounts from which on the kind of a unit may differ from that of the limit: bytes, hardly anything else."""
+_WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
+
+
+def form_of(limit: Limit) -> str:
+    """What its text has to be: resources have amounts, and everything else is counted."""
+    return "amount" if isinstance(limit, ResourceLimit) else "whole number"
+
+
+def read_limit(limit: Limit, text: int | str) -> Amount | None:
+    """What a limit that is written so allows; None if that is no limit, or a negative one."""
+    if not isinstance(limit, ResourceLimit) and isinstance(text, str) and not _WHOLE.fullmatch(text):
+        return None
+    return amount_of(text)
+
+
+def effective_limit(limit: Limit, namespace: Namespace) -> Bound:
+    """The limit for this namespace: from its label, else from its annotation, else `max`."""
+    places: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+        ("label", limit.from_namespace_label, namespace.labels),
+        ("annotation", limit.from_namespace_annotation, namespace.annotations),
+    )
+    for kind, key, values in places:
+        if key and (text := values.get(key)) is not None:
+            amount = read_limit(limit, text)
+            source = f"{kind} {key} of the namespace"
+            return Bound(amount, text, source, amount is None, form_of(limit))
+    return NO_BOUND if limit.max is None else Bound(amount_of(limit.max), str(limit.max))
+
+
+class Number(NamedTuple):
+    """A number of a JobSet beside its limit.
+
+    `where`: the place that a finding points at, found only when there is one. `parts`: what the number is made of, a
+    line for each template. `replicated_job`: its name, for a number that is not of the whole set.
+    """
+
+    name: str
+    amount: Amount
+    limit: Bound
+    where: Callable[[], Path]
+    parts: Callable[[], list[str]] = list
+    replicated_job: str = ""
+
+    @property
+    def exceeds(self) -> bool:
+        return self.limit.amount is not None and self.amount > self.limit.amount
+
+    @property
+    def amount_text(self) -> str:
+        """The amount beside its limit."""
+        return as_text(self.amount, self.limit.text)
+
+
+def as_text(amount: Amount, limit: str) -> str:
+    """An amount as a person writes it: a plain number beside a plain limit, else with a unit.
+
+    The unit is of the kind of the limit, or of the other kind where a large amount is shorter in that: 130Gi, and not
+    139586437120, beside 100G.
+    """
+    if limit.isdecimal() and isinstance(amount, int):
+        return str(amount)
+    like = with_unit(amount, limit)
+    other = with_unit(amount, "" if limit.endswith("i") else "Mi") if amount >= _LARGE else like
+    return min(like, other, key=len)
+
+
+def limit_sentence(name: str, fix: str) -> Rule:
+    """What is said about a number that exceeds its limit."""
+    return sentence(name, ErrorType.FORBIDDEN, "{amount} {what}, and at most {limit} allowed{source}", fix, "exceeded")
+
+
+BAD_LIMIT = Rule(
+    "policy-limit-unreadable",
+    ErrorType.FORBIDDEN,
+    'the limit of {what} is "{text}" by {source}, which is no {form}',
+    "ask the administrator of the namespace to correct it",
+    source("README"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitError(FieldError):
+    """The finding about a number that exceeds its limit, or has a limit that cannot be read."""
+
+    number: Number | None = None
+
+
+def _about(number: Number, error: FieldError) -> LimitError:
+    return LimitError(error.path, error.type, error.value, error.detail, error.hint, error.rule, number=number)
+
+
+def check_limit(number: Number, exceeded: Rule, value: Any = None) -> Iterator[FieldError]:
+    """The finding that a number exceeds its limit, or that the namespace has a limit that cannot be read."""
+    limit = number.limit
+    if limit.unreadable:
+        bad = BAD_LIMIT.at(number.where(), what=number.name, text=limit.text, source=limit.source, form=limit.form)
+        yield _about(number, bad)
+    elif number.exceeds:
+        source = f" by {limit.source}" if limit.source else ""
+        words = {"amount": number.amount_text, "what": number.name, "limit": limit.text, "source": source}
+        found = exceeded.at(number.where(), value, **words, parts=lambda: "; ".join(number.parts()))
+        yield _about(number, found)
+
+
+MOST: Final = 2 * 10**18
+"""A number that is as large exceeds every limit; sums and products stop there, and never overflow."""
+_AMOUNT = Cel("string(n.amount)")
+_NO_WORDS = Cel("''")
+
+
+@dataclass(frozen=True, slots=True)
+class CelNumbers:
+    """Numbers of a JobSet that have one limit.
+
+    `numbers`: of a JobSet, a list of maps with `amount` (an int), `what` it is, and `of`, the name of the ReplicatedJob
+    or nothing; a finding about the item `n` has these as words, and stands at `at`. `unit`: the suffix of the amount as
+    a quantity. `shown`: the amount `n.amount` in words. `parts`: what it is made of, in words.
+    """
+
+    limit: Limit
+    exceeded: Rule
+    numbers: Expression
+    at: Place
+    unit: str = ""
+    shown: Cel = _AMOUNT
+    parts: Cel = _NO_WORDS
+
+
+def single_number(amount: str, name: str) -> Cel:
+    """A list with one number of the whole JobSet."""
+    return Cel(f"[{{'amount': dyn({amount}), 'what': dyn({text(name)}), 'of': dyn('')}}]")
+
+
+def limit_of(limit: Limit) -> Cel:
+    """The limit in force as a list of its text and where it stands; an empty one where there is none."""
+    expression = "[''].filter(x, false)" if limit.max is None else f"[{text(str(limit.max))}, '']"
+    places = (("annotation", limit.from_namespace_annotation), ("label", limit.from_namespace_label))
+    for kind, key in places:
+        if key:
+            value = f"namespaceObject.metadata.?{kind}s[?{text(key)}]"
+            there = f"[{value}.orValue(''), {text(f'{kind} {key!s} of the namespace')}]"
+            expression = f"({value}.hasValue() ? {there} : {expression})"
+    return Cel(expression)
+
+
+def is_amount(value: str) -> str:
+    """Whether a text is an amount that `kube.model.requests.amount_of` can read."""
+    return f"size({value}) <= {LONGEST} && {value}.matches({text(COUNTED_PATTERN)})"
+
+
+def total(numbers: str) -> str:
+    """The sum of a list of ints, none of them negative."""
+    return f"[{numbers}].map(s, s.map(n, double(n)).sum() < double({MOST}) ? s.sum() : {MOST})[0]"
+
+
+_NO_AMOUNT = f"!({is_amount('l[0]')})"
+_NO_WHOLE_NUMBER = f"!l[0].matches('{WHOLE_PATTERN}')"
+
+
+def over_limits(numbers: CelNumbers, now: Cel, before: Cel, say: Say) -> Cel:
+    """Findings about these numbers, where `now` and `before` are the lists of them; `before` is empty on creation."""
+    limit, (path, _) = numbers.limit, numbers.at
+    source = Cel("(l[1] == '' ? '' : ' by ' + l[1])")
+    too_much = say.at(
+        numbers.exceeded,
+        path,
+        shown=numbers.shown,
+        amount=numbers.shown,
+        what=Cel("n.what"),
+        limit=Cel("l[0]"),
+        source=source,
+        parts=numbers.parts,
+    )
+    bad = say.at(BAD_LIMIT, path, what=Cel("n.what"), text=Cel("l[0]"), source=Cel("l[1]"), form=form_of(limit))
+    amount = concat_texts(Cel("string(n.amount)"), numbers.unit)
+    no_limit = _NO_AMOUNT if isinstance(limit, ResourceLimit) else _NO_WHOLE_NUMBER
+    unreadable = f"(l[1] != '' && ({no_limit}))"
+    exceeds = f"({unreadable} || n.amount >= {MOST} || quantity({amount}).isGreaterThan(quantity(l[0])))"
+    no_worse = "b.of == n.of && b.what == n.what && b.amount >= n.amount"
+    at_place = f"(q < {before}.size() && [{before}[q]].exists(b, {no_worse}))"
+    worse = f"!({at_place} || {before}.exists(b, {no_worse}))"
+    return Cel(
+        f"[{limit_of(limit)}].filter(l, l.size() > 0).map(l, {now}.transformList(q, n, {exceeds} && {worse},"
+        f" {unreadable} ? {bad} : {too_much})).flatten()"
+    )

@@ -1,0 +1,113 @@
+"""How a rule of policies is declared: what it says, finds and reads, and how it is written in CEL. Pure."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from kube.model.field import FieldError, Path, Rule, quote
+from kube.model.suggest import did_you_mean
+from policy.cel import Cel, Expression, Say, list_if, quote_text, text, texts
+from policy.judged import Judged, Namespace
+from policy.limits import CelNumbers, Number, check_limit
+
+Find = Callable[[Any, Judged, Namespace], Iterator[FieldError]]
+Numbers = Callable[[Any, Judged, Namespace], Iterator[Number]]
+NOTHING = Cel("[]")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One rule of a policy: findings of a JobSet, and numbers of it that have limits.
+
+    `variables`: what both read and other rules do not, by name, in order.
+    """
+
+    findings: Expression = lambda _: NOTHING
+    numbers: tuple[CelNumbers, ...] = ()
+    variables: tuple[tuple[str, Expression], ...] = ()
+
+
+class Fit(Enum):
+    """How the verdict of a compiled rule compares with that of the rule."""
+
+    EXACT = "exact"
+    STRICTER = "approximate: may refuse more"
+    LAXER = "approximate: may refuse less"
+    CANNOT = "cannot be expressed"
+
+
+Compile = Callable[[Any, Say], Compiled]
+Cautions = Callable[[Any, Path], Iterator[FieldError]]
+
+
+def _no_cautions(_: Any, __: Path) -> Iterator[FieldError]:
+    yield from ()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRule:
+    """One rule: its name in a policy, what it says, what finds violations, and what writes it in CEL.
+
+    `find`: its docstring is the page of the rule in docs/policy. `numbers`: those that it compares with limits.
+    `reads`: the fields that it judges, as paths of the schema: `[]` is each item of a list, `{}` each member of a map.
+    A test looks that every field of a JobSet is read by a rule, or exempted with a reason. `fit`, `note`: in which
+    cases the verdict of the API server differs. `cautions`: warnings about what a policy without faults demands.
+    """
+
+    name: str
+    says: tuple[Rule, ...]
+    find: Find
+    compile: Compile
+    numbers: Numbers | None = None
+    reads: tuple[str, ...] = ()
+    fit: Fit = Fit.EXACT
+    note: str = ""
+    cautions: Cautions = _no_cautions
+
+
+_JOB = "spec.replicatedJobs[].template.spec."
+
+
+def of_jobs(*fields: str) -> tuple[str, ...]:
+    """Fields of the spec of Jobs, as a rule declares them."""
+    return tuple(_JOB + field for field in fields)
+
+
+def of_pods(*fields: str) -> tuple[str, ...]:
+    """The same, of the spec of pods."""
+    return of_jobs(*(f"template.spec.{field}" for field in fields))
+
+
+def of_containers(*fields: str) -> tuple[str, ...]:
+    """The same, of containers and init containers."""
+    return of_pods(*(f"{kind}[].{field}" for field in fields for kind in ("containers", "initContainers")))
+
+
+def by_numbers(numbers: Numbers, exceeded: Rule) -> Find:
+    """A rule that is nothing but limits."""
+
+    def find(rule: Any, judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+        for number in numbers(rule, judged, namespace):
+            yield from check_limit(number, exceeded)
+
+    find.__doc__ = numbers.__doc__
+    return find
+
+
+def check_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...] | None) -> Iterator[FieldError]:
+    """The finding that a value is none of those that are allowed (None: all are)."""
+    if allowed is not None and value not in allowed:
+        yield rule.at(path, value, value=value, allowed=lambda: did_you_mean(value, allowed, what="allowed are"))
+
+
+def list_allowed(names: Sequence[str]) -> str:
+    """The values that are allowed, in words."""
+    return f"allowed are: {', '.join(map(quote, names))}"
+
+
+def compile_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...], say: Say) -> Cel:
+    """The finding that a value, an optional one in CEL, is there and is none of those that are allowed."""
+    shown = quote_text(Cel(f"string({value}.orValue(''))"))
+    finding = say.at(rule, text(str(path)), shown=shown, allowed=list_allowed(allowed))
+    return list_if(f"{value}.hasValue() && !({value}.orValue('') in {texts(allowed)})", finding)

@@ -1,0 +1,115 @@
+"""Rules about amounts that containers have to state. Pure."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated
+
+from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.meta import JSON, Base, doc
+from kube.model.requests import is_of_pods
+from policy.cel import Cel, Root, Say, below, of_container, texts
+from policy.fields import Key, list_of
+from policy.judged import Judged, Namespace
+from policy.rule import Compiled, PolicyRule, of_containers, of_pods
+from policy.rules.resources import unknown_resources
+from policy.sentences import sentence
+
+
+class RequiredResources(Base, frozen=True, kw_only=True):
+    """Resources for which containers have to state an amount."""
+
+    resources: Annotated[tuple[Key, ...], list_of("Names of resources, such as cpu, memory or nvidia.com/gpu.")]
+
+
+REQUEST = sentence("requiredRequests", ErrorType.REQUIRED, "", "state how much {resource} the container requests")
+LIMIT = sentence("requiredLimits", ErrorType.REQUIRED, "", "state how much {resource} the container may use at most")
+
+
+def find_required_requests(rule: RequiredResources, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+    """Every container and init container has to state requests of certain resources.
+
+    A limit counts as the request, because the API server takes it for one. A request or limit of the pod as a whole
+    counts for all its containers. Defaults of a LimitRange are set on pods later, and do not count. The container of
+    `failurePolicy.agent` is not asked: it states what it needs by itself.
+    """
+    return _find_missing(rule, judged, REQUEST, "requests", "limits")
+
+
+def find_required_limits(rule: RequiredResources, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+    """Every container and init container has to state limits of certain resources.
+
+    A limit of the pod as a whole counts for all its containers. Defaults of a LimitRange are set on pods later, and do
+    not count. The container of `failurePolicy.agent` is not asked: its author cannot state any.
+    """
+    return _find_missing(rule, judged, LIMIT, "limits")
+
+
+def _find_missing(rule: RequiredResources, judged: Judged, missing: Rule, *kinds: str) -> Iterator[FieldError]:
+    """Containers that do not state a resource in any of these lists, each with the first of them."""
+    for template in judged.templates:
+        whole = _amounts(template.pod, *kinds)
+        names = [name for name in rule.resources if not (is_of_pods(name) and name in whole)]
+        for field, i, container in template.own_containers if names else ():
+            amounts = _amounts(container, *kinds)
+            for name in names:
+                if name not in amounts:
+                    yield missing.at(template.at(field, i, "resources", kinds[0], name), resource=name)
+
+
+def _amounts(holder: JSON, *kinds: str) -> Mapping[str, object]:
+    """The amounts that a container, or a pod as a whole, states in these lists."""
+    resources: JSON = holder.get("resources") or {}
+    return {name: amount for kind in kinds for name, amount in (resources.get(kind) or {}).items()}
+
+
+_LIMITS = (*of_containers("resources.limits{}"), *of_pods("resources.limits{}"))
+_REQUESTS = (*of_containers("resources.requests{}"), *of_pods("resources.requests{}"), *_LIMITS)
+
+
+def compile_required_requests(rule: RequiredResources, say: Say) -> Compiled:
+    return _compile_missing(rule, REQUEST, ("requests", "limits"), say)
+
+
+def compile_required_limits(rule: RequiredResources, say: Say) -> Compiled:
+    return _compile_missing(rule, LIMIT, ("limits",), say)
+
+
+def _compile_missing(rule: RequiredResources, missing: Rule, kinds: tuple[str, ...], say: Say) -> Compiled:
+    """Findings about containers that do not state a resource in any of these ways."""
+    of_pods = texts(filter(is_of_pods, rule.resources))
+
+    def has_amount(holder: str) -> str:
+        return " || ".join(f"{holder}.?resources.?{kind}[?r].hasValue()" for kind in kinds)
+
+    def findings(root: Root) -> Cel:
+        at = below(f".resources.{kinds[0]}", "r")
+        finding = say.at(missing, *of_container(at), resource=Cel("r"))
+        whole = f"(r in {of_pods} && ({has_amount('x.p')}))" if any(map(is_of_pods, rule.resources)) else "false"
+        lacking = f"{root.variable('containers')}.filter(x, !({has_amount('x.c')} || {whole}))"
+        return Cel(f"{texts(rule.resources)}.map(r, {lacking}.map(x, {finding})).flatten()")
+
+    return Compiled(findings)
+
+
+def _cautions(rule: RequiredResources, path: Path) -> Iterator[FieldError]:
+    return unknown_resources(rule.resources, path.at("resources"))
+
+
+RequiredRequestsRule = Annotated[
+    RequiredResources | None,
+    doc("Requests that containers have to state."),
+    PolicyRule(
+        "requiredRequests",
+        (REQUEST,),
+        find_required_requests,
+        compile_required_requests,
+        reads=_REQUESTS,
+        cautions=_cautions,
+    ),
+]
+RequiredLimitsRule = Annotated[
+    RequiredResources | None,
+    doc("Limits that containers have to state."),
+    PolicyRule(
+        "requiredLimits", (LIMIT,), find_required_limits, compile_required_limits, reads=_LIMITS, cautions=_cautions
+    ),
+]

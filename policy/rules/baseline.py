@@ -1,0 +1,174 @@
+"""The rule about what pods may not use of their node. Pure."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Annotated, Final
+
+from kube.model.field import ErrorType, FieldError, Path
+from kube.model.meta import doc
+from policy.cel import Cel, Index, Root, Say, below, concat_lists, literal, of_pod, of_template, text, texts
+from policy.fields import list_of
+from policy.judged import Judged, Namespace, Template
+from policy.rule import Compiled, PolicyRule, of_jobs
+from policy.rules.node_uses import ITEM, USES, Field, Holder, Use
+from policy.rules.resources import CLAIMS, claims_of_groups, claims_of_pods, compile_claims
+from policy.sentences import sentence
+
+USE_NAMES: Final = (*USES, "resourceClaims")
+Forbidden = Annotated[str, doc("What is forbidden.", enum=list(USE_NAMES))]
+FORBIDDEN = sentence("forbid", ErrorType.FORBIDDEN, "{what} is not allowed", "{fix}")
+
+
+# The API server still takes the profile from this annotation, where the field is absent.
+APP_ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+APP_ARMOR_HARMLESS = ("", "runtime/default")
+APP_ARMOR_LOCAL = "localhost/"
+
+
+def _find_use(name: str, template: Template) -> Iterator[FieldError]:
+    use = USES[name]
+    for path, value in use.find_in(template):
+        yield FORBIDDEN.at(path, None if isinstance(value, dict) else value, what=use.label, fix=use.fix)
+
+
+def _find_app_armor(template: Template) -> Iterator[FieldError]:
+    yield from _find_use("appArmor", template)
+    use, path = USES["appArmor"], template.job_path.at("template", "metadata", "annotations")
+    for key, value in template.annotations.items():
+        if key.startswith(APP_ARMOR) and not (value in APP_ARMOR_HARMLESS or value.startswith(APP_ARMOR_LOCAL)):
+            yield FORBIDDEN.at(path.at(key), value, what=use.label, fix=use.fix)
+
+
+def _find_claims(template: Template) -> Iterator[FieldError]:
+    return map(_claim, claims_of_pods(template))
+
+
+def _claim(path: Path) -> FieldError:
+    return FORBIDDEN.at(path, what="a claim for devices", fix="remove it, and request a resource that counts them")
+
+
+_FINDERS: Mapping[str, Callable[[Template], Iterator[FieldError]]] = {
+    **{name: partial(_find_use, name) for name in USES},
+    "appArmor": _find_app_armor,
+    "resourceClaims": _find_claims,
+}
+
+
+def _is_used(name: str, template: Template) -> bool:
+    return any(True for _ in _FINDERS[name](template))
+
+
+_USED = {name: partial(_is_used, name) for name in _FINDERS}
+"""Whether the pods of a template use it: one look for all policies."""
+
+
+def find_forbid(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:
+    """Pods may not use certain things of their node.
+
+    - `hostNetwork`, `hostPID`, `hostIPC`: its network, its processes, its shared memory.
+    - `hostPath`: volumes that are directories of the node. `hostPorts`: its ports.
+    - `privileged`: privileged containers. `capabilities`: capabilities that containers do not have by themselves.
+      `procMount`: another /proc than the default. `hostProcess`: processes of a Windows node.
+    - `seccomp`, `appArmor`: containers without a profile of these. `seLinux`: another type than those for containers,
+      another user or role. `sysctls`: parameters of the kernel that other pods share.
+    - `probeHosts`: probes and lifecycle hooks with a `host`, by which the kubelet asks another host.
+
+    - `resourceClaims`: claims for devices, of pods and of their groups, and resources named
+      `deviceclass.resource.kubernetes.io/CLASS`, for which kube-scheduler makes a claim.
+
+    All but the last are what the level Baseline of the Pod Security Standards forbids. Init containers are looked at as
+    well. Nothing here demands that a field is set: for the level Restricted use Pod Security Admission.
+    """
+    for name in rule:
+        for template, used in zip(judged.templates, judged.each(_USED[name]), strict=True):
+            if used:
+                yield from _FINDERS[name](template)
+    if "resourceClaims" in rule:
+        yield from map(_claim, claims_of_groups(judged))
+
+
+_USED_FIELDS = (
+    *(path for use in USES.values() for field in use.fields for path in field.paths),
+    *of_jobs("template.metadata.annotations{}"),
+    *CLAIMS,
+)
+
+
+def compile_forbid(rule: tuple[str, ...], say: Say) -> Compiled:
+    return Compiled(lambda root: concat_lists(*(_WRITERS[name](root, say) for name in rule)))
+
+
+def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:
+    """Findings about the values of a field that are not harmless."""
+    items, holder, at = _HOLDERS[field.holder]
+    listed, _, inner = " ".join(field.parts).partition(f" {ITEM}")
+    value = f"{holder}{''.join(f'.?{part}' for part in listed.split())}"
+    if ITEM not in field.parts:
+        finding = _finding(field, use, say, f"{value}.value()", *at, f".{'.'.join(field.parts)}")
+        return Cel(f"{items(root)}.filter(x, {_harmful(value, field)}).map(x, {finding})")
+    member = f"optional.of(v){''.join(f'.?{part}' for part in inner.split())}"
+    inside = "".join(f".{part}" for part in inner.split())
+    finding = _finding(field, use, say, f"{member}.value()", *at, f".{listed.replace(' ', '.')}", Index("q"), inside)
+    each = f"{value}.orValue([]).transformList(q, v, {_harmful(member, field)}, {finding})"
+    return Cel(f"{items(root)}.filter(x, {value}.hasValue()).map(x, {each}).flatten()")
+
+
+def _finding(field: Field, use: Use, say: Say, value: str, *place: str | Cel | Index) -> Cel:
+    apart = Cel(f"string({value})") if field.harmless else None
+    return say.at(FORBIDDEN, *of_pod("x.j", *place), apart=apart, what=use.label, fix=use.fix)
+
+
+def _harmful(value: str, field: Field) -> str:
+    """Whether an optional value is there and is none of the harmless ones."""
+    known = ", ".join(str(literal(each)) for each in field.harmless)
+    return f"{value}.hasValue()" + (f" && !({value}.value() in [{known}])" if known else "")
+
+
+def _pods(root: Root) -> Cel:
+    return Cel(f"{root.variable('changedPods')}.transformList(i, p, {{'j': dyn(i), 'p': dyn(p)}})")
+
+
+_HOLDERS: Mapping[Holder, tuple[Callable[[Root], Cel], str, tuple[str | Cel | Index, ...]]] = {
+    Holder.POD: (_pods, "x.p", ()),
+    Holder.CONTAINER: (lambda root: root.variable("containers"), "x.c", (".", Cel("string(x.f)"), Index("x.k"))),
+    Holder.VOLUME: (lambda root: root.variable("volumes"), "x.v", (".volumes", Index("x.k"))),
+}
+"""For each holder: its list, what an item `x` of that has for it, and the place of that."""
+
+
+def _compile_use(name: str, root: Root, say: Say) -> Cel:
+    use = USES[name]
+    return concat_lists(*(_compile_field(field, use, root, say) for field in use.fields))
+
+
+def _compile_app_armor(root: Root, say: Say) -> Cel:
+    use = USES["appArmor"]
+    path, key = of_template("i", ".template.spec.template")
+    inside = below(".metadata.annotations", "key")
+    where = (Cel(f"({path}) + {inside}"), Cel(f"({key}) + {inside}"))
+    finding = say.at(FORBIDDEN, *where, apart=Cel("string(value)"), what=use.label, fix=use.fix)
+    local = f"value.startsWith({text(APP_ARMOR_LOCAL)})"
+    harmful = f"key.startsWith({text(APP_ARMOR)}) && !(value in {texts(APP_ARMOR_HARMLESS)} || {local})"
+    annotations = "j.?template.?spec.?template.?metadata.?annotations.orValue({})"
+    by_annotation = f"{annotations}.transformList(key, value, {harmful}, {finding})"
+    return concat_lists(
+        _compile_use("appArmor", root, say),
+        Cel(f"{root.variable('jobs')}.transformList(i, j, {by_annotation}).flatten()"),
+    )
+
+
+def _compile_claims(root: Root, say: Say) -> Cel:
+    fix = "remove it, and request a resource that counts them"
+    return compile_claims(root, lambda at: say.at(FORBIDDEN, *at, what="a claim for devices", fix=fix))
+
+
+_WRITERS: Mapping[str, Callable[[Root, Say], Cel]] = {
+    **{name: partial(_compile_use, name) for name in USES},
+    "appArmor": _compile_app_armor,
+    "resourceClaims": _compile_claims,
+}
+ForbidRule = Annotated[
+    tuple[Forbidden, ...] | None,
+    list_of("What pods may not use of their node."),
+    PolicyRule("forbid", (FORBIDDEN,), find_forbid, compile_forbid, reads=_USED_FIELDS),
+]

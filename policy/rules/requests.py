@@ -1,0 +1,252 @@
+"""What the pods of a set request of one resource, counted as `kube.model.requests` does. Pure.
+
+In CEL amounts are whole numbers: of cpu in thousandths, of everything else in whole units.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from kube.model.field import SPEC, ErrorType, FieldError, Path
+from kube.model.requests import MOST as MOST_OF_POD
+from kube.model.requests import is_of_pods
+from policy.cel import (
+    NO_TEXTS,
+    Cel,
+    Expression,
+    Place,
+    Root,
+    Say,
+    below,
+    concat_lists,
+    of_container,
+    of_pod,
+    quote_text,
+    text,
+    texts,
+)
+from policy.judged import AGENT, Judged, Namespace
+from policy.limits import (
+    MOST,
+    NO_BOUND,
+    CelNumbers,
+    Number,
+    ResourceLimit,
+    as_text,
+    effective_limit,
+    is_amount,
+    limit_of,
+    limit_sentence,
+    single_number,
+    total,
+)
+from policy.rule import Compiled
+from policy.rules.sizes import cel_largest, cel_parts, first_parts
+from policy.sentences import sentence
+
+TOTALS = limit_sentence("maxTotals", "reduce replicas, parallelism or requests: {parts}")
+UNCOUNTED = sentence(
+    "maxTotals",
+    ErrorType.INVALID,
+    "an amount that cannot be counted",
+    f'write a number from 0 to {MOST_OF_POD}, with a unit if it needs one, such as 8, "500m" or "64Gi"',
+    "uncounted",
+)
+
+
+def request_number(limit: ResourceLimit, judged: Judged, namespace: Namespace) -> Number:
+    """What all pods of a set request of a resource, beside its limit."""
+    most = effective_limit(limit, namespace)
+    where = partial(_request, judged, limit.name)
+    parts = partial(_resource_parts, judged, limit.name, most.text)
+    return Number(limit.name, judged.requests.get(limit.name, 0), most, where, parts)
+
+
+def find_uncountable(limits: Sequence[ResourceLimit], judged: Judged, namespace: Namespace) -> Iterator[FieldError]:
+    """Amounts of resources with a limit that cannot be counted."""
+    names = {limit.name for limit in limits if effective_limit(limit, namespace) != NO_BOUND}
+    for template in judged.templates:
+        for path, name, value in template.uncountable_amounts:
+            if name in names:
+                yield UNCOUNTED.at(path, str(value))
+
+
+def _request(judged: Judged, resource: str) -> Path:
+    """Where most of the resource is requested."""
+    if not judged.templates:
+        return SPEC.at("replicatedJobs")
+    largest = max(judged.templates, key=lambda template: template.pods * template.requests.get(resource, 0))
+    return largest.request_place(resource)
+
+
+def _resource_parts(judged: Judged, name: str, limit: str) -> list[str]:
+    return first_parts(
+        f"{template.rjob.name} has {template.pods} x {as_text(template.requests[name], limit)}"
+        f" = {as_text(template.pods * template.requests[name], limit)}"
+        for template in judged.templates
+        if name in template.requests
+    )
+
+
+_R = below("", "r")
+
+
+def _optional_request(holder: str, key: str) -> str:
+    """What a container, or a pod as a whole, requests of a resource: an optional quantity."""
+    return f"{holder}.?resources.?requests[?{key}].or({holder}.?resources.?limits[?{key}])"
+
+
+def _is_counted(value: str) -> str:
+    """Whether a text is an amount that a pod may state."""
+    return f"{is_amount(value)} && !quantity({value}).isGreaterThan(quantity('{MOST_OF_POD}'))"
+
+
+@dataclass(frozen=True, slots=True)
+class CelRequests:
+    """A resource of a total. `requests`, `amounts`: variables with what one pod, and all pods, of a template take."""
+
+    limit: ResourceLimit
+    requests: str
+    amounts: str
+
+    @property
+    def key(self) -> Cel:
+        return text(self.limit.name)
+
+    @property
+    def in_thousandths(self) -> bool:
+        return self.limit.name == "cpu"
+
+    def _request(self, holder: str) -> str:
+        return _optional_request(holder, str(self.key))
+
+    def _count(self, holders: str, stated: str) -> str:
+        """What each of these requests, rounded up to a whole number; -1 where there is nothing that can be counted."""
+        scale, unit = (" * 1000.0", " + 'm'") if self.in_thousandths else ("", "")
+        near = f"int(q.asApproximateFloat(){scale} + 0.5)"
+        whole = f"[{near}].map(w, quantity(string(w){unit}).isLessThan(q) ? w + 1 : w)"
+        amount = f"[quantity(t)].map(q, {whole}[0])[0]"
+        return f"{holders}.map(c, string({stated}.orValue(dyn('')))).map(t, {_is_counted('t')} ? {amount} : -1)"
+
+    def _sum(self, holders: str, stated: str) -> str:
+        """What all these request."""
+        return total(f"{self._count(holders, stated)}.filter(n, n > 0)")
+
+    def _of_containers(self, init: str) -> str:
+        """Containers and sidecars together, or an init container beside earlier sidecars if that is more."""
+        sidecar = "c.?restartPolicy.orValue('') == 'Always'"
+        stated = self._request("c")
+        running = (
+            f"{self._sum('p.?containers.orValue([])', stated)} + {self._sum(f'{init}.filter(c, {sidecar})', stated)}"
+        )
+        earlier = self._sum(f"{init}.slice(0, k).filter(c, {sidecar})", stated)
+        starting = f"{init}.transformList(k, c, !({sidecar}), {self._sum('[c]', stated)} + {earlier})"
+        return f"([{running}] + {starting}).max()"
+
+    def of_pods(self, root: Root) -> Cel:
+        """What a pod of each template requests."""
+        init = f"(p.?initContainers.orValue([]) + {root.variable('agents')}[i])"
+        amount = self._of_containers(init)
+        if is_of_pods(self.limit.name):
+            amount = self._of_pod(amount, init)
+        overhead = self._sum("[p]", f"c.?overhead[?{self.key}]")
+        return Cel(f"{root.variable('pods')}.transformList(i, p, {amount} + {overhead})")
+
+    def _of_pod(self, of_containers: str, init: str) -> str:
+        """What is stated of the pod as a whole takes the place of that, a limit only where no container states any."""
+        limits = f"p.?resources.?limits[?{self.key}].hasValue()"
+        if not self.limit.name.startswith("hugepages-"):
+            every = f"(p.?containers.orValue([]) + {init})"
+            limits += f" && !{every}.exists(c, {self._request('c')}.hasValue())"
+        whole = f"(p.?resources.?requests[?{self.key}].hasValue() || ({limits}))"
+        return f"({whole} ? {self._sum('[p]', self._request('c'))} : {of_containers})"
+
+    def of_templates(self, root: Root) -> Cel:
+        return multiply_by_pods(root, self.requests)
+
+    def number(self) -> CelNumbers:
+        requests, amounts = f"variables.{self.requests}[i]", f"variables.{self.amounts}[i]"
+        words = (
+            f"string(variables.podCounts[i]) + ' x ' + {self._in_words(requests)} + ' = ' + {self._in_words(amounts)}"
+        )
+        listed = cel_parts(f"string(j.name) + ' has ' + {words}")
+        return CelNumbers(
+            self.limit,
+            TOTALS,
+            lambda root: single_number(total(f"{root.variable(self.amounts)}"), self.limit.name),
+            self._place(),
+            unit="m" if self.in_thousandths else "",
+            shown=Cel(self._in_words("n.amount")),
+            parts=Cel(listed.text.replace("transformList(i, j, ", f"transformList(i, j, {requests} > 0, ", 1)),
+        )
+
+    def _in_words(self, amount: str) -> str:
+        if self.in_thousandths:
+            return f"({amount} % 1000 == 0 ? string({amount} / 1000) : string({amount}) + 'm')"
+        return f"string({amount})"
+
+    def _place(self) -> Place:
+        """Where most of it is requested."""
+        number = cel_largest(Cel(f"variables.{self.amounts}"))
+        states = f"({{}}.?resources.?requests[?{self.key}].hasValue() ? 'requests' : 'limits')"
+        resource, agents = below("", self.key.text), f"variables.agents[{number}]"
+        of_pod = f"'spec.replicatedJobs[' + string({number}) + '].template.spec.template.spec"
+        lists, amounts = [], []
+        for field in ("containers", "initContainers"):
+            holder = f"{of_pod}.{field}[' + string(k) + '].resources.' + {states.replace('{}', 'c')} + {resource}"
+            lists.append(f"p.?{field}.orValue([]).transformList(k, c, {holder})")
+            amounts.append(f"p.?{field}.orValue([])")
+        whole = f"[{of_pod}.resources.' + {states.replace('{}', 'p')} + {resource}]"
+        paths = " + ".join([*lists, f"{agents}.map(c, '{AGENT}')", whole])
+        holders = " + ".join([*amounts, agents, "[p]"])
+        stated = self._count(f"({holders})", self._request("c"))
+        largest = f"[{stated}].map(a, a.max() < 0 ? {of_pod}' : ({paths})[a.indexOf(a.max())])[0]"
+        path = Cel(
+            f"(variables.pods.size() == 0 ? 'spec.replicatedJobs' : [variables.pods[{number}]].map(p, {largest})[0])"
+        )
+        return path, path
+
+
+def multiply_by_pods(root: Root, of_pod: str) -> Cel:
+    """What all pods of each template have, where a variable says what one has."""
+    one_pod = f"{root.variable(of_pod)}[i]"
+    product = f"double(n) * double({one_pod}) < double({MOST}) ? n * {one_pod} : {MOST}"
+    return Cel(f"{root.variable('podCounts')}.transformList(i, n, {product})")
+
+
+def compile_uncountable(limits: Sequence[ResourceLimit], say: Say) -> Expression:
+    """Findings about amounts that cannot be counted, of each resource `r` that has a limit."""
+    kind = "({}.?resources.?requests[?r].hasValue() ? 'requests' : 'limits')"
+    at_container = of_container(".resources.", Cel(kind.format("x.c")), _R)
+    of_whole, of_overhead = of_pod("i", ".resources.", Cel(kind.format("p")), _R), of_pod("i", ".overhead", _R)
+
+    def each(names: Cel, holders: str, stated: str, at: Place) -> Cel:
+        finding = say.at(UNCOUNTED, *at, shown=quote_text(Cel("t")))
+        wrong = f"[string({stated}.orValue(dyn(0)))].filter(t, !({_is_counted('t')})).map(t, {finding})"
+        return Cel(f"{names}.map(r, {holders}, {wrong}).flatten()).flatten()")
+
+    def findings(root: Root) -> Cel:
+        pods = f"{root.variable('changedPods')}.transformList(i, p"
+        names = _resources_in_force(limits)
+        lists = [
+            each(names, f"{root.variable('containers')}.map(x", _optional_request("x.c", "r"), at_container),
+            each(names, f"{pods}, has(p.overhead)", "p.?overhead[?r]", of_overhead),
+        ]
+        if of_pods := [limit for limit in limits if is_of_pods(limit.name)]:
+            lists.append(
+                each(_resources_in_force(of_pods), f"{pods}, has(p.resources)", _optional_request("p", "r"), of_whole)
+            )
+        return concat_lists(*lists)
+
+    return findings if limits else Compiled().findings
+
+
+def _resources_in_force(limits: Sequence[ResourceLimit]) -> Cel:
+    """Names of those resources that have a limit in this namespace."""
+    always = texts(limit.name for limit in limits if limit.max is not None)
+    here = (
+        Cel(f"({limit_of(limit)}.size() > 0 ? [{text(limit.name)}] : {NO_TEXTS})")
+        for limit in limits
+        if limit.max is None
+    )
+    return Cel(f"({concat_lists(always if always.text != '[]' else NO_TEXTS, *here)})")

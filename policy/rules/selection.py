@@ -1,0 +1,254 @@
+"""The rule about nodes that pods select. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+from kube.model.field import ErrorType, FieldError, Path
+from kube.model.meta import JSON, Base, doc
+from kube.model.suggest import did_you_mean
+from policy.cel import Cel, Index, Place, Root, Say, below, concat_lists, of_pod, text, texts
+from policy.fields import Word, list_of, map_by
+from policy.judged import Judged, Namespace
+from policy.rule import Compiled, PolicyRule, list_allowed, of_pods
+from policy.sentences import sentence
+
+
+class NodeLabel(Base, frozen=True, kw_only=True):
+    """A label of nodes by which pods may select them."""
+
+    key: Annotated[str, doc("The key.", maxLength=317)]
+    values: Annotated[tuple[Word, ...] | None, list_of("Values that may be selected. Absent: all.")] = None
+
+
+class NodeSelectors(Base, frozen=True, kw_only=True):
+    """Labels by which pods may select nodes."""
+
+    allowed: Annotated[tuple[NodeLabel, ...], map_by("key", "Labels of nodes.")]
+
+
+NODE_NAME = sentence(
+    "nodeSelectors", ErrorType.FORBIDDEN, "a node may not be named", "leave the choice to kube-scheduler", "node-name"
+)
+NODE_LABEL = sentence("nodeSelectors", ErrorType.FORBIDDEN, "nodes may not be selected by {key}", "{allowed}", "key")
+NODE_VALUE = sentence(
+    "nodeSelectors", ErrorType.FORBIDDEN, "nodes may be selected by {key} only for certain values", "{allowed}"
+)
+
+
+def find_node_selectors(rule: NodeSelectors, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+    """Pods may select nodes only by certain labels, and where these have `values`, only by those.
+
+    Node selectors and node affinity are looked at, required and preferred. Where a label has `values`, an affinity has
+    to select by `In`. A node may not be named, neither by `nodeName` nor by its field `metadata.name`. What exclusive
+    placement adds by itself is not the author's, and passes.
+
+    Affinity to pods selects the nodes where these run, and anti-affinity to pods of other namespaces those where they
+    do not. So its `topologyKey` has to be an allowed label, too, without `values`: it cannot say which value it takes.
+    Anti-affinity within the namespace and topologySpreadConstraints only spread pods, and pass.
+    """
+    allowed = {label.key: label for label in rule.allowed}
+    for template in judged.templates:
+        pod, path = template.pod, template.pod_path
+        if pod.get("nodeName"):
+            yield NODE_NAME.at(path.at("nodeName"), pod["nodeName"])
+        for key, value in (pod.get("nodeSelector") or {}).items():
+            yield from _check_label(path.at("nodeSelector", key), allowed, key, (value,), value)
+        affinity: JSON = (pod.get("affinity") or {}).get("nodeAffinity") or {}
+        for place, term in _terms(affinity) if affinity else ():
+            yield from _term(path.at("affinity", "nodeAffinity", *place), term, allowed)
+        for place, term in _pod_terms(pod.get("affinity") or {}):
+            key = term.get("topologyKey") or ""
+            yield from _check_label(path.at("affinity", *place, "topologyKey"), allowed, key, None, key)
+
+
+_REQUIRED, _PREFERRED = (f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred"))
+_POD_KINDS = ("podAffinity", "podAntiAffinity")
+_Terms = Iterator[tuple[tuple[str | int, ...], JSON]]
+
+
+def _terms(affinity: JSON) -> _Terms:
+    for i, term in enumerate((affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()):
+        yield (_REQUIRED, "nodeSelectorTerms", i), term
+    for i, item in enumerate(affinity.get(_PREFERRED) or ()):
+        yield (_PREFERRED, i, "preference"), item.get("preference") or {}
+
+
+def _pod_terms(affinity: JSON) -> _Terms:
+    """Terms that select the nodes where certain pods run, or where pods of other namespaces do not."""
+    for kind in _POD_KINDS:
+        terms: JSON = affinity.get(kind) or {}
+        required = (((kind, _REQUIRED, i), term) for i, term in enumerate(terms.get(_REQUIRED) or ()))
+        preferred = (
+            ((kind, _PREFERRED, i, "podAffinityTerm"), item.get("podAffinityTerm") or {})
+            for i, item in enumerate(terms.get(_PREFERRED) or ())
+        )
+        for place, term in (*required, *preferred):
+            if kind == "podAffinity" or term.get("namespaces") or term.get("namespaceSelector") is not None:
+                yield place, term
+
+
+def _term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Iterator[FieldError]:
+    for i, expression in enumerate(term.get("matchExpressions") or ()):
+        chosen = tuple(expression.get("values") or ()) if expression.get("operator") == "In" else None
+        yield from _check_label(
+            path.at("matchExpressions", i), allowed, expression.get("key") or "", chosen, expression
+        )
+    if term.get("matchFields"):
+        yield NODE_NAME.at(path.at("matchFields"), term["matchFields"])
+
+
+def _check_label(
+    path: Path, allowed: Mapping[str, NodeLabel], key: str, values: tuple[str, ...] | None, stated: object
+) -> Iterator[FieldError]:
+    """Nodes that are selected by a label: for these values, or in a way that names none (None).
+
+    `stated`: all of what the author has written. It is not shown; an update that changes it is a new violation.
+    """
+    label = allowed.get(key)
+    if label is None:
+        yield NODE_LABEL.at(path, stated, key=key, allowed=lambda: did_you_mean(key, allowed, what="allowed are"))
+        return
+    known = label.values
+    if known is not None and (values is None or any(value not in known for value in values)):
+        yield NODE_VALUE.at(path, stated, key=key, allowed=lambda: f"allowed are: {', '.join(known)}")
+
+
+_TERMS = (
+    f"nodeAffinity.{_REQUIRED}.nodeSelectorTerms[]",
+    f"nodeAffinity.{_PREFERRED}[].preference",
+)
+_POD_TERMS = tuple(
+    f"{kind}.{term}" for kind in _POD_KINDS for term in (f"{_REQUIRED}[]", f"{_PREFERRED}[].podAffinityTerm")
+)
+_SELECTIONS = of_pods(
+    "nodeName",
+    "nodeSelector{}",
+    *(f"affinity.{term}.matchExpressions[].{part}" for term in _TERMS for part in ("key", "operator", "values[]")),
+    *(f"affinity.{term}.matchFields[].key" for term in _TERMS),
+    *(f"affinity.{term}.topologyKey" for term in _POD_TERMS),
+)
+_VALUES = "{}.?values.orValue([]).map(v, string(v)).join(',')"
+"""The values of a requirement, as one text."""
+
+
+def compile_node_selectors(rule: NodeSelectors, say: Say) -> Compiled:
+    variables = (("terms", _cel_terms), ("podTerms", _cel_pod_terms))
+    return Compiled(lambda root: concat_lists(*_cel_selections(rule, root, say)), variables=variables)
+
+
+def _cel_terms(root: Root) -> Cel:
+    """Each term of node affinity as a map: `j`, `k` its number, its place `a` and `z` around that, and `t`."""
+    affinity = "p.?affinity.?nodeAffinity"
+    required = (
+        f"{affinity}.?{_REQUIRED}.?nodeSelectorTerms.orValue([]).transformList(k, t,"
+        f" {{'j': dyn(i), 'k': dyn(k), 'a': dyn('{_REQUIRED}.nodeSelectorTerms'), 'z': dyn(''), 't': dyn(t)}})"
+    )
+    preferred = (
+        f"{affinity}.?{_PREFERRED}.orValue([]).transformList(k, t,"
+        f" {{'j': dyn(i), 'k': dyn(k), 'a': dyn('{_PREFERRED}'), 'z': dyn('.preference'),"
+        " 't': dyn(t.?preference.orValue({}))})"
+    )
+    pods = root.variable("changedPods")
+    return Cel(
+        f"{pods}.transformList(i, p, {affinity}.hasValue(), {required}).flatten()"
+        f" + {pods}.transformList(i, p, {affinity}.hasValue(), {preferred}).flatten()"
+    )
+
+
+def _cel_pod_terms(root: Root) -> Cel:
+    """Each term of affinity to pods, and of anti-affinity to those of other namespaces, as above. `e`: its kind."""
+    elsewhere = "(e == 'podAffinity' || t.?namespaces.orValue([]).size() > 0 || t.?namespaceSelector.hasValue())"
+    kind, item = "p.?affinity[?e]", "'j': dyn(i), 'k': dyn(k), 't': dyn(t)"
+    required = (
+        f"{kind}.?{_REQUIRED}.orValue([]).transformList(k, t, {elsewhere},"
+        f" {{{item}, 'a': dyn(e + '.{_REQUIRED}'), 'z': dyn('')}})"
+    )
+    preferred = (
+        f"{kind}.?{_PREFERRED}.orValue([]).map(w, w.podAffinityTerm).transformList(k, t, {elsewhere},"
+        f" {{{item}, 'a': dyn(e + '.{_PREFERRED}'), 'z': dyn('.podAffinityTerm')}})"
+    )
+    return Cel(
+        f"{root.variable('changedPods')}.transformList(i, p, has(p.affinity), ['podAffinity', 'podAntiAffinity']"
+        f".map(e, {required} + {preferred}).flatten()).flatten()"
+    )
+
+
+def _cel_selections(rule: NodeSelectors, root: Root, say: Say) -> list[Cel]:
+    pods, terms = root.variable("changedPods"), root.variable("terms")
+    name = say.at(NODE_NAME, *of_pod("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
+    by_name = f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {name})"
+    path, key = of_pod("i")
+    at = (Cel(f"({path}) + {below('.nodeSelector', 'key')}"), Cel(f"({key}) + {below('.nodeSelector', 'key')}"))
+    in_map = f"p.?nodeSelector.orValue({{}}).transformList(key, value, {_label(rule, at, _BY_SELECTOR, say)}).flatten()"
+    by_map = f"{pods}.transformList(i, p, has(p.nodeSelector), {in_map}).flatten()"
+    term: tuple[str | Cel | Index, ...] = (
+        ".affinity.nodeAffinity.",
+        Cel("string(x.a)"),
+        Index("x.k"),
+        Cel("string(x.z)"),
+    )
+    expression = of_pod("x.j", *term, ".matchExpressions", Index("m"))
+    judged = _label(rule, expression, _BY_AFFINITY, say)
+    by_terms = (
+        f"{terms}.map(x, x.t.?matchExpressions.orValue([]).transformList(m, e, [string(e.key)].map(key, {judged})"
+        ".flatten()).flatten()).flatten()"
+    )
+    names = Cel(f"x.t.matchFields.map(f, {_VALUES.format('f')}).join(';')")
+    field = say.at(NODE_NAME, *of_pod("x.j", *term, ".matchFields"), apart=names)
+    by_field = f"{terms}.filter(x, x.t.?matchFields.orValue([]).size() > 0).map(x, {field})"
+    pods_at = of_pod("x.j", ".affinity.", Cel("string(x.a)"), Index("x.k"), Cel("string(x.z)"), ".topologyKey")
+    beside = _label(rule, pods_at, _BY_PODS, say)
+    by_pods = f"{root.variable('podTerms')}.map(x, [string(x.t.topologyKey)].map(key, {beside}).flatten()).flatten()"
+    return [Cel(by_name), Cel(by_map), Cel(by_terms), Cel(by_field), Cel(by_pods)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Selection:
+    """A way to select nodes by the label `key`: whether it names values, and which. `stated`: what the author wrote."""
+
+    by_value: Cel
+    values: Cel
+    stated: Cel
+
+
+_BY_SELECTOR = _Selection(Cel("true"), Cel("[value]"), Cel("string(value)"))
+_BY_AFFINITY = _Selection(
+    Cel("e.operator == 'In'"),
+    Cel("e.?values.orValue([])"),
+    Cel(f"string(e.operator) + ' ' + {_VALUES.format('e')}"),
+)
+_BY_PODS = _Selection(Cel("false"), Cel("[key]"), Cel("string(key)"))
+
+
+def _label(rule: NodeSelectors, at: Place, chosen: _Selection, say: Say) -> Cel:
+    """A list of what is found about nodes that are selected by the label `key`."""
+    allowed = texts(label.key for label in rule.allowed)
+    words = list_allowed([label.key for label in rule.allowed])
+    unknown = say.at(NODE_LABEL, *at, apart=chosen.stated, key=Cel("string(key)"), allowed=words)
+    other = f"!(key in {allowed}) ? [{unknown}] : "
+    for label in rule.allowed:
+        if label.values is not None:
+            other += _value(label, at, chosen, say)
+    return Cel(f"({other}[])")
+
+
+def _value(label: NodeLabel, at: Place, chosen: _Selection, say: Say) -> str:
+    known = label.values or ()
+    words = f"allowed are: {', '.join(known)}"
+    wrong = say.at(NODE_VALUE, *at, apart=chosen.stated, key=label.key, allowed=words)
+    good = f"{chosen.by_value} && {chosen.values}.all(v, v in {texts(known)})"
+    return f"key == {text(label.key)} && !({good}) ? [{wrong}] : "
+
+
+NodeSelectorsRule = Annotated[
+    NodeSelectors | None,
+    doc("Nodes that pods may select."),
+    PolicyRule(
+        "nodeSelectors",
+        (NODE_NAME, NODE_LABEL, NODE_VALUE),
+        find_node_selectors,
+        compile_node_selectors,
+        reads=_SELECTIONS,
+    ),
+]

@@ -1,0 +1,137 @@
+"""The rule about taints that pods tolerate. Pure."""
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from kube.model.field import ErrorType, FieldError
+from kube.model.meta import JSON, Base, doc
+from policy.cel import Cel, Index, Root, Say, concat_lists, of_pod, text, texts
+from policy.fields import Word, list_of, map_by
+from policy.judged import Judged, Namespace
+from policy.rule import Compiled, PolicyRule, of_pods
+from policy.sentences import sentence
+
+
+class AllowedToleration(Base, frozen=True, kw_only=True):
+    """A taint that pods may tolerate."""
+
+    key: Annotated[str, doc("Key of the taint.", maxLength=317)]
+    values: Annotated[tuple[Word, ...] | None, list_of("Values of the taint that may be tolerated. Absent: all.")] = (
+        None
+    )
+    effects: Annotated[
+        tuple[Annotated[str, doc("An effect.", enum=["NoSchedule", "PreferNoSchedule", "NoExecute"])], ...] | None,
+        list_of("Effects of the taint that may be tolerated. Absent: all."),
+    ] = None
+
+
+class Tolerations(Base, frozen=True, kw_only=True):
+    """Taints that pods may tolerate."""
+
+    allowed: Annotated[tuple[AllowedToleration, ...], map_by("key", "Taints.")]
+
+
+UNTAINTED = sentence(
+    "tolerations",
+    ErrorType.FORBIDDEN,
+    "a node may not be named: its taints would not be looked at",
+    "leave the choice to kube-scheduler",
+    "node-name",
+)
+TOLERATION = sentence("tolerations", ErrorType.FORBIDDEN, "{what} may not be tolerated", "{allowed}")
+
+
+def find_tolerations(rule: Tolerations, judged: Judged, _: Namespace) -> Iterator[FieldError]:
+    """Pods may tolerate only certain taints, by key, and where they are given by value and effect.
+
+    A toleration without a key tolerates every taint, and is refused. One that has no effect tolerates all effects, and
+    `Exists` all values: both are refused where the policy names certain ones, and so is a comparison of numbers. What
+    exclusive placement adds by itself is not the author's, and passes. A pod with a `nodeName` passes by the scheduler,
+    which looks at taints, and is refused.
+    """
+    allowed = {entry.key: entry for entry in rule.allowed}
+    for template in judged.templates:
+        if template.pod.get("nodeName"):
+            yield UNTAINTED.at(template.at("nodeName"), template.pod["nodeName"])
+        for i, toleration in enumerate(template.pod.get("tolerations") or ()):
+            refused = _refusal(toleration, allowed.get(toleration.get("key") or ""))
+            if refused:
+                path = template.at("tolerations", i)
+                yield TOLERATION.at(path, toleration, what=refused, allowed=lambda: list_taints(rule))
+
+
+def _refusal(toleration: JSON, entry: AllowedToleration | None) -> str:
+    """What may not be tolerated, in words; empty when all of it may."""
+    key = toleration.get("key") or ""
+    if entry is None:
+        return f"the taint {key}" if key else "every taint"
+    effect, operator = toleration.get("effect") or "", toleration.get("operator") or "Equal"
+    if entry.effects is not None and effect not in entry.effects:
+        return f"{effect or 'every effect'} of the taint {key}"
+    if entry.values is not None and (operator != "Equal" or (toleration.get("value") or "") not in entry.values):
+        return f"{'every value' if operator == 'Exists' else 'this value'} of the taint {key}"
+    return ""
+
+
+def list_taints(rule: Tolerations) -> str:
+    """The taints that may be tolerated, in words."""
+    return "allowed are: " + ", ".join(
+        entry.key
+        + (f"={'|'.join(entry.values)}" if entry.values is not None else "")
+        + (f":{'|'.join(entry.effects)}" if entry.effects is not None else "")
+        for entry in rule.allowed
+    )
+
+
+_TOLERATIONS = of_pods("nodeName", *(f"tolerations[].{part}" for part in ("key", "operator", "value", "effect")))
+
+
+def compile_tolerations(rule: Tolerations, say: Say) -> Compiled:
+    at = of_pod("i", ".tolerations", Index("k"))
+    stated = Cel(" + ' ' + ".join(f"string(t.?{field}.orValue(''))" for field in ("operator", "value", "effect")))
+    finding = say.at(TOLERATION, *at, apart=stated, what=Cel("what"), allowed=list_taints(rule))
+    known = texts(entry.key for entry in rule.allowed)
+    node = say.at(UNTAINTED, *of_pod("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
+    refused = f"!({_TAINT} in {known}) ? ({_TAINT} == '' ? 'every taint' : 'the taint ' + {_TAINT}) : "
+    refused += "".join(f"{_TAINT} == {text(entry.key)} ? {_compile_refusal(entry)} : " for entry in rule.allowed) + "''"
+
+    def findings(root: Root) -> Cel:
+        pods = root.variable("changedPods")
+        of_pods = Cel(
+            f"{pods}.transformList(i, p, has(p.tolerations), p.tolerations.transformList(k, t,"
+            f" [{refused}].filter(what, what != '').map(what, {finding})).flatten()).flatten()"
+        )
+        return concat_lists(of_pods, Cel(f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {node})"))
+
+    return Compiled(findings)
+
+
+_TAINT = "string(t.?key.orValue(''))"
+
+
+def _compile_refusal(entry: AllowedToleration) -> str:
+    """What may not be tolerated of a taint, in words; empty when all of it may."""
+    of_taint, refused = text(f" of the taint {entry.key!s}"), "''"
+    if entry.values is not None:
+        operator, value = "t.?operator.orValue('')", "t.?value.orValue('')"
+        exists = f"{operator} == 'Exists'"
+        wrong = f"!({operator} in ['', 'Equal']) || !({value} in {texts(entry.values)})"
+        refused = f"({wrong} ? ({exists} ? 'every value' : 'this value') + {of_taint} : '')"
+    if entry.effects is not None:
+        effect = "string(t.?effect.orValue(''))"
+        named = f"({effect} == '' ? 'every effect' : {effect}) + {of_taint}"
+        refused = f"(!({effect} in {texts(entry.effects)}) ? {named} : {refused})"
+    return refused
+
+
+TolerationsRule = Annotated[
+    Tolerations | None,
+    doc("Taints that pods may tolerate."),
+    PolicyRule(
+        "tolerations",
+        (UNTAINTED, TOLERATION),
+        find_tolerations,
+        compile_tolerations,
+        reads=_TOLERATIONS,
+    ),
+]

@@ -1,4 +1,4 @@
-"""Rules about amounts that containers have to state. Pure."""
+"""Rules of policies about amounts that containers have to state. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated

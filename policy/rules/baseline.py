@@ -1,4 +1,4 @@
-"""The rule about what pods may not use of their node. Pure."""
+"""The rule of policies about what pods may not use of their node. Pure."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -1,4 +1,4 @@
-"""Rules about failures: how often and how a set restarts, how often its Jobs start pods again. Pure."""
+"""Rules of policies about failures: how often and how a set restarts, how often its Jobs start pods again. Pure."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial

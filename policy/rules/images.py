@@ -1,4 +1,4 @@
-"""Rules about images: where they come from, and how they are named. Pure."""
+"""Rules of policies about images: where they come from, and how they are named. Pure."""
 
 from collections.abc import Iterator
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Rules about DNS names and about the controller that manages a set. Pure."""
+"""Rules of policies about DNS names and about the controller that manages a set. Pure."""
 
 from collections.abc import Iterator
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Rules about labels and annotations of the JobSet. Pure."""
+"""Rules of policies about labels and annotations of the JobSet. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated

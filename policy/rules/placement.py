@@ -1,4 +1,4 @@
-"""Rules about priorities and exclusive placement. Pure."""
+"""Rules of policies about priorities and exclusive placement. Pure."""
 
 from collections.abc import Iterator
 from typing import Annotated

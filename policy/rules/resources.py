@@ -1,4 +1,4 @@
-"""The rule about which resources pods ask for, and where they and their groups claim devices. Pure."""
+"""The rule of policies about which resources pods ask for, and where they and their groups claim devices. Pure."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

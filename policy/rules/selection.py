@@ -1,4 +1,4 @@
-"""The rule about nodes that pods select. Pure."""
+"""The rule of policies about nodes that pods select. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Rules about the number of Jobs and ReplicatedJobs. Pure."""
+"""Rules of policies about the number of Jobs and ReplicatedJobs. Pure."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

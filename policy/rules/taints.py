@@ -1,4 +1,4 @@
-"""The rule about taints that pods tolerate. Pure."""
+"""The rule of policies about taints that pods tolerate. Pure."""
 
 from collections.abc import Iterator
 from typing import Annotated

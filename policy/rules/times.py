@@ -1,4 +1,4 @@
-"""Rules about fields in seconds: how long a set may run, and how long it stays when it has ended. Pure."""
+"""Rules of policies about fields in seconds: how long a set may run, and how long it stays when it has ended. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

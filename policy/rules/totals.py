@@ -1,4 +1,4 @@
-"""The rule about what all pods of a set take together. Pure."""
+"""The rule of policies about what all pods of a set take together. Pure."""
 
 from collections.abc import Iterator
 from functools import partial

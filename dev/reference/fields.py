@@ -26,7 +26,7 @@ _GATE = re.compile(r"\b(" + "|".join(GATES) + r")\b")
 _BY_WEBHOOK = re.compile(r"\bDefault [^.]*\(webhook\)")
 _LONGEST = 60
 _BAR = "\\|"
-_HEAD = "| Field | Type | Default | Since | Gate | Example | Meaning |\n|---|---|---|---|---|---|---|"
+_HEAD = "| Field | Type | Meaning |\n|---|---|---|"
 
 _INTRODUCTION = """# Fields
 
@@ -34,11 +34,11 @@ _INTRODUCTION = """# Fields
 
 Every field of a JobSet. [The API](api.md) says which of them an update may change, and what an absent one means.
 
-- Since: empty if the Go JobSet always had the field, 0.13 if since that version, **+** if it does not have it.
-- Default: what the API server sets; `required` if there has to be a value, unless the webhook sets it. The webhook sets
-  [more](defaulting.md), as the meaning says.
-- Gate: the [feature gates](manager.md#feature-gates) that the field, or some of its values, need.
-- Example: a value from the file that it leads to.
+- Field: **+** if the Go JobSet does not have it, 0.13 if it has it since that version.
+- Type: with the default that the API server sets; `required` if there has to be a value, unless the webhook sets it.
+  The webhook sets [more](defaulting.md), as the meaning says.
+- Meaning: with the [feature gates](manager.md#feature-gates) that the field, or some of its values, need; at its end a
+  value from the example that it leads to.
 """
 
 
@@ -87,15 +87,19 @@ def _objects(path: str, schema: Mapping[str, Any], inherited: Marks) -> Iterator
         yield from _objects(place, inner, own)
 
 
-def _row(path: str, schema: Mapping[str, Any], own: Marks, shown: tuple[str, str] | None, *, required: bool) -> str:
+def _row(path: str, schema: Mapping[str, Any], own: Marks, example: tuple[str, str] | None, *, required: bool) -> str:
     text = " ".join(schema.get("description", "").split()).removesuffix(f" {ABSENT_IN_GO}")
-    default = f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
-    if required and not default:
-        default = "the webhook's" if _BY_WEBHOOK.search(text) else "required"
-    example = f"[`{shown[0]}`](../../{shown[1]})" if shown else ""
-    name = path.rpartition(".")[2]
-    cells = (f"`{name}`", _type(path, schema), default, own.since, ", ".join(own.gates), example, text)
-    return f"| {' | '.join(_in_table(cell) for cell in cells)} |"
+    kind = _type(path, schema)
+    if "default" in schema:
+        kind += f", default `{json.dumps(schema['default'])}`"
+    elif required:
+        kind += ", the webhook's default" if _BY_WEBHOOK.search(text) else ", required"
+    if inherited := [gate for gate in own.gates if gate not in text]:
+        text += f" Gate: {', '.join(inherited)}."
+    if example:
+        text += f" Example: [`{example[0]}`](../../{example[1]})."
+    name = f"`{path.rpartition('.')[2]}`"
+    return f"| {' | '.join(_in_table(cell) for cell in (f'{name} {own.since}'.rstrip(), kind, text))} |"
 
 
 def _in_table(text: str) -> str:

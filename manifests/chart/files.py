@@ -9,26 +9,28 @@ import yaml
 from manifests.chart.templates import template_files
 from manifests.chart.values import defaults, schema, table
 from manifests.dashboard import dashboard
+from manifests.naming import IMAGE_TAG
 from manifests.text import HEADER
 
 FOLDER = Path("charts/jobset")
 """The chart's folder, in the repository."""
 
 HANDWRITTEN = frozenset(
-    {
-        "Chart.yaml",
-        *(f"templates/{name}" for name in ("_helpers.tpl", "certificates.yaml", "monitoring.yaml", "page.yaml")),
-    }
+    f"templates/{name}" for name in ("_helpers.tpl", "certificates.yaml", "monitoring.yaml", "page.yaml")
 )
-"""What only the chart has. The README is written by hand, too, but for its table of values."""
+"""What only the chart has. So are the README but for its table of values, and Chart.yaml but for its versions."""
 
 _TABLE = re.compile(r"^\| Value \|.*?\n(?!\|)", re.MULTILINE | re.DOTALL)
 
 
+_VERSION = re.compile(r"(?i)(version: v?)\d+\.\d+\.\d+.*")
+
+
 def chart_files(folder: Path) -> dict[str, str]:
-    """Every generated file. `folder`: where the README is whose table is brought up to date."""
-    readme = (folder / "README.md").read_text()
+    """Every generated file. `folder`: where those are of which only a part is generated."""
+    readme, chart = ((folder / name).read_text() for name in ("README.md", "Chart.yaml"))
     return {
+        "Chart.yaml": _VERSION.sub(rf"\g<1>{IMAGE_TAG.removeprefix('v')}", chart),
         "README.md": _TABLE.sub(lambda _: f"{table()}\n", readme),
         "values.yaml": f"{HEADER.rstrip()} README.md says what each is for.\n"
         + yaml.safe_dump(defaults(), sort_keys=False, width=120),

@@ -1,11 +1,13 @@
 """What code and docs cite is there: pages, their headings, files, defects by their numbers; and nothing that is not."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.support.pages import FENCE, ROOT, texts
 
@@ -154,3 +156,12 @@ def test_headings_are_linked_to_as_code_hosts_do_it(tmp_path: Path, heading: str
     page = tmp_path / "page.md"
     page.write_text(f"{heading}\n\n```\n# no heading\n```\n\n{heading}\n", encoding="utf-8")
     assert anchors(page) == {anchor, f"{anchor}-1"}
+
+
+def test_the_first_page_says_what_the_packages_say_of_themselves():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    chart = yaml.safe_load((ROOT / "charts/jobset/Chart.yaml").read_text(encoding="utf-8"))
+    python, kubernetes = project["requires-python"].removeprefix(">="), chart["kubeVersion"].removeprefix(">=")
+    line = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[2]
+    facts = (project["license"], f"Python {python} or newer", f"Kubernetes {kubernetes.removesuffix('.0-0')} or newer")
+    assert [fact for fact in facts if fact not in line] == []

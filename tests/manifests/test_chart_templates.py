@@ -4,14 +4,13 @@ import re
 
 import jsonschema_rs
 import pytest
-import yaml
 
 from app.settings import Settings
 from manifests.chart import templates
 from manifests.chart.configuration import SECTIONS
 from manifests.chart.templates import template_files
 from manifests.chart.values import VALUES, defaults, schema, table
-from manifests.naming import DEPLOYMENT, IMAGE, IMAGE_TAG, NAMESPACE
+from manifests.naming import DEPLOYMENT, IMAGE, NAMESPACE
 from manifests.workload import manager_objects
 from tests.support.helm import CHART, GO_USER
 
@@ -57,11 +56,6 @@ def test_a_value_that_has_no_place_any_more_is_an_error(monkeypatch, kind, path)
     monkeypatch.setattr(templates, "manager_objects", lambda: objects)
     with pytest.raises(ValueError, match="occurs 0 times"):
         templates.manager()
-
-
-def test_the_chart_has_the_version_of_the_image():
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert (chart["version"], chart["appVersion"]) == (IMAGE_TAG.removeprefix("v"), IMAGE_TAG)
 
 
 def test_the_defaults_fit_the_schema_and_unknown_names_do_not():

@@ -1,4 +1,4 @@
-"""The rule by which conditions change (docs/reference/lifecycle.md#conditions), as a pure function."""
+"""The rule by which conditions change (docs/reference/status.md#conditions), as a pure function."""
 
 from dataclasses import dataclass
 

@@ -194,7 +194,8 @@ class TLSSettings(_Section):
     """Go's names of the suites of TLS 1.2; empty = OpenSSL's. Not together with `VersionTLS13`."""
     client_ca_file: str = Field("", alias="clientCAFile", examples=["/certs/api-server-ca.crt"])
     """PEM file with the CA of the certificate that the API server has to show to the webhooks; empty = whoever calls is
-    answered (docs/security.md#only-the-api-server-may-call-the-webhooks). The file is read again whenever it changes.
+    answered (docs/admission-security.md#only-the-api-server-may-call-the-webhooks). The file is read again whenever it
+    changes.
     An extension: the Go manager's file has no such field."""
 
     @field_validator("min_version")
@@ -219,7 +220,7 @@ class CertificateSettings(_Section):
     """Service that the certificate is for, a DNS-1035 label."""
     webhook_secret_name: str = Field("jobset-webhook-server-cert", examples=["jobset-webhook-server-cert"])
     """Secret that keeps the certificate, a DNS-1123 subdomain. The manager's Role names it, too
-    (docs/security.md#rights-of-the-manager)."""
+    (docs/manager-rights.md)."""
     key_algorithm: Literal["ECDSA", "RSA", ""] = Field("ECDSA", examples=["RSA"])
     """Kind of new keys: `ECDSA` (P-256) or `RSA` (3,072 bits). Keys in the Secret stay until they are renewed
     (docs/certificates.md#kind-of-keys). An extension: the Go manager's file has no such field."""
@@ -265,7 +266,7 @@ class DryRunSettings(_Section):
     """Time for all questions about one JobSet, those about existing volume claims included; at most 8s."""
     look_up: Annotated[tuple[LookUp, ...], _as_tuple] = Field((), examples=[["ConfigMaps", "Secrets"]])
     """What is looked up in the namespace of a new JobSet, too, so that admission warns of what its pods name and does
-    not exist. Each needs a right of its own (docs/security.md#configmaps-and-secrets)."""
+    not exist. Each needs a right of its own (docs/admission-security.md#configmaps-and-secrets)."""
 
     @field_validator("budget")
     @classmethod

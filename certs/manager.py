@@ -91,7 +91,7 @@ class CertOptions:
         """What to do if the right to the Secret is missing."""
         return (
             f"have the Role jobset-manager-secrets-role of namespace {self.namespace} name Secret {self.secret}"
-            " (docs/security.md#rights-of-the-manager)"
+            " (docs/manager-rights.md)"
         )
 
     @property

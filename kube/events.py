@@ -1,7 +1,7 @@
 """events.k8s.io/v1 recorder: records what happened, without ever slowing or failing a reconcile.
 
 `record` is synchronous and only remembers; `run` writes. Repetitions become one Event with a series
-(docs/reference/lifecycle.md#events): the key leaves out the note and the resourceVersion of what it regards, so the
+(docs/reference/events.md): the key leaves out the note and the resourceVersion of what it regards, so the
 same trouble on a changing object stays one Event. The second occurrence is written at once, later ones every half hour
 and when the series ends. Must not raise into callers.
 """

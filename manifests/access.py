@@ -1,4 +1,4 @@
-"""RBAC of the manager, verb by verb. docs/security.md says for each what it is needed for; a test compares.
+"""RBAC of the manager, verb by verb. docs/manager-rights.md says for each what it is needed for; a test compares.
 
 No wildcards, no creation of pods, and of Secrets and webhook configurations only its own, by name, but for what is
 installed apart to look up Secrets. What the test suite

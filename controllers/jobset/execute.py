@@ -360,7 +360,7 @@ def status_json(status: JobSetStatus) -> JSON:
 
 
 def name_of_job(action: CreateJob) -> str:
-    """How the Go JobSet's events about a refused Job begin (docs/reference/lifecycle.md#events)."""
+    """How the Go JobSet's events about a refused Job begin (docs/reference/events.md)."""
     return f'job "{action.name}" creation failed with error: '
 
 

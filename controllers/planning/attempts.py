@@ -1,6 +1,6 @@
 """How attempts are counted: what begins, ends and restarts one, and what of it survives (KEP-1282).
 
-See docs/reference/lifecycle.md#failure-policy.
+See docs/reference/failure-policy.md#failure-policy.
 """
 
 from collections.abc import Iterable, Mapping
@@ -80,7 +80,7 @@ def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool) 
 
 
 def fail_set(draft: StatusDraft, reason: str, message: str) -> None:
-    """Set the condition Failed and the terminal state (docs/reference/lifecycle.md#failure-policy)."""
+    """Set the condition Failed and the terminal state (docs/reference/failure-policy.md#failure-policy)."""
     draft.condition(keys.FAILED, true=True, reason=reason, message=message, event_type="Warning")
     draft.condition(keys.RESTARTING, true=False, reason="JobSetFailed", message="jobset failed")
     draft.update(terminal_state="Failed")

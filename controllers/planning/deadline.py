@@ -1,4 +1,4 @@
-"""How long a JobSet may still run (docs/reference/lifecycle.md#deadline)."""
+"""How long a JobSet may still run (docs/reference/failure-policy.md#deadline)."""
 
 from kube.model.meta import seconds_between
 

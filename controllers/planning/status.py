@@ -1,6 +1,6 @@
 """A draft of the status that a step changes; every change of a condition adds an event.
 
-See docs/reference/lifecycle.md#conditions.
+See docs/reference/status.md#conditions.
 """
 
 from collections.abc import Callable

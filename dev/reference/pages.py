@@ -79,9 +79,9 @@ API server which kinds of `scheduling.k8s.io` it serves, at most once in {FRESH:
 PriorityClasses of the pods exist, and that a node has the labels of the pods' node selectors, of exclusive placement
 and of `spec.scheduling`: for each name at most once in
 {FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing. With `childDryRun.lookUp` the same goes for the
-ConfigMaps and Secrets that the pods name ([rights](security.md#configmaps-and-secrets)). For a set whose pods request
-resources, it reads the quotas of the namespace, and what the nodes offer: at most once in {NODES_KEPT_FOR:g} s, with at
-most {MOST_PAGES} requests for {PAGE} nodes each. All of this takes at most `childDryRun.budget` (3 s).
+ConfigMaps and Secrets that the pods name ([rights](admission-security.md#configmaps-and-secrets)). For a set whose pods
+request resources, it reads the quotas of the namespace, and what the nodes offer: at most once in {NODES_KEPT_FOR:g} s,
+with at most {MOST_PAGES} requests for {PAGE} nodes each. All of this takes at most `childDryRun.budget` (3 s).
 `childDryRun.enable: false` switches it off.
 
 At most {PER_REVIEW} requests are sent about one JobSet, at most half of them about claims that exist and three eighths

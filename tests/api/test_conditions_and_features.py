@@ -1,4 +1,4 @@
-"""How conditions change (docs/reference/lifecycle.md#conditions) and how feature gates are read (docs/reference/manager.md#feature-gates)."""
+"""How conditions change (docs/reference/status.md#conditions) and how feature gates are read (docs/reference/manager.md#feature-gates)."""
 
 import pytest
 

@@ -15,7 +15,7 @@ from tests.support.pages import ROOT, yaml_blocks
 
 EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if "kind: JobSet\n" in path.read_text())
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "README.md"])
-WHOLE = {"stages", "exit-codes", "success", "queueing", "gangs", "recovery"}
+WHOLE = {"stages", "exit-codes", "success", "queueing", "gang-patterns", "deadlines", "escalation", "avoid-nodes"}
 """Pages of which every piece of YAML is a whole manifest."""
 GATES = re.compile(r"--feature-gates=\w+=\w+(?:,\w+=\w+)*")
 

@@ -1,4 +1,4 @@
-"""Sets that are resized while they run (gate ElasticJobSet, KEP-463; docs/reference/lifecycle.md#elastic-sets)."""
+"""Sets that are resized while they run (gate ElasticJobSet, KEP-463; docs/reference/children.md#elastic-sets)."""
 
 from __future__ import annotations
 

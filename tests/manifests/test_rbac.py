@@ -1,4 +1,4 @@
-"""The manager's rights, verb by verb (docs/security.md#rights-of-the-manager)."""
+"""The manager's rights, verb by verb (docs/manager-rights.md)."""
 
 from collections import defaultdict
 from pathlib import Path
@@ -12,7 +12,7 @@ DEFAULT = rbac_objects()
 OBJECTS = every_rbac_object()
 APART = OBJECTS[len(DEFAULT) :]
 BY_NAME = {(o["kind"], o["metadata"]["name"]): o for o in OBJECTS}
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[2] / "docs" / "manager-rights.md"
 ROWS = [
     [cell.strip(" `") for cell in line.split("|")[1:-1]]
     for line in PAGE.read_text(encoding="utf-8").splitlines()

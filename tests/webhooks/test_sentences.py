@@ -1,4 +1,4 @@
-"""Every sentence of the Go JobSet that webhooks/README.md lists is in the answer to a JobSet that provokes it."""
+"""Every sentence of the Go JobSet that docs/reference/admission-differences.md lists is in the answer to a JobSet that provokes it."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.support.updates import JOB, changed
 from webhooks.jobset.answers import answer
 from webhooks.jobset.engine import Findings
 
-README = (Path(__file__).parents[2] / "webhooks" / "README.md").read_text(encoding="utf-8")
+README = (Path(__file__).parents[2] / "docs/reference/admission-differences.md").read_text(encoding="utf-8")
 TABLE = README.partition("## Sentences of the Go JobSet\n")[2].partition("\n## ")[0]
 SENTENCES = dict(re.findall(r"^\| `([a-z-]+)` \| ``(.+)`` \|$", TABLE, re.MULTILINE))
 DEFAULT, ALL = FeatureGates(), FeatureGates({"AllAlpha": True})

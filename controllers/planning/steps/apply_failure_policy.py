@@ -1,4 +1,4 @@
-"""Step: what failed Jobs mean for the set (docs/reference/lifecycle.md#failure-policy).
+"""Step: what failed Jobs mean for the set (docs/reference/failure-policy.md#failure-policy).
 
 Failed Jobs are decided in the order of the rules that match them, then of the times of their failures (in whole
 seconds), then of their global indexes. An action on a Job or a ReplicatedJob leaves the other failures to be decided,

@@ -1,6 +1,6 @@
 """Step: volume claims; in a set with stages, those that released stages mount.
 
-See docs/reference/lifecycle.md#service-and-claims.
+See docs/reference/children.md#service-and-claims.
 """
 
 from api.children import build_volume_claim

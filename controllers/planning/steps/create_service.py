@@ -1,4 +1,4 @@
-"""Step: the headless Service that gives pods their DNS names (docs/reference/lifecycle.md#service-and-claims)."""
+"""Step: the headless Service that gives pods their DNS names (docs/reference/children.md#service-and-claims)."""
 
 from api import keys
 from api.batch import ServiceSpec

@@ -1,6 +1,6 @@
 """Step: a set that has run for `activeDeadlineSeconds` fails (KEP-1186, gate JobSetActiveDeadlineSeconds).
 
-See docs/reference/lifecycle.md#deadline.
+See docs/reference/failure-policy.md#deadline.
 
 It comes before the failure policy, which could else restart a set again and again beyond its deadline; and what has
 succeeded until then counts first, failed Jobs or not. Start and suspension are stored before all other writes: a set of

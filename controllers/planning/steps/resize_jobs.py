@@ -1,6 +1,6 @@
 """Step: running Jobs follow the size that the spec has now (gate ElasticJobSet, KEP-463).
 
-See docs/reference/lifecycle.md#elastic-sets.
+See docs/reference/children.md#elastic-sets.
 
 Parallelism and completions of Indexed Jobs follow the template. When the number of Jobs changes, the labels that state
 totals and positions follow on the Jobs; their pods keep what was true when they were created, since the template of a

@@ -1,4 +1,4 @@
-"""The manifests of docs/concepts/gangs.md and examples/gangs, as they stand there: every pod is bound where it should be.
+"""The manifests of docs/concepts/gang-patterns.md and examples/gangs, as they stand there: every pod is bound where it should be.
 
 By the tree that each asks for: all pods of a group with a topology key are on nodes with one value of that label.
 """
@@ -21,7 +21,7 @@ from tests.support.pages import ROOT, yaml_blocks
 
 JSON = dict[str, Any]
 LABELS = {"example.com/superslice": SUPERSLICE, "example.com/cube": CUBE, "topology.kubernetes.io/zone": ZONE}
-PAGE = [yaml.safe_load(text) for text in yaml_blocks(ROOT / "docs/concepts/gangs.md")]
+PAGE = [yaml.safe_load(text) for text in yaml_blocks(ROOT / "docs/concepts/gang-patterns.md")]
 EXAMPLES = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "examples/gangs").glob("*.yaml"))}
 TOO_LARGE = "tpu-slices"
 """It needs 256 nodes: test_superslices.py has that shape of that size."""

@@ -12,7 +12,7 @@ from tests.support.jobs import manifest
 
 JSON = dict[str, Any]
 
-# as in docs/concepts/gangs.md#stages
+# as in docs/concepts/gang-patterns.md#stages
 STAGES = {
     "schedulingPolicy": {"basic": {}},
     "schedulingConstraints": topology(ZONE),

@@ -3,7 +3,8 @@
 See docs/reference/validation.md#new-jobsets.
 
 A check takes a `Subject` (and an `Entry`, when it is about one ReplicatedJob) and yields what breaks a `Rule`. It
-assumes nothing about other checks having passed. How rules differ from the Go JobSet's is in `webhooks/README.md`.
+assumes nothing about other checks having passed. docs/reference/admission-differences.md says how the rules differ from
+the Go JobSet's.
 """
 
 from collections.abc import Callable, Iterator

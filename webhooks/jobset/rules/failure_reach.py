@@ -22,7 +22,7 @@ MAX_RESTARTS = Rule(
     type=ErrorType.INVALID,
     message="below 0 means 0: no restart",
     fix="write 0 or more",
-    source="docs/reference/lifecycle.md#failure-policy",
+    source="docs/reference/failure-policy.md#failure-policy",
     severity=Severity.WARNING,
 )
 PATTERN = Rule(
@@ -38,7 +38,7 @@ PATTERNS_UNREAD = Rule(
     type=ErrorType.INVALID,
     message=f"the policy has {{count}} patterns, and those after the first {MOST_PATTERNS} never match",
     fix="join some with |",
-    source="docs/reference/lifecycle.md#failure-policy",
+    source="docs/reference/failure-policy.md#failure-policy",
     severity=Severity.WARNING,
 )
 SHADOWED = Rule(
@@ -46,7 +46,7 @@ SHADOWED = Rule(
     type=ErrorType.INVALID,
     message="never reached: rule {by} matches everything that it would match",
     fix="move it up, or remove it",
-    source="docs/reference/lifecycle.md#failure-policy",
+    source="docs/reference/failure-policy.md#failure-policy",
     severity=Severity.WARNING,
 )
 REASON_NEVER = Rule(

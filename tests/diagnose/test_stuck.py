@@ -1,4 +1,4 @@
-"""Each stuck situation of the table: its cause in one line, a fix, and the list of them in docs/explain.md."""
+"""Each stuck situation of the table: its cause in one line, a fix, and the list of them in docs/reference/stuck.md."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_stuck_situation_has_its_cause_in_one_line_and_a_fix(situation: Stuck)
 
 
 def test_the_page_lists_every_situation():
-    page = (ROOT / "docs/explain.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/reference/stuck.md").read_text(encoding="utf-8")
     rows = "\n".join(
         f"| {of.title} | {of.says.replace('|', '')} |" for of in sorted(TABLE, key=lambda of: of.make.__module__)
     )

@@ -1,4 +1,4 @@
-"""Stuck situations and what `jobset explain` says of each, as `docs/explain.md` lists them.
+"""Stuck situations and what `jobset explain` says of each, as `docs/reference/stuck.md` lists them.
 
 Objects have the conditions, messages and events that kube-scheduler, the kubelet, the Job controller and the API server
 write. Those that a real cluster can be brought into are made for real in `tests/e2e/test_stuck.py`.

@@ -50,7 +50,7 @@ MAX_NULL_PATH = 1000
 """Characters of the path of an object whose nulls are removed: the patch repeats it for each of them."""
 _METADATA = (("template", "metadata"), ("template", "spec", "template", "metadata"))
 _CONTAINERS = (dict, list)
-"""A tuple: a union would be made anew for each value, which takes longer than to look at it."""
+"""A tuple: a union would be created again for each value, which takes longer than to look at it."""
 _EMPTY_TEXT_IS_ABSENT = frozenset({"restartPolicy", "name"})
 
 

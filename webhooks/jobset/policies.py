@@ -127,8 +127,8 @@ class Failure:
     @property
     def place(self) -> str:
         """What failed, in words."""
-        culprit = "the defaults" if self.rule == DEFAULTS else f"rule {self.rule}"
-        return f"{culprit} of policy {self.policy.metadata.name}"
+        name = "the defaults" if self.rule == DEFAULTS else f"rule {self.rule}"
+        return f"{name} of policy {self.policy.metadata.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,32 @@ the Go JobSet's.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from kube.model.field import FieldError
+from kube.model.field import ErrorType, FieldError, Layer, Rule, Severity
 from webhooks.jobset.subject import Entry, Subject
 
 SubjectCheck = Callable[[Subject], Iterator[FieldError]]
 EntryCheck = Callable[[Subject, Entry], Iterator[FieldError]]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where rules come from: a section of a page, a KEP, a field of ours, or a rule of the CRD that they say again."""
+
+    name: str
+    layer: Layer = Layer.WEBHOOK
+
+    def error(self, name: str, message: str, fix: str, kind: ErrorType = ErrorType.INVALID) -> Rule:
+        """A rule without which no JobSet is stored. `name` is its id; `message` and `fix` are templates."""
+        return Rule(name, kind, message, fix, self.name, self.layer)
+
+    def warning(self, name: str, message: str, fix: str, kind: ErrorType = ErrorType.INVALID) -> Rule:
+        """A rule of which the author of the JobSet is warned."""
+        return Rule(name, kind, message, fix, self.name, self.layer, Severity.WARNING)
+
+    def gate(self, name: str, gate: str, without: str) -> Rule:
+        """A rule about a field that needs a feature gate; `without`: what would happen while it is off."""
+        message = f"needs the feature gate {gate}: without it {without}"
+        fix = f"start the manager with --feature-gates={gate}=true, or remove the field"
+        return self.error(name, message, fix, ErrorType.FORBIDDEN)

@@ -2,55 +2,38 @@
 
 from collections.abc import Iterator
 
-from api.avoided_nodes import GATE
 from api.children import placement_annotations
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
-from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity
+from kube.model.field import SPEC, FieldError
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.exit_codes import NO_VALUES
 from webhooks.jobset.subject import Subject
 
 _PATH = SPEC.at("failurePolicy", "avoidNodes")
-_SOURCE = "docs/reference/validation.md#nodes-to-avoid"
-NO_GATE = Rule(
-    id="avoid-nodes-gate",
-    type=ErrorType.FORBIDDEN,
-    message=f"needs the feature gate {GATE}: without it no node is avoided",
-    fix=f"start the manager with --feature-gates={GATE}=true, or remove the field",
-    source=_SOURCE,
+_SOURCE = Source("docs/reference/validation.md#nodes-to-avoid")
+NO_FAILURE = _SOURCE.error(
+    "avoid-nodes-no-failure",
+    "no node can fail this set: nodeFailure, onExitCodes and onPodReasons are all left out",
+    "set failurePolicy.nodeFailure, or say by which exit codes or reasons of pods a node has failed",
 )
-NO_FAILURE = Rule(
-    id="avoid-nodes-no-failure",
-    type=ErrorType.INVALID,
-    message="no node can fail this set: nodeFailure, onExitCodes and onPodReasons are all left out",
-    fix="set failurePolicy.nodeFailure, or say by which exit codes or reasons of pods a node has failed",
-    source=_SOURCE,
+NO_CODES = _SOURCE.warning(
+    "avoid-nodes-codes-unseen",
+    "no effect: no pod template has restartPolicy Never",
+    "set restartPolicy: Never",
 )
-NO_CODES = Rule(
-    id="avoid-nodes-codes-unseen",
-    type=ErrorType.INVALID,
-    message="no effect: no pod template has restartPolicy Never",
-    fix="set restartPolicy: Never",
-    source=_SOURCE,
-    severity=Severity.WARNING,
-)
-NO_DOMAIN = Rule(
-    id="avoid-nodes-no-domain",
-    type=ErrorType.INVALID,
-    message="means Node: no Job is placed exclusively by affinity",
-    fix="remove it",
-    source=_SOURCE,
-    severity=Severity.WARNING,
+NO_DOMAIN = _SOURCE.warning(
+    "avoid-nodes-no-domain",
+    "means Node: no Job is placed exclusively by affinity",
+    "remove it",
 )
 
 
 def avoid_nodes(subject: Subject) -> Iterator[FieldError]:
-    """The field needs its feature gate, something by which a node fails, and for each option what makes it act."""
+    """The field needs something by which a node fails, and for each option what makes it act."""
     policy = subject.js.spec.failure_policy
     wanted = policy.avoid_nodes if policy is not None else None
     if policy is None or wanted is None:
         return
-    if not subject.gates[GATE]:
-        yield NO_GATE.at(_PATH)
     codes = wanted.on_exit_codes
     if policy.node_failure is None and codes is None and not wanted.on_pod_reasons:
         yield NO_FAILURE.at(_PATH)

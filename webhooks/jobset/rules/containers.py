@@ -9,10 +9,11 @@ from itertools import islice
 from typing import Any
 
 from kube.model import images
-from kube.model.field import ErrorType, FieldError, Path, Rule, Severity, quote, render_value
+from kube.model.field import FieldError, Path, quote, render_value
 from kube.model.quantity import parse_quantity
 from kube.model.suggest import nearest
 from webhooks.jobset.command_lines import as_list
+from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Container, Entry, Subject
 
 MOST = 8
@@ -20,30 +21,10 @@ MOST = 8
 _MEDIA = ("Memory", "HugePages")
 _HUGE = "HugePages-"
 
-IMAGE = Rule(
-    id="image-form",
-    type=ErrorType.INVALID,
-    message="no kubelet can pull this: {why}",
-    fix="{guess}",
-    source="docs/reference/validation.md#containers",
-    severity=Severity.WARNING,
-)
-COMMAND = Rule(
-    id="command-one-word",
-    type=ErrorType.INVALID,
-    message="this names one program with blanks in its name",
-    fix="write {items}",
-    source="docs/reference/validation.md#containers",
-    severity=Severity.WARNING,
-)
-MEDIUM = Rule(
-    id="empty-dir-medium",
-    type=ErrorType.INVALID,
-    message="no kubelet knows this medium: the pod never starts",
-    fix="{guess}",
-    source="docs/reference/validation.md#containers",
-    severity=Severity.WARNING,
-)
+_DOCS = Source("docs/reference/validation.md#containers")
+IMAGE = _DOCS.warning("image-form", "no kubelet can pull this: {why}", "{guess}")
+COMMAND = _DOCS.warning("command-one-word", "this names one program with blanks in its name", "write {items}")
+MEDIUM = _DOCS.warning("empty-dir-medium", "no kubelet knows this medium: the pod never starts", "{guess}")
 
 
 def runnable(js: Subject) -> Iterator[FieldError]:

@@ -9,64 +9,52 @@ from functools import partial
 from api.jobset import Coordinator
 from api.keys import COORDINATOR
 from api.names import coordinator_endpoint
-from kube.model.field import SPEC, ErrorType, FieldError, Rule
+from kube.model.field import SPEC, ErrorType, FieldError
 from kube.model.validation import label_value
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.targets import name_suggestion
 from webhooks.jobset.subject import Entry, Subject
 
 PATH = SPEC.at("coordinator")
 
-UNKNOWN = Rule(
-    id="coordinator-replicated-job",
-    type=ErrorType.INVALID,
-    message="coordinator replicatedJob {name} does not exist",
-    fix="{names_that_exist}",
-    source="docs/reference/validation.md#coordinator",
+_DOCS = Source("docs/reference/validation.md#coordinator")
+UNKNOWN = _DOCS.error(
+    "coordinator-replicated-job",
+    "coordinator replicatedJob {name} does not exist",
+    "{names_that_exist}",
 )
-UNNAMED = Rule(
-    id="coordinator-unnamed",
-    type=ErrorType.REQUIRED,
-    message=UNKNOWN.message,
-    fix="name the ReplicatedJob that it is a pod of; {names_that_exist}",
-    source="docs/reference/validation.md#coordinator",
+UNNAMED = _DOCS.error(
+    "coordinator-unnamed",
+    UNKNOWN.message,
+    "name the ReplicatedJob that it is a pod of; {names_that_exist}",
+    ErrorType.REQUIRED,
 )
-JOB_INDEX = Rule(
-    id="coordinator-job-index",
-    type=ErrorType.INVALID,
-    message="coordinator job index {index} is invalid for replicatedJob {name}",
-    fix="it has {count} Jobs, numbered from 0: {remedy}",
-    source="docs/reference/validation.md#coordinator",
+JOB_INDEX = _DOCS.error(
+    "coordinator-job-index",
+    "coordinator job index {index} is invalid for replicatedJob {name}",
+    "it has {count} Jobs, numbered from 0: {remedy}",
 )
-COMPLETION_MODE = Rule(
-    id="coordinator-completion-mode",
-    type=ErrorType.INVALID,
-    message="job for coordinator pod must be indexed completion mode, and completions number must be set",
-    fix="set completionMode: Indexed and completions, so that the pod has a fixed name",
-    source="docs/reference/validation.md#coordinator",
+COMPLETION_MODE = _DOCS.error(
+    "coordinator-completion-mode",
+    "job for coordinator pod must be indexed completion mode, and completions number must be set",
+    "set completionMode: Indexed and completions, so that the pod has a fixed name",
 )
-COMPLETIONS = Rule(
-    id="coordinator-completions",
-    type=ErrorType.REQUIRED,
-    message="job for coordinator pod must be indexed completion mode, and completions number must be set",
-    fix="set completions to the number of pods of one Job",
-    source="docs/reference/validation.md#coordinator",
+COMPLETIONS = _DOCS.error(
+    "coordinator-completions",
+    "job for coordinator pod must be indexed completion mode, and completions number must be set",
+    "set completions to the number of pods of one Job",
+    ErrorType.REQUIRED,
 )
-POD_INDEX = Rule(
-    id="coordinator-pod-index",
-    type=ErrorType.INVALID,
-    message="coordinator pod index {index} is invalid for replicatedJob {name} job index {job_index}",
-    fix="the Job has {count} completions, numbered from 0: {remedy}",
-    source="docs/reference/validation.md#coordinator",
+POD_INDEX = _DOCS.error(
+    "coordinator-pod-index",
+    "coordinator pod index {index} is invalid for replicatedJob {name} job index {job_index}",
+    "the Job has {count} completions, numbered from 0: {remedy}",
 )
-LABEL = Rule(
-    id="coordinator-label",
-    type=ErrorType.INVALID,
-    message=(
-        'spec will lead to invalid label value "{endpoint}" for coordinator label "' + COORDINATOR + '"'
-        " (long JobSet / ReplicatedJob / SubDomain name?): {complaints}"
-    ),
-    fix="shorten one of those names: the name of the coordinator pod, a dot and the subdomain share 63 characters",
-    source="docs/reference/validation.md#coordinator",
+LABEL = _DOCS.error(
+    "coordinator-label",
+    'spec will lead to invalid label value "{endpoint}" for coordinator label "' + COORDINATOR + '"'
+    " (long JobSet / ReplicatedJob / SubDomain name?): {complaints}",
+    "shorten one of those names: the name of the coordinator pod, a dot and the subdomain share 63 characters",
 )
 
 

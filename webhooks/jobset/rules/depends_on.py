@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import partial
 
 from api import stages
-from kube.model.field import ErrorType, FieldError, Layer, Rule, Severity, quote
+from kube.model.field import ErrorType, FieldError, Layer, quote
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.success import completion
 from webhooks.jobset.rules.targets import name_suggestion
 from webhooks.jobset.subject import Entry, Subject
@@ -15,65 +16,36 @@ from webhooks.jobset.subject import Entry, Subject
 MAX_COMPARED = 256
 """ReplicatedJobs of a set for which it is worked out what has completed before each of them starts."""
 
-FIRST = Rule(
-    id="depends-on-first",
-    type=ErrorType.FORBIDDEN,
-    message="DependsOn can't be set for the first ReplicatedJob",
-    fix="remove it{alternative}",
-    source="docs/reference/validation.md#dependson",
+_DOCS = Source("docs/reference/validation.md#dependson")
+FIRST = _DOCS.error(
+    "depends-on-first",
+    "DependsOn can't be set for the first ReplicatedJob",
+    "remove it{alternative}",
+    ErrorType.FORBIDDEN,
 )
-IN_ORDER = Rule(
-    id="depends-on-in-order",
-    type=ErrorType.INVALID,
-    message="StartupPolicy and DependsOn APIs are mutually exclusive",
-    fix="remove startupPolicy (deprecated): dependsOn alone can say the order",
-    source="CRD rule on spec",
-    layer=Layer.SCHEMA,
+IN_ORDER = Source("CRD rule on spec", Layer.SCHEMA).error(
+    "depends-on-in-order",
+    "StartupPolicy and DependsOn APIs are mutually exclusive",
+    "remove startupPolicy (deprecated): dependsOn alone can say the order",
 )
 _CANNOT = "replicatedJob: {name} cannot depend on replicatedJob: {wanted}"
-ITSELF = Rule(
-    id="depends-on-itself",
-    type=ErrorType.INVALID,
-    message=_CANNOT,
-    fix="it would never start: remove it",
-    source="docs/reference/validation.md#dependson, defect 32",
+ITSELF = Source("docs/reference/validation.md#dependson, defect 32").error(
+    "depends-on-itself",
+    _CANNOT,
+    "it would never start: remove it",
 )
-LATER = Rule(
-    id="depends-on-later",
-    type=ErrorType.INVALID,
-    message=_CANNOT,
-    fix="only one that stands earlier can be waited for: {what_to_do}",
-    source="docs/reference/validation.md#dependson",
+LATER = _DOCS.error("depends-on-later", _CANNOT, "only one that stands earlier can be waited for: {what_to_do}")
+UNKNOWN = _DOCS.error("depends-on-unknown", _CANNOT, "there is none of that name; {names_that_exist}")
+UNNAMED = _DOCS.error("depends-on-unnamed", _CANNOT, "name what it waits for; {names_that_exist}", ErrorType.REQUIRED)
+NEVER_COMPLETES = Source("docs/reference/lifecycle.md#order-of-start").warning(
+    "depends-on-never-completes",
+    'never reached: "{wanted}" has parallelism 0',
+    "raise it, or wait for Ready",
 )
-UNKNOWN = Rule(
-    id="depends-on-unknown",
-    type=ErrorType.INVALID,
-    message=_CANNOT,
-    fix="there is none of that name; {names_that_exist}",
-    source="docs/reference/validation.md#dependson",
-)
-UNNAMED = Rule(
-    id="depends-on-unnamed",
-    type=ErrorType.REQUIRED,
-    message=_CANNOT,
-    fix="name what it waits for; {names_that_exist}",
-    source="docs/reference/validation.md#dependson",
-)
-NEVER_COMPLETES = Rule(
-    id="depends-on-never-completes",
-    type=ErrorType.INVALID,
-    message='never reached: "{wanted}" has parallelism 0',
-    fix="raise it, or wait for Ready",
-    source="docs/reference/lifecycle.md#order-of-start",
-    severity=Severity.WARNING,
-)
-NEVER_STARTS = Rule(
-    id="depends-on-never-starts",
-    type=ErrorType.INVALID,
-    message='"{name}" never starts: by then the set is Completed',
-    fix="see successPolicy",
-    source="docs/reference/lifecycle.md#success",
-    severity=Severity.WARNING,
+NEVER_STARTS = Source("docs/reference/lifecycle.md#success").warning(
+    "depends-on-never-starts",
+    '"{name}" never starts: by then the set is Completed',
+    "see successPolicy",
 )
 
 

@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator
 
-from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity
+from kube.model.field import SPEC, FieldError
+from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Subject
 
 NETWORK = SPEC.at("network", "enableDNSHostnames")
 
-NO_DNS = Rule(
-    id="dns-off",
-    type=ErrorType.INVALID,
-    message="false: {what} does not resolve",
-    fix="set it to true",
-    source="docs/reference/names-and-labels.md#headless-service",
-    severity=Severity.WARNING,
+NO_DNS = Source("docs/reference/names-and-labels.md#headless-service").warning(
+    "dns-off",
+    "false: {what} does not resolve",
+    "set it to true",
 )
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 from api.failure_actions import ACTIONS, FailureAction, Scope, action_of
 from api.policies import FailurePolicyRule
-from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.field import ErrorType, FieldError, Path
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.failure import FAILURE, RULES
 from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.subject import Subject
@@ -15,63 +16,42 @@ from webhooks.jobset.subject import Subject
 _GATE = "JobSetFailureEscalation"
 MOST_RULES = 8
 """Rules with `then`: the status keeps for each how far it has come."""
-_SOURCE = "docs/reference/validation.md#escalation"
+_SOURCE = Source("docs/reference/validation.md#escalation")
 
-NO_GATE = Rule(
-    id="escalation-gate",
-    type=ErrorType.FORBIDDEN,
-    message=f"needs the feature gate {_GATE}: without it the rule takes the same action each time",
-    fix=f"start the manager with --feature-gates={_GATE}=true, or remove the field",
-    source=_SOURCE,
+NO_GATE = _SOURCE.gate("escalation-gate", _GATE, "the rule takes the same action each time")
+TOO_MANY = _SOURCE.error(
+    "escalation-too-many",
+    f"at most {MOST_RULES} rules may say then: the status keeps how far each has come",
+    "join rules, or remove then from some",
+    ErrorType.TOO_MANY,
 )
-TOO_MANY = Rule(
-    id="escalation-too-many",
-    type=ErrorType.TOO_MANY,
-    message=f"at most {MOST_RULES} rules may say then: the status keeps how far each has come",
-    fix="join rules, or remove then from some",
-    source=_SOURCE,
+AFTER_THE_END = _SOURCE.error(
+    "escalation-after-the-end",
+    "{before} fails the set, so nothing follows it",
+    "remove this step, or put it before {before}",
+    ErrorType.FORBIDDEN,
 )
-AFTER_THE_END = Rule(
-    id="escalation-after-the-end",
-    type=ErrorType.FORBIDDEN,
-    message="{before} fails the set, so nothing follows it",
-    fix="remove this step, or put it before {before}",
-    source=_SOURCE,
+NO_PROGRESS = _SOURCE.error(
+    "escalation-no-progress",
+    "{action} recreates no more than {before}, which has not helped: the rule could not move on",
+    "choose one of {stronger}",
 )
-NO_PROGRESS = Rule(
-    id="escalation-no-progress",
-    type=ErrorType.INVALID,
-    message="{action} recreates no more than {before}, which has not helped: the rule could not move on",
-    fix="choose one of {stronger}",
-    source=_SOURCE,
+NEVER = _SOURCE.error(
+    "escalation-never",
+    "never reached: {restarts} restarts come before it, and {limit} fails the set earlier",
+    "raise {name}, or lower afterRestarts",
 )
-NEVER = Rule(
-    id="escalation-never",
-    type=ErrorType.INVALID,
-    message="never reached: {restarts} restarts come before it, and {limit} fails the set earlier",
-    fix="raise {name}, or lower afterRestarts",
-    source=_SOURCE,
+IN_PLACE_GATE = _SOURCE.gate("in-place-restarts-gate", _GATE, "maxRestarts alone limits restarts in place")
+IN_PLACE_ALONE = _SOURCE.error(
+    "in-place-restarts-alone",
+    "no effect without restartStrategy InPlaceRestart: nothing restarts in place",
+    "remove the field, or set restartStrategy: InPlaceRestart",
+    ErrorType.FORBIDDEN,
 )
-IN_PLACE_GATE = Rule(
-    id="in-place-restarts-gate",
-    type=ErrorType.FORBIDDEN,
-    message=f"needs the feature gate {_GATE}: without it maxRestarts alone limits restarts in place",
-    fix=f"start the manager with --feature-gates={_GATE}=true, or remove the field",
-    source=_SOURCE,
-)
-IN_PLACE_ALONE = Rule(
-    id="in-place-restarts-alone",
-    type=ErrorType.FORBIDDEN,
-    message="no effect without restartStrategy InPlaceRestart: nothing restarts in place",
-    fix="remove the field, or set restartStrategy: InPlaceRestart",
-    source=_SOURCE,
-)
-IN_PLACE_NEVER = Rule(
-    id="in-place-restarts-never",
-    type=ErrorType.INVALID,
-    message="no Job is ever recreated: spec.failurePolicy.maxRestarts {limit} fails the set earlier",
-    fix="raise spec.failurePolicy.maxRestarts, or lower this number",
-    source=_SOURCE,
+IN_PLACE_NEVER = _SOURCE.error(
+    "in-place-restarts-never",
+    "no Job is ever recreated: spec.failurePolicy.maxRestarts {limit} fails the set earlier",
+    "raise spec.failurePolicy.maxRestarts, or lower this number",
 )
 
 

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
 from api.policies import NOT_FAILED, NOT_SUSPENDED, STAGE_STATES
 from api.stages import in_order, staged, stages
-from kube.model.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
+from kube.model.field import SPEC, FieldError, Layer
 from kube.model.suggest import did_you_mean
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.rules.success import completion
 from webhooks.jobset.subject import Subject
@@ -20,78 +21,46 @@ MAX_COMPARED = 256
 _DEFAULT_STATE = "Succeeded"
 _MEANT = {"complete": _DEFAULT_STATE, "completed": _DEFAULT_STATE, "running": "Active", "started": "Active"}
 
-_SOURCE = "spec.executionPolicy"
-STARTUP = Rule(
-    id="stages-in-order",
-    type=ErrorType.INVALID,
-    message=STAGES_OR_STARTUP,
-    fix="remove startupPolicy",
-    source="CRD rule on spec",
-    layer=Layer.SCHEMA,
+_SOURCE = Source("spec.executionPolicy")
+_CRD_SPEC = Source("CRD rule on spec", Layer.SCHEMA)
+_CRD_STATE = Source("CRD rule on spec.executionPolicy.replicatedJobsStatus", Layer.SCHEMA)
+STARTUP = _CRD_SPEC.error("stages-in-order", STAGES_OR_STARTUP, "remove startupPolicy")
+DEPENDS_ON = _CRD_SPEC.error(
+    "stages-depends-on",
+    STAGES_OR_DEPENDS_ON,
+    "remove executionPolicy, or dependsOn of {names}",
 )
-DEPENDS_ON = Rule(
-    id="stages-depends-on",
-    type=ErrorType.INVALID,
-    message=STAGES_OR_DEPENDS_ON,
-    fix="remove executionPolicy, or dependsOn of {names}",
-    source="CRD rule on spec",
-    layer=Layer.SCHEMA,
+FAILED = _CRD_STATE.error(
+    "stages-wait-for-failed",
+    NOT_FAILED,
+    "what happens after a failure is said by failurePolicy",
 )
-FAILED = Rule(
-    id="stages-wait-for-failed",
-    type=ErrorType.INVALID,
-    message=NOT_FAILED,
-    fix="what happens after a failure is said by failurePolicy",
-    source="CRD rule on spec.executionPolicy.replicatedJobsStatus",
-    layer=Layer.SCHEMA,
+SUSPENDED = _CRD_STATE.error(
+    "stages-wait-for-suspended",
+    NOT_SUSPENDED,
+    "to hold the whole set back write spec.suspend: true",
 )
-SUSPENDED = Rule(
-    id="stages-wait-for-suspended",
-    type=ErrorType.INVALID,
-    message=NOT_SUSPENDED,
-    fix="to hold the whole set back write spec.suspend: true",
-    source="CRD rule on spec.executionPolicy.replicatedJobsStatus",
-    layer=Layer.SCHEMA,
+UNKNOWN_STATE = _CRD_STATE.error(
+    "stages-wait-for-unknown",
+    "must be Succeeded, Ready or Active",
+    "{guess}",
 )
-UNKNOWN_STATE = Rule(
-    id="stages-wait-for-unknown",
-    type=ErrorType.INVALID,
-    message="must be Succeeded, Ready or Active",
-    fix="{guess}",
-    source="CRD rule on spec.executionPolicy.replicatedJobsStatus",
-    layer=Layer.SCHEMA,
-)
-IN_PLACE_RESTART = Rule(
-    id="stages-in-place-restart",
-    type=ErrorType.INVALID,
-    message="executionPolicy InOrder and restartStrategy InPlaceRestart exclude each other: in-place restart lets the"
+IN_PLACE_RESTART = _SOURCE.error(
+    "stages-in-place-restart",
+    "executionPolicy InOrder and restartStrategy InPlaceRestart exclude each other: in-place restart lets the"
     " pods of the whole set go on together, and those of later stages are not there",
-    fix="use restartStrategy Recreate or BlockingRecreate, or remove executionPolicy",
-    source=_SOURCE,
+    "use restartStrategy Recreate or BlockingRecreate, or remove executionPolicy",
 )
-NO_EFFECT = Rule(
-    id="stages-no-effect",
-    type=ErrorType.INVALID,
-    message="no effect: {why}",
-    fix="{fix}",
-    source=_SOURCE,
-    severity=Severity.WARNING,
+NO_EFFECT = _SOURCE.warning("stages-no-effect", "no effect: {why}", "{fix}")
+NEVER_RELEASED = _SOURCE.warning(
+    "stages-never-released",
+    "no pod may run: later stages never start",
+    "raise it, or wait for Ready",
 )
-NEVER_RELEASED = Rule(
-    id="stages-never-released",
-    type=ErrorType.INVALID,
-    message="no pod may run: later stages never start",
-    fix="raise it, or wait for Ready",
-    source=_SOURCE,
-    severity=Severity.WARNING,
-)
-NEVER_STARTS = Rule(
-    id="stages-never-start",
-    type=ErrorType.INVALID,
-    message='"{name}" never starts: by then the set is Completed',
-    fix="see successPolicy",
-    source=_SOURCE,
-    severity=Severity.WARNING,
+NEVER_STARTS = _SOURCE.warning(
+    "stages-never-start",
+    '"{name}" never starts: by then the set is Completed',
+    "see successPolicy",
 )
 
 

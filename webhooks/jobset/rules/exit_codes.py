@@ -5,10 +5,11 @@ from functools import partial
 
 from api.exit_codes import meanings, pod_failure_rules
 from api.policies import ExitCodePolicy, FailurePolicyRule
-from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
+from kube.model.field import ErrorType, FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from kube.model.suggest import did_you_mean
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.failure import RULES
 from webhooks.jobset.subject import Entry, Subject
 
@@ -16,75 +17,59 @@ MAX_POD_FAILURE_RULES = 20
 """Of one Job, by batch/v1."""
 _MAX_NAMED = 8
 
-_POLICY = "replicatedJobs[].exitCodePolicy"
-RESTART_POLICY = Rule(
-    id="exit-code-policy-restart-policy",
-    type=ErrorType.INVALID,
-    message="exitCodePolicy needs restartPolicy Never: else containers are restarted in their pod, and no pod fails by"
+_POLICY = Source("replicatedJobs[].exitCodePolicy")
+RESTART_POLICY = _POLICY.error(
+    "exit-code-policy-restart-policy",
+    "exitCodePolicy needs restartPolicy Never: else containers are restarted in their pod, and no pod fails by"
     " an exit code",
-    fix="write restartPolicy: Never (where it is left out it is OnFailure), or remove exitCodePolicy",
-    source=_POLICY,
+    "write restartPolicy: Never (where it is left out it is OnFailure), or remove exitCodePolicy",
 )
-TWO_MEANINGS = Rule(
-    id="exit-code-policy-two-meanings",
-    type=ErrorType.DUPLICATE,
-    message="exit code {code} is permanent, too",
-    fix="keep it in one of the two lists",
-    source=_POLICY,
+TWO_MEANINGS = _POLICY.error(
+    "exit-code-policy-two-meanings",
+    "exit code {code} is permanent, too",
+    "keep it in one of the two lists",
+    ErrorType.DUPLICATE,
 )
-CONTAINER = Rule(
-    id="exit-code-policy-container",
-    type=ErrorType.NOT_FOUND,
-    message="no container or init container of {name} has this name",
-    fix="{names_that_exist}",
-    source=_POLICY,
+CONTAINER = _POLICY.error(
+    "exit-code-policy-container",
+    "no container or init container of {name} has this name",
+    "{names_that_exist}",
+    ErrorType.NOT_FOUND,
 )
-RULES_TOO_MANY = Rule(
-    id="exit-code-policy-rules",
-    type=ErrorType.TOO_MANY,
-    message=f"podFailurePolicy may have {MAX_POD_FAILURE_RULES} rules and would have {{count}}: exitCodePolicy adds"
-    " {added}",
-    fix="remove {surplus} rules of podFailurePolicy",
-    source=_POLICY,
+RULES_TOO_MANY = _POLICY.error(
+    "exit-code-policy-rules",
+    f"podFailurePolicy may have {MAX_POD_FAILURE_RULES} rules and would have {{count}}: exitCodePolicy adds {{added}}",
+    "remove {surplus} rules of podFailurePolicy",
+    ErrorType.TOO_MANY,
 )
-POD_REPLACEMENT = Rule(
-    id="exit-code-policy-pod-replacement",
-    type=ErrorType.INVALID,
-    message="exitCodePolicy needs podReplacementPolicy Failed: how a pod ended is known only once it has",
-    fix="write podReplacementPolicy: Failed, or leave it out",
-    source=_POLICY,
+POD_REPLACEMENT = _POLICY.error(
+    "exit-code-policy-pod-replacement",
+    "exitCodePolicy needs podReplacementPolicy Failed: how a pod ended is known only once it has",
+    "write podReplacementPolicy: Failed, or leave it out",
 )
-TAKEN_BEFORE = Rule(
-    id="exit-code-policy-taken-before",
-    type=ErrorType.INVALID,
-    message="podFailurePolicy.rules[{by}] decides {codes} first",
-    fix="keep one of them",
-    source=_POLICY,
-    severity=Severity.WARNING,
+TAKEN_BEFORE = _POLICY.warning(
+    "exit-code-policy-taken-before",
+    "podFailurePolicy.rules[{by}] decides {codes} first",
+    "keep one of them",
 )
-_CODES = "failurePolicy.rules[].onExitCodes"
-NO_VALUES = Rule(
-    id="failure-rule-codes-empty",
-    type=ErrorType.INVALID,
-    message="at least one exit code is needed",
-    fix="name the codes, or remove onExitCodes to match whatever the code",
-    source=_CODES,
+_CODES = Source("failurePolicy.rules[].onExitCodes")
+NO_VALUES = _CODES.error(
+    "failure-rule-codes-empty",
+    "at least one exit code is needed",
+    "name the codes, or remove onExitCodes to match whatever the code",
 )
-RULE_RESTART_POLICY = Rule(
-    id="failure-rule-codes-restart-policy",
-    type=ErrorType.INVALID,
-    message="onExitCodes needs restartPolicy Never, which is not that of {names}: containers are restarted in their pod"
+RULE_RESTART_POLICY = _CODES.error(
+    "failure-rule-codes-restart-policy",
+    "onExitCodes needs restartPolicy Never, which is not that of {names}: containers are restarted in their pod"
     " there, and no pod fails by an exit code",
-    fix="write restartPolicy: Never there (where it is left out it is OnFailure), or name only others in"
+    "write restartPolicy: Never there (where it is left out it is OnFailure), or name only others in"
     " targetReplicatedJobs",
-    source=_CODES,
 )
-RULE_CONTAINER = Rule(
-    id="failure-rule-codes-container",
-    type=ErrorType.NOT_FOUND,
-    message="no target of the rule has a container or init container of this name",
-    fix="{names_that_exist}",
-    source=_CODES,
+RULE_CONTAINER = _CODES.error(
+    "failure-rule-codes-container",
+    "no target of the rule has a container or init container of this name",
+    "{names_that_exist}",
+    ErrorType.NOT_FOUND,
 )
 
 

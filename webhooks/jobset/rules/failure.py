@@ -17,9 +17,10 @@ from api.failure_actions import (
 )
 from api.named_actions import named_actions
 from api.policies import FailurePolicyRule
-from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
+from kube.model.field import SPEC, ErrorType, FieldError, Path
 from kube.model.suggest import did_you_mean
 from kube.model.validation import byte_length
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.targets import unknown_targets
 from webhooks.jobset.subject import Entry, Subject
 
@@ -46,91 +47,67 @@ _REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.n
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _MAX_NAME = 128
 
-RESTART_JOB_GATE = Rule(
-    id="restart-job-gate",
-    type=ErrorType.FORBIDDEN,
-    message=(
-        f"{' and '.join(action.name for action in _GO_ACTIONS)} failure policy actions are not allowed when"
-        f" {RESTART_JOB.gate} feature gate is disabled"
-    ),
-    fix=f"use {RESTART_JOBSET.name}, or run the manager with --feature-gates={RESTART_JOB.gate}=true",
-    source="docs/reference/validation.md#failure-policy",
+_DOCS = Source("docs/reference/validation.md#failure-policy")
+_ACTION = Source("failurePolicy.rules[].action")
+RESTART_JOB_GATE = _DOCS.error(
+    "restart-job-gate",
+    f"{' and '.join(action.name for action in _GO_ACTIONS)} failure policy actions are not allowed when"
+    f" {RESTART_JOB.gate} feature gate is disabled",
+    f"use {RESTART_JOBSET.name}, or run the manager with --feature-gates={RESTART_JOB.gate}=true",
+    ErrorType.FORBIDDEN,
 )
-RESTART_JOB_REPLICAS = Rule(
-    id="restart-job-replicas",
-    type=ErrorType.INVALID,
-    message=(
-        f"JobSet cannot have a failure policy rule with {' or '.join(action.name for action in _GO_ACTIONS)} action and"
-        f" a replicated job with replicas > {MAX_REPLICAS_TO_RESTART}"
-    ),
-    fix=_REPLICAS_FIX,
-    source="docs/reference/validation.md#failure-policy",
+RESTART_JOB_REPLICAS = _DOCS.error(
+    "restart-job-replicas",
+    f"JobSet cannot have a failure policy rule with {' or '.join(action.name for action in _GO_ACTIONS)} action and"
+    f" a replicated job with replicas > {MAX_REPLICAS_TO_RESTART}",
+    _REPLICAS_FIX,
 )
-RESTART_REPLICATED_JOB_GATE = Rule(
-    id="restart-replicated-job-gate",
-    type=ErrorType.FORBIDDEN,
-    message="{action} failure policy action is not allowed when {gate} feature gate is disabled",
-    fix=f"use {RESTART_JOBSET.name}, or run the manager with --feature-gates={{gate}}=true",
-    source="failurePolicy.rules[].action",
+RESTART_REPLICATED_JOB_GATE = _ACTION.error(
+    "restart-replicated-job-gate",
+    "{action} failure policy action is not allowed when {gate} feature gate is disabled",
+    f"use {RESTART_JOBSET.name}, or run the manager with --feature-gates={{gate}}=true",
+    ErrorType.FORBIDDEN,
 )
-RESTART_REPLICATED_JOB_REPLICAS = Rule(
-    id="restart-replicated-job-replicas",
-    type=ErrorType.INVALID,
-    message=(
-        "JobSet cannot have a failure policy rule with {action} action and a replicated job with replicas > "
-        f"{MAX_REPLICAS_TO_RESTART}"
-    ),
-    fix=_REPLICAS_FIX,
-    source="failurePolicy.rules[].action",
+RESTART_REPLICATED_JOB_REPLICAS = _ACTION.error(
+    "restart-replicated-job-replicas",
+    "JobSet cannot have a failure policy rule with {action} action and a replicated job with replicas > "
+    f"{MAX_REPLICAS_TO_RESTART}",
+    _REPLICAS_FIX,
 )
-NAME_LENGTH = Rule(
-    id="failure-rule-name-length",
-    type=ErrorType.INVALID,
-    message=(
-        "invalid failure policy rule name of length {length}, the rule name must be at least 1 characters long and at"
-        f" most {_MAX_NAME} characters long"
-    ),
-    fix="leave the name out to get failurePolicyRule<index>",
-    source="docs/reference/validation.md#failure-policy",
+NAME_LENGTH = _DOCS.error(
+    "failure-rule-name-length",
+    "invalid failure policy rule name of length {length}, the rule name must be at least 1 characters long and at"
+    f" most {_MAX_NAME} characters long",
+    "leave the name out to get failurePolicyRule<index>",
 )
-NAME_FORM = Rule(
-    id="failure-rule-name-form",
-    type=ErrorType.INVALID,
-    message=(
-        "invalid failure policy rule name '{name}', a failure policy rule name must start with an alphabetic character,"
-        " optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric"
-        " character or '_'"
-    ),
-    fix="write it like hostMaintenance",
-    source="docs/reference/validation.md#failure-policy",
+NAME_FORM = _DOCS.error(
+    "failure-rule-name-form",
+    "invalid failure policy rule name '{name}', a failure policy rule name must start with an alphabetic character,"
+    " optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric"
+    " character or '_'",
+    "write it like hostMaintenance",
 )
-TARGET = Rule(
-    id="failure-rule-target",
-    type=ErrorType.INVALID,
-    message="invalid replicatedJob name '{name}' in failure policy does not appear in .spec.ReplicatedJobs",
-    fix="{names_that_exist}",
-    source="docs/reference/validation.md#failure-policy",
+TARGET = _DOCS.error(
+    "failure-rule-target",
+    "invalid replicatedJob name '{name}' in failure policy does not appear in .spec.ReplicatedJobs",
+    "{names_that_exist}",
 )
-REASON = Rule(
-    id="failure-rule-reason",
-    type=ErrorType.INVALID,
-    message="invalid job failure reason '{reason}' in failure policy is not a recognized job failure reason",
-    fix="{names_that_exist}",
-    source="docs/reference/validation.md#failure-policy",
+REASON = _DOCS.error(
+    "failure-rule-reason",
+    "invalid job failure reason '{reason}' in failure policy is not a recognized job failure reason",
+    "{names_that_exist}",
 )
-NAMES_UNIQUE = Rule(
-    id="failure-rule-names-unique",
-    type=ErrorType.DUPLICATE,
-    message="rule names are not unique, rules with indices [{indices}] all have the same name '{name}'",
-    fix="give each a name of its own",
-    source="docs/reference/validation.md#failure-policy",
+NAMES_UNIQUE = _DOCS.error(
+    "failure-rule-names-unique",
+    "rule names are not unique, rules with indices [{indices}] all have the same name '{name}'",
+    "give each a name of its own",
+    ErrorType.DUPLICATE,
 )
-NOTHING_TO_LIMIT = Rule(
-    id="failure-rule-nothing-to-limit",
-    type=ErrorType.FORBIDDEN,
-    message="action {action} restarts nothing, so there are no restarts to limit",
-    fix="remove maxRestarts, or choose an action that restarts something",
-    source="failurePolicy.rules[].maxRestarts",
+NOTHING_TO_LIMIT = Source("failurePolicy.rules[].maxRestarts").error(
+    "failure-rule-nothing-to-limit",
+    "action {action} restarts nothing, so there are no restarts to limit",
+    "remove maxRestarts, or choose an action that restarts something",
+    ErrorType.FORBIDDEN,
 )
 
 

@@ -6,9 +6,10 @@ from itertools import islice
 from api.exit_codes import meanings
 from api.failure_actions import action_of
 from api.policies import FailurePolicyRule, OnExitCodes
-from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
+from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.patterns import MOST_PATTERNS, compiled
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.failure import FAILURE, RULES
 from webhooks.jobset.subject import Entry, Subject
 
@@ -17,61 +18,37 @@ MAX_COMPARED = 100
 MAX_PATTERNS = 64
 """Patterns of a JobSet that are tried."""
 
-MAX_RESTARTS = Rule(
-    id="max-restarts-negative",
-    type=ErrorType.INVALID,
-    message="below 0 means 0: no restart",
-    fix="write 0 or more",
-    source="docs/reference/failure-policy.md#failure-policy",
-    severity=Severity.WARNING,
+_FAILURE_POLICY = Source("docs/reference/failure-policy.md#failure-policy")
+MAX_RESTARTS = _FAILURE_POLICY.warning("max-restarts-negative", "below 0 means 0: no restart", "write 0 or more")
+PATTERN = Source("docs/reference/validation.md#failure-policy, defect 15").warning(
+    "failure-rule-pattern",
+    "never matches, not RE2: {why}",
+    "correct it",
 )
-PATTERN = Rule(
-    id="failure-rule-pattern",
-    type=ErrorType.INVALID,
-    message="never matches, not RE2: {why}",
-    fix="correct it",
-    source="docs/reference/validation.md#failure-policy, defect 15",
-    severity=Severity.WARNING,
+PATTERNS_UNREAD = _FAILURE_POLICY.warning(
+    "failure-rule-patterns-unread",
+    f"the policy has {{count}} patterns, and those after the first {MOST_PATTERNS} never match",
+    "join some with |",
 )
-PATTERNS_UNREAD = Rule(
-    id="failure-rule-patterns-unread",
-    type=ErrorType.INVALID,
-    message=f"the policy has {{count}} patterns, and those after the first {MOST_PATTERNS} never match",
-    fix="join some with |",
-    source="docs/reference/failure-policy.md#failure-policy",
-    severity=Severity.WARNING,
+SHADOWED = _FAILURE_POLICY.warning(
+    "failure-rule-shadowed",
+    "never reached: rule {by} matches everything that it would match",
+    "move it up, or remove it",
 )
-SHADOWED = Rule(
-    id="failure-rule-shadowed",
-    type=ErrorType.INVALID,
-    message="never reached: rule {by} matches everything that it would match",
-    fix="move it up, or remove it",
-    source="docs/reference/failure-policy.md#failure-policy",
-    severity=Severity.WARNING,
+REASON_NEVER = Source("batch/v1 Job").warning(
+    "failure-rule-reason-never",
+    "Jobs never fail for this reason: no target sets {field}",
+    "set it",
 )
-REASON_NEVER = Rule(
-    id="failure-rule-reason-never",
-    type=ErrorType.INVALID,
-    message="Jobs never fail for this reason: no target sets {field}",
-    fix="set it",
-    source="batch/v1 Job",
-    severity=Severity.WARNING,
+BUDGET_NEVER = Source("failurePolicy.rules[].maxRestarts").warning(
+    "failure-rule-budget-never",
+    "never reached: spec.failurePolicy.maxRestarts is {limit}",
+    "write a smaller number, or raise spec.failurePolicy.maxRestarts",
 )
-BUDGET_NEVER = Rule(
-    id="failure-rule-budget-never",
-    type=ErrorType.INVALID,
-    message="never reached: spec.failurePolicy.maxRestarts is {limit}",
-    fix="write a smaller number, or raise spec.failurePolicy.maxRestarts",
-    source="failurePolicy.rules[].maxRestarts",
-    severity=Severity.WARNING,
-)
-CODES_NEVER = Rule(
-    id="failure-rule-codes-never",
-    type=ErrorType.INVALID,
-    message="never matches: {why}",
-    fix="remove the rule",
-    source="failurePolicy.rules[].onExitCodes",
-    severity=Severity.WARNING,
+CODES_NEVER = Source("failurePolicy.rules[].onExitCodes").warning(
+    "failure-rule-codes-never",
+    "never matches: {why}",
+    "remove the rule",
 )
 
 

@@ -5,42 +5,35 @@ See docs/reference/validation.md#in-place-restart.
 
 from collections.abc import Iterator
 
-from kube.model.field import SPEC, ErrorType, FieldError, Rule
+from kube.model.field import SPEC, ErrorType, FieldError
 from kube.model.meta import MAX_INT32
+from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Entry, Subject
 
 IN_PLACE = "InPlaceRestart"
 
-GATE = Rule(
-    id="in-place-restart-gate",
-    type=ErrorType.FORBIDDEN,
-    message="InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled",
-    fix="use Recreate or BlockingRecreate, or run the manager with --feature-gates=InPlaceRestart=true",
-    source="docs/reference/validation.md#in-place-restart",
+_DOCS = Source("docs/reference/validation.md#in-place-restart")
+GATE = _DOCS.error(
+    "in-place-restart-gate",
+    "InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled",
+    "use Recreate or BlockingRecreate, or run the manager with --feature-gates=InPlaceRestart=true",
+    ErrorType.FORBIDDEN,
 )
-BACKOFF_LIMIT = Rule(
-    id="in-place-restart-backoff-limit",
-    type=ErrorType.INVALID,
-    message="replicatedJob {name}: must be set to 2147483647 (MaxInt32) when in-place restart is enabled",
-    fix="set backoffLimit: 2147483647, so that the Job never gives its pods up",
-    source="docs/reference/validation.md#in-place-restart",
+BACKOFF_LIMIT = _DOCS.error(
+    "in-place-restart-backoff-limit",
+    "replicatedJob {name}: must be set to 2147483647 (MaxInt32) when in-place restart is enabled",
+    "set backoffLimit: 2147483647, so that the Job never gives its pods up",
 )
-POD_REPLACEMENT = Rule(
-    id="in-place-restart-pod-replacement",
-    type=ErrorType.INVALID,
-    message="replicatedJob {name}: must be set to Failed when in-place restart is enabled",
-    fix="set podReplacementPolicy: Failed",
-    source="docs/reference/validation.md#in-place-restart",
+POD_REPLACEMENT = _DOCS.error(
+    "in-place-restart-pod-replacement",
+    "replicatedJob {name}: must be set to Failed when in-place restart is enabled",
+    "set podReplacementPolicy: Failed",
 )
-COMPLETIONS = Rule(
-    id="in-place-restart-completions",
-    type=ErrorType.INVALID,
-    message=(
-        "replicatedJob {name}: completions and parallelism must be set and equal to each other when in-place restart"
-        " is enabled"
-    ),
-    fix="set both to the number of pods of one Job",
-    source="docs/reference/validation.md#in-place-restart",
+COMPLETIONS = _DOCS.error(
+    "in-place-restart-completions",
+    "replicatedJob {name}: completions and parallelism must be set and equal to each other when in-place restart"
+    " is enabled",
+    "set both to the number of pods of one Job",
 )
 
 

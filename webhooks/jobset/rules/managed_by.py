@@ -6,51 +6,31 @@ See docs/reference/validation.md#managedby.
 from collections.abc import Iterator
 
 from api.keys import JOB_CONTROLLER
-from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity
+from kube.model.field import SPEC, ErrorType, FieldError
 from kube.model.validation import byte_length, dns1123_subdomain, http_path
+from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Entry, Subject
 
 PATH = SPEC.at("managedBy")
 MAX_BYTES = 63
 
 _FIX = "leave it out for this controller, or name another one like kueue.x-k8s.io/multikueue"
-EMPTY = Rule(
-    id="managed-by-empty",
-    type=ErrorType.REQUIRED,
-    message="",
-    fix=_FIX,
-    source="docs/reference/validation.md#managedby",
-)
-FORM = Rule(
-    id="managed-by-form",
-    type=ErrorType.INVALID,
-    message='must be a domain-prefixed path (such as "acme.io/foo")',
-    fix=_FIX,
-    source="docs/reference/validation.md#managedby",
-)
-PART = Rule(
-    id="managed-by-part",
-    type=ErrorType.INVALID,
-    message="{complaint}",
-    fix=_FIX,
-    source="docs/reference/validation.md#managedby",
-)
-TOO_LONG = Rule(
-    id="managed-by-length",
-    type=ErrorType.TOO_LONG,
-    message=f"may not be more than {MAX_BYTES} bytes",
-    fix="shorten it by {excess} bytes",
-    source="docs/reference/validation.md#managedby",
+_DOCS = Source("docs/reference/validation.md#managedby")
+EMPTY = _DOCS.error("managed-by-empty", "", _FIX, ErrorType.REQUIRED)
+FORM = _DOCS.error("managed-by-form", 'must be a domain-prefixed path (such as "acme.io/foo")', _FIX)
+PART = _DOCS.error("managed-by-part", "{complaint}", _FIX)
+TOO_LONG = _DOCS.error(
+    "managed-by-length",
+    f"may not be more than {MAX_BYTES} bytes",
+    "shorten it by {excess} bytes",
+    ErrorType.TOO_LONG,
 )
 
 
-JOBS = Rule(
-    id="managed-by-of-jobs",
-    type=ErrorType.INVALID,
-    message="Jobs are left to {name}, not the Job controller",
-    fix="remove it, or set spec.managedBy for the whole set",
-    source="docs/reference/validation.md#managedby",
-    severity=Severity.WARNING,
+JOBS = _DOCS.warning(
+    "managed-by-of-jobs",
+    "Jobs are left to {name}, not the Job controller",
+    "remove it, or set spec.managedBy for the whole set",
 )
 
 

@@ -6,79 +6,50 @@ See docs/reference/validation.md#names.
 from collections.abc import Iterator
 
 from api.names import job_name, pod_base_name
-from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, quote
+from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, quote
 from kube.model.meta import MAX_INT32
 from kube.model.validation import MAX_LABEL, TOO_LONG_LABEL, as_label, byte_length, dns1035_label, dns1123_subdomain
-from webhooks.jobset.rules import blame
+from webhooks.jobset.rules import Source, blame
 from webhooks.jobset.subject import Entry, Subject
 
 POD_SUFFIX = "abcde"
 """As long as the random suffix that the Job controller gives to pod names."""
 
 _FORM_FIX = "use lower case letters, digits and '-', beginning with a letter{example}"
-SUBDOMAIN = Rule(
-    id="subdomain-form",
-    type=ErrorType.INVALID,
-    message="{complaint}",
-    fix=_FORM_FIX,
-    source="docs/reference/validation.md#names",
+_DOCS = Source("docs/reference/validation.md#names")
+SUBDOMAIN = _DOCS.error("subdomain-form", "{complaint}", _FORM_FIX)
+SUBDOMAIN_LENGTH = _DOCS.error(
+    "subdomain-length",
+    ".spec.network.subdomain is too long, must be less than 63 characters",
+    "shorten it by {excess}",
 )
-SUBDOMAIN_LENGTH = Rule(
-    id="subdomain-length",
-    type=ErrorType.INVALID,
-    message=".spec.network.subdomain is too long, must be less than 63 characters",
-    fix="shorten it by {excess}",
-    source="docs/reference/validation.md#names",
+POD_COUNT = _DOCS.error(
+    "pod-count",
+    f"the product of replicas and parallelism must not exceed {MAX_INT32} for replicatedJob '{{name}}'",
+    "with parallelism {parallelism} there may be at most {most} replicas",
 )
-POD_COUNT = Rule(
-    id="pod-count",
-    type=ErrorType.INVALID,
-    message=f"the product of replicas and parallelism must not exceed {MAX_INT32} for replicatedJob '{{name}}'",
-    fix="with parallelism {parallelism} there may be at most {most} replicas",
-    source="docs/reference/validation.md#names",
+GROUP = _DOCS.error("group-name-form", "{complaint}", _FORM_FIX)
+GROUP_LENGTH = _DOCS.error(
+    "group-name-length",
+    ".spec.replicatedJob[].groupName is too long, must be less than 63 characters",
+    "shorten it by {excess}",
 )
-GROUP = Rule(
-    id="group-name-form",
-    type=ErrorType.INVALID,
-    message="{complaint}",
-    fix=_FORM_FIX,
-    source="docs/reference/validation.md#names",
+UNNAMED = _DOCS.warning(
+    "replicated-job-unnamed",
+    'no name: its Jobs are called "{first}" and so on',
+    'write one, such as "workers"',
+    ErrorType.REQUIRED,
 )
-GROUP_LENGTH = Rule(
-    id="group-name-length",
-    type=ErrorType.INVALID,
-    message=".spec.replicatedJob[].groupName is too long, must be less than 63 characters",
-    fix="shorten it by {excess}",
-    source="docs/reference/validation.md#names",
+JOB = _DOCS.error("job-name-form", "{complaint}", "Jobs are named <JobSet>-<ReplicatedJob>-<index>: {change}")
+JOB_LENGTH = _DOCS.error(
+    "job-name-length",
+    "JobSet name is too long, job names generated for this JobSet will exceed 63 characters",
+    "{change}",
 )
-UNNAMED = Rule(
-    id="replicated-job-unnamed",
-    type=ErrorType.REQUIRED,
-    message='no name: its Jobs are called "{first}" and so on',
-    fix='write one, such as "workers"',
-    source="docs/reference/validation.md#names",
-    severity=Severity.WARNING,
-)
-JOB = Rule(
-    id="job-name-form",
-    type=ErrorType.INVALID,
-    message="{complaint}",
-    fix="Jobs are named <JobSet>-<ReplicatedJob>-<index>: {change}",
-    source="docs/reference/validation.md#names",
-)
-JOB_LENGTH = Rule(
-    id="job-name-length",
-    type=ErrorType.INVALID,
-    message="JobSet name is too long, job names generated for this JobSet will exceed 63 characters",
-    fix="{change}",
-    source="docs/reference/validation.md#names",
-)
-POD_LENGTH = Rule(
-    id="pod-name-length",
-    type=ErrorType.INVALID,
-    message="JobSet name is too long, pod names generated for this JobSet will exceed 63 characters",
-    fix="{change}",
-    source="docs/reference/validation.md#names",
+POD_LENGTH = _DOCS.error(
+    "pod-name-length",
+    "JobSet name is too long, pod names generated for this JobSet will exceed 63 characters",
+    "{change}",
 )
 OF_JOBS = (JOB, JOB_LENGTH, POD_LENGTH)
 """Rules about names that are made of the JobSet's and a ReplicatedJob's."""
@@ -92,7 +63,7 @@ def subdomain(subject: Subject) -> Iterator[FieldError]:
     path, name = SPEC.at("network", "subdomain"), network.subdomain
     for complaint in dns1123_subdomain(name):
         yield SUBDOMAIN.at(path, name, complaint=complaint, example=_like(name))
-    yield from _label((SUBDOMAIN, SUBDOMAIN_LENGTH), path, name, name)
+    yield from _label((SUBDOMAIN, SUBDOMAIN_LENGTH), path, name)
 
 
 def pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
@@ -107,7 +78,7 @@ def pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
 def group_name(_: Subject, entry: Entry) -> Iterator[FieldError]:
     """The group is a label value."""
     group = entry.rjob.group_name
-    yield from _label((GROUP, GROUP_LENGTH), entry.path.at("groupName"), group, group)
+    yield from _label((GROUP, GROUP_LENGTH), entry.path.at("groupName"), group)
 
 
 def has_a_name(subject: Subject, entry: Entry) -> Iterator[FieldError]:
@@ -157,13 +128,13 @@ def longest_job_name(subject: Subject, entry: Entry) -> str:
     return job_name(subject.name, entry.rjob.name, entry.rjob.replicas - 1)
 
 
-def _label(rules: tuple[Rule, Rule], path: Path, text: str, shown: str) -> Iterator[FieldError]:
+def _label(rules: tuple[Rule, Rule], path: Path, text: str) -> Iterator[FieldError]:
     form, length = rules
     for complaint in dns1035_label(text):
         if complaint == TOO_LONG_LABEL:
-            yield length.at(path, shown, excess=byte_length(text) - MAX_LABEL)
+            yield length.at(path, text, excess=byte_length(text) - MAX_LABEL)
         else:
-            yield form.at(path, shown, complaint=complaint, example=_like(shown))
+            yield form.at(path, text, complaint=complaint, example=_like(text))
 
 
 def _like(text: str) -> str:

@@ -8,9 +8,10 @@ from functools import partial
 from itertools import islice
 
 from api.keys import OUR_KEYS, OUR_PREFIXES, SET_BY_USERS
-from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
+from kube.model.field import FieldError, Path
 from kube.model.suggest import nearest
 from kube.model.validation import MAX_LABEL
+from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Subject
 
 MOST = 8
@@ -18,13 +19,10 @@ MOST = 8
 LONGEST = max(map(len, OUR_PREFIXES)) + MAX_LABEL
 """Characters of a key: a longer one is an error of its own."""
 
-UNKNOWN = Rule(
-    id="unknown-key",
-    type=ErrorType.INVALID,
-    message="no key of JobSet: it has no effect",
-    fix="{guess}",
-    source="docs/reference/validation.md#labels-and-annotations",
-    severity=Severity.WARNING,
+UNKNOWN = Source("docs/reference/validation.md#labels-and-annotations").warning(
+    "unknown-key",
+    "no key of JobSet: it has no effect",
+    "{guess}",
 )
 
 

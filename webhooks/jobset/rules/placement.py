@@ -13,79 +13,61 @@ from api.children import placement_annotations
 from api.exclusive import EXCLUDED_NAMESPACES
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
 from api.names import namespaced_job
-from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
+from kube.model.field import FieldError, Path
 from kube.model.validation import MAX_LABEL, byte_length, qualified_name
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.names import longest_job_name
 from webhooks.jobset.subject import Entry, Subject
 
 _META = Path(("metadata", "annotations"))
 
-NON_INDEXED = Rule(
-    id="exclusive-non-indexed",
-    type=ErrorType.INVALID,
-    message="exclusive placement by {topology} needs Indexed Jobs: without an index no pod leads and none is created",
-    fix="set completionMode: Indexed and completions, or remove the annotation {key}",
-    source="docs/reference/validation.md#exclusive-placement, defect 7",
+_DEFECT_7 = Source("docs/reference/validation.md#exclusive-placement, defect 7")
+_DEFECT_37 = Source("docs/reference/validation.md#exclusive-placement, defect 37")
+_DEFECT_31 = Source("docs/reference/validation.md#exclusive-placement, defect 31")
+NON_INDEXED = _DEFECT_7.error(
+    "exclusive-non-indexed",
+    "exclusive placement by {topology} needs Indexed Jobs: without an index no pod leads and none is created",
+    "set completionMode: Indexed and completions, or remove the annotation {key}",
 )
-NON_INDEXED_EMPTY = Rule(
-    id="exclusive-non-indexed-empty",
-    type=ErrorType.INVALID,
-    message="with more replicas than 0 its Jobs get no pods",
-    fix="set Indexed: placement is exclusive",
-    source="docs/reference/validation.md#exclusive-placement, defect 7",
-    severity=Severity.WARNING,
+NON_INDEXED_EMPTY = _DEFECT_7.warning(
+    "exclusive-non-indexed-empty",
+    "with more replicas than 0 its Jobs get no pods",
+    "set Indexed: placement is exclusive",
 )
-TOPOLOGY_KEY = Rule(
-    id="exclusive-topology-key",
-    type=ErrorType.INVALID,
-    message="must be the key of a node label: {complaint}",
-    fix="name the label whose values are the domains, such as cloud.google.com/gke-nodepool or kubernetes.io/hostname",
-    source="docs/reference/validation.md#exclusive-placement",
+TOPOLOGY_KEY = Source("docs/reference/validation.md#exclusive-placement").error(
+    "exclusive-topology-key",
+    "must be the key of a node label: {complaint}",
+    "name the label whose values are the domains, such as cloud.google.com/gke-nodepool or kubernetes.io/hostname",
 )
-POD_TEMPLATE = Rule(
-    id="exclusive-pod-template-node-selector",
-    type=ErrorType.INVALID,
-    message="on the pod template the node-selector strategy does not work: nothing gives the pods their node selector",
-    fix="move both annotations to the JobSet's or the Job template's metadata",
-    source="docs/reference/validation.md#exclusive-placement, defect 37",
+POD_TEMPLATE = _DEFECT_37.error(
+    "exclusive-pod-template-node-selector",
+    "on the pod template the node-selector strategy does not work: nothing gives the pods their node selector",
+    "move both annotations to the JobSet's or the Job template's metadata",
 )
-SELECTOR_LENGTH = Rule(
-    id="node-selector-value-length",
-    type=ErrorType.INVALID,
-    message="the node label value <namespace>_<job> of the node-selector strategy would exceed 63 bytes",
-    fix='shorten the names in "{value}" by {excess}',
-    source="docs/reference/validation.md#exclusive-placement, defect 22",
+SELECTOR_LENGTH = Source("docs/reference/validation.md#exclusive-placement, defect 22").error(
+    "node-selector-value-length",
+    "the node label value <namespace>_<job> of the node-selector strategy would exceed 63 bytes",
+    'shorten the names in "{value}" by {excess}',
 )
-LEVELS = Rule(
-    id="node-selector-level",
-    type=ErrorType.INVALID,
-    message="no effect without exclusive-topology beside it",
-    fix="put both on one level",
-    source="docs/reference/validation.md#exclusive-placement, defect 31",
-    severity=Severity.WARNING,
+LEVELS = _DEFECT_31.warning(
+    "node-selector-level",
+    "no effect without exclusive-topology beside it",
+    "put both on one level",
 )
-MIXED = Rule(
-    id="exclusive-mixed-strategies",
-    type=ErrorType.INVALID,
-    message="the strategies do not mix: another level asks for exclusive placement by {topology}, which is by affinity",
-    fix="put both annotations on one level to have the node-selector strategy, or remove this one to go by affinity",
-    source="docs/reference/validation.md#exclusive-placement, defect 31",
+MIXED = _DEFECT_31.error(
+    "exclusive-mixed-strategies",
+    "the strategies do not mix: another level asks for exclusive placement by {topology}, which is by affinity",
+    "put both annotations on one level to have the node-selector strategy, or remove this one to go by affinity",
 )
-WITHOUT_WEBHOOKS = Rule(
-    id="exclusive-namespace",
-    type=ErrorType.INVALID,
-    message="pods in {namespace} reach no webhook: no Job gets a domain of its own",
-    fix="use another namespace",
-    source="manifests/README.md",
-    severity=Severity.WARNING,
+WITHOUT_WEBHOOKS = Source("manifests/README.md").warning(
+    "exclusive-namespace",
+    "pods in {namespace} reach no webhook: no Job gets a domain of its own",
+    "use another namespace",
 )
-ON_PODS = Rule(
-    id="exclusive-on-pod-template",
-    type=ErrorType.INVALID,
-    message="belongs on the Job template",
-    fix="move it there, so that Jobs have it too",
-    source="docs/reference/validation.md#exclusive-placement, defect 37",
-    severity=Severity.WARNING,
+ON_PODS = _DEFECT_37.warning(
+    "exclusive-on-pod-template",
+    "belongs on the Job template",
+    "move it there, so that Jobs have it too",
 )
 
 

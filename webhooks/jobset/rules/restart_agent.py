@@ -7,60 +7,49 @@ from collections.abc import Iterator
 
 from api.policies import RestartAgent
 from api.restart_agent import DEFAULT_PORT, NAME, agent_of, awaited
-from kube.model.field import SPEC, ErrorType, FieldError, Rule
+from kube.model.field import SPEC, ErrorType, FieldError
+from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Entry, Subject
 
-_SOURCE = "docs/reference/validation.md#agent-for-restarts-in-place"
+_SOURCE = Source("docs/reference/validation.md#agent-for-restarts-in-place")
 _AGENT = SPEC.at("failurePolicy", "agent")
 
-NO_STRATEGY = Rule(
-    id="restart-agent-strategy",
-    type=ErrorType.FORBIDDEN,
-    message="is only for restartStrategy InPlaceRestart: with another one, pods are created again",
-    fix="set restartStrategy: InPlaceRestart, or remove the field",
-    source=_SOURCE,
+NO_STRATEGY = _SOURCE.error(
+    "restart-agent-strategy",
+    "is only for restartStrategy InPlaceRestart: with another one, pods are created again",
+    "set restartStrategy: InPlaceRestart, or remove the field",
+    ErrorType.FORBIDDEN,
 )
-NEVER_READY = Rule(
-    id="restart-agent-never-ready",
-    type=ErrorType.INVALID,
-    message="no pod of {name} is ready before all pods of the set run, and {who} only once it is ready: nothing starts",
-    fix="set mode: MainContainer, whose pods are ready while they wait, or remove the order of start",
-    source=_SOURCE,
+NEVER_READY = _SOURCE.error(
+    "restart-agent-never-ready",
+    "no pod of {name} is ready before all pods of the set run, and {who} only once it is ready: nothing starts",
+    "set mode: MainContainer, whose pods are ready while they wait, or remove the order of start",
 )
-PORT = Rule(
-    id="restart-agent-port",
-    type=ErrorType.INVALID,
-    message="replicatedJob {name}: container {container} has this port, too",
-    fix="set probePort to a port that no container of these pods uses",
-    source=_SOURCE,
+PORT = _SOURCE.error(
+    "restart-agent-port",
+    "replicatedJob {name}: container {container} has this port, too",
+    "set probePort to a port that no container of these pods uses",
 )
-NAME_TAKEN = Rule(
-    id="restart-agent-name",
-    type=ErrorType.INVALID,
-    message="replicatedJob {name}: the agent is added by this name",
-    fix="use another name, or remove failurePolicy.agent if the template has the agent already",
-    source=_SOURCE,
+NAME_TAKEN = _SOURCE.error(
+    "restart-agent-name",
+    "replicatedJob {name}: the agent is added by this name",
+    "use another name, or remove failurePolicy.agent if the template has the agent already",
 )
-NO_TOKEN = Rule(
-    id="restart-agent-token",
-    type=ErrorType.INVALID,
-    message="replicatedJob {name}: the agent asks the API server, and needs the token of the pod's ServiceAccount",
-    fix="remove the field, or set true; the rights are in docs/reference/in-place-restart.md#what-a-jobset-needs",
-    source=_SOURCE,
+NO_TOKEN = _SOURCE.error(
+    "restart-agent-token",
+    "replicatedJob {name}: the agent asks the API server, and needs the token of the pod's ServiceAccount",
+    "remove the field, or set true; the rights are in docs/reference/in-place-restart.md#what-a-jobset-needs",
 )
-NO_COMMAND = Rule(
-    id="restart-agent-command",
-    type=ErrorType.REQUIRED,
-    message="replicatedJob {name}: in mode MainContainer the agent runs the command, and cannot see that of the image",
-    fix="write the command of the image (its ENTRYPOINT) here, or set mode: Sidecar",
-    source=_SOURCE,
+NO_COMMAND = _SOURCE.error(
+    "restart-agent-command",
+    "replicatedJob {name}: in mode MainContainer the agent runs the command, and cannot see that of the image",
+    "write the command of the image (its ENTRYPOINT) here, or set mode: Sidecar",
+    ErrorType.REQUIRED,
 )
-NOT_RESTARTED = Rule(
-    id="restart-agent-restart-policy",
-    type=ErrorType.INVALID,
-    message="replicatedJob {name}: in mode MainContainer the kubelet has to start the container again",
-    fix="set restartPolicy: OnFailure",
-    source=_SOURCE,
+NOT_RESTARTED = _SOURCE.error(
+    "restart-agent-restart-policy",
+    "replicatedJob {name}: in mode MainContainer the kubelet has to start the container again",
+    "set restartPolicy: OnFailure",
 )
 
 

@@ -17,9 +17,10 @@ from api.scheduling import (
     PodsPolicy,
     SchedulingConstraints,
 )
-from kube.model.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from kube.model.field import SPEC, ErrorType, FieldError, Layer, Path, Rule
 from kube.model.jsontree import dig
 from kube.model.validation import dns1123_label, dns1123_subdomain, qualified_name
+from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Subject
 
 SCHEDULING = SPEC.at("scheduling")
@@ -27,7 +28,7 @@ ENTRIES = SCHEDULING.at("replicatedJobs")
 POLICY, MODE, CLAIMS = "schedulingPolicy", "disruptionMode", "resourceClaims"
 TOPOLOGY = ("schedulingConstraints", "topology")
 
-_SOURCE = "spec.scheduling"
+_SOURCE = Source("spec.scheduling")
 _BOTH = f"--feature-gates={GATE}=true,{LEVELS_GATE}=true"
 
 
@@ -36,94 +37,66 @@ def _literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-POLICY_UNION = Rule(
-    id="scheduling-one-policy",
-    type=ErrorType.INVALID,
-    message=_literal(ONE_POLICY),
-    fix="{fix}",
-    source="CRD rule on schedulingPolicy",
-    layer=Layer.SCHEMA,
+POLICY_UNION = Source("CRD rule on schedulingPolicy", Layer.SCHEMA).error(
+    "scheduling-one-policy",
+    _literal(ONE_POLICY),
+    "{fix}",
 )
-MODE_UNION = Rule(
-    id="scheduling-one-mode",
-    type=ErrorType.INVALID,
-    message=_literal(ONE_MODE),
-    fix="{fix}",
-    source="CRD rule on disruptionMode",
-    layer=Layer.SCHEMA,
+MODE_UNION = Source("CRD rule on disruptionMode", Layer.SCHEMA).error(
+    "scheduling-one-mode",
+    _literal(ONE_MODE),
+    "{fix}",
 )
-SOURCE_UNION = Rule(
-    id="scheduling-one-claim-source",
-    type=ErrorType.INVALID,
-    message=_literal(ONE_SOURCE),
-    fix="{fix}",
-    source="CRD rule on resourceClaims",
-    layer=Layer.SCHEMA,
+SOURCE_UNION = Source("CRD rule on resourceClaims", Layer.SCHEMA).error(
+    "scheduling-one-claim-source",
+    _literal(ONE_SOURCE),
+    "{fix}",
 )
-NO_GATE = Rule(
-    id="scheduling-gate",
-    type=ErrorType.FORBIDDEN,
-    message=f"needs the feature gate {GATE}",
-    fix="start the manager with --feature-gates={gates}, or remove spec.scheduling: pods are then scheduled one by one",
-    source=_SOURCE,
+NO_GATE = _SOURCE.error(
+    "scheduling-gate",
+    f"needs the feature gate {GATE}",
+    "start the manager with --feature-gates={gates}, or remove spec.scheduling: pods are then scheduled one by one",
+    ErrorType.FORBIDDEN,
 )
-LEVELS = Rule(
-    id="scheduling-levels",
-    type=ErrorType.FORBIDDEN,
-    message=f"{{what}} needs the feature gate {LEVELS_GATE}: groups of groups",
-    fix=f"start the manager with {_BOTH}, or {{fix}}",
-    source="KEP-969",
+LEVELS = Source("KEP-969").error(
+    "scheduling-levels",
+    f"{{what}} needs the feature gate {LEVELS_GATE}: groups of groups",
+    f"start the manager with {_BOTH}, or {{fix}}",
+    ErrorType.FORBIDDEN,
 )
-TOPOLOGY_MISSING = Rule(
-    id="scheduling-topology-missing",
-    type=ErrorType.REQUIRED,
-    message="constraints without a topology say nothing",
-    fix="write `topology: [{{key: LABEL}}]` with the label of the nodes whose values are the domains, or remove"
+TOPOLOGY_MISSING = _SOURCE.error(
+    "scheduling-topology-missing",
+    "constraints without a topology say nothing",
+    "write `topology: [{{key: LABEL}}]` with the label of the nodes whose values are the domains, or remove"
     " schedulingConstraints",
-    source=_SOURCE,
+    ErrorType.REQUIRED,
 )
-TOPOLOGY_KEY = Rule(
-    id="scheduling-topology-key",
-    type=ErrorType.INVALID,
-    message="must be the key of a node label: {complaint}",
-    fix="name the label whose values are the domains, such as topology.kubernetes.io/zone",
-    source=_SOURCE,
+TOPOLOGY_KEY = _SOURCE.error(
+    "scheduling-topology-key",
+    "must be the key of a node label: {complaint}",
+    "name the label whose values are the domains, such as topology.kubernetes.io/zone",
 )
-TOPOLOGY_AGAIN = Rule(
-    id="scheduling-topology-again",
-    type=ErrorType.INVALID,
-    message="no effect: a level above has it",
-    fix="remove it",
-    source=_SOURCE,
-    severity=Severity.WARNING,
+TOPOLOGY_AGAIN = _SOURCE.warning("scheduling-topology-again", "no effect: a level above has it", "remove it")
+BASIC_ALL = Source("KEP-5710").error(
+    "scheduling-basic-all",
+    "pods that are scheduled one by one (basic) cannot be preempted as one (all)",
+    "write schedulingPolicy gang: {{}}, or disruptionMode single: {{}}",
 )
-BASIC_ALL = Rule(
-    id="scheduling-basic-all",
-    type=ErrorType.INVALID,
-    message="pods that are scheduled one by one (basic) cannot be preempted as one (all)",
-    fix="write schedulingPolicy gang: {{}}, or disruptionMode single: {{}}",
-    source="KEP-5710",
+SINGLE_BELOW_ALL = Source("KEP-6012").error(
+    "scheduling-single-below-all",
+    "{above} preempts everything below as one (all): no part can be preempted alone (single)",
+    "remove it, or write single: {{}} above as well",
 )
-SINGLE_BELOW_ALL = Rule(
-    id="scheduling-single-below-all",
-    type=ErrorType.INVALID,
-    message="{above} preempts everything below as one (all): no part can be preempted alone (single)",
-    fix="remove it, or write single: {{}} above as well",
-    source="KEP-6012",
+CLAIMS_ABOVE_JOBS = Source("Kubernetes 1.37: CompositePodGroup").error(
+    "scheduling-claims-above-jobs",
+    "only a group of pods can have claims, and with job this is a group of groups",
+    "move them below job: each Job's pods then share a claim",
+    ErrorType.FORBIDDEN,
 )
-CLAIMS_ABOVE_JOBS = Rule(
-    id="scheduling-claims-above-jobs",
-    type=ErrorType.FORBIDDEN,
-    message="only a group of pods can have claims, and with job this is a group of groups",
-    fix="move them below job: each Job's pods then share a claim",
-    source="Kubernetes 1.37: CompositePodGroup",
-)
-CLAIM_NAME = Rule(
-    id="scheduling-claim-name",
-    type=ErrorType.INVALID,
-    message="{complaint}",
-    fix="use lower case letters, digits and '-'",
-    source="Kubernetes 1.37: PodGroup",
+CLAIM_NAME = Source("Kubernetes 1.37: PodGroup").error(
+    "scheduling-claim-name",
+    "{complaint}",
+    "use lower case letters, digits and '-'",
 )
 
 

@@ -7,7 +7,8 @@ from api.gangs import MOST_JOBS, ROOT, Group, too_many_jobs
 from api.jobset import ReplicatedJob
 from api.scheduling import EntryScheduling, GroupsPolicy
 from api.stages import in_order, stages
-from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.field import ErrorType, FieldError, Path
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.scheduling import ENTRIES, POLICY, SCHEDULING
 from webhooks.jobset.rules.targets import unknown_targets
 from webhooks.jobset.subject import Subject
@@ -18,79 +19,64 @@ _SHOWN = 5
 _TARGETS = "targetReplicatedJobs"
 _COUNT = (POLICY, "gang", "minGroupCount")
 
-_SOURCE = "spec.scheduling"
-NO_TARGETS = Rule(
-    id="scheduling-no-targets",
-    type=ErrorType.REQUIRED,
-    message="an entry is about one ReplicatedJob at least",
-    fix="name them, or remove the entry",
-    source=_SOURCE,
+_SOURCE = Source("spec.scheduling")
+_KEP_969 = Source("KEP-969")
+NO_TARGETS = _SOURCE.error(
+    "scheduling-no-targets",
+    "an entry is about one ReplicatedJob at least",
+    "name them, or remove the entry",
+    ErrorType.REQUIRED,
 )
-UNKNOWN_TARGET = Rule(
-    id="scheduling-target-unknown",
-    type=ErrorType.INVALID,
-    message="there is no ReplicatedJob of that name",
-    fix="{names_that_exist}",
-    source="KEP-969",
+UNKNOWN_TARGET = _KEP_969.error(
+    "scheduling-target-unknown",
+    "there is no ReplicatedJob of that name",
+    "{names_that_exist}",
 )
-TARGET_AGAIN = Rule(
-    id="scheduling-target-again",
-    type=ErrorType.DUPLICATE,
-    message="entry {first} has it already, and a pod can be in one group only",
-    fix="remove it from one of them",
-    source="KEP-969",
+TARGET_AGAIN = _KEP_969.error(
+    "scheduling-target-again",
+    "entry {first} has it already, and a pod can be in one group only",
+    "remove it from one of them",
+    ErrorType.DUPLICATE,
 )
-NOT_TARGETED = Rule(
-    id="scheduling-not-targeted",
-    type=ErrorType.REQUIRED,
-    message="no entry has {names}: every ReplicatedJob needs one where nothing is said of the whole set",
-    fix="add `- targetReplicatedJobs: [{first}]`, with `schedulingPolicy: {{basic: {{}}}}` where its pods are to be"
+NOT_TARGETED = _KEP_969.error(
+    "scheduling-not-targeted",
+    "no entry has {names}: every ReplicatedJob needs one where nothing is said of the whole set",
+    "add `- targetReplicatedJobs: [{first}]`, with `schedulingPolicy: {{basic: {{}}}}` where its pods are to be"
     " scheduled one by one",
-    source="KEP-969",
+    ErrorType.REQUIRED,
 )
-TOO_MANY_PODS = Rule(
-    id="scheduling-min-count",
-    type=ErrorType.INVALID,
-    message='a Job of "{name}" has {pods} at once: the gang would never be complete',
-    fix="write {count} or less, or leave it out: all pods of a Job then",
-    source=_SOURCE,
+TOO_MANY_PODS = _SOURCE.error(
+    "scheduling-min-count",
+    'a Job of "{name}" has {pods} at once: the gang would never be complete',
+    "write {count} or less, or leave it out: all pods of a Job then",
 )
-TOO_MANY_GROUPS = Rule(
-    id="scheduling-min-group-count",
-    type=ErrorType.INVALID,
-    message="{count} are below it: the gang would never be complete",
-    fix="write {count} or less, or leave it out: all of them then",
-    source=_SOURCE,
+TOO_MANY_GROUPS = _SOURCE.error(
+    "scheduling-min-group-count",
+    "{count} are below it: the gang would never be complete",
+    "write {count} or less, or leave it out: all of them then",
 )
-NOTHING_TO_COUNT = Rule(
-    id="scheduling-nothing-to-count",
-    type=ErrorType.INVALID,
-    message="nothing to count: all pods of {owner} are one group",
-    fix="{fix}, or remove minGroupCount: all pods have to fit together then",
-    source="KEP-969",
+NOTHING_TO_COUNT = _KEP_969.error(
+    "scheduling-nothing-to-count",
+    "nothing to count: all pods of {owner} are one group",
+    "{fix}, or remove minGroupCount: all pods have to fit together then",
 )
-STAGES = Rule(
-    id="scheduling-gang-of-stages",
-    type=ErrorType.INVALID,
-    message='a gang starts together, but "{later}" waits for "{earlier}": neither would ever run',
-    fix="{fix}",
-    source="KEP-969",
+STAGES = _KEP_969.error(
+    "scheduling-gang-of-stages",
+    'a gang starts together, but "{later}" waits for "{earlier}": neither would ever run',
+    "{fix}",
 )
-TOO_MANY_TEMPLATES = Rule(
-    id="scheduling-too-many-groups",
-    type=ErrorType.INVALID,
-    message="{count} ReplicatedJobs or entries become groups of their own here, and Kubernetes takes at most"
+TOO_MANY_TEMPLATES = Source("Kubernetes 1.37: Workload").error(
+    "scheduling-too-many-groups",
+    "{count} ReplicatedJobs or entries become groups of their own here, and Kubernetes takes at most"
     f" {MAX_TEMPLATES}",
-    fix="let one entry without job have several ReplicatedJobs, or make several JobSets",
-    source="Kubernetes 1.37: Workload",
+    "let one entry without job have several ReplicatedJobs, or make several JobSets",
 )
 
-TOO_MANY_JOBS = Rule(
-    id="scheduling-too-many-jobs",
-    type=ErrorType.FORBIDDEN,
-    message=f"a JobSet with spec.scheduling may have {MOST_JOBS} Jobs, and this one has {{count}}",
-    fix="split it, or leave out spec.scheduling",
-    source=_SOURCE,
+TOO_MANY_JOBS = _SOURCE.error(
+    "scheduling-too-many-jobs",
+    f"a JobSet with spec.scheduling may have {MOST_JOBS} Jobs, and this one has {{count}}",
+    "split it, or leave out spec.scheduling",
+    ErrorType.FORBIDDEN,
 )
 
 

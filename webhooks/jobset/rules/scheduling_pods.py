@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from api.batch import pods_at_once
 from api.keys import EXCLUSIVE_TOPOLOGY
-from kube.model.field import ErrorType, FieldError, Rule, Severity
+from kube.model.field import ErrorType, FieldError, Rule
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.rules.scheduling import lines
 from webhooks.jobset.subject import Entry, Subject
@@ -13,65 +14,50 @@ KUEUE_TOPOLOGY = "kueue.x-k8s.io/podset-required-topology"
 _DEFAULT_SCHEDULER = "default-scheduler"
 
 _SOURCE = "spec.scheduling"
-OWN_GROUP = Rule(
-    id="scheduling-own-group",
-    type=ErrorType.FORBIDDEN,
-    message="a pod is in one group, and spec.scheduling makes it",
-    fix="remove it, or remove spec.scheduling and keep to groups of your own",
-    source="KEP-969",
+OWN_GROUP = Source("KEP-969").error(
+    "scheduling-own-group",
+    "a pod is in one group, and spec.scheduling makes it",
+    "remove it, or remove spec.scheduling and keep to groups of your own",
+    ErrorType.FORBIDDEN,
 )
-JOB_SCHEDULING = Rule(
-    id="scheduling-of-the-job",
-    type=ErrorType.FORBIDDEN,
-    message="the groups of a JobSet's Jobs are made by the JobSet",
-    fix="move it to `job` of an entry of spec.scheduling.replicatedJobs, where it has the same fields",
-    source="KEP-6089",
+JOB_SCHEDULING = Source("KEP-6089").error(
+    "scheduling-of-the-job",
+    "the groups of a JobSet's Jobs are made by the JobSet",
+    "move it to `job` of an entry of spec.scheduling.replicatedJobs, where it has the same fields",
+    ErrorType.FORBIDDEN,
 )
-JOB_SCHEDULING_IGNORED = Rule(
-    id="scheduling-of-the-job-ignored",
-    type=ErrorType.INVALID,
-    message="ignored for Jobs of a JobSet",
-    fix="use spec.scheduling",
-    source="Kubernetes 1.37: Job controller",
-    severity=Severity.WARNING,
+JOB_SCHEDULING_IGNORED = Source("Kubernetes 1.37: Job controller").warning(
+    "scheduling-of-the-job-ignored",
+    "ignored for Jobs of a JobSet",
+    "use spec.scheduling",
 )
-PRIORITY = Rule(
-    id="scheduling-priority",
-    type=ErrorType.INVALID,
-    message="all groups of a set have one priority class, and that of {other} is {theirs}",
-    fix="write the same one in all pod templates",
-    source="Kubernetes 1.37: Workload",
+PRIORITY = Source("Kubernetes 1.37: Workload").error(
+    "scheduling-priority",
+    "all groups of a set have one priority class, and that of {other} is {theirs}",
+    "write the same one in all pod templates",
 )
-ONE_SCHEDULING = Rule(
-    id="scheduling-same-scheduler",
-    type=ErrorType.INVALID,
-    message="pods that are scheduled together have one {field}, and that of {other} is {theirs}",
-    fix="write the same one in both, or give them entries of their own below nothing common",
-    source="Kubernetes 1.37: kube-scheduler",
+ONE_SCHEDULING = Source("Kubernetes 1.37: kube-scheduler").error(
+    "scheduling-same-scheduler",
+    "pods that are scheduled together have one {field}, and that of {other} is {theirs}",
+    "write the same one in both, or give them entries of their own below nothing common",
 )
-EXCLUSIVE = Rule(
-    id="scheduling-exclusive",
-    type=ErrorType.INVALID,
-    message="exclusive placement by {topology} lets no pod of a Job be scheduled before its leader has a node, and a"
+EXCLUSIVE = Source("docs/concepts/exclusive-placement.md#how-it-works").error(
+    "scheduling-exclusive",
+    "exclusive placement by {topology} lets no pod of a Job be scheduled before its leader has a node, and a"
     " group none before all can be: neither would ever run",
-    fix="remove the annotation {key} and write topology {topology} in schedulingConstraints of `job`; to have the"
+    "remove the annotation {key} and write topology {topology} in schedulingConstraints of `job`; to have the"
     " domains alone, too, use the node-selector strategy",
-    source="docs/concepts/exclusive-placement.md#how-it-works",
 )
-EVICTION = Rule(
-    id="scheduling-eviction-responders",
-    type=ErrorType.FORBIDDEN,
-    message="the API server refuses pods that have both a group and evictionResponders",
-    fix="remove them, or remove spec.scheduling",
-    source="Kubernetes 1.37: Pod",
+EVICTION = Source("Kubernetes 1.37: Pod").error(
+    "scheduling-eviction-responders",
+    "the API server refuses pods that have both a group and evictionResponders",
+    "remove them, or remove spec.scheduling",
+    ErrorType.FORBIDDEN,
 )
-KUEUE = Rule(
-    id="scheduling-kueue-topology",
-    type=ErrorType.INVALID,
-    message="schedulingConstraints may ask for another domain",
-    fix="keep one",
-    source="Kueue: topology-aware scheduling",
-    severity=Severity.WARNING,
+KUEUE = Source("Kueue: topology-aware scheduling").warning(
+    "scheduling-kueue-topology",
+    "schedulingConstraints may ask for another domain",
+    "keep one",
 )
 
 

@@ -8,32 +8,30 @@ from collections.abc import Iterator
 from api.batch import pods_at_once
 from api.named_actions import named_actions
 from api.status_size import ETCD_LIMIT, largest_status
-from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity
+from kube.model.field import SPEC, ErrorType, FieldError
 from kube.model.meta import MAX_INT32
+from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Entry, Subject
 
-JOBS = Rule(
-    id="jobs-per-set",
-    type=ErrorType.FORBIDDEN,
-    message="a JobSet may have {most} Jobs, and this one has {count}",
-    fix="split it, or raise limits.jobsPerSet in the manager's configuration",
-    source="docs/reference/validation.md#size",
+_DOCS = Source("docs/reference/validation.md#size")
+JOBS = _DOCS.error(
+    "jobs-per-set",
+    "a JobSet may have {most} Jobs, and this one has {count}",
+    "split it, or raise limits.jobsPerSet in the manager's configuration",
+    ErrorType.FORBIDDEN,
 )
-PODS = Rule(
-    id="pods-per-set",
-    type=ErrorType.FORBIDDEN,
-    message="a JobSet may have {most} pods at once, and this one has {count}",
-    fix="split it, or raise limits.podsPerSet in the manager's configuration",
-    source="docs/reference/validation.md#size",
+PODS = _DOCS.error(
+    "pods-per-set",
+    "a JobSet may have {most} pods at once, and this one has {count}",
+    "split it, or raise limits.podsPerSet in the manager's configuration",
+    ErrorType.FORBIDDEN,
 )
-STORED = Rule(
-    id="size-in-etcd",
-    type=ErrorType.TOO_LONG,
-    message="with its status this JobSet may take {size} KiB, and etcd stores at most {most}: then the status cannot be"
+STORED = _DOCS.warning(
+    "size-in-etcd",
+    "with its status this JobSet may take {size} KiB, and etcd stores at most {most}: then the status cannot be"
     " written, and the set never ends",
-    fix="split it, or move scripts to ConfigMaps",
-    source="docs/reference/validation.md#size",
-    severity=Severity.WARNING,
+    "split it, or move scripts to ConfigMaps",
+    ErrorType.TOO_LONG,
 )
 NEAR = ETCD_LIMIT * 9 // 10
 """Bytes from which on a set is near the limit: other clients have entries in its managedFields, too."""

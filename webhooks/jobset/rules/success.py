@@ -11,7 +11,8 @@ import msgspec
 from api import share
 from api.jobset import ReplicatedJob
 from api.policies import ANY_WITH_SHARE, SuccessPolicy
-from kube.model.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
+from kube.model.field import SPEC, ErrorType, FieldError, Layer
+from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.targets import unknown_targets
 from webhooks.jobset.subject import Subject
 
@@ -20,65 +21,48 @@ TARGETS = POLICY.at("targetReplicatedJobs")
 MIN_SUCCEEDED = POLICY.at("minSucceeded")
 _NUMBER = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(%?)\s*", re.ASCII)
 
-TARGET = Rule(
-    id="success-policy-target",
-    type=ErrorType.INVALID,
-    message="invalid replicatedJob name '{name}' does not appear in .spec.ReplicatedJobs",
-    fix="{names_that_exist}",
-    source="docs/reference/validation.md#success-policy",
+_SHARE = Source("successPolicy.minSucceeded")
+_UNIT = Source("successPolicy.unit")
+TARGET = Source("docs/reference/validation.md#success-policy").error(
+    "success-policy-target",
+    "invalid replicatedJob name '{name}' does not appear in .spec.ReplicatedJobs",
+    "{names_that_exist}",
 )
-NEVER = Rule(
-    id="success-policy-never-met",
-    type=ErrorType.INVALID,
-    message="the set never completes: {why}",
-    fix="{fix}",
-    source="docs/reference/lifecycle.md#success",
-    severity=Severity.WARNING,
+NEVER = Source("docs/reference/lifecycle.md#success").warning(
+    "success-policy-never-met",
+    "the set never completes: {why}",
+    "{fix}",
 )
-NO_JOBS = Rule(
-    id="no-jobs",
-    type=ErrorType.INVALID,
-    message="no Job is asked for: the set completes at once",
-    fix="raise replicas",
-    source="docs/reference/validation.md#success-policy, defect 8",
-    severity=Severity.WARNING,
+NO_JOBS = Source("docs/reference/validation.md#success-policy, defect 8").warning(
+    "no-jobs",
+    "no Job is asked for: the set completes at once",
+    "raise replicas",
 )
-FORM = Rule(
-    id="min-succeeded-form",
-    type=ErrorType.INVALID,
-    message='must be a whole number from 1, or a share from "1%" to "100%"',
-    fix="write {how}",
-    source="successPolicy.minSucceeded",
+FORM = _SHARE.error(
+    "min-succeeded-form",
+    'must be a whole number from 1, or a share from "1%" to "100%"',
+    "write {how}",
 )
-WITH_ANY = Rule(
-    id="min-succeeded-any",
-    type=ErrorType.INVALID,
-    message=ANY_WITH_SHARE,
-    fix="write All, or leave operator out",
-    source="CRD rule on spec.successPolicy",
-    layer=Layer.SCHEMA,
+WITH_ANY = Source("CRD rule on spec.successPolicy", Layer.SCHEMA).error(
+    "min-succeeded-any",
+    ANY_WITH_SHARE,
+    "write All, or leave operator out",
 )
-TOO_MANY = Rule(
-    id="min-succeeded-too-many",
-    type=ErrorType.INVALID,
-    message="never met: {units} that the success policy counts: {total}",
-    fix='write at most {total}, or a share such as "80%", which follows the number of {units}',
-    source="successPolicy.minSucceeded",
+TOO_MANY = _SHARE.error(
+    "min-succeeded-too-many",
+    "never met: {units} that the success policy counts: {total}",
+    'write at most {total}, or a share such as "80%", which follows the number of {units}',
 )
-UNKNOWN_PODS = Rule(
-    id="min-succeeded-unknown-pods",
-    type=ErrorType.REQUIRED,
-    message="unit Pod counts pods that have succeeded, and nobody knows how many one Job of {name} has",
-    fix="set completions, name only others in targetReplicatedJobs, or write unit: Job",
-    source="successPolicy.unit",
+UNKNOWN_PODS = _UNIT.error(
+    "min-succeeded-unknown-pods",
+    "unit Pod counts pods that have succeeded, and nobody knows how many one Job of {name} has",
+    "set completions, name only others in targetReplicatedJobs, or write unit: Job",
+    ErrorType.REQUIRED,
 )
-UNIT_ALONE = Rule(
-    id="success-unit-alone",
-    type=ErrorType.INVALID,
-    message="no effect without minSucceeded",
-    fix="say how many have to succeed, or remove unit",
-    source="successPolicy.unit",
-    severity=Severity.WARNING,
+UNIT_ALONE = _UNIT.warning(
+    "success-unit-alone",
+    "no effect without minSucceeded",
+    "say how many have to succeed, or remove unit",
 )
 
 

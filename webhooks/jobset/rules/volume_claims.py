@@ -6,52 +6,37 @@ See docs/reference/validation.md#volume-claims. What asks the cluster is in clus
 from collections.abc import Iterator
 
 from api.names import volume_claim_name
-from kube.model.field import ErrorType, FieldError, Layer, Rule
+from kube.model.field import FieldError, Layer
 from kube.model.validation import MAX_LABEL, byte_length, dns1123_subdomain
+from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Claim, Subject
 
-NAMESPACE = Rule(
-    id="claim-namespace",
-    type=ErrorType.INVALID,
-    message="namespace cannot be set for VolumeClaimPolicies templates",
-    fix="remove it: claims are made in the namespace of the JobSet",
-    source="CRD rule on spec.volumeClaimPolicies[]",
-    layer=Layer.SCHEMA,
+_DOCS = Source("docs/reference/validation.md#volume-claims")
+NAMESPACE = Source("CRD rule on spec.volumeClaimPolicies[]", Layer.SCHEMA).error(
+    "claim-namespace",
+    "namespace cannot be set for VolumeClaimPolicies templates",
+    "remove it: claims are made in the namespace of the JobSet",
 )
-UNIQUE = Rule(
-    id="claim-name-unique",
-    type=ErrorType.INVALID,
-    message="names must be unique for VolumeClaimPolicies template",
-    fix="rename one of them, and its volumeMounts",
-    source="docs/reference/validation.md#volume-claims",
+UNIQUE = _DOCS.error(
+    "claim-name-unique",
+    "names must be unique for VolumeClaimPolicies template",
+    "rename one of them, and its volumeMounts",
 )
-FORM = Rule(
-    id="claim-name-form",
-    type=ErrorType.INVALID,
-    message="{complaint}",
-    fix="set metadata.name of the template to a name like training-data",
-    source="docs/reference/validation.md#volume-claims",
+FORM = _DOCS.error("claim-name-form", "{complaint}", "set metadata.name of the template to a name like training-data")
+LENGTH = _DOCS.error(
+    "claim-name-length",
+    "VolumeClaimPolicies template name is too long",
+    "the claim \"{claim}\" may have 63 bytes: shorten the template's or the JobSet's name by {excess}",
 )
-LENGTH = Rule(
-    id="claim-name-length",
-    type=ErrorType.INVALID,
-    message="VolumeClaimPolicies template name is too long",
-    fix="the claim \"{claim}\" may have 63 bytes: shorten the template's or the JobSet's name by {excess}",
-    source="docs/reference/validation.md#volume-claims",
+VOLUME = _DOCS.error(
+    "claim-volume-conflict",
+    "volume name conflicts with VolumeClaimPolicy template name: {name}",
+    "remove the volume (the controller adds it for the claim), or rename one of the two",
 )
-VOLUME = Rule(
-    id="claim-volume-conflict",
-    type=ErrorType.INVALID,
-    message="volume name conflicts with VolumeClaimPolicy template name: {name}",
-    fix="remove the volume (the controller adds it for the claim), or rename one of the two",
-    source="docs/reference/validation.md#volume-claims",
-)
-UNMOUNTED = Rule(
-    id="claim-unmounted",
-    type=ErrorType.INVALID,
-    message="replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies",
-    fix='add a volumeMount with name "{name}" to a container, or remove the template',
-    source="docs/reference/validation.md#volume-claims",
+UNMOUNTED = _DOCS.error(
+    "claim-unmounted",
+    "replicatedJob containers don't have a matching volumeMount: {name} from VolumeClaimPolicies",
+    'add a volumeMount with name "{name}" to a container, or remove the template',
 )
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from api import share
 from api.stages import stages
-from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
+from kube.model.field import SPEC, ErrorType, FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from webhooks.jobset.rules import failure, names, success
+from webhooks.jobset.rules import Source, failure, names, success
 from webhooks.jobset.rules.size import size
 from webhooks.jobset.subject import Subject
 
@@ -23,68 +23,51 @@ JOBS = ("replicas",)
 _DEFAULT_REPLICAS = 1
 """The CRD's; objects that were not stored yet may lack the number."""
 
-FINISHED = Rule(
-    id="resize-finished",
-    type=ErrorType.FORBIDDEN,
-    message="Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)",
-    fix="create a new JobSet",
-    source="docs/reference/validation.md#sizes",
+_DOCS = Source("docs/reference/validation.md#sizes")
+_KEP_463 = Source("KEP-463")
+_SUCCESS = Source("KEP-463, docs/reference/lifecycle.md#success")
+FINISHED = _DOCS.error(
+    "resize-finished",
+    "Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)",
+    "create a new JobSet",
+    ErrorType.FORBIDDEN,
 )
-AT_LEAST_ONE = Rule(
-    id="resize-at-least-one",
-    type=ErrorType.INVALID,
-    message="{field} must be >= 1",
-    fix="suspend the JobSet to run no pods",
-    source="docs/reference/validation.md#sizes",
+AT_LEAST_ONE = _DOCS.error("resize-at-least-one", "{field} must be >= 1", "suspend the JobSet to run no pods")
+TOGETHER = _DOCS.error(
+    "resize-together",
+    "completions must be equal to parallelism for Elastic Indexed Jobs",
+    "set both to {parallelism}, or both to {completions}",
 )
-TOGETHER = Rule(
-    id="resize-together",
-    type=ErrorType.INVALID,
-    message="completions must be equal to parallelism for Elastic Indexed Jobs",
-    fix="set both to {parallelism}, or both to {completions}",
-    source="docs/reference/validation.md#sizes",
+REPLICAS_FINISHED = _KEP_463.error(
+    "replicas-finished",
+    "Cannot mutate replicas when JobSet is in a terminal state (Completed or Failed)",
+    "create a new JobSet",
+    ErrorType.FORBIDDEN,
 )
-REPLICAS_FINISHED = Rule(
-    id="replicas-finished",
-    type=ErrorType.FORBIDDEN,
-    message="Cannot mutate replicas when JobSet is in a terminal state (Completed or Failed)",
-    fix="create a new JobSet",
-    source="KEP-463",
+REPLICAS_AWAITED = _KEP_463.error(
+    "replicas-awaited",
+    "replicas must be >= 1: replicatedJob '{waiting}' depends on replicatedJob '{name}'",
+    "keep at least one Job for it to wait for",
 )
-REPLICAS_AWAITED = Rule(
-    id="replicas-awaited",
-    type=ErrorType.INVALID,
-    message="replicas must be >= 1: replicatedJob '{waiting}' depends on replicatedJob '{name}'",
-    fix="keep at least one Job for it to wait for",
-    source="KEP-463",
+REPLICAS_STAGE = Source("spec.executionPolicy").error(
+    "replicas-stage-awaited",
+    "replicas must be >= 1: later stages wait for replicatedJob '{name}'",
+    "keep at least one Job for them to wait for",
 )
-REPLICAS_STAGE = Rule(
-    id="replicas-stage-awaited",
-    type=ErrorType.INVALID,
-    message="replicas must be >= 1: later stages wait for replicatedJob '{name}'",
-    fix="keep at least one Job for them to wait for",
-    source="spec.executionPolicy",
+BELOW_SHARE = Source("successPolicy.minSucceeded").error(
+    "resize-below-min-succeeded",
+    "minSucceeded is {needed}, and the targets of the success policy would have {total} {units}",
+    "keep at least {needed}",
 )
-BELOW_SHARE = Rule(
-    id="resize-below-min-succeeded",
-    type=ErrorType.INVALID,
-    message="minSucceeded is {needed}, and the targets of the success policy would have {total} {units}",
-    fix="keep at least {needed}",
-    source="successPolicy.minSucceeded",
+REPLICAS_TARGETED = _SUCCESS.error(
+    "replicas-targeted",
+    "replicas must be >= 1: the success policy targets replicatedJob '{name}'",
+    "keep at least one Job that can succeed",
 )
-REPLICAS_TARGETED = Rule(
-    id="replicas-targeted",
-    type=ErrorType.INVALID,
-    message="replicas must be >= 1: the success policy targets replicatedJob '{name}'",
-    fix="keep at least one Job that can succeed",
-    source="KEP-463, docs/reference/lifecycle.md#success",
-)
-REPLICAS_LAST = Rule(
-    id="replicas-last",
-    type=ErrorType.INVALID,
-    message="replicas must be >= 1: no Job would be left, and the JobSet would be Completed at once",
-    fix="keep at least one Job, suspend the JobSet to run no pods, or delete it",
-    source="KEP-463, docs/reference/lifecycle.md#success",
+REPLICAS_LAST = _SUCCESS.error(
+    "replicas-last",
+    "replicas must be >= 1: no Job would be left, and the JobSet would be Completed at once",
+    "keep at least one Job, suspend the JobSet to run no pods, or delete it",
 )
 
 

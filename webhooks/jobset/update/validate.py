@@ -13,12 +13,12 @@ from typing import Any
 
 from api.features import FeatureGates
 from api.keys import COMPLETED, FAILED
-from kube.model.field import SPEC, ErrorType, FieldError, Layer, Path, Rule, Severity
+from kube.model.field import SPEC, FieldError, Layer, Path, Rule
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from kube.model.semantic import differences, semantically_equal
 from webhooks.jobset.default import by_name
-from webhooks.jobset.rules import SubjectCheck, coordinator, deadline, execution, placement
+from webhooks.jobset.rules import Source, SubjectCheck, coordinator, execution, gated_fields, placement
 from webhooks.jobset.subject import Subject, Unreadable, subject
 from webhooks.jobset.update.resize import JOBS, PODS, Change, size_findings, sizes
 from webhooks.jobset.update.resources import is_amount, restore, with_amounts_of
@@ -48,106 +48,70 @@ _SCHEDULING: tuple[tuple[str, ...], ...] = (
 """What queueing controllers change while the set is suspended."""
 
 _IMMUTABLE = "field is immutable"
-TEMPLATE = Rule(
-    id="immutable-replicated-job",
-    type=ErrorType.INVALID,
-    message=_IMMUTABLE,
-    fix="create a new JobSet; while suspended, labels, annotations, nodeSelector, tolerations and schedulingGates of"
+_DOCS = Source("docs/reference/validation.md#what-does-not-change")
+TEMPLATE = _DOCS.error(
+    "immutable-replicated-job",
+    _IMMUTABLE,
+    "create a new JobSet; while suspended, labels, annotations, nodeSelector, tolerations and schedulingGates of"
     " the pod template may change",
-    source="docs/reference/validation.md#what-does-not-change",
 )
-WHILE_SUSPENDED = Rule(
-    id="immutable-while-running",
-    type=ErrorType.INVALID,
-    message=_IMMUTABLE,
-    fix="this may change while the JobSet is suspended: set spec.suspend to true before, or in the same update",
-    source="docs/reference/validation.md#what-does-not-change",
+WHILE_SUSPENDED = _DOCS.error(
+    "immutable-while-running",
+    _IMMUTABLE,
+    "this may change while the JobSet is suspended: set spec.suspend to true before, or in the same update",
 )
-SIZE = Rule(
-    id="immutable-size",
-    type=ErrorType.INVALID,
-    message=_IMMUTABLE,
-    fix="Indexed Jobs may be resized where the manager runs with --feature-gates=ElasticJobSet=true; else create a new"
+SIZE = _DOCS.error(
+    "immutable-size",
+    _IMMUTABLE,
+    "Indexed Jobs may be resized where the manager runs with --feature-gates=ElasticJobSet=true; else create a new"
     " JobSet",
-    source="docs/reference/validation.md#what-does-not-change",
 )
-REPLICAS = Rule(
-    id="immutable-replicas",
-    type=ErrorType.INVALID,
-    message=_IMMUTABLE,
-    fix="the number of Jobs may change where the manager runs with --feature-gates=ElasticJobSet=true; else create a"
+REPLICAS = Source("KEP-463, docs/reference/validation.md#what-does-not-change").error(
+    "immutable-replicas",
+    _IMMUTABLE,
+    "the number of Jobs may change where the manager runs with --feature-gates=ElasticJobSet=true; else create a"
     " new JobSet",
-    source="KEP-463, docs/reference/validation.md#what-does-not-change",
 )
-RESOURCES = Rule(
-    id="immutable-resources",
-    type=ErrorType.INVALID,
-    message=_IMMUTABLE,
-    fix="requests and limits may change while the JobSet is suspended, where the manager runs with"
+RESOURCES = Source("KEP-1150, docs/reference/validation.md#what-does-not-change").error(
+    "immutable-resources",
+    _IMMUTABLE,
+    "requests and limits may change while the JobSet is suspended, where the manager runs with"
     " --feature-gates=MutablePodResourcesForSuspendedJobSets=true; else create a new JobSet",
-    source="KEP-1150, docs/reference/validation.md#what-does-not-change",
 )
-LIST = Rule(
-    id="immutable-replicated-jobs",
-    type=ErrorType.INVALID,
-    message=_IMMUTABLE,
-    fix="ReplicatedJobs can be neither added, removed, renamed nor reordered; they are {names_that_exist}: create a new"
+LIST = _DOCS.error(
+    "immutable-replicated-jobs",
+    _IMMUTABLE,
+    "ReplicatedJobs can be neither added, removed, renamed nor reordered; they are {names_that_exist}: create a new"
     " JobSet",
-    source="docs/reference/validation.md#what-does-not-change",
 )
-DEPENDS_ON = Rule(
-    id="immutable-depends-on",
-    type=ErrorType.INVALID,
-    message="Value is immutable",
-    fix="the order of start is fixed at creation: create a new JobSet",
-    source="CRD rule on dependsOn",
-    layer=Layer.SCHEMA,
+DEPENDS_ON = Source("CRD rule on dependsOn", Layer.SCHEMA).error(
+    "immutable-depends-on",
+    "Value is immutable",
+    "the order of start is fixed at creation: create a new JobSet",
 )
-DEPENDS_ON_PRESENCE = Rule(
-    id="immutable-depends-on-presence",
-    type=ErrorType.INVALID,
-    message=_IMMUTABLE,
-    fix=DEPENDS_ON.fix,
-    source="docs/reference/validation.md#what-does-not-change",
-)
-MANAGED_BY = Rule(
-    id="immutable-managed-by",
-    type=ErrorType.INVALID,
-    message=_IMMUTABLE,
-    fix="the managing controller is chosen at creation: create a new JobSet",
-    source="docs/reference/validation.md#what-does-not-change",
+DEPENDS_ON_PRESENCE = _DOCS.error("immutable-depends-on-presence", _IMMUTABLE, DEPENDS_ON.fix)
+MANAGED_BY = _DOCS.error(
+    "immutable-managed-by",
+    _IMMUTABLE,
+    "the managing controller is chosen at creation: create a new JobSet",
 )
 _POLICY_FIX = "{policy} can be neither changed, added nor removed, suspended or not: create a new JobSet"
-POLICY = Rule(
-    id="immutable-policy",
-    type=ErrorType.INVALID,
-    message="Value is immutable",
-    fix=_POLICY_FIX,
-    source="CRD rules on the policies",
-    layer=Layer.SCHEMA,
-)
-SCHEDULING = Rule(
-    id="immutable-scheduling",
-    type=ErrorType.INVALID,
-    message="field is immutable while the JobSet runs: its groups are there{active}",
-    fix="set spec.suspend to true, wait until status.replicatedJobsStatus counts no active Jobs, then change it; the"
+POLICY = Source("CRD rules on the policies", Layer.SCHEMA).error("immutable-policy", "Value is immutable", _POLICY_FIX)
+SCHEDULING = Source("spec.scheduling").error(
+    "immutable-scheduling",
+    "field is immutable while the JobSet runs: its groups are there{active}",
+    "set spec.suspend to true, wait until status.replicatedJobsStatus counts no active Jobs, then change it; the"
     " same update may resume the JobSet",
-    source="spec.scheduling",
 )
-POLICY_PRESENCE = Rule(
-    id="immutable-policy-presence",
-    type=ErrorType.INVALID,
-    message=_IMMUTABLE,
-    fix=_POLICY_FIX,
-    source="docs/reference/validation.md#what-does-not-change, defect 5",
+POLICY_PRESENCE = Source("docs/reference/validation.md#what-does-not-change, defect 5").error(
+    "immutable-policy-presence",
+    _IMMUTABLE,
+    _POLICY_FIX,
 )
-REPLACE = Rule(
-    id="immutable-replace",
-    type=ErrorType.INVALID,
-    message="a JobSet of this name is stored, and what is changed here never changes in it",
-    fix="to replace it{with_what}: kubectl delete jobset {name} -n {namespace} && kubectl apply -f FILE",
-    source="docs/reference/validation.md#what-does-not-change",
-    severity=Severity.WARNING,
+REPLACE = _DOCS.warning(
+    "immutable-replace",
+    "a JobSet of this name is stored, and what is changed here never changes in it",
+    "to replace it{with_what}: kubectl delete jobset {name} -n {namespace} && kubectl apply -f FILE",
 )
 _NEVER = {
     TEMPLATE,
@@ -203,7 +167,7 @@ def _findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterato
     if sized or not semantically_equal(dig(old, "spec", "coordinator"), dig(new, "spec", "coordinator")):
         yield from coordinator.coordinator(js)
     yield from _new_faults(js, old, _placement)
-    yield from _new_faults(js, old, deadline.gate)
+    yield from _new_faults(js, old, gated_fields.deadline)
     yield from _scheduling(js, old, new)
 
 

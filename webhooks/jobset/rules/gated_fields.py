@@ -1,0 +1,46 @@
+"""Fields that need a feature gate each: the deadline, the time limit for the start, failed nodes and nodes to avoid."""
+
+from collections.abc import Iterable, Iterator
+
+from api import avoided_nodes
+from kube.model.field import SPEC, FieldError, Path, Rule
+from kube.model.jsontree import dig
+from webhooks.jobset.rules import Source
+from webhooks.jobset.subject import Subject
+
+_DEADLINE, _START_TIMEOUT, _NODE_FAILURE = "JobSetActiveDeadlineSeconds", "JobSetStartTimeout", "JobSetNodeFailure"
+DEADLINE = Source("docs/reference/validation.md#deadline").gate(
+    "active-deadline-gate", _DEADLINE, "the set would have no deadline"
+)
+START_TIMEOUT = Source("docs/reference/validation.md#start-timeout").gate(
+    "start-timeout-gate", _START_TIMEOUT, "pods may pend for ever"
+)
+NODE_FAILURE = Source("docs/reference/validation.md#node-failure").gate(
+    "node-failure-gate", _NODE_FAILURE, "nodes are not looked at"
+)
+AVOID_NODES = Source("docs/reference/validation.md#nodes-to-avoid").gate(
+    "avoid-nodes-gate", avoided_nodes.GATE, "no node is avoided"
+)
+_FAILURE = SPEC.at("failurePolicy")
+_FIELDS: tuple[tuple[Path, str, Rule], ...] = (
+    (SPEC.at("activeDeadlineSeconds"), _DEADLINE, DEADLINE),
+    (_FAILURE.at("startTimeoutSeconds"), _START_TIMEOUT, START_TIMEOUT),
+    (_FAILURE.at("nodeFailure"), _NODE_FAILURE, NODE_FAILURE),
+    (_FAILURE.at("avoidNodes"), avoided_nodes.GATE, AVOID_NODES),
+)
+
+
+def without_gate(subject: Subject) -> Iterator[FieldError]:
+    """The fields that are set while the feature gate that they need is off."""
+    return _without_gate(subject, _FIELDS)
+
+
+def deadline(subject: Subject) -> Iterator[FieldError]:
+    """The same for the deadline, the one of these fields that an update may change."""
+    return _without_gate(subject, _FIELDS[:1])
+
+
+def _without_gate(subject: Subject, gated: Iterable[tuple[Path, str, Rule]]) -> Iterator[FieldError]:
+    for path, gate, rule in gated:
+        if not subject.gates[gate] and dig(subject.raw_spec, *path.parts[1:]) is not None:
+            yield rule.at(path)

@@ -9,10 +9,12 @@ from typing import Any, TextIO
 from urllib.parse import urlsplit
 
 from api.batch import Owned
+from api.jobset import JobSet
 from app.version import user_agent
 from cli.check.findings import printable
 from controllers.resources import JOBSETS
 from httpserver.address import is_loopback
+from jobset_client.errors import NeverError, RefusedError
 from kube.client import Client
 from kube.config import load, told
 from kube.errors import ApiError, BadRequest, KubeError, NotFound, TransportError, Unauthorized, missing_right
@@ -42,12 +44,17 @@ class NoJobSetError(Exception):
     """There is no JobSet of that name; the text says which there are."""
 
 
-class RefusedError(Exception):
-    """What was asked for cannot be; the text says why, and what to do."""
-
-
 class NoRightError(KubeError):
     """A right is missing; the text says which one to ask for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """What flags name. Empty: the usual kubeconfig, its current context, the namespace of the context."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,16 @@ async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "
     finally:
         waiting.cancel()
         await transport.close()
+
+
+def connect_to(where: Where) -> contextlib.AbstractAsyncContextManager[Session]:
+    """Connect to where the flags say."""
+    return connect(kubeconfig=where.kubeconfig, context=where.context, namespace=where.namespace)
+
+
+async def get_jobset(session: Session, name: str) -> JobSet:
+    """The JobSet of that name in the namespace that the user means."""
+    return await session.client.get(JOBSETS, name, namespace=session.namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
 
 
 def _hint(error: KubeError, server: str) -> str:
@@ -169,7 +186,7 @@ def run(
     """
     try:
         return asyncio.run(work())
-    except (NoJobSetError, RefusedError) as error:
+    except (NoJobSetError, RefusedError, NeverError) as error:
         code, text = FAILED, str(error)
     except (UsageError, KubeError, TimeoutError) as error:
         code, text = NOT_DONE, _reason(error, right, everywhere=everywhere)

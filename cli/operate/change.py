@@ -6,9 +6,9 @@ from typing import TextIO
 from api.jobset import JobSet
 from cli import session
 from cli.check.findings import printable
-from cli.operate.queued import refuse_resume, refuse_suspend
 from controllers.resources import JOBSETS
-from diagnose.states import end_summary
+from diagnose import kueue
+from jobset_client.states import is_change, queue_of, queue_refusal, suspend_patch, title
 from kube.options import COMMAND_TIMEOUT
 
 FIELD_MANAGER = "jobset-cli"
@@ -16,14 +16,11 @@ FIELD_MANAGER = "jobset-cli"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """Which JobSet, and whether its pods shall run. Empty: as for `session.connect`."""
+class Options(session.Where):
+    """Which JobSet, and whether its pods shall run."""
 
     name: str
     suspend: bool
-    namespace: str = ""
-    kubeconfig: str = ""
-    context: str = ""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
@@ -32,32 +29,28 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
     async def work() -> int:
         name = session.jobset_name(options.name)
-        place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-        async with session.connect(**place) as to:
-            title = f"JobSet {to.namespace}/{name}"
-            async with session.naming(to, name):
-                js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
-                refuse_ended(js)
-                if js.suspended == options.suspend:
-                    said = "is suspended already" if options.suspend else "is not suspended: there is nothing to resume"
-                    out.write(f"{title}: {said}\n")
-                    return session.DONE
-                await (refuse_suspend if options.suspend else refuse_resume)(to, js, title)
-                warnings = await write(to, js, suspend=options.suspend)
-                err.writelines(f"jobset {command}: warning: {printable(text)}\n" for text in warnings)
-        out.write(f"{title}: {'suspended' if options.suspend else 'resumed'}\n")
+        async with session.connect_to(options) as to, session.naming(to, name):
+            js = await session.get_jobset(to, name)
+            if not is_change(js, suspend=options.suspend):
+                text = "is suspended already" if options.suspend else "is not suspended: there is nothing to resume"
+                out.write(f"{title(js)}: {text}\n")
+                return session.DONE
+            await refuse_queued(to, js, command)
+            warnings = await write(to, js, suspend=options.suspend)
+            err.writelines(f"jobset {command}: warning: {printable(text)}\n" for text in warnings)
+        out.write(f"{title(js)}: {'suspended' if options.suspend else 'resumed'}\n")
         return session.DONE
 
     return session.run(command, work, err, right="get and patch")
 
 
 async def write(to: session.Session, js: JobSet, *, suspend: bool) -> list[str]:
-    """Write the field of this very JobSet, not of a later one of its name. Gives the API server's warnings."""
+    """Write the field. Gives the API server's warnings."""
     warnings: list[str] = []
     await to.client.patch(
         JOBSETS,
         js.metadata.name,
-        {"metadata": {"uid": js.metadata.uid}, "spec": {"suspend": suspend}},
+        suspend_patch(js, suspend=suspend),
         namespace=to.namespace,
         field_manager=FIELD_MANAGER,
         warnings=warnings,
@@ -66,16 +59,17 @@ async def write(to: session.Session, js: JobSet, *, suspend: bool) -> list[str]:
     return warnings
 
 
-def refuse_ended(js: JobSet) -> None:
-    """Raise `RefusedError` where the set has ended, or is about to go: nothing makes it run again."""
-    meta = js.metadata
-    if meta.deletion_timestamp is not None:
-        raise session.RefusedError(
-            f"JobSet {meta.namespace}/{meta.name} is being deleted since {meta.deletion_timestamp}:"
-            f" jobset explain {meta.name} -n {meta.namespace} says what keeps it"
-        )
-    if how := end_summary(js):
-        raise session.RefusedError(
-            f"JobSet {meta.namespace}/{meta.name} {how}; a JobSet that has ended does not change any more:"
-            " delete it and create it again to run it once more"
-        )
+async def refuse_queued(to: session.Session, js: JobSet, command: str) -> None:
+    """Raise `RefusedError` where Kueue decides when the JobSet runs."""
+    if not (queue_of(js) and await to.client.serves(kueue.GROUP)):
+        return
+    meta, workloads = js.metadata, kueue.workloads_of(js)
+    patch = f'kubectl patch -n {meta.namespace} $({workloads} -o name) --type=merge -p \'{{"spec":{{"active":%s}}}}\''
+    clauses = {
+        "resume": f"resumes it when it admits it: {workloads} says when",
+        "suspend": "would resume it at once. Kueue ends its pods and keeps it suspended:"
+        f" {patch % 'false'}; with true it may be admitted again",
+        "restart": "decides when it runs. Kueue ends its pods, and starts them again when it admits it once more:"
+        f" {patch % 'false'} && jobset wait {meta.name} -n {meta.namespace} --for=suspended && {patch % 'true'}",
+    }
+    raise queue_refusal(js, clauses[command])

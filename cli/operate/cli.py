@@ -5,7 +5,7 @@ import sys
 
 from cli.commands import Commands, add_cluster_flags, as_command, whole_number
 from cli.completion import completes_names
-from diagnose.states import STATES
+from jobset_client.states import STATES
 
 WAIT_EXAMPLES = """examples:
   %(prog)s train --for=completed                    without end

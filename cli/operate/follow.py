@@ -3,19 +3,21 @@
 import asyncio
 import re
 from collections import Counter
-from typing import TextIO
+from typing import Any, TextIO
 
-from api import keys
+import msgspec
+
 from api.jobset import JobSet
 from app.terminal import lines_of_programs
 from cli import session
 from cli.check.findings import printable
-from cli.operate.log_order import JOB_NAME, Log, LogPod, logs, newest
 from cli.operate.unread import Unread, reasons
 from controllers.resources import JOBSETS
-from diagnose.finding import pluralize
-from diagnose.states import end_summary
+from jobset_client.log_order import Log, LogPod, log_pod, logs, newest_attempt, selector
+from jobset_client.states import end_summary
+from jobset_client.words import count_noun
 from kube.errors import ApiError, Forbidden, KubeError, Unauthorized
+from kube.model.meta import Base
 from kube.reflector import Target, watch
 from kube.resources import PODS
 from kube.watcher import Apply, Delete, Event, Init, InitDone
@@ -34,6 +36,20 @@ LAST = 30.0
 
 _STAMPED = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(?:Z|[+-]\d\d:\d\d)) ", re.ASCII)
 """How a line begins; the second piece of a long line does not."""
+
+
+class _Meta(Base, frozen=True, kw_only=True):
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] = {}
+
+
+class _Pod(Base, frozen=True, kw_only=True):
+    """A pod of a watch, as far as its logs are concerned."""
+
+    metadata: _Meta
+    status: dict[str, Any] = {}
 
 
 class Follower:
@@ -59,10 +75,10 @@ class Follower:
 
     async def run(self, job: str) -> int:
         """Follow until the set has ended or was deleted; gives the exit code. Empty `job`: all Jobs."""
-        labels = f"{keys.JOBSET_UID}={self._js.metadata.uid}" + (f",{JOB_NAME}={job}" if job else "")
+        labels = selector(self._js, job)
         itself, namespace = f"metadata.name={self._js.metadata.name}", self._to.namespace
         watches = (
-            (Target(PODS, LogPod, namespace=namespace, label_selector=labels, streaming=False), self._pod_event),
+            (Target(PODS, _Pod, namespace=namespace, label_selector=labels, streaming=False), self._pod_event),
             (Target(JOBSETS, JobSet, namespace=namespace, field_selector=itself, streaming=False), self._set_event),
         )
         tasks = [
@@ -103,7 +119,7 @@ class Follower:
 
     def _start(self) -> None:
         """Follow each log of the latest attempt that has begun and is not followed yet."""
-        attempt = newest(self._pods.values())
+        attempt = newest_attempt(self._pods.values())
         if self._attempt >= 0 and attempt > self._attempt:
             self._err.write(f"jobset logs: attempt {attempt} begins\n")
         first, self._attempt = self._attempt < 0, max(attempt, self._attempt)
@@ -123,7 +139,7 @@ class Follower:
             self._tasks[place] = task
         if left_out > self._left_out:
             self._err.write(
-                f"jobset logs: {pluralize(left_out, 'more log')}, followed when others have ended:"
+                f"jobset logs: {count_noun(left_out, 'more log')}, followed when others have ended:"
                 " --job JOB follows those of one Job\n"
             )
         self._left_out = left_out
@@ -157,11 +173,11 @@ class Follower:
         if place in self._last or place in self._told:
             return
         self._told.add(place)
-        one = Unread(log.prefix, error.message or error.reason)
-        self._causes[one.cause] += 1
-        if self._causes[one.cause] == 1:
-            self._err.writelines(f"{printable(line)}\n" for line in reasons([one]))
-        elif self._causes[one.cause] == 2:
+        unread = Unread(log.prefix, error.message or error.reason)
+        self._causes[unread.cause] += 1
+        if self._causes[unread.cause] == 1:
+            self._err.writelines(f"{printable(line)}\n" for line in reasons([unread]))
+        elif self._causes[unread.cause] == 2:
             self._err.write("jobset logs: others have no log for the same reason\n")
 
     async def _read(self, log: Log, place: tuple[str, ...], tail: int) -> None:
@@ -185,19 +201,19 @@ class Follower:
     def _now(self, log: Log) -> Log | None:
         """The same log as its pod is known now; None if the pod is gone."""
         pod = self._pods.get(log.pod)
-        if pod is None or pod.metadata.uid != log.run[0]:
+        if pod is None or pod.uid != log.run[0]:
             return None
-        return next((one for one in logs([pod], log.container) if one.container == log.container), None)
+        return next(iter(logs([pod], log.container)), None)
 
     def _pod_event(self, event: Event) -> None:
         match event:
             case Init():
                 self._listing = set()
-            case Apply(LogPod() as pod):
-                self._pods[pod.metadata.name] = pod
+            case Apply(_Pod() as pod):
+                self._pods[pod.metadata.name] = log_pod(msgspec.to_builtins(pod.metadata), pod.status)
                 if self._listing is not None:
                     self._listing.add(pod.metadata.name)
-            case Delete(LogPod() as pod):
+            case Delete(_Pod() as pod):
                 self._pods.pop(pod.metadata.name, None)
             case InitDone():
                 listed, self._listing = self._listing, None

@@ -4,20 +4,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
-from api import keys
 from api.jobset import JobSet
 from api.layout import layout_of
 from app.terminal import lines_of_programs
 from cli import session
 from cli.check.findings import printable
 from cli.operate.follow import Follower
-from cli.operate.log_order import JOB_NAME, Log, LogJob, LogPod, logs, newest
 from cli.operate.unread import Unread, reasons
-from controllers.resources import JOBSETS
-from diagnose.finding import pluralize
-from diagnose.states import end_summary
+from jobset_client.errors import RefusedError
+from jobset_client.log_order import GONE, Log, LogPod, log_pod, logs, newest_attempt, pods_of_attempt, selector
+from jobset_client.states import end_summary, title
+from jobset_client.words import count_noun
 from kube.client import PAGE
 from kube.errors import ApiError, Forbidden, NotFound
+from kube.model.jsontree import dig
 from kube.model.suggest import did_you_mean
 from kube.options import COMMAND_TIMEOUT
 from kube.resources import JOBS, PODS
@@ -32,8 +32,8 @@ _RIGHT = "ask for the right to list pods and to get pods/log"
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """Whose logs to show. Empty: all Jobs, all containers; the rest as for `session.connect`.
+class Options(session.Where):
+    """Whose logs to show. Empty: all Jobs, all containers.
 
     `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all. `follow`: go on with
     what is written from then on, until the set has ended.
@@ -45,9 +45,6 @@ class Options:
     attempt: int | None = None
     tail: int = 100
     follow: bool = False
-    namespace: str = ""
-    kubeconfig: str = ""
-    context: str = ""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
@@ -59,10 +56,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             raise session.UsageError("-f follows the latest attempt and those after it: leave out --attempt")
         if options.job:
             session.check_name(options.job)
-        place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-        async with session.connect(**place) as to:
+        async with session.connect_to(options) as to:
             async with session.naming(to, name):
-                js = await to.client.get(JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
+                js = await session.get_jobset(to, name)
             try:
                 if options.follow:
                     _refuse_unknown_job(js, options.job)
@@ -72,10 +68,10 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 if not pods:
                     _refuse_unknown_job(js, options.job)
                 waits = await _waits(to, js, options) if not pods else ""
-                those = _of_attempt(pods, js, options, waits)
+                those = _of_attempt(pods, js, options, waits or GONE)
                 chosen = logs(those, options.container)
                 if not chosen:
-                    raise session.RefusedError(_no_container(js, options, logs(those, "")))
+                    raise RefusedError(_no_container(js, options, logs(those, "")))
                 return await _write(to, chosen, options.tail, out, err)
             except Forbidden as error:
                 raise session.NoRightError(f"{error}; {_RIGHT} in namespace {to.namespace}") from error
@@ -85,15 +81,14 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 async def _pods(to: session.Session, js: JobSet, options: Options, err: TextIO) -> Sequence[LogPod]:
     """The pods of the set, or of one Job of it."""
-    labels = f"{keys.JOBSET_UID}={js.metadata.uid}" + (f",{JOB_NAME}={options.job}" if options.job else "")
     found: list[LogPod] = []
-    async for pod in to.client.pages(
-        PODS, type=LogPod, namespace=to.namespace, label_selector=labels, timeout=COMMAND_TIMEOUT
+    async for body in to.client.pages(
+        PODS, namespace=to.namespace, label_selector=selector(js, options.job), timeout=COMMAND_TIMEOUT
     ):
         if len(found) == MOST_PODS:
             err.write(f"jobset logs: only {MOST_PODS} pods were looked at: --job JOB looks at those of one Job\n")
             break
-        found.append(pod)
+        found.append(log_pod(body["metadata"], body.get("status") or {}))
     return found
 
 
@@ -102,51 +97,39 @@ async def _waits(to: session.Session, js: JobSet, options: Options) -> str:
     if not options.job or end_summary(js):
         return ""
     try:
-        job = await to.client.get(JOBS, options.job, namespace=to.namespace, type=LogJob, timeout=COMMAND_TIMEOUT)
+        job = await to.client.get(JOBS, options.job, namespace=to.namespace, timeout=COMMAND_TIMEOUT)
     except NotFound:
         return "that Job has not started: it does not exist yet"
     except Forbidden:
         return ""
-    return "that Job is suspended" if job.spec.suspend else ""
+    return "that Job is suspended" if dig(job, "spec", "suspend") else ""
 
 
-def _of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, waits: str) -> Sequence[LogPod]:
+def _of_attempt(pods: Sequence[LogPod], js: JobSet, options: Options, why: str) -> Sequence[LogPod]:
     """The pods of the attempt that is asked for. Raises `RefusedError` if there are none."""
-    attempt = newest(pods) if options.attempt is None else options.attempt
-    chosen = [pod for pod in pods if pod.attempt == attempt]
-    if chosen:
-        return chosen
-    title = f"JobSet {js.metadata.namespace}/{js.metadata.name}"
-    if attempt > max(newest(pods), js.status.restarts):
-        raise session.RefusedError(f"attempt {attempt} of {title} has not begun: the latest is {js.status.restarts}")
-    of = f"Job {options.job} of {title}" if options.job else title
-    what = f"there are no pods of {of}" + ("" if options.attempt is None else f" of attempt {attempt}")
-    why = waits or "logs go with their pods, and pods of earlier attempts are deleted"
-    last = js.status.attempt_history[-1:]
-    known = "".join(
-        f"; attempt {one.attempt} failed in pod {one.pod} on node {one.node or 'unknown'}, exit code {one.exit_code}"
-        for one in last
-        if one.pod
-    )
-    raise session.RefusedError(
-        f"{what}: {why}{known}; jobset explain {js.metadata.name} -n {js.metadata.namespace} says more"
-    )
+    if options.attempt is not None and options.attempt > max(newest_attempt(pods), js.status.restarts):
+        raise RefusedError(
+            f"attempt {options.attempt} of {title(js)} has not begun: the latest is {js.status.restarts}"
+        )
+    more = f"; jobset explain {js.metadata.name} -n {js.metadata.namespace} says more"
+    return pods_of_attempt(js, pods, options.job, options.attempt, why, more)
 
 
 def _refuse_unknown_job(js: JobSet, job: str) -> None:
     """Raise `RefusedError` if the set has no Job of this name; empty: any."""
-    meta = js.metadata
-    names = [position.name for jobs in layout_of(js).ranges for position in jobs.positions(meta.name)]
+    names = [position.name for jobs in layout_of(js).ranges for position in jobs.positions(js.metadata.name)]
     if job and job not in names:
-        raise session.RefusedError(f"JobSet {meta.namespace}/{meta.name} has no Job {job}; {did_you_mean(job, names)}")
+        raise RefusedError(f"{title(js)} has no Job {job}; {did_you_mean(job, names)}")
 
 
-def _no_container(js: JobSet, options: Options, others: Sequence[Log]) -> str:
-    if others:
-        guess = did_you_mean(options.container, sorted({log.container for log in others}), what="there are")
+def _no_container(js: JobSet, options: Options, readable: Sequence[Log]) -> str:
+    if readable:
+        guess = did_you_mean(options.container, sorted({log.container for log in readable}), what="there are")
         return f"no container {options.container} in these pods; {guess}"
-    what = f"no container {options.container}" if options.container else "no container that has been created yet"
-    return f"{what} in these pods; jobset explain {js.metadata.name} -n {js.metadata.namespace} says what they wait for"
+    problem = f"no container {options.container}" if options.container else "no container that has been created yet"
+    return (
+        f"{problem} in these pods; jobset explain {js.metadata.name} -n {js.metadata.namespace} says what they wait for"
+    )
 
 
 async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: TextIO, err: TextIO) -> int:
@@ -174,7 +157,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
             err.write(f"{log.prefix} is cut after {MOST_BYTES >> 20} MiB: {whole} shows all\n")
     err.writelines(f"{printable(line)}\n" for line in reasons(unread))
     if len(chosen) > MOST_LOGS:
-        err.write(f"jobset logs: {pluralize(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
+        err.write(f"jobset logs: {count_noun(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
     return session.DONE if shown else session.FAILED
 
 
@@ -185,7 +168,7 @@ def _without_log(log: Log, namespace: str) -> str:
         return f"{log.prefix} has not started: {log.waits}"
     previous = f"kubectl logs -n {namespace} {log.pod} -c {log.container} --previous"
     return (
-        f"{log.prefix} has ended {pluralize(restarts, 'time')} and waits to start again: {log.waits}; {previous} shows"
+        f"{log.prefix} has ended {count_noun(restarts, 'time')} and waits to start again: {log.waits}; {previous} shows"
         " what it wrote, if its node has kept that"
     )
 

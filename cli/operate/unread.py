@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from diagnose.finding import pluralize
+from jobset_client.words import count_noun
 
 _KUBELET = re.compile(r'Get "https?://(?P<host>[^/"]+?)(?::\d+)?/containerLogs[^"]*": (?P<why>.*)', re.DOTALL)
 """What the API server says when it does not reach a kubelet."""
@@ -40,17 +40,17 @@ class Unread:
 def reasons(unread: Iterable[Unread]) -> Iterator[str]:
     """One line for each cause, by the first log that has it."""
     causes: dict[str, list[Unread]] = {}
-    for one in unread:
-        causes.setdefault(one.cause, []).append(one)
+    for each in unread:
+        causes.setdefault(each.cause, []).append(each)
     for those in causes.values():
         first, more = those[0], len(those) - 1
         who = f"{first.prefix} and {more} more have" if more else f"{first.prefix} has"
         if not first.host:
             yield f"{who} no log: {first.why}"
             continue
-        hosts = len({one.host for one in those}) - 1
-        others = f"neither that of {first.host} nor those of {pluralize(hosts, 'more node')}"
-        reached = f"reaches {others}" if hosts else f"does not reach that of {first.host}"
+        hosts = len({each.host for each in those}) - 1
+        nodes = f"neither that of {first.host} nor those of {count_noun(hosts, 'more node')}"
+        reached = f"reaches {nodes}" if hosts else f"does not reach that of {first.host}"
         yield (
             f"{who} no log, which the kubelet keeps: the API server {reached}: {first.why}; a node that is down gives"
             " none, and a fake one (jobset demo) has none"

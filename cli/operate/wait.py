@@ -1,40 +1,33 @@
 """One run of `jobset wait`: reads the JobSet, then watches it until it is in a state or never will be."""
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import TextIO
 
 from api.jobset import JobSet
 from cli import session
 from controllers.resources import JOBSETS
-from diagnose.states import end_summary, reached
+from jobset_client.states import Wait, end_summary, title
 from kube.errors import Forbidden, KubeError, Unauthorized
-from kube.options import COMMAND_TIMEOUT
 from kube.reflector import Target, watch
-from kube.watcher import Apply, Delete, Event, InitDone
+from kube.watcher import Apply, Delete, Event, Init, InitDone
 
 TIMED_OUT = 124
 """Exit code, as timeout(1) has it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What to wait for. `timeout` in seconds; 0 is without end. Empty: as for `session.connect`."""
+class Options(session.Where):
+    """What to wait for. `timeout` in seconds; 0 is without end."""
 
     name: str
     state: str
     timeout: float = 0
-    namespace: str = ""
-    kubeconfig: str = ""
-    context: str = ""
 
 
 class _Reached(Exception):  # noqa: N818 -- no error: it ends the watch
     """The JobSet is in the state."""
-
-    def __init__(self, js: JobSet) -> None:
-        super().__init__()
-        self.js = js
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
@@ -42,65 +35,55 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
     async def work() -> int:
         name = session.jobset_name(options.name)
-        place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-        async with session.connect(**place) as to:
-            title = f"JobSet {to.namespace}/{name}"
+        async with session.connect_to(options) as to:
             waiting = asyncio.timeout(options.timeout or None)
             try:
                 async with waiting:
                     async with session.naming(to, name):
-                        js = await to.client.get(
-                            JOBSETS, name, namespace=to.namespace, type=JobSet, timeout=COMMAND_TIMEOUT
-                        )
+                        js = await session.get_jobset(to, name)
                     js = await until(to, js, options.state)
             except TimeoutError:
                 if not waiting.expired():
                     raise
                 err.write(
-                    f"jobset wait: {title}: not {options.state} after {options.timeout:g} s;"
+                    f"jobset wait: JobSet {to.namespace}/{name}: not {options.state} after {options.timeout:g} s;"
                     f" jobset explain {name} -n {to.namespace} says why\n"
                 )
                 return TIMED_OUT
         how = f": {end_summary(js)}" if options.state == "finished" else ""
-        out.write(f"{title}: {options.state}{how}\n")
+        out.write(f"{title(js)}: {options.state}{how}\n")
         return session.DONE
 
     return session.run("wait", work, err, right="get, list and watch")
 
 
 async def until(to: session.Session, first: JobSet, state: str) -> JobSet:
-    """The JobSet, once it is in the state: no other of its name. Raises `RefusedError` when it never will be."""
-    name = first.metadata.name
-    seen = False
-
-    def look(js: JobSet) -> None:
-        if reached(js, state):
-            raise _Reached(js)
-        if how := end_summary(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
-            raise session.RefusedError(f"JobSet {to.namespace}/{name} {how}; it will never be {state}")
+    """The JobSet, once it is in the state: no other of its name. Raises `NeverError` when it never will be."""
+    waiting = Wait(first, state)
+    if waiting.is_over(first):
+        return first
+    found: list[JobSet] = []
 
     def sink(event: Event) -> None:
-        nonlocal seen
         match event:
-            case Apply(JobSet() as js) if js.metadata.uid == first.metadata.uid:
-                seen = True
-                look(js)
-            case Delete() | Apply(JobSet()):
-                seen = False
+            case Init():
+                waiting.start_list()
+            case Apply(JobSet() as js) if waiting.is_over(js):
+                found.append(js)
+                raise _Reached
+            case Delete():
+                waiting.delete()
+            case InitDone():
+                waiting.end_list()
             case _:
                 pass
-        if not seen and isinstance(event, Delete | InitDone):
-            raise session.RefusedError(f"JobSet {to.namespace}/{name} was deleted; it will never be {state}")
 
     target = Target(
-        JOBSETS, JobSet, namespace=to.namespace, field_selector=f"metadata.name={name}", streaming=False
-    )  # fmt: skip
-    try:
-        look(first)
+        JOBSETS, JobSet, namespace=to.namespace, field_selector=f"metadata.name={first.metadata.name}", streaming=False
+    )
+    with contextlib.suppress(_Reached):
         await watch(to.client, target, sink, on_error=_rights)
-    except _Reached as end:
-        return end.js
-    raise AssertionError("a watch does not end by itself")
+    return found[0]
 
 
 def _rights(error: KubeError) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.completion import SHELLS, jobset_names
-from diagnose.states import STATES
+from jobset_client.states import STATES
 from tests.support.explained import made
 from tests.support.jobsets import jobset, rjob, stored
 

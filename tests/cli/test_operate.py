@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from api.jobset import JobSet
-from diagnose.states import STATES, reached
+from jobset_client.states import STATES, reached
 from tests.support.explained import MOMENT, at, made
 from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored

@@ -46,7 +46,7 @@ def test_suspend_and_resume_write_one_field_of_this_very_set(operation: Any, now
         (
             operations.suspend("train", "team-a"),
             {**a_set(), "metadata": {**a_set()["metadata"], "deletionTimestamp": "2026-01-02T03:04:05Z"}},
-            "is being deleted: nothing starts its pods again",
+            "is being deleted since 2026-01-02T03:04:05Z: jobset explain train -n team-a says what keeps it",
         ),
         (
             operations.restart("train", "team-a", 9),

@@ -210,7 +210,7 @@ def test_a_field_of_another_place_is_said_to_belong_there_as_by_the_commands(tex
     error = refused(JobSet.from_yaml, text)
     message = f'unknown field "{path.rpartition(".")[2]}"; it belongs to {place}'
     assert str(error) == f"JobSet without a name: line 1: {path}: {message}"
-    [finding] = SCHEMA.of(yaml.safe_load(text))
+    [finding] = SCHEMA.find(yaml.safe_load(text))
     assert finding.fix == f"it belongs to {place}"
 
 

@@ -18,7 +18,7 @@ from jobset_client.errors import (
     WaitTimeoutError,
 )
 from jobset_client.models import JobSet
-from jobset_client.states import QUEUE_NAME, STATES, State, end_text, reached, title
+from jobset_client.states import STATES, State, Wait, is_change, queue_of, queue_refusal, suspend_patch, title
 from jobset_client.watching import Changes, Selection, read_all
 from jobset_client.words import as_json, count_noun, did_you_mean, mapping, type_of
 
@@ -169,42 +169,29 @@ def wait(name: str, namespace: str, state: State, timeout: float | None) -> Oper
 
 def until(first: JobSet, state: State, deadline: Deadline) -> Operation[JobSet]:
     """Wait until this very JobSet, and not a later one of its name, is in the state."""
-    if _settled(first, state):
+    waiting = Wait(first, state)
+    if waiting.is_over(first):
         return first
+    waiting.start_list()
     namespace, name = first.metadata.namespace or "", first.metadata.name or ""
     changes = Changes(_selection(namespace, name), f"watch JobSet {namespace}/{name}", deadline)
-    seen = False
     while (change := (yield from changes.next())) is not None:
         if change.type == "LISTED":
-            gone = not seen
-        else:
-            js = JobSet.from_dict(change.body, keep_unknown=True)
-            gone = change.type == "DELETED" or js.metadata.uid != first.metadata.uid
-            seen = not gone
-            if seen and _settled(js, state):
-                return js
-        if gone:
-            raise NeverError(f"{title(first)} was deleted; it will never be {state}")
+            waiting.end_list()
+        elif change.type == "DELETED":
+            waiting.delete()
+        elif waiting.is_over(js := JobSet.from_dict(change.body, keep_unknown=True)):
+            return js
     raise WaitTimeoutError(
         f"{title(first)}: not {state} after {deadline.seconds:g} s; explain({name!r}, namespace={namespace!r}) says"
         f" what it waits for, or `jobset explain {name} -n {namespace}`"
     )
 
 
-def _settled(js: JobSet, state: State) -> bool:
-    """Whether it is in the state. Raises `NeverError` where it never will be."""
-    if reached(js, state):
-        return True
-    if how := end_text(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
-        raise NeverError(f"{title(js)} {how}; it will never be {state}")
-    return False
-
-
 def suspend(name: str, namespace: str) -> Operation[JobSet]:
     """End its pods and keep its Jobs."""
     js = yield from get(name, namespace)
-    _refuse_ended(js)
-    if js.spec.suspend:
+    if not is_change(js, suspend=True):
         return js
     yield from _refuse_queued(js, f"would resume it at once; Kueue ends its pods where its Workload has {_INACTIVE}")
     return (yield from _write(js, suspend=True))
@@ -213,8 +200,7 @@ def suspend(name: str, namespace: str) -> Operation[JobSet]:
 def resume(name: str, namespace: str) -> Operation[JobSet]:
     """Let its pods run again."""
     js = yield from get(name, namespace)
-    _refuse_ended(js)
-    if not js.spec.suspend:
+    if not is_change(js, suspend=False):
         return js
     yield from _refuse_queued(js, "resumes it when it admits it")
     return (yield from _write(js, suspend=False))
@@ -224,8 +210,7 @@ def restart(name: str, namespace: str, timeout: float | None) -> Operation[JobSe
     """Suspend it, wait until its Jobs are, and resume it."""
     deadline = Deadline(timeout)
     js = yield from get(name, namespace)
-    _refuse_ended(js)
-    if js.spec.suspend:
+    if not is_change(js, suspend=True):
         raise RefusedError(f"{title(js)} is suspended: resume({name!r}, namespace={namespace!r}) starts its pods")
     again = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
     yield from _refuse_queued(js, f"decides when it runs; {again}")
@@ -255,15 +240,14 @@ def explain(name: str, namespace: str) -> Operation[explaining.Explanation]:
 
 
 def _write(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
-    """Write `spec.suspend` of this very JobSet, not of a later one of its name."""
+    """Write `spec.suspend` of this very JobSet."""
     namespace, name = js.metadata.namespace or "", js.metadata.name or ""
-    body = {"metadata": {"uid": js.metadata.uid}, "spec": {"suspend": suspend}}
     written = yield from ask(
         Call(
             method="PATCH",
             path=place(namespace, name),
             query=_STRICT,
-            body=body,
+            body=suspend_patch(js, suspend=suspend),
             content=MERGE,
             task=f"{'suspend' if suspend else 'resume'} JobSet {namespace}/{name}",
         )
@@ -271,23 +255,12 @@ def _write(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
     return JobSet.from_dict(written, keep_unknown=True)
 
 
-def _refuse_ended(js: JobSet) -> None:
-    if js.metadata.deletion_timestamp is not None:
-        raise RefusedError(f"{title(js)} is being deleted: nothing starts its pods again")
-    if how := end_text(js):
-        raise RefusedError(
-            f"{title(js)} {how}; a JobSet that has ended does not change any more:"
-            " delete it and create it again to run it once more"
-        )
-
-
-def _refuse_queued(js: JobSet, task: str) -> Operation[None]:
-    """Raise `RefusedError` for a JobSet of a queue, where there is Kueue: without it the label has no effect."""
-    queue = js.metadata.labels.get(QUEUE_NAME)
-    if not queue:
+def _refuse_queued(js: JobSet, clause: str) -> Operation[None]:
+    """Raise `RefusedError` for a JobSet of a queue, where there is Kueue."""
+    if not queue_of(js):
         return
     try:
         yield from ask(Call(method="GET", path=_KUEUE, task="look for Kueue"))
     except NotFoundError:
         return
-    raise RefusedError(f"{title(js)} is in the Kueue queue {queue}, which {task}")
+    raise queue_refusal(js, clause)

@@ -1,8 +1,11 @@
-"""Which state a JobSet is in, as its status says."""
+"""Which state a JobSet is in, as its status says, and whether it can still get into one. Pure.
 
-from typing import Literal, get_args
+The commands decide by these functions, too. They read a JobSet as its own models or as the commands' structs have it.
+"""
 
-from jobset_client.models import Condition, JobSet
+from typing import Any, Literal, Protocol, get_args
+
+from jobset_client.errors import NeverError, RefusedError
 
 State = Literal["completed", "failed", "finished", "ready", "suspended"]
 STATES: tuple[State, ...] = get_args(State)
@@ -10,28 +13,41 @@ QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label of a JobSet that Kueue suspends and resumes."""
 
 
-def reached(js: JobSet, state: State) -> bool:
+class AnyJobSet(Protocol):
+    """A JobSet with the attributes of `models.JobSet`, whoever has decoded it."""
+
+    @property
+    def metadata(self) -> Any: ...
+
+    @property
+    def spec(self) -> Any: ...
+
+    @property
+    def status(self) -> Any: ...
+
+
+def reached(js: AnyJobSet, state: str) -> bool:
     """Whether it is in this state now. `finished`: completed or failed."""
     match state:
         case "completed" | "failed":
-            return js.status.terminal_state == state.capitalize()
+            return bool(js.status.terminal_state == state.capitalize())
         case "finished":
             return bool(js.status.terminal_state)
         case "suspended":
-            return _suspended(js)
+            return _is_suspended(js)
         case _:
-            return _ready(js)
+            return _is_ready(js)
 
 
-def _suspended(js: JobSet) -> bool:
+def _is_suspended(js: AnyJobSet) -> bool:
     """Whether no Job has pods any more. The condition alone comes before the first Job is suspended."""
-    halted = bool(js.spec.suspend) and not end_text(js) and is_true(js, "Suspended")
+    halted = bool(js.spec.suspend) and not end_summary(js) and is_true(js, "Suspended")
     return halted and not any(entry.active for entry in js.status.replicated_jobs_status)
 
 
-def _ready(js: JobSet) -> bool:
+def _is_ready(js: AnyJobSet) -> bool:
     """Whether every Job is ready or has succeeded."""
-    if end_text(js) or js.spec.suspend or is_true(js, "Suspended") or is_true(js, "RestartingJobSet"):
+    if end_summary(js) or js.spec.suspend or is_true(js, "Suspended") or is_true(js, "RestartingJobSet"):
         return False
     counts = {entry.name: (entry.ready or 0) + (entry.succeeded or 0) for entry in js.status.replicated_jobs_status}
     return all(counts.get(rjob.name, 0) >= jobs_of(rjob.replicas) for rjob in js.spec.replicated_jobs)
@@ -42,7 +58,7 @@ def jobs_of(replicas: int | None) -> int:
     return 1 if replicas is None else replicas
 
 
-def end_text(js: JobSet) -> str:
+def end_summary(js: AnyJobSet) -> str:
     """`has completed at TIME` or `has failed at TIME: why`; empty for a set that has not ended."""
     state = js.status.terminal_state
     if not state:
@@ -53,30 +69,96 @@ def end_text(js: JobSet) -> str:
     return f"has {state.lower()}{when}{why}"
 
 
-def in_words(js: JobSet) -> str:
+def in_words(js: AnyJobSet) -> str:
     """The state in one or two words: completed, failed, suspended, is being suspended, restarts, runs, starts."""
     if js.status.terminal_state:
-        return js.status.terminal_state.lower()
+        return str(js.status.terminal_state).lower()
     if js.metadata.deletion_timestamp:
         return "is being deleted"
     if js.spec.suspend:
-        return "suspended" if _suspended(js) else "is being suspended"
+        return "suspended" if _is_suspended(js) else "is being suspended"
     if is_true(js, "RestartingJobSet"):
         return "restarts"
-    return "runs" if _ready(js) else "starts"
+    return "runs" if _is_ready(js) else "starts"
 
 
-def condition(js: JobSet, kind: str) -> Condition | None:
-    """The condition of that type."""
+def condition(js: AnyJobSet, kind: str) -> Any:
+    """The condition of that type; None if it has none."""
     return next((entry for entry in js.status.conditions if entry.type == kind), None)
 
 
-def is_true(js: JobSet, kind: str) -> bool:
+def is_true(js: AnyJobSet, kind: str) -> bool:
     """Whether the condition of that type has status True."""
     found = condition(js, kind)
     return found is not None and found.status == "True"
 
 
-def title(js: JobSet) -> str:
+def title(js: AnyJobSet) -> str:
     """`JobSet team-a/train`."""
     return f"JobSet {js.metadata.namespace}/{js.metadata.name}"
+
+
+class Wait:
+    """Waits for a state of one very JobSet, and not of a later one of its name."""
+
+    def __init__(self, first: AnyJobSet, state: str) -> None:
+        self._first, self._state = first, state
+        self._listed = False
+
+    def is_over(self, js: AnyJobSet) -> bool:
+        """Whether it is in the state. Raises `NeverError` where it never will be."""
+        if js.metadata.uid != self._first.metadata.uid:
+            raise self._deleted()
+        self._listed = True
+        if reached(js, self._state):
+            return True
+        if end := end_summary(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
+            raise NeverError(f"{title(js)} {end}; it will never be {self._state}")
+        return False
+
+    def start_list(self) -> None:
+        """All JobSets of the name follow, one at the most."""
+        self._listed = False
+
+    def end_list(self) -> None:
+        """Raise `NeverError` if it was not among those listed."""
+        if not self._listed:
+            raise self._deleted()
+
+    def delete(self) -> None:
+        """Raise `NeverError`: it was deleted."""
+        raise self._deleted()
+
+    def _deleted(self) -> NeverError:
+        return NeverError(f"{title(self._first)} was deleted; it will never be {self._state}")
+
+
+def is_change(js: AnyJobSet, *, suspend: bool) -> bool:
+    """Whether it means anything to write `spec.suspend`. Raises `RefusedError` where nothing makes it run again."""
+    meta = js.metadata
+    if meta.deletion_timestamp is not None:
+        raise RefusedError(
+            f"{title(js)} is being deleted since {meta.deletion_timestamp}:"
+            f" jobset explain {meta.name} -n {meta.namespace} says what keeps it"
+        )
+    if end := end_summary(js):
+        raise RefusedError(
+            f"{title(js)} {end}; a JobSet that has ended does not change any more:"
+            " delete it and create it again to run it once more"
+        )
+    return bool(js.spec.suspend) != suspend
+
+
+def suspend_patch(js: AnyJobSet, *, suspend: bool) -> dict[str, Any]:
+    """A merge patch of `spec.suspend` of this very JobSet, not of a later one of its name."""
+    return {"metadata": {"uid": js.metadata.uid}, "spec": {"suspend": suspend}}
+
+
+def queue_of(js: AnyJobSet) -> str:
+    """The Kueue queue that its label names; without Kueue in the cluster the label has no effect."""
+    return str(js.metadata.labels.get(QUEUE_NAME) or "")
+
+
+def queue_refusal(js: AnyJobSet, clause: str) -> RefusedError:
+    """Kueue decides about it; `clause` says what Kueue does, and what to do."""
+    return RefusedError(f"{title(js)} is in the Kueue queue {queue_of(js)}, which {clause}")

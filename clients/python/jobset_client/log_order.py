@@ -1,0 +1,168 @@
+"""Whose logs are read, and in which order: the container that failed first comes first. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jobset_client.errors import RefusedError
+from jobset_client.states import AnyJobSet, title
+
+JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+JOB_NAME = "batch.kubernetes.io/job-name"
+_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_GLOBAL_INDEX = "jobset.sigs.k8s.io/job-global-index"
+_NEVER, _LAST = "9999", "9999-"
+"""Behind every time of RFC 3339: containers that failed at an unknown time; those that did not fail."""
+GONE = "logs go with their pods, and pods of earlier attempts are deleted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """The status of one container.
+
+    `failed_at`: when it failed, now or before its last start; empty if it did not. `waits`: why it does not run, such
+    as ImagePullBackOff; empty if it runs, has ended, or its last run is known.
+    """
+
+    name: str
+    init: bool
+    restarts: int
+    failed_at: str
+    waits: str
+    ended: bool
+    succeeded: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPod:
+    """A pod, as far as its logs are concerned."""
+
+    name: str
+    uid: str
+    job: str
+    index: str
+    global_index: int
+    attempt: int
+    containers: tuple[Container, ...]
+
+    def matching(self, container: str) -> Iterator[Container]:
+        """Those of that name; without a name, all but init containers that have succeeded."""
+        for each in self.containers:
+            if each.name == container or not (container or (each.init and each.succeeded)):
+                yield each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """One log. `index`: the completion index, or empty. `run`: the pod's UID and the container's restarts.
+
+    `waits`: why there is none yet, or empty. `ended`: nothing more will be written.
+    """
+
+    pod: str
+    job: str
+    index: str
+    container: str
+    waits: str
+    run: tuple[str, int]
+    ended: bool
+
+    @property
+    def prefix(self) -> str:
+        return prefix(self.pod, self.job, self.index, self.container)
+
+
+def prefix(pod: str, job: str, index: str, container: str) -> str:
+    """`[train-workers-0/3 main]`; with the pod's name where it has no index."""
+    return f"[{f'{job}/{index}' if job and index else pod} {container}]"
+
+
+def selector(js: AnyJobSet, job: str) -> str:
+    """Of the pods of this very JobSet, or of one Job of it."""
+    return f"{JOBSET_UID}={js.metadata.uid}" + (f",{JOB_NAME}={job}" if job else "")
+
+
+def log_pod(metadata: Mapping[str, Any], status: Mapping[str, Any]) -> LogPod:
+    """A pod from its JSON."""
+    labels = metadata.get("labels") or {}
+    return LogPod(
+        name=metadata.get("name") or "",
+        uid=metadata.get("uid") or "",
+        job=labels.get(JOB_NAME) or "",
+        index=labels.get(_INDEX) or "",
+        global_index=_number(labels.get(_GLOBAL_INDEX) or ""),
+        attempt=_number(labels.get(_ATTEMPT) or ""),
+        containers=(
+            *(_container(body, init=True) for body in status.get("initContainerStatuses") or ()),
+            *(_container(body, init=False) for body in status.get("containerStatuses") or ()),
+        ),
+    )
+
+
+def _container(body: Mapping[str, Any], *, init: bool) -> Container:
+    now, last = body.get("state") or {}, body.get("lastState") or {}
+    end, waiting = now.get("terminated"), now.get("waiting")
+    ends = (last.get("terminated"), end)
+    return Container(
+        name=body.get("name") or "",
+        init=init,
+        restarts=body.get("restartCount") or 0,
+        failed_at=next((each.get("finishedAt") or _NEVER for each in ends if each and each.get("exitCode")), ""),
+        waits="" if waiting is None or last.get("terminated") else waiting.get("reason") or "Waiting",
+        ended=end is not None,
+        succeeded=end is not None and not end.get("exitCode"),
+    )
+
+
+def newest_attempt(pods: Iterable[LogPod]) -> int:
+    """The latest attempt that has pods; 0 without pods."""
+    return max((pod.attempt for pod in pods), default=0)
+
+
+def logs(pods: Iterable[LogPod], container: str = "") -> list[Log]:
+    """The logs of these pods: by the time of their first failure, then by Job and index. `container`: only that one."""
+    return [
+        Log(
+            pod=pod.name,
+            job=pod.job,
+            index=pod.index,
+            container=each.name,
+            waits=each.waits,
+            run=(pod.uid, each.restarts),
+            ended=each.ended,
+        )
+        for pod in sorted(pods, key=_order)
+        for each in sorted(pod.matching(container), key=lambda each: each.failed_at or _NEVER)
+    ]
+
+
+def pods_of_attempt(
+    js: AnyJobSet, pods: Sequence[LogPod], job: str, attempt: int | None, why: str = GONE, more: str = ""
+) -> Sequence[LogPod]:
+    """The pods of the attempt; None: of the latest with pods. Raises `RefusedError` if it has none.
+
+    `why` and `more` are parts of that message: why there are none, and what says more.
+    """
+    wanted = newest_attempt(pods) if attempt is None else attempt
+    chosen = [pod for pod in pods if pod.attempt == wanted]
+    if chosen:
+        return chosen
+    owner = f"Job {job} of {title(js)}" if job else title(js)
+    problem = f"there are no pods of {owner}" + ("" if attempt is None else f" of attempt {attempt}")
+    failure = "".join(
+        f"; attempt {end.attempt} failed in pod {end.pod} on node {end.node or 'unknown'}, exit code {end.exit_code}"
+        for end in js.status.attempt_history[-1:]
+        if end.pod
+    )
+    raise RefusedError(f"{problem}: {why}{failure}{more}")
+
+
+def _order(pod: LogPod) -> tuple[str, int, int, str]:
+    failed_at = min((each.failed_at for each in pod.containers if each.failed_at), default=_LAST)
+    return failed_at, pod.global_index, _number(pod.index), pod.name
+
+
+def _number(text: str) -> int:
+    """A number of a label; 0 for anything else."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0

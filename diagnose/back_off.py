@@ -8,14 +8,14 @@ from controllers.planning.child_jobs import Child, integer
 from diagnose.case import Case
 from diagnose.disruptions import disruption_of_pod
 from diagnose.facts import SeenPod
-from diagnose.finding import Finding, Found, KeyedFinding, Level, job_findings, pluralize, seconds_since
+from diagnose.finding import Answer, Finding, KeyedFinding, Level, job_findings, pluralize, seconds_since
 from diagnose.restart_causes import EXIT_CODES
 from diagnose.survey import lacking
 
 _PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"
 
 
-def back_off(case: Case, left: frozenset[str]) -> list[Found]:
+def back_off(case: Case, left: frozenset[str]) -> list[Answer]:
     """Jobs that lack pods after one of them has failed."""
     return job_findings(
         KeyedFinding(child.name, how, partial(_failed_pod, case, child, pod, how))
@@ -24,26 +24,26 @@ def back_off(case: Case, left: frozenset[str]) -> list[Found]:
     )
 
 
-def failures(case: Case, left: frozenset[str]) -> list[Found]:
+def failures(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Jobs that run again after pods of them have failed: the next failures may end them."""
     jobs = [job for job in case.facts.jobs or () if job.status.failed and not (job.finished or lacking(job))]
     jobs = [job for job in jobs if job.metadata.name not in left and job.spec.backoff_limit_per_index is None]
     if not jobs:
-        return []
+        return
     first, meta = max(jobs, key=lambda job: (job.status.failed, job.metadata.name)), case.facts.jobset.metadata
     name, limit = first.metadata.name, first.spec.backoff_limit
     more = f"; {pluralize(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
     message = f"Job {name}: {pluralize(first.status.failed, 'failure')} so far, backoffLimit allows {limit}{more}"
     fix = f"jobset logs {meta.name} -n {meta.namespace} --job {name} shows what its pods wrote"
-    return [Found(Finding(Level.NOTE, "failures", message, fix=fix))]
+    yield Answer(Finding(Level.NOTE, "failures", message, fix=fix))
 
 
 def _last_failed(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, SeenPod]]:
     """Jobs that lack pods, with the pod that failed last; none whose next pod was refused after that."""
-    for child in case.survey.unready if case.survey else ():
+    for child in case.unready_jobs(left):
         uid = child.job.metadata.uid
         pods = case.failed.get(uid)
-        if child.name not in left or not pods or not lacking(child.job):
+        if not pods or not lacking(child.job):
             continue
         last = max(pods, key=lambda pod: (pod.ended_at, pod.name))
         ended = seconds_since(last.ended_at, case.facts.now)

@@ -1,6 +1,6 @@
 """The facts about one JobSet, sorted for the causes to look at. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -8,9 +8,9 @@ from api.gangs import Forest, forest
 from api.keys import SERVICE_CREATION_FAILED
 from controllers.planning.child_jobs import Child
 from diagnose.facts import Facts, SeenEvent, SeenLease, SeenPod
-from diagnose.finding import Finding, Found, seconds_since
+from diagnose.finding import Answer, Finding, seconds_since
 from diagnose.survey import Survey, survey_jobs
-from kube.model.requests import Amounts
+from kube.model.requests import sum_requests
 from policy.judged import Judged
 
 STALE = 5.0
@@ -23,18 +23,16 @@ FRESH = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`survey` is None where the Jobs are not known. Pods are by the UID of their Job; `leaders` are with index 0.
+    """The facts with the Jobs sorted, and with the pods by the UID of their Job.
 
-    `failed`: pods that failed and are not being deleted.
-
-    `in_use`: what there is to say of nodes that are in use, by the shape of a pod and what it lacks; filled as asked.
-
-    `forest`: the groups that spec.scheduling leads to; None without such groups, or where the Jobs are not known.
-    `shortage`: of what its pods request more than all nodes have together, as far as that is known.
+    - `leaders`: pods with index 0; `followers`: other pods that live; `failed`: pods that failed and are not deleted.
+    - `forest`: the groups that spec.scheduling leads to; None without such groups, or if the Jobs are not known.
+    - `shortage`: of what its pods request more than all nodes have together, as far as that is known.
+    - `in_use`: a cache: what nodes that are in use lack, by the shape of a pod and its resource.
     """
 
     facts: Facts
-    survey: Survey | None
+    survey: Survey
     forest: Forest | None = None
     shortage: Finding | None = None
     leaders: dict[str, SeenPod] = field(default_factory=dict)
@@ -84,6 +82,10 @@ class Case:
             event for event in self.facts.job_warnings if event.regarding.uid == uid and event.reason == "FailedCreate"
         ]
 
+    def unready_jobs(self, left: frozenset[str]) -> list[Child]:
+        """Jobs that run and are not ready, of those in `left`."""
+        return [child for child in self.survey.unready if child.name in left]
+
     def pods_of(self, child: Child) -> list[SeenPod]:
         """What is known of a Job's pods, its leader first."""
         uid = child.job.metadata.uid
@@ -98,14 +100,15 @@ def unheld(lease: SeenLease | None, now: datetime) -> bool:
     return not lease.spec.holder_identity or age is None or age > (lease.spec.lease_duration_seconds or 0) + STALE
 
 
-Cause = Callable[[Case, frozenset[str]], list[Found]]
-"""Gets the names of the Jobs that no cause before it has explained; gives findings about those or the set."""
+Cause = Callable[[Case, frozenset[str]], Iterable[Answer]]
+"""Gets the names of the Jobs that no cause before it has explained; answers about those, or about the set."""
 
 
 def case(facts: Facts) -> Case:
     """Sort the facts. Of several pods with index 0 the newest that lives is the leader, or the newest."""
-    known = None if facts.jobs is None else survey_jobs(facts.jobset, facts.jobs)
-    found = Case(facts, known, None if known is None else forest(facts.jobset), _shortage(facts, known))
+    known = facts.jobs is not None
+    survey = survey_jobs(facts.jobset, facts.jobs) if facts.jobs is not None else Survey()
+    found = Case(facts, survey, forest(facts.jobset) if known else None, _shortage(facts, survey))
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
         if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None:
             found.failed.setdefault(pod.job_uid, []).append(pod)
@@ -116,11 +119,9 @@ def case(facts: Facts) -> Case:
     return found
 
 
-def _shortage(facts: Facts, known: Survey | None) -> Finding | None:
-    if known is None or facts.node_offers is None:
+def _shortage(facts: Facts, survey: Survey) -> Finding | None:
+    if facts.node_offers is None:
         return None
-    needs: Amounts = {}
-    for template in Judged(facts.jobset).templates:
-        for name, amount in template.requests.items():
-            needs[name] = needs.get(name, 0) + amount * known.pods[template.rjob.name]
-    return facts.node_offers.too_little(needs)
+    templates = Judged(facts.jobset).templates
+    requests = ((template.requests, survey.pods[template.rjob.name]) for template in templates)
+    return facts.node_offers.too_little(sum_requests(requests))

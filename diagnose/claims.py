@@ -6,11 +6,13 @@ from api.jobset import JobSet
 from api.names import volume_claim_name
 from api.paths import claim_templates
 from diagnose.case import Case
-from diagnose.facts import SeenClaim, SeenPod, SeenStorageClasses
+from diagnose.facts import SeenClaim, SeenPod, SeenStorageClass
 from diagnose.finding import Finding, Level, join_names
 from diagnose.remedies import recreate
 from kube.model.suggest import nearest
 
+_Classes = tuple[SeenStorageClass, ...] | None
+"""The StorageClasses of the cluster; None: not known."""
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _CREATE = "kubectl get pv lists the volumes; have an administrator of the cluster"
@@ -92,7 +94,7 @@ def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
     return _Source(name, f"-n {namespace}", path, recreate(js), kept)
 
 
-def _pending(source: _Source, claim: SeenClaim, classes: SeenStorageClasses | None) -> tuple[str, str]:
+def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str, str]:
     """What is wrong with a claim that has no volume, and what to do."""
     wanted = claim.spec.storage_class_name
     message = f"claim {source.name} is {claim.status.phase or 'Pending'}"
@@ -101,26 +103,26 @@ def _pending(source: _Source, claim: SeenClaim, classes: SeenStorageClasses | No
     elif wanted == "":
         said = "it asks for no StorageClass, and no volume without one is free and large enough"
         fix = f"{_CREATE} create one ({claim.asks}), or {source.with_class(None, '')}"
-    elif classes is not None and not classes.names:
+    elif classes is not None and not classes:
         said, fix = "it names no StorageClass, and the cluster has none", _INSTALL
     elif classes is not None and not any(
-        storage_class.metadata.annotations.get(_DEFAULT) == "true" for storage_class in classes.there
+        storage_class.metadata.annotations.get(_DEFAULT) == "true" for storage_class in classes
     ):
         said = "it names no StorageClass, and none of the cluster is the default one"
         mark = f'\'{{"metadata":{{"annotations":{{"{_DEFAULT}":"true"}}}}}}\''
-        patch = f"kubectl patch storageclass {classes.names[0]} -p {mark}"
-        fix = f"have an administrator of the cluster run {patch}, or {source.with_class(None, classes.names[0])}"
+        patch = f"kubectl patch storageclass {_names(classes)[0]} -p {mark}"
+        fix = f"have an administrator of the cluster run {patch}, or {source.with_class(None, _names(classes)[0])}"
     else:
         return message, f"kubectl describe pvc {source.name} {source.where} says why; kubectl get storageclass"
     return f"{message}: {said}", fix
 
 
-def _of_class(source: _Source, claim: SeenClaim, wanted: str, classes: SeenStorageClasses | None) -> tuple[str, str]:
+def _of_class(source: _Source, claim: SeenClaim, wanted: str, classes: _Classes) -> tuple[str, str]:
     """The same of a claim that names a StorageClass."""
-    provisioner = "" if classes is None else classes.provisioner(wanted)
+    provisioner = "" if classes is None else {known.metadata.name: known.provisioner for known in classes}.get(wanted)
     if classes is not None and provisioner is None:
-        meant = nearest(wanted, classes.names)
-        there = f"there are: {join_names(classes.names)}" if classes.names else "there is none at all"
+        meant = nearest(wanted, _names(classes))
+        there = f"there are: {join_names(_names(classes))}" if classes else "there is none at all"
         said = f"there is no StorageClass {wanted}; {there}" + (f"; did you mean {meant}?" if meant else "")
         return said, f"{source.with_class(wanted, meant)}; or have an administrator create StorageClass {wanted}"
     if provisioner == _NO_PROVISIONER:
@@ -131,3 +133,7 @@ def _of_class(source: _Source, claim: SeenClaim, wanted: str, classes: SeenStora
     provisioner = provisioner or "its provisioner"
     said = f"StorageClass {wanted} has not made a volume; that is done by {provisioner}"
     return said, f"kubectl describe pvc {source.name} {source.where} shows what {provisioner} says"
+
+
+def _names(classes: _Classes) -> list[str]:
+    return sorted(storage_class.metadata.name for storage_class in classes or ())

@@ -10,7 +10,7 @@ from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE,
 from diagnose.case import FRESH, Case
 from diagnose.disruptions import not_counted
 from diagnose.facts import SeenEvent, SeenPod
-from diagnose.finding import NAMED, Finding, Found, KeyedFinding, Level, age, job_findings, seconds_since
+from diagnose.finding import NAMED, Answer, Finding, KeyedFinding, Level, age, job_findings, seconds_since
 from diagnose.nodes import SeenNode
 
 _MARGIN = 60.0
@@ -45,7 +45,7 @@ def _note(word: str, event: SeenEvent) -> str:
     return f"{word}: {event.note.rstrip('. ')}" if event.note else word
 
 
-def ended_from_outside(case: Case, left: frozenset[str]) -> list[Found]:
+def ended_from_outside(case: Case, left: frozenset[str]) -> list[Answer]:
     """Pods of Jobs that are not ready that were preempted or evicted within the last hour."""
     found: dict[str, list[SeenEvent]] = {}
     seen: set[str] = set()
@@ -57,7 +57,7 @@ def ended_from_outside(case: Case, left: frozenset[str]) -> list[Found]:
             if name not in seen:
                 found.setdefault(end_words(event), []).append(event)
             seen.add(name)
-    return [Found(_ended_pods(case, words, events)) for words, events in found.items()]
+    return [Answer(_ended_pods(case, words, events)) for words, events in found.items()]
 
 
 def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
@@ -71,7 +71,7 @@ def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
     return Finding(Level.WAITS, first.reason.lower(), message, fix=fix, since=first.first)
 
 
-def node_fails(case: Case, left: frozenset[str]) -> list[Found]:
+def node_fails(case: Case, left: frozenset[str]) -> list[Answer]:
     """Pods that run by their status, on nodes that are gone, unreachable, out of service or not ready."""
     return job_findings(
         KeyedFinding(child.name, (pod.spec.node_name, state), partial(_node_fails, case, child, pod, state, since))
@@ -81,11 +81,11 @@ def node_fails(case: Case, left: frozenset[str]) -> list[Found]:
 
 def _on_failed_nodes(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, SeenPod, str, str]]:
     """Jobs with their first such pod, the state of its node, and since when."""
-    for child in case.survey.unready if case.survey else ():
+    for child in case.unready_jobs(left):
         pods = (pod for pod in case.pods_of(child) if pod.silent and pod.spec.node_name in case.facts.nodes_by_name)
         states = ((pod, *_state(case.facts.nodes_by_name[pod.spec.node_name])) for pod in pods)
         failed = next((found for found in states if found[1]), None)
-        if failed is not None and child.name in left:
+        if failed is not None:
             yield (child, *failed)
 
 

@@ -1,6 +1,6 @@
 """What is read of a cluster in order to explain a JobSet: records of the fields that matter. Pure; writes nothing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ from api.pod import DetailedPod, PodCondition, Terminated
 from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, SeenNode
 from diagnose.webhook_switch import State
-from kube.model.meta import Base, Condition, Owner
+from kube.model.meta import Base, Condition, ObjectMeta, Owner
 from kube.model.requests import Amounts
 
 
@@ -67,21 +67,22 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return waits and self.status.condition("PodScheduled") is None
 
     @property
+    def _ends(self) -> Iterator[tuple[str, Terminated]]:
+        """Its containers that have ended, by name: the containers first."""
+        for status in (*self.status.container_statuses, *self.status.init_container_statuses):
+            if status.state.terminated is not None:
+                yield status.name, status.state.terminated
+
+    @property
     def failed_container(self) -> tuple[str, Terminated] | None:
-        """Of the containers that ended with an exit code other than 0 the first, with its name."""
-        every = (*self.status.container_statuses, *self.status.init_container_statuses)
-        ends = [
-            (status.name, end) for status in every if (end := status.state.terminated) is not None and end.exit_code
-        ]
-        return min(ends, key=lambda found: found[1].finished_at or "", default=None)
+        """The container that failed first (exit code other than 0), with its name."""
+        failed = (named for named in self._ends if named[1].exit_code)
+        return min(failed, key=lambda named: named[1].finished_at or "", default=None)
 
     @property
     def ended_at(self) -> str:
         """When the last of its containers ended, as RFC 3339; empty if none has."""
-        every = (*self.status.container_statuses, *self.status.init_container_statuses)
-        return max(
-            (end.finished_at or "" for status in every if (end := status.state.terminated) is not None), default=""
-        )
+        return max((end.finished_at or "" for _, end in self._ends), default="")
 
     @property
     def ready(self) -> bool:
@@ -170,33 +171,11 @@ class SeenClaim(Base, frozen=True, kw_only=True):
         return ", ".join([*self.spec.access_modes, *([str(size)] if size else [])])
 
 
-class _ClassMeta(Base, frozen=True, kw_only=True):
-    name: str = ""
-    annotations: dict[str, str] = {}
-
-
 class SeenStorageClass(Base, frozen=True, kw_only=True):
     """storage.k8s.io/v1 StorageClass."""
 
-    metadata: _ClassMeta
+    metadata: ObjectMeta
     provisioner: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class SeenStorageClasses:
-    """The StorageClasses of the cluster."""
-
-    there: tuple[SeenStorageClass, ...]
-
-    @property
-    def names(self) -> list[str]:
-        return sorted(storage_class.metadata.name for storage_class in self.there)
-
-    def provisioner(self, name: str) -> str | None:
-        """Of the class with this name; None if there is no such class."""
-        return next(
-            (storage_class.provisioner for storage_class in self.there if storage_class.metadata.name == name), None
-        )
 
 
 class _QuotaStatus(Base, frozen=True, kw_only=True):
@@ -210,10 +189,6 @@ class SeenQuota(Base, frozen=True, kw_only=True):
     status: _QuotaStatus = _QuotaStatus()
 
 
-class _NamespaceMeta(Base, frozen=True, kw_only=True):
-    deletion_timestamp: str | None = None
-
-
 class _NamespaceStatus(Base, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
@@ -221,7 +196,7 @@ class _NamespaceStatus(Base, frozen=True, kw_only=True):
 class SeenNamespace(Base, frozen=True, kw_only=True):
     """core/v1 Namespace: whether it is being deleted, and what keeps it."""
 
-    metadata: _NamespaceMeta = _NamespaceMeta()
+    metadata: ObjectMeta = ObjectMeta()
     status: _NamespaceStatus = _NamespaceStatus()
 
 
@@ -231,14 +206,10 @@ class _LeaseSpec(Base, frozen=True, kw_only=True):
     renew_time: str | None = None
 
 
-class _LeaseMeta(Base, frozen=True, kw_only=True):
-    annotations: dict[str, str] = {}
-
-
 class SeenLease(Base, frozen=True, kw_only=True):
     """The lease of the manager; one without a holder has been given back, or never taken."""
 
-    metadata: _LeaseMeta = _LeaseMeta()
+    metadata: ObjectMeta = ObjectMeta()
     spec: _LeaseSpec = _LeaseSpec()
 
 
@@ -253,6 +224,20 @@ class Holder:
     node: str
     exclusive: bool
     ending: bool
+
+    @classmethod
+    def of_pod(cls, pod: SeenPod) -> "Holder":
+        """The Job of a pod that is on a node."""
+        owner = pod.metadata.controller()
+        return cls(
+            namespace=pod.metadata.namespace,
+            job=pod.name if owner is None else owner.name,
+            job_uid=pod.job_uid,
+            priority=pod.spec.priority or 0,
+            node=pod.spec.node_name,
+            exclusive=pod.metadata.topology is not None,
+            ending=pod.metadata.deletion_timestamp is not None,
+        )
 
     @property
     def label(self) -> str:
@@ -269,6 +254,12 @@ class PlacedPod:
     node: str
     requests: Amounts
 
+    @classmethod
+    def of_pod(cls, pod: SeenPod) -> "PlacedPod":
+        """The record of a pod that has been read."""
+        meta = pod.metadata
+        return cls(meta.namespace, meta.labels.jobset, pod.spec.node_name, pod.spec.requests())
+
 
 @dataclass(frozen=True, slots=True)
 class SeenGroups:
@@ -278,9 +269,9 @@ class SeenGroups:
     bound: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Facts:
-    """All that was read. None: not known; what that is for, and why, stands in `unseen`.
+    """All that was read; `gather` fills it in. None: not known, and `unseen` says why and what is left out therefore.
 
     - `jobs`: those that the JobSet owns. `foreign`: names that its missing Jobs should have, and who owns those.
     - `namespace`: its own, looked up where Jobs are missing that may start, or are being deleted.
@@ -330,8 +321,8 @@ class Facts:
     webhooks: State | None = None
     quotas: Mapping[str, SeenQuota | None] = field(default_factory=dict)
     claims: Mapping[str, SeenClaim | None] = field(default_factory=dict)
-    storage_classes: SeenStorageClasses | None = None
-    nodes_by_name: Mapping[str, SeenNode | None] = field(default_factory=dict)
+    storage_classes: tuple[SeenStorageClass, ...] | None = None
+    nodes_by_name: dict[str, SeenNode | None] = field(default_factory=dict)
     kueue: bool = True
     ends: tuple[SeenEvent, ...] = ()
     groups: SeenGroups | None = None

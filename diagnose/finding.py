@@ -44,7 +44,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Answer:
     """A finding and the Jobs that it explains, so that later causes need not. `state` is the set's, in a word or two.
 
     `headline` stands behind the state in the first line. `ends`: this is all there is to say about the set. `follows`:
@@ -80,9 +80,9 @@ def pluralize(number: int, noun: str, singular: str = "", plural: str = "") -> s
     return f"{number} {noun} {verb}".rstrip()
 
 
-def job_findings(findings: Iterable[KeyedFinding]) -> list[Found]:
+def job_findings(findings: Iterable[KeyedFinding]) -> list[Answer]:
     """Findings about Jobs, one for each key."""
-    return [Found(finding, frozenset(jobs)) for finding, jobs in merge_findings(findings, "Job", "Job {}")]
+    return [Answer(finding, frozenset(jobs)) for finding, jobs in merge_findings(findings, "Job", "Job {}")]
 
 
 def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}") -> list[tuple[Finding, list[str]]]:

@@ -5,9 +5,8 @@ pods, and those of a few Jobs. What may not be read is noted and left out. Write
 """
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from api import keys
 from api.batch import Owned
@@ -32,7 +31,7 @@ from diagnose.restart_causes import failed_lately
 from diagnose.status_causes import all_completed
 from diagnose.survey import Survey, lacking, survey_jobs
 from kube.client import Client
-from kube.errors import Forbidden, NotFound
+from kube.errors import NotFound
 from kube.model.meta import Owner, seconds_between
 from kube.options import COMMAND_TIMEOUT, METADATA_LIST
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
@@ -44,121 +43,114 @@ FEW_PAGES = 4
 
 
 async def gather(client: Client, namespace: str, name: str, now: datetime) -> Facts:
-    """What there is to know. Raises what reading the JobSet itself raises, and whatever is not a lack of rights."""
+    """The facts about a JobSet. Raises what reading the JobSet itself raises, and whatever is not a lack of rights."""
     js = await client.get(JOBSETS, name, namespace=namespace, type=JobSet, timeout=COMMAND_TIMEOUT)
     return await gather_about(client, js, now)
 
 
 async def gather_about(client: Client, js: JobSet, now: datetime) -> Facts:
-    """What there is to know about a JobSet that has just been read. Raises whatever is not a lack of rights."""
-    if js.status.terminal_state or not js.is_ours:
-        return Facts(now=now, jobset=js)
-    return await _Gatherer(client, js).facts(now)
+    """The facts about a JobSet that has just been read. Raises whatever is not a lack of rights."""
+    facts = Facts(now=now, jobset=js)
+    if not js.status.terminal_state and js.is_ours:
+        await _Gatherer(client, facts).fill()
+    return facts
 
 
 class _Gatherer:
     """Reads about one JobSet, once."""
 
-    def __init__(self, client: Client, js: JobSet) -> None:
+    def __init__(self, client: Client, facts: Facts) -> None:
         self._client = client
-        self._js = js
-        self._namespace = js.metadata.namespace
-        self._of_set = f"{keys.JOBSET_NAME}={js.metadata.name}"
-        self._read = Reader(client, js.metadata.namespace)
+        self._facts = facts
+        self._js = facts.jobset
+        self._namespace = self._js.metadata.namespace
+        self._of_set = f"{keys.JOBSET_NAME}={self._js.metadata.name}"
+        self._read = Reader(client, self._namespace)
 
-    async def facts(self, now: datetime) -> Facts:
-        jobs = await self._jobs()
-        known: dict[str, Any] = {"now": now, "jobset": self._js, "jobs": jobs}
-        known["warnings"] = await self._events(f"regarding.kind={keys.KIND},regarding.name={self._js.metadata.name}")
-        known["service_made"] = await look_up.service_made(self._read, self._js, known["warnings"])
-        if self._js.suspended and keys.QUEUE_NAME in self._js.metadata.labels:
-            known["kueue"] = await self._client.serves(kueue.GROUP)
-        if missing_defaults(self._js):
-            known["webhooks"] = await look_up.webhooks(self._read)
-        if jobs is not None:
-            survey = survey_jobs(self._js, jobs)
-            if all_completed(survey, jobs):
-                known["lease"] = await look_up.lease(self._read)
-            known |= await self._about(survey)
-            if unheld(known.get("lease"), now):
-                known["managers"] = await look_up.managers(self._read)
-            if known.get("pods") is not None:
-                known["pods"] += await self._failed_pods(survey, jobs)
-            refusals = (*known.get("job_warnings", ()), *(known["warnings"] if survey.missing else ()))
-            known["quotas"] = await look_up.quotas(self._read, refusals)
-            if failed_lately(self._js, now) or survey.failed or _replaced(survey, known.get("pods")):
-                known["ends"] = await look_up.ends(self._read, self._js)
-        return Facts(**known, unseen=tuple(self._read.unseen))
+    async def fill(self) -> None:
+        """Fill in the facts."""
+        facts, js = self._facts, self._js
+        facts.jobs = await self._jobs()
+        facts.warnings = await self._warnings(f"regarding.kind={keys.KIND},regarding.name={js.metadata.name}")
+        facts.service_made = await look_up.service_made(self._read, js, facts.warnings)
+        if js.suspended and keys.QUEUE_NAME in js.metadata.labels:
+            facts.kueue = await self._client.serves(kueue.GROUP)
+        if missing_defaults(js):
+            facts.webhooks = await look_up.webhooks(self._read)
+        if facts.jobs is not None:
+            await self._fill_about_jobs(survey_jobs(js, facts.jobs), facts.jobs)
+        facts.unseen = tuple(self._read.unseen)
 
-    async def _about(self, survey: Survey) -> dict[str, Any]:
+    async def _fill_about_jobs(self, survey: Survey, jobs: Sequence[SeenJob]) -> None:
+        facts, js = self._facts, self._js
+        if all_completed(survey, jobs):
+            facts.lease = await look_up.lease(self._read)
+        if survey.waiting and not js.suspended and js.metadata.deletion_timestamp is None:
+            await self._fill_about_waiting(survey)
+        if unheld(facts.lease, facts.now):
+            facts.managers = await look_up.managers(self._read)
+        if facts.pods is not None:
+            facts.pods += await self._failed_pods(survey, jobs)
+        refusals = (*facts.job_warnings, *(facts.warnings if survey.missing else ()))
+        facts.quotas = await look_up.quotas(self._read, refusals)
+        if failed_lately(js, facts.now) or survey.failed or _has_replacement(survey, facts.pods or ()):
+            facts.ends = await look_up.ends(self._read, js)
+
+    async def _fill_about_waiting(self, survey: Survey) -> None:
         """What matters about Jobs that are not settled."""
-        known: dict[str, Any] = {}
-        if not survey.waiting or self._js.suspended or self._js.metadata.deletion_timestamp is not None:
-            return known
-        known["lease"] = await look_up.lease(self._read)
-        known["foreign"], uids = await self._foreign(survey)
+        facts, js, read = self._facts, self._js, self._read
+        facts.lease = await look_up.lease(read)
+        uids = await self._fill_foreign(survey)
         may_start = any(position.replicated_job.name not in survey.stages for position in survey.missing)
         if may_start or any(child.deleting for child in survey.unready):
-            known["namespace"] = await look_up.namespace(self._read, self._namespace)
-        known["earlier"] = await look_up.earlier(self._read, uids)
-        known["nodes_by_name"] = await look_up.nodes(self._read, known["earlier"])
-        if (
-            len(survey.missing) == survey.total
-            and known["lease"] is not None
-            and not self._js.status.replicated_jobs_status
-        ):
-            known["manager"] = await look_up.manager(self._read, known["lease"])
-        if survey.missing and self._js.status.restarts:
-            known["leftover_pods"] = await self._leftover_pods(survey)
-        if survey.previous or known.get("leftover_pods"):
-            known["ending"] = ending = await look_up.ending(self._read, self._js, survey.previous)
-            known["nodes_by_name"] |= await look_up.nodes(self._read, ending)
+            facts.namespace = await look_up.namespace(read, self._namespace)
+        facts.earlier = await look_up.earlier_pods(read, uids)
+        facts.nodes_by_name |= await look_up.nodes(read, facts.earlier)
+        nothing_done = len(survey.missing) == survey.total and not js.status.replicated_jobs_status
+        if nothing_done and facts.lease is not None:
+            facts.manager = await look_up.manager(read, facts.lease)
+        if survey.missing and js.status.restarts:
+            facts.leftover_pods = await self._leftover_pods(survey)
+        if survey.previous or facts.leftover_pods:
+            facts.ending = await look_up.ending_pods(read, js, survey.previous)
+            facts.nodes_by_name |= await look_up.nodes(read, facts.ending)
         if any(lacking(child.job) for child in survey.unready):
-            fields = "regarding.kind=Job"
-            known["job_warnings"] = await self._events(fields, {child.name for child in survey.unready})
+            facts.job_warnings = await self._warnings("regarding.kind=Job", {child.name for child in survey.unready})
         if survey.unready:
-            nodes = known["nodes_by_name"]
-            known |= await self._about_pods(survey)
-            known["nodes_by_name"] = {**nodes, **known["nodes_by_name"]}
-        return known
+            await self._fill_about_pods(survey)
 
-    async def _about_pods(self, survey: Survey) -> dict[str, Any]:
+    async def _fill_about_pods(self, survey: Survey) -> None:
         """What matters about pods of Jobs that are not ready."""
-        known: dict[str, Any] = {}
+        facts, js, read = self._facts, self._js, self._read
         topologies = {
             key for child in survey.unready if (key := topology_of(child.job.metadata.annotations)) is not None
         }
-        pods = await self._pods(survey)
-        gated = await self._gated_followers() if topologies else {}
-        known |= {"pods": pods, "gated": gated}
-        leaders = [pod for pod in pods or () if pod.metadata.topology in topologies and pod.metadata.leads]
+        facts.pods = await self._pods(survey)
+        facts.gated = await self._gated_followers() if topologies else {}
+        pods = facts.pods or ()
+        said = {pod.metadata.uid: failure.message for pod in pods if (failure := pod.scheduling_failure)}
+        failed = [pod for pod in pods if pod.metadata.uid in said]
         # Of a pod in a group the scheduler may say no more than that the group does not fit.
-        grouped = self._js.spec.scheduling is not None
-        misfits = [
-            pod for pod in pods or () if (said := pod.scheduling_failure) and (grouped or MISFIT.search(said.message))
-        ]
+        grouped = js.spec.scheduling is not None
+        misfits = [pod for pod in failed if grouped or MISFIT.search(said[pod.metadata.uid])]
         if misfits:
-            levels = {group.topology for group in wanted.groups()} if (wanted := shape(self._js)) is not None else set()
-            known["node_offers"] = offers = await self._offers(misfits, topologies | levels)
+            levels = {group.topology for group in wanted.groups()} if (wanted := shape(js)) is not None else set()
+            facts.node_offers = offers = await self._offers(misfits, topologies | levels)
             if offers is not None and any(lacking_resource(pod) and offers.takers(pod.spec) for pod in misfits):
-                known["placed"] = await look_up.placed_pods(self._read)
-        unbound = [pod for pod in pods or () if (said := pod.scheduling_failure) and CLAIMS.search(said.message)]
-        known["claims"] = claims = await look_up.claims(self._read, unbound)
-        if claims:
-            known["storage_classes"] = await look_up.storage_classes(self._read)
-        known["nodes_by_name"] = await look_up.nodes(self._read, (pod for pod in pods or () if pod.silent))
-        if any(pod.scheduling_failure or pod.job_uid in gated for pod in leaders):
-            known["nodes"] = offers.labels(topologies) if misfits and offers else await self._nodes(topologies)
-        waiting = [pod for pod in leaders if pod.scheduling_failure]
-        if waiting:
-            known["holders"] = await self._holders(waiting, known["nodes"])
-        elif any(
-            (said := pod.scheduling_failure) and (grouped or ANTI_AFFINITY.search(said.message)) for pod in pods or ()
-        ):
-            known["holders"] = await self._holders([], None)
-        if self._js.spec.scheduling is not None:
-            known["groups"] = await self._groups()
-        return known
+                facts.placed = await look_up.placed_pods(read)
+        facts.claims = await look_up.claims(read, (pod for pod in failed if CLAIMS.search(said[pod.metadata.uid])))
+        if facts.claims:
+            facts.storage_classes = await look_up.storage_classes(read)
+        facts.nodes_by_name |= await look_up.nodes(read, (pod for pod in pods if pod.silent))
+        leaders = [pod for pod in pods if pod.metadata.topology in topologies and pod.metadata.leads]
+        waiting = [pod for pod in leaders if pod.metadata.uid in said]
+        if waiting or any(pod.job_uid in facts.gated for pod in leaders):
+            offers = facts.node_offers
+            facts.nodes = offers.labels(topologies) if offers else await self._nodes(topologies)
+        if waiting or any(grouped or ANTI_AFFINITY.search(said[pod.metadata.uid]) for pod in failed):
+            facts.holders = await self._holders(waiting)
+        if grouped:
+            facts.groups = await self._groups()
 
     async def _groups(self) -> SeenGroups | None:
         """The groups that the set owns, and how many of its pods have a node."""
@@ -166,85 +158,77 @@ class _Gatherer:
         kinds = [POD_GROUPS, *([COMPOSITE_POD_GROUPS] if wanted is not None and wanted.needs_composites else [])]
         there: dict[str, StoredGroup] = {}
         for resource in kinds:
-            try:
-                async for group in self._read.some(resource, StoredGroup, resource.plural, label_selector=self._of_set):
-                    owner = group.metadata.controller()
-                    if owner is not None and owner.uid == self._js.metadata.uid:
-                        there[group.metadata.name] = group
-            except NotFound:
-                continue  # not served: the condition says so
-            except Forbidden:
-                where = f"in namespace {self._namespace}"
-                self._read.skip(f"groups: you may not list {resource.plural}.{resource.group} {where}")
-                return None
-        try:
-            placed: dict[str, Any] = {"label_selector": self._of_set, "field_selector": PLACED}
-            bound = self._read.some(PODS, Owned, "pods with a node", accept=METADATA_LIST, **placed)
-            return SeenGroups(there, await _by_job(bound))
-        except Forbidden:
-            return None  # `_pods` has noted it
+            note = f"groups: you may not list {resource.plural}.{resource.group} in namespace {self._namespace}"
+            with self._read.noting(note):
+                try:
+                    groups = self._read.some(resource, StoredGroup, resource.plural, label_selector=self._of_set)
+                    there |= {
+                        group.metadata.name: group
+                        async for group in groups
+                        if group.metadata.controlled_by(self._js.metadata.uid)
+                    }
+                except NotFound:
+                    pass  # not served: the condition says so
+                continue
+            return None
+        with self._read.noting():  # `_pods` has noted it
+            pods = self._read.some(
+                PODS,
+                Owned,
+                "pods with a node",
+                accept=METADATA_LIST,
+                label_selector=self._of_set,
+                field_selector=PLACED,
+            )
+            return SeenGroups(there, await _count_by_job(pods))
+        return None
 
     async def _jobs(self) -> tuple[SeenJob, ...] | None:
-        uid = self._js.metadata.uid
-        try:
+        with self._read.noting(f"Jobs and pods: you may not list jobs in namespace {self._namespace}"):
             jobs = self._read.all(JOBS, SeenJob, label_selector=self._of_set)
-            return tuple([job async for job in jobs if (owner := job.metadata.controller()) and owner.uid == uid])
-        except Forbidden:
-            self._read.skip(f"Jobs and pods: you may not list jobs in namespace {self._namespace}")
-            return None
+            return tuple([job async for job in jobs if job.metadata.controlled_by(self._js.metadata.uid)])
+        return None
 
-    async def _foreign(self, survey: Survey) -> tuple[Mapping[str, Owner], list[str]]:
-        """Of the first missing Jobs, who has their names; and the UIDs of Jobs of an earlier JobSet of this name."""
+    async def _fill_foreign(self, survey: Survey) -> list[str]:
+        """Who has the names of the first missing Jobs; returns the UIDs of Jobs of an earlier JobSet of this name."""
         foreign: dict[str, Owner] = {}
         earlier = []
         old = {child.name for child in survey.previous}
         due = (position for position in survey.missing if position.replicated_job.name not in survey.stages)
         free = [position.name for position in due if position.name not in old]
-        try:
+        with self._read.noting(
+            f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}"
+        ):
             for name in free[:LOOKED_AT]:
-                try:
-                    job = await self._client.get(
-                        JOBS, name, namespace=self._namespace, type=Owned, timeout=COMMAND_TIMEOUT
-                    )
-                except NotFound:
-                    continue
-                owner = job.metadata.controller()
-                if owner is None or owner.uid != self._js.metadata.uid:
+                job = await self._read.get(JOBS, Owned, name)
+                if job is not None and not job.metadata.controlled_by(self._js.metadata.uid):
                     foreign[name] = job.metadata.owner
-                    earlier += (
-                        [job.metadata.uid] if job.metadata.owner == Owner(keys.KIND, self._js.metadata.name) else []
-                    )
-        except Forbidden:
-            self._read.skip(f"who has the names of missing Jobs: you may not get jobs in namespace {self._namespace}")
-        return foreign, earlier
+                    if job.metadata.owner == Owner(keys.KIND, self._js.metadata.name):
+                        earlier.append(job.metadata.uid)
+        self._facts.foreign = foreign
+        return earlier
 
     async def _leftover_pods(self, survey: Survey) -> Mapping[str, tuple[str, ...]]:
         """Pods of earlier attempts that have outlived their Jobs, which large sets delete in the background."""
         there = {child.name for child in survey.previous}
         found: dict[str, tuple[str, ...]] = {}
         job_of = job_waiting_for(self._js)
-        try:
-            async for pod in self._read.all(
-                PODS,
-                LeftoverPod,
-                label_selector=of_other_attempts(self._js),
-                field_selector=NOT_ENDED,
-                accept=METADATA_LIST,
-            ):
+        with self._read.noting(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}"):
+            labels = of_other_attempts(self._js)
+            pods = self._read.all(
+                PODS, LeftoverPod, label_selector=labels, field_selector=NOT_ENDED, accept=METADATA_LIST
+            )
+            async for pod in pods:
                 if (job := job_of(pod)) and job not in there:
                     found[job] = (*found.get(job, ()), pod.metadata.name)
-        except Forbidden:
-            self._read.skip(f"pods of earlier attempts: you may not list pods in namespace {self._namespace}")
         return found
 
-    async def _events(self, fields: str, names: set[str] | None = None) -> tuple[SeenEvent, ...]:
+    async def _warnings(self, fields: str, names: set[str] | None = None) -> tuple[SeenEvent, ...]:
         """Warnings, newest first; only those about `names`, if given."""
         found: list[SeenEvent] = []
-        try:
+        with self._read.noting(f"events: you may not list events.events.k8s.io in namespace {self._namespace}"):
             async for event in self._read.some(EVENTS, SeenEvent, "events", field_selector=f"{fields},type=Warning"):
                 found += [event] if names is None or event.regarding.name in names else []
-        except Forbidden:
-            self._read.skip(f"events: you may not list events.events.k8s.io in namespace {self._namespace}")
         return tuple(sorted(found, key=lambda event: event.last, reverse=True))
 
     async def _pods(self, survey: Survey) -> tuple[SeenPod, ...] | None:
@@ -252,7 +236,7 @@ class _Gatherer:
         uids = {child.job.metadata.uid for child in survey.unready}
         leads, awaits = f"{keys.COMPLETION_INDEX}=0", keys.AWAITS_LEADER
         pending = f"{self._of_set},{keys.COMPLETION_INDEX}!=0,!{awaits}"
-        try:
+        with self._read.noting(f"pods: you may not list pods in namespace {self._namespace}"):
             leaders = self._read.all(PODS, SeenPod, label_selector=f"{self._of_set},{leads}")
             pods = [pod async for pod in leaders if pod.job_uid in uids]
             pods += [pod for pod in await self._page("Pending", pending) if pod.job_uid in uids]
@@ -263,18 +247,14 @@ class _Gatherer:
                 pods += [pod for pod in running if not pod.ready and not pod.metadata.leads]
             # A leader that was replaced has to join its followers: one of them says where.
             started = {child.job.metadata.uid for child in survey.unready if child.job.status.ready}
-            joining = [
-                pod.job_uid for pod in pods if pod.metadata.leads and pod.scheduling_failure and pod.metadata.topology
-            ]
-            for uid in [uid for uid in joining if uid in started][:LOOKED_AT]:
+            leading = (pod for pod in pods if pod.metadata.leads and pod.metadata.topology and pod.job_uid in started)
+            for uid in [pod.job_uid for pod in leading if pod.scheduling_failure][:LOOKED_AT]:
                 pods += (await self._page("Running", f"{keys.JOB_UID}={uid}"))[:1]
-        except Forbidden:
-            self._read.skip(f"pods: you may not list pods in namespace {self._namespace}")
-            return None
-        return tuple(pods)
+            return tuple(pods)
+        return None
 
-    async def _failed_pods(self, survey: Survey, jobs: Iterable[SeenJob]) -> tuple[SeenPod, ...]:
-        """Failed pods of the unready Jobs that lack pods; those with index 0 are known."""
+    async def _failed_pods(self, survey: Survey, jobs: Sequence[SeenJob]) -> tuple[SeenPod, ...]:
+        """Failed pods of the unready Jobs that lack pods, but those with index 0, which are known."""
         uids = {job.metadata.uid for job in jobs if job.status.failed and lacking(job)}
         uids &= {child.job.metadata.uid for child in survey.unready}
         if not uids:
@@ -300,67 +280,59 @@ class _Gatherer:
     async def _gated_followers(self) -> Mapping[str, int]:
         """How many pods of each Job await their leader."""
         selector = f"{self._of_set},{keys.AWAITS_LEADER}"
-        try:
-            return await _by_job(self._read.all(PODS, Owned, label_selector=selector, accept=METADATA_LIST))
-        except Forbidden:
-            return {}  # `_pods` has noted it
+        with self._read.noting():  # `_pods` has noted it
+            return await _count_by_job(self._read.all(PODS, Owned, label_selector=selector, accept=METADATA_LIST))
+        return {}
 
     async def _offers(self, misfits: list[SeenPod], topologies: set[str]) -> Nodes | None:
-        """What the nodes have of what pods ask for; None where it is not known of all."""
+        """What the nodes offer of what pods ask for; None unless all nodes are known."""
         nodes = Nodes(labels=frozenset(topologies).union(*(pod.spec.label_keys for pod in misfits)))
-        try:
-            async for node in self._client.pages(NODES, type=SeenNode, limit=PAGE, timeout=COMMAND_TIMEOUT):
+        with self._read.noting("nodes: you may not list nodes, so what they offer is not known"):
+            async for node in self._read.all(NODES, SeenNode, namespace=None):
                 if len(nodes) == PAGE * MOST_PAGES:
                     self._read.skip(f"what nodes beyond the first {len(nodes)} offer")
                     return None
                 nodes.add(node)
-        except Forbidden:
-            self._read.skip("nodes: you may not list nodes, so what they offer is not known")
-            return None
-        return nodes
+            return nodes
+        return None
 
     async def _nodes(self, topologies: set[str]) -> Mapping[str, Mapping[str, str]] | None:
-        nodes: dict[str, Mapping[str, str]] = {}
-        pages = self._client.pages(NODES, type=NodeMetadata, accept=METADATA_LIST, limit=PAGE, timeout=COMMAND_TIMEOUT)
-        try:
-            async for node in pages:
-                meta = node.metadata
-                nodes[meta.name] = {key: meta.labels[key] for key in topologies if key in meta.labels}
-        except Forbidden:
-            names = ", ".join(sorted(topologies))
-            self._read.skip(f"nodes: you may not list nodes, so which values of {names} there are is not known")
-            return None
-        return nodes
+        """These labels of every node, by its name."""
+        names = ", ".join(sorted(topologies))
+        with self._read.noting(f"nodes: you may not list nodes, so which values of {names} there are is not known"):
+            nodes = self._read.all(NODES, NodeMetadata, namespace=None, accept=METADATA_LIST)
+            return {
+                node.metadata.name: {key: text for key, text in node.metadata.labels.items() if key in topologies}
+                async for node in nodes
+            }
+        return None
 
-    async def _holders(
-        self, waiting: list[SeenPod], nodes: Mapping[str, Mapping[str, str]] | None
-    ) -> tuple[Holder, ...] | None:
+    async def _holders(self, waiting: list[SeenPod]) -> tuple[Holder, ...] | None:
         """The Jobs of all JobSets whose pod with index 0 is on a node.
 
-        Where that leaves domains open, also those that have another pod there, of the priority of a leader that waits:
+        If that leaves domains open, also those that have another pod there, of the priority of a leader that waits:
         pods of Jobs that are not exclusive, or have lost their leader, keep it out just the same.
         """
         first = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0"
-        try:
-            holders = [_holder(pod) async for pod in self._placed_pods(first, MOST_PAGES)]
+        nodes = (self._facts.nodes or {}) if waiting else {}
+        with self._read.noting(
+            "pods of other namespaces: you may not list them, so which Jobs hold the domains is not known"
+        ):
+            holders = [Holder.of_pod(pod) async for pod in self._placed_pods(first, MOST_PAGES)]
             wanted = {pod.spec.priority or 0 for pod in waiting}
-            spots = {spot for node in nodes or () for spot in _spots(node, nodes, wanted)}
+            spots = {spot for node in nodes for spot in _spots(node, nodes, wanted)}
             spots -= {spot for holder in holders for spot in _spots(holder.node, nodes, {holder.priority})}
             if spots:
                 other_pods = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_of_priority(waiting)}"
                 async for pod in self._placed_pods(other_pods, FEW_PAGES):
-                    holder = _holder(pod)
+                    holder = Holder.of_pod(pod)
                     here = spots & _spots(holder.node, nodes, {holder.priority})
                     holders += [holder] if here else []
                     spots -= here
                     if not spots:
                         break
-        except Forbidden:
-            self._read.skip(
-                "pods of other namespaces: you may not list them, so which Jobs hold the domains is not known"
-            )
-            return None
-        return tuple(holders)
+            return tuple(holders)
+        return None
 
     def _placed_pods(self, selector: str, pages: int) -> AsyncIterator[SeenPod]:
         """Pods on nodes, in all namespaces."""
@@ -370,14 +342,14 @@ class _Gatherer:
         )
 
 
-def _replaced(survey: Survey, pods: Iterable[SeenPod] | None) -> bool:
-    """Whether a pod is there in the place of another: it is newer than its Job's start."""
+def _has_replacement(survey: Survey, pods: Sequence[SeenPod]) -> bool:
+    """Whether a pod was created in the place of another: it is newer than its Job's start."""
     starts = {child.job.metadata.uid: child.job.status.start_time for child in survey.unready}
-    times = ((starts.get(pod.job_uid), pod.metadata.creation_timestamp) for pod in pods or ())
+    times = ((starts.get(pod.job_uid), pod.metadata.creation_timestamp) for pod in pods)
     return any(start and created and seconds_between(start, created) > REPLACED for start, created in times)
 
 
-async def _by_job(pods: AsyncIterator[Owned]) -> Counter[str]:
+async def _count_by_job(pods: AsyncIterator[Owned]) -> Counter[str]:
     """How many of the pods each Job has, by its UID."""
     counts: Counter[str] = Counter()
     async for pod in pods:
@@ -386,25 +358,12 @@ async def _by_job(pods: AsyncIterator[Owned]) -> Counter[str]:
     return counts
 
 
-def _holder(pod: SeenPod) -> Holder:
-    owner = pod.metadata.controller()
-    return Holder(
-        namespace=pod.metadata.namespace,
-        job=pod.name if owner is None else owner.name,
-        job_uid=pod.job_uid,
-        priority=pod.spec.priority or 0,
-        node=pod.spec.node_name,
-        exclusive=pod.metadata.topology is not None,
-        ending=pod.metadata.deletion_timestamp is not None,
-    )
-
-
 def _of_priority(waiting: list[SeenPod]) -> str:
     """The part of a selector that chooses pods of their priorities; empty (all pods) if a leader lacks the label."""
     labels = {pod.metadata.labels.priority for pod in waiting}
     return "" if "" in labels else f",{keys.PRIORITY} in ({','.join(sorted(labels))})"
 
 
-def _spots(node: str, nodes: Mapping[str, Mapping[str, str]] | None, priorities: set[int]) -> set[tuple[str, str, int]]:
+def _spots(node: str, nodes: Mapping[str, Mapping[str, str]], priorities: set[int]) -> set[tuple[str, str, int]]:
     """The domains that a node is in, each with these priorities."""
-    return {(key, value, priority) for key, value in (nodes or {}).get(node, {}).items() for priority in priorities}
+    return {(key, value, priority) for key, value in nodes.get(node, {}).items() for priority in priorities}

@@ -1,7 +1,7 @@
 """Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, stalled trees. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from api import keys
@@ -14,7 +14,7 @@ from diagnose.case import Case
 from diagnose.claims import unbound
 from diagnose.domains import KEPT_OUT, kept_out, noun
 from diagnose.facts import SeenGroups, SeenPod
-from diagnose.finding import WAIT_FOR_PODS, Finding, Found, KeyedFinding, Level, join_names, merge_findings, pluralize
+from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, KeyedFinding, Level, join_names, merge_findings, pluralize
 from diagnose.group_nodes import levels, paths, why_never
 from diagnose.pod_causes import misfit, pods_are
 from diagnose.survey import lacking
@@ -36,12 +36,12 @@ _SHORT = re.compile(r"(?:0/(\d+) placements are available.*?)?minCount \((\d+)\)
 _NO_DOMAIN = "no feasible placements found"
 
 
-def objects(case: Case, left: frozenset[str]) -> list[Found]:
+def objects(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """The groups cannot be made, or those of an earlier attempt have to be deleted first: no Job starts."""
     js = case.facts.jobset
     said = find(js.status.conditions, keys.GROUPS_READY)
-    if case.survey is None or said is None or said.status != "False" or said.reason == "Suspended":
-        return []
+    if case.facts.jobs is None or said is None or said.status != "False" or said.reason == "Suspended":
+        return
     ignored = _run_without_groups(case)
     level = Level.NOTE if ignored else Level.FAULT if said.reason in _FAULTS else Level.WAITS
     finding = Finding(
@@ -52,7 +52,7 @@ def objects(case: Case, left: frozenset[str]) -> list[Found]:
         since=said.last_transition_time,
     )
     held = frozenset() if ignored else left & _not_started(case)
-    return [Found(finding, held)]
+    yield Answer(finding, held)
 
 
 def _run_without_groups(case: Case) -> bool:
@@ -64,10 +64,8 @@ def _run_without_groups(case: Case) -> bool:
     )
 
 
-def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
+def tree_restarts(case: Case, left: frozenset[str]) -> list[Answer]:
     """Jobs of a tree do not start before all Jobs of an earlier attempt in it are gone."""
-    if case.survey is None:
-        return []
     old = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous}
     found = []
     idle = left & _not_started(case)
@@ -80,17 +78,17 @@ def tree_restarts(case: Case, left: frozenset[str]) -> list[Found]:
                 f" gone ({join_names(going)}): the scheduler counts pods that are ending as members"
             )
             finding = Finding(Level.WAITS, "tree-restarts", message, fix=WAIT_FOR_PODS)
-            found.append(Found(finding, frozenset(held)))
+            found.append(Answer(finding, frozenset(held)))
     return found
 
 
-def waits(case: Case, left: frozenset[str]) -> list[Found]:
+def waits(case: Case, left: frozenset[str]) -> list[Answer]:
     """Pods of a tree have no node: which level waits for how many; the scheduler's words, or why there are none.
 
     Jobs that lack pods have a reason of their own, which is left to later causes.
     """
     groups, survey = case.facts.groups, case.survey
-    if groups is None or survey is None or case.facts.pods is None:
+    if groups is None or case.facts.pods is None:
         return []
     findings: list[KeyedFinding] = []
     explained: set[str] = set()
@@ -103,7 +101,7 @@ def waits(case: Case, left: frozenset[str]) -> list[Found]:
             findings.append(KeyedFinding(_title(root), tree.key(root), tree.whole))
             explained |= here - {child.name for child in tree.unready if lacking(child.job)}
     return [
-        Found(finding, frozenset(explained) if number == 0 else frozenset())
+        Answer(finding, frozenset(explained) if number == 0 else frozenset())
         for number, (finding, _) in enumerate(merge_findings(findings, "group"))
     ]
 
@@ -118,8 +116,6 @@ def _jobs(group: Group) -> set[str]:
 
 def _not_started(case: Case) -> frozenset[str]:
     """Jobs that groups may hold up: neither running nor of a later stage."""
-    if case.survey is None:
-        return frozenset()
     missing = (
         position.name for position in case.survey.missing if position.replicated_job.name not in case.survey.stages
     )
@@ -298,7 +294,7 @@ class _WaitingTree:
         return sum(self._groups.bound.get(uid, 0) for uid in uids)
 
     def _as_tree(self) -> Tree:
-        stages = self._case.survey.stages if self._case.survey else {}
+        stages = self._case.survey.stages
         root = self._groups.there.get(self._root.name)
         return Tree(
             root=self._root,

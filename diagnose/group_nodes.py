@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from api.gangs import Group
-from api.node_offers import in_words
+from api.node_offers import in_words, number_in_words
 from diagnose.domains import noun
 from diagnose.finding import Finding, Level, pluralize
 from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, shape_of
-from kube.model.requests import Amount
+from kube.model.requests import sum_requests
 
 
 def why_never(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
@@ -68,7 +68,7 @@ def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]
                 kinds[kind] = (spec, kinds.get(kind, (spec, 0))[1] + number)
     for spec, number in kinds.values():
         # The others of the group may be of another kind.
-        wanted, room = at_once - (group.pods - number), nodes.largest(spec, keys)
+        wanted, room = at_once - (group.pods - number), nodes.largest(spec, tuple(keys))
         if room < wanted:
             holds = (
                 f"the largest {noun(group.topology)} holds {room}" if room else f"no {noun(group.topology)} holds any"
@@ -80,16 +80,10 @@ def _too_small(path: Sequence[Group], nodes: Nodes, pods: Mapping[str, SeenSpec]
 
 def _too_much(path: Sequence[Group], nodes: Nodes, kinds: Iterable[tuple[SeenSpec, int]]) -> Finding | None:
     """Pods of several kinds that request more together than any domain has."""
-    needs: dict[str, Amount] = {}
-    for spec, number in kinds:
-        for name, amount in spec.requests().items():
-            needs[name] = needs.get(name, 0) + amount * number
-    for name, total in needs.items():
+    for name, total in sum_requests((spec.requests(), number) for spec, number in kinds).items():
         if (most := nodes.most(name, levels(path))) < total:
             some = f"need {in_words(total, name)} in all, the largest {noun(path[-1].topology)} has"
-            return _finding(
-                path, f"its {pluralize(path[-1].pods, 'pod')} {some} {in_words(most, name).partition(' ')[0]}"
-            )
+            return _finding(path, f"its {pluralize(path[-1].pods, 'pod')} {some} {number_in_words(most, name)}")
     return None
 
 

@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 
-from api.node_offers import in_words
+from api.node_offers import in_words, number_in_words
 from diagnose.case import Case
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, join_names
@@ -37,8 +37,11 @@ def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use:
     if not held:
         return in_use
     most = sorted(held.items(), key=lambda pod: (-pod[1], pod[0]))
-    named = join_names([f"{name} ({_number(amount, resource)})" for name, amount in most], _NAMED)
-    total, offered = _number(sum(held.values()), resource), in_words(nodes.offered_amount(pod.spec, resource), resource)
+    named = join_names([f"{name} ({number_in_words(amount, resource)})" for name, amount in most], _NAMED)
+    total, offered = (
+        number_in_words(sum(held.values()), resource),
+        in_words(nodes.offered_amount(pod.spec, resource), resource),
+    )
     return replace(in_use, message=f"{in_use.message}; JobSets hold {total} of their {offered}: {named}")
 
 
@@ -48,7 +51,3 @@ def lacking_resource(pod: SeenPod) -> str:
     found = _INSUFFICIENT.findall(said.message if said is not None else "")
     shortages = [(int(nodes), "/" in name, name) for nodes, name in found if name in needs]
     return max(shortages)[2] if shortages else ""
-
-
-def _number(amount: Amount, resource: str) -> str:
-    return in_words(amount, resource).partition(" ")[0]

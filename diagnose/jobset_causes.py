@@ -1,6 +1,6 @@
 """Causes that are about the JobSet as a whole. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import itemgetter
 
 import msgspec
@@ -15,7 +15,7 @@ from diagnose.case import STALE, Case
 from diagnose.disruptions import disruption_in_history, not_counted
 from diagnose.ends import held_up
 from diagnose.facts import SeenPod
-from diagnose.finding import WAIT_FOR_PODS, Finding, Found, Level, age, clock, join_names, pluralize, seconds_since
+from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, Level, age, clock, join_names, pluralize, seconds_since
 from diagnose.job_causes import holds_back
 from diagnose.kueue import workloads_of
 from diagnose.remedies import UNVERSIONED, make_again
@@ -39,16 +39,17 @@ FOREGROUND = "foregroundDeletion"
 _FIX_DEADLINE = "find out what took so long, delete the JobSet and create it again, if need be with more seconds"
 
 
-def final_state(case: Case, _left: frozenset[str]) -> list[Found]:
+def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Completed or Failed: why, by which Job, and after which attempts."""
     status = case.facts.jobset.status
     if not status.terminal_state:
-        return []
+        return
     condition = find(status.conditions, status.terminal_state)
     since = condition.last_transition_time if condition else ""
     said = f"{condition.reason}: {condition.message}" if condition else status.terminal_state
     if status.terminal_state == keys.COMPLETED:
-        return [Found(Finding(Level.FINE, "completed", said, since=since), state="completed", ends=True)]
+        yield Answer(Finding(Level.FINE, "completed", said, since=since), state="completed", ends=True)
+        return
     history = tuple(map(attempt, reversed(status.attempt_history)))
     too_long = condition is not None and condition.reason == deadline.EXCEEDED
     fault = Finding(
@@ -59,7 +60,7 @@ def final_state(case: Case, _left: frozenset[str]) -> list[Found]:
         fix=_FIX_DEADLINE if too_long else _after_failure(case.facts.jobset, said),
         since=since,
     )
-    return [Found(fault, state="failed", ends=True)]
+    yield Answer(fault, state="failed", ends=True)
 
 
 def _after_failure(js: JobSet, said: str) -> str:
@@ -77,11 +78,11 @@ def _after_failure(js: JobSet, said: str) -> str:
     return f"{logs}; fix it and run it again: {make_again(js)}{retries}" + (f"; {rule}" if rule else "")
 
 
-def deletion(case: Case, _left: frozenset[str]) -> list[Found]:
+def deletion(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """It is being deleted: what keeps it."""
     meta = case.facts.jobset.metadata
     if meta.deletion_timestamp is None:
-        return []
+        return
     other_finalizers = [name for name in meta.finalizers if name != FOREGROUND]
     because = []
     if FOREGROUND in meta.finalizers:
@@ -107,15 +108,15 @@ def deletion(case: Case, _left: frozenset[str]) -> list[Found]:
     ]
     message = "it has been deleted, and stays until nothing holds it any more"
     found = Finding(Level.WAITS, "deleted", message, because=tuple(because), since=meta.deletion_timestamp)
-    return [Found(found, state="is being deleted", ends=True)]
+    yield Answer(found, state="is being deleted", ends=True)
 
 
-def namespace_deleted(case: Case, _left: frozenset[str]) -> list[Found]:
+def namespace_deleted(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Its namespace is being deleted: nothing can be created there, and it is deleted as well."""
     meta, namespace = case.facts.jobset.metadata, case.facts.namespace
     name = meta.namespace
     if namespace is None or namespace.metadata.deletion_timestamp is None:
-        return []
+        return
     keeps = (condition for condition in namespace.status.conditions if condition.status == "True" and condition.message)
     found = Finding(
         Level.WAITS,
@@ -127,21 +128,21 @@ def namespace_deleted(case: Case, _left: frozenset[str]) -> list[Found]:
         f" {meta.name}.yaml",
         since=namespace.metadata.deletion_timestamp,
     )
-    return [Found(found, state="is being deleted", ends=True)]
+    yield Answer(found, state="is being deleted", ends=True)
 
 
-def managed_elsewhere(case: Case, _left: frozenset[str]) -> list[Found]:
+def managed_elsewhere(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Another controller does everything about it."""
     js = case.facts.jobset
     if js.is_ours:
-        return []
+        return
     found = Finding(
         Level.NOTE,
         "managed-by",
         f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone",
         fix="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
     )
-    return [Found(found, state="is managed by another controller", ends=True)]
+    yield Answer(found, state="is managed by another controller", ends=True)
 
 
 def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
@@ -149,12 +150,12 @@ def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
     return [(str(path), means) for path, means in lacking(msgspec.json.decode(msgspec.json.encode(js.spec)))]
 
 
-def without_defaults(case: Case, _left: frozenset[str]) -> list[Found]:
+def without_defaults(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """It was stored while no webhook was called, so it runs, but not as its manifest means."""
     meta = case.facts.jobset.metadata
     lacks = missing_defaults(case.facts.jobset)
     if not lacks:
-        return []
+        return
     meanings = " and ".join(dict.fromkeys(means for _, means in lacks))
     places = join_names([path for path, _ in lacks])
     get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
@@ -165,14 +166,14 @@ def without_defaults(case: Case, _left: frozenset[str]) -> list[Found]:
         f"stored without defaults, as no webhook was called: {meanings} ({places})",
         fix=f"{_WEBHOOKS[case.facts.webhooks]}make it again: {again}",
     )
-    return [Found(found)]
+    yield Answer(found)
 
 
-def suspension(case: Case, _left: frozenset[str]) -> list[Found]:
+def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """The user, or a queue, wants no pods."""
     js = case.facts.jobset
     if not js.suspended:
-        return []
+        return
     queue = js.metadata.labels.get(keys.QUEUE_NAME)
     condition = find(js.status.conditions, keys.SUSPENDED)
     ending = [job for job in case.facts.jobs or () if job.status.active > 0]
@@ -192,15 +193,15 @@ def suspension(case: Case, _left: frozenset[str]) -> list[Found]:
         fix=by_queue if queue and case.facts.kueue else by_hand,
         since=condition.last_transition_time if condition and condition.status == "True" else "",
     )
-    return [Found(found, state="is suspended", ends=True)]
+    yield Answer(found, state="is suspended", ends=True)
 
 
-def active_deadline(case: Case, _left: frozenset[str]) -> list[Found]:
+def active_deadline(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """How long it may still run; or that its deadline has no effect."""
     js, now = case.facts.jobset, case.facts.now
     seconds = js.spec.active_deadline_seconds
     if seconds is None or not js.status.replicated_jobs_status or case.without_effect(deadline.GATE):
-        return []
+        return
     start = js.status.start_time
     left = deadline.time_left(seconds, start, now.isoformat())
     fix = ""
@@ -211,10 +212,10 @@ def active_deadline(case: Case, _left: frozenset[str]) -> list[Found]:
         message = f"it fails in {age(left)} unless it completes before: spec.activeDeadlineSeconds is {seconds}"
     else:
         message = f"it has run for longer than spec.activeDeadlineSeconds, which is {seconds}: the manager ends it"
-    return [Found(Finding(Level.NOTE, "active-deadline", message, fix=fix, since=start))]
+    yield Answer(Finding(Level.NOTE, "active-deadline", message, fix=fix, since=start))
 
 
-def start_timeout(case: Case, _left: frozenset[str]) -> list[Found]:
+def start_timeout(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """How long the first pending pod may still take; or that nobody looks at the time limit."""
     policy, now = case.facts.jobset.spec.failure_policy, case.facts.now
     seconds = policy.start_timeout_seconds if policy is not None else None
@@ -222,7 +223,7 @@ def start_timeout(case: Case, _left: frozenset[str]) -> list[Found]:
     waits = ((pod, seconds_since(pod.metadata.creation_timestamp or "", now)) for pod in pods if _pending(pod))
     found = max(((pod, waited) for pod, waited in waits if waited is not None), key=itemgetter(1), default=None)
     if seconds is None or found is None or case.without_effect(START_TIMEOUT_GATE):
-        return []
+        return
     pod, waited = found
     limit, fix = f"spec.failurePolicy.startTimeoutSeconds is {seconds}", ""
     if waited < seconds:
@@ -233,19 +234,19 @@ def start_timeout(case: Case, _left: frozenset[str]) -> list[Found]:
         message = f"pod {pod.name} has not run in time, and no manager acts on that: {limit}"
         fix = f"start the manager with --feature-gates={START_TIMEOUT_GATE}=true"
     since = pod.metadata.creation_timestamp or ""
-    return [Found(Finding(Level.NOTE, "start-timeout", message, fix=fix, since=since))]
+    yield Answer(Finding(Level.NOTE, "start-timeout", message, fix=fix, since=since))
 
 
 def _pending(pod: SeenPod) -> bool:
     return pod.status.phase == "Pending" and not pod.gated and pod.metadata.deletion_timestamp is None
 
 
-def avoided_nodes(case: Case, _left: frozenset[str]) -> list[Found]:
+def avoided_nodes(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """The nodes that failed the set: which of them its new pods keep away from, and for how long."""
     js, now = case.facts.jobset, case.facts.now.isoformat()
     policy, away = policy_of(js), {node.name for node in avoided(js, now)}
     if policy is None:
-        return []
+        return
     because = []
     for node in reversed(remembered(js, now)):
         left = age(policy.for_seconds - (seconds_since(node.last_time, case.facts.now) or 0))
@@ -254,36 +255,31 @@ def avoided_nodes(case: Case, _left: frozenset[str]) -> list[Found]:
         message = f"node {node.name}{domain}: {state}, failed {pluralize(node.failures, 'time')}; {node.reason}"
         because.append(Finding(Level.NOTE, "failed-node", message, since=node.last_time))
     if not because:
-        return []
+        return
     message = f"{pluralize(len(away), 'node', 'is', 'are')} avoided by pods of Jobs that are created now"
-    return [Found(Finding(Level.NOTE, "avoided-nodes", message, because=tuple(because)))]
+    yield Answer(Finding(Level.NOTE, "avoided-nodes", message, because=tuple(because)))
 
 
-def unreadable_jobs(case: Case, _left: frozenset[str]) -> list[Found]:
+def unreadable_jobs(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """The Jobs may not be read: what the status says about them."""
-    if case.survey is not None:
-        return []
-    status, replicas = case.facts.jobset.status, {r.name: r.replicas for r in case.facts.jobset.spec.replicated_jobs}
-    counts = {count.name: count for count in status.replicated_jobs_status}
-    found = []
-    for name, total in replicas.items():
-        count = counts.get(name)
-        settled = 0 if count is None else count.ready + count.succeeded
-        numbers = (
-            "" if count is None else f"; {count.active} active, {count.failed} failed, {count.suspended} suspended"
-        )
-        message = (
-            f"ReplicatedJob {name}: {settled} of {pluralize(total, 'Job')} ready or done, says the status{numbers}"
-        )
-        level = Level.WAITS if settled < total else Level.FINE
-        found.append(Found(Finding(level, "status", message)))
-    return found
+    if case.facts.jobs is not None:
+        return
+    js = case.facts.jobset
+    counts = {count.name: count for count in js.status.replicated_jobs_status}
+    for rjob in js.spec.replicated_jobs:
+        settled, numbers = 0, ""
+        if count := counts.get(rjob.name):
+            settled = count.ready + count.succeeded
+            numbers = f"; {count.active} active, {count.failed} failed, {count.suspended} suspended"
+        total = pluralize(rjob.replicas, "Job")
+        message = f"ReplicatedJob {rjob.name}: {settled} of {total} ready or done, says the status{numbers}"
+        yield Answer(Finding(Level.WAITS if settled < rjob.replicas else Level.FINE, "status", message))
 
 
-def restarting(case: Case, left: frozenset[str]) -> list[Found]:
+def restarting(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Jobs of an earlier attempt have to go before those of this one come."""
-    if case.survey is None or not case.survey.previous:
-        return []
+    if not case.survey.previous:
+        return
     js, old = case.facts.jobset, case.survey.previous
     policy, names = js.spec.failure_policy, [child.name for child in old]
     blocked, wait = _blocked_jobs(case, names, "each has to go first")
@@ -300,14 +296,14 @@ def restarting(case: Case, left: frozenset[str]) -> list[Found]:
         fix="" if held else fix,
         since=_restart_time(case),
     )
-    return [Found(found, left.intersection(blocked), state="restarts")]
+    yield Answer(found, left.intersection(blocked), state="restarts")
 
 
-def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
+def old_pods(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Pods of an earlier attempt have outlived their Jobs: each Job is created again once its own are gone."""
     old = case.facts.leftover_pods
-    if case.survey is None or not old:
-        return []
+    if not old:
+        return
     blocked, wait = _blocked_jobs(case, old, "each waits for its own")
     names, held = sorted(name for pods in old.values() for name in pods), held_up(case)
     found = Finding(
@@ -319,7 +315,7 @@ def old_pods(case: Case, left: frozenset[str]) -> list[Found]:
         fix="" if held else WAIT_FOR_PODS,
         since=_restart_time(case),
     )
-    return [Found(found, left.intersection(blocked), state="restarts")]
+    yield Answer(found, left.intersection(blocked), state="restarts")
 
 
 def _blocked_jobs(case: Case, old: Iterable[str], wait: str) -> tuple[Iterable[str], str]:
@@ -328,7 +324,7 @@ def _blocked_jobs(case: Case, old: Iterable[str], wait: str) -> tuple[Iterable[s
     `wait` says it of a set that recreates each Job by itself.
     """
     policy = case.facts.jobset.spec.failure_policy
-    if case.survey is None or policy is None or policy.restart_strategy != "BlockingRecreate":
+    if policy is None or policy.restart_strategy != "BlockingRecreate":
         return old, wait
     names = [position.name for position in case.survey.missing]
     return names, "none is created before all of those are gone (BlockingRecreate)"
@@ -340,13 +336,13 @@ def _restart_time(case: Case) -> str:
     return last.start_time if last else ""
 
 
-def warnings(case: Case, _left: frozenset[str]) -> list[Found]:
+def warnings(case: Case, _left: frozenset[str]) -> list[Answer]:
     """Recent Warnings of the controller that no cause before explains."""
-    blind = case.survey is None or (bool(case.survey.unready) and case.facts.pods is None)
+    blind = case.facts.jobs is None or (bool(case.survey.unready) and case.facts.pods is None)
     about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
     nodes = {_WAITS_FOR_NODE} if held_up(case) else set()
     elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes}
-    absent = case.survey is not None and any(
+    absent = any(
         position.name not in case.facts.foreign and position.replicated_job.name not in case.survey.stages
         for position in case.survey.missing
     )
@@ -356,4 +352,4 @@ def warnings(case: Case, _left: frozenset[str]) -> list[Found]:
             continue
         text = f"Warning {event.reason}, last at {clock(event.last, case.facts.now)}: {event.note}"
         by_reason.setdefault(event.reason, Finding(Level.NOTE, "warning", text))
-    return [Found(finding) for finding in list(by_reason.values())[:_MOST_WARNINGS]]
+    return [Answer(finding) for finding in list(by_reason.values())[:_MOST_WARNINGS]]

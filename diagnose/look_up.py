@@ -4,7 +4,7 @@ Each reads a bounded number of objects. What may not be read is noted and left o
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -26,13 +26,11 @@ from diagnose.facts import (
     SeenPod,
     SeenQuota,
     SeenStorageClass,
-    SeenStorageClasses,
 )
 from diagnose.nodes import SeenNode
 from diagnose.quota import quota_refusal
 from diagnose.reader import LOOKED_AT, Reader
 from diagnose.webhook_switch import State, look
-from kube.errors import Forbidden
 from kube.options import METADATA_LIST
 from kube.resources import (
     EVENTS,
@@ -51,160 +49,126 @@ from manifests.naming import MUTATING_CONFIGURATION
 MANAGERS = "control-plane=controller-manager"
 """Selector of the manager's pods, however they were installed."""
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
-"""Reasons of events that tell of a pod that is ended from outside."""
+"""Reasons of events about pods that are ended from outside."""
 _BOUND = "spec.nodeName!="
 """Field selector of pods that are on a node."""
 PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that are on a node and have not ended."""
 _RESTARTED_ALONE = 50
-"""Jobs whose pods are looked at where a rule restarts single Jobs: their UIDs are in the URL."""
+"""Jobs whose pods are read where a rule restarts single Jobs: their UIDs are in the URL."""
 PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
 """What kube-scheduler notes about a pod that it preempts."""
 
 
 async def lease(read: Reader) -> SeenLease | None:
     """The manager's lease; None if it may not be read."""
-    namespace = keys.MANAGER_NAMESPACE
-    try:
-        return await read.one(LEASES, SeenLease, LEASE, namespace=namespace) or SeenLease()
-    except Forbidden:
-        read.skip(f"the manager: you may not get leases in namespace {namespace}")
-        return None
+    with read.noting(f"the manager: you may not get leases in namespace {keys.MANAGER_NAMESPACE}"):
+        return await read.get(LEASES, SeenLease, LEASE, keys.MANAGER_NAMESPACE) or SeenLease()
+    return None
 
 
 async def webhooks(read: Reader) -> State | None:
     """Whether the API server calls the mutating webhooks; None if that may not be read."""
-    try:
-        stored = await read.one(MUTATING_WEBHOOK_CONFIGURATIONS, dict[str, Any], MUTATING_CONFIGURATION)
-    except Forbidden:
-        read.skip("webhooks: you may not get mutatingwebhookconfigurations, so whether they are off is not known")
-        return None
-    return look(MUTATING_WEBHOOK_CONFIGURATIONS.kind, MUTATING_CONFIGURATION, stored).state
+    with read.noting("webhooks: you may not get mutatingwebhookconfigurations, so whether they are off is not known"):
+        stored = await read.get(MUTATING_WEBHOOK_CONFIGURATIONS, dict[str, Any], MUTATING_CONFIGURATION)
+        return look(MUTATING_WEBHOOK_CONFIGURATIONS.kind, MUTATING_CONFIGURATION, stored).state
+    return None
 
 
 async def namespace(read: Reader, name: str) -> SeenNamespace | None:
     """The namespace of this name; None if it is gone or may not be read."""
-    try:
-        found: SeenNamespace | None = await read.one(NAMESPACES, SeenNamespace, name)
-    except Forbidden:
-        read.skip(f"the namespace: you may not get namespaces in {name}, so whether it is being deleted is not known")
-        return None
-    return found
+    note = f"the namespace: you may not get namespaces in {name}, so whether it is being deleted is not known"
+    return await read.find(NAMESPACES, SeenNamespace, name, note)
 
 
 async def service_made(read: Reader, js: JobSet, warnings: Iterable[SeenEvent]) -> bool:
-    """Whether the Service of a set is there that Warnings say could not be created; False without such Warnings."""
+    """Whether the Service exists that Warnings say could not be created; False without such Warnings."""
     if all(event.reason != keys.SERVICE_CREATION_FAILED for event in warnings):
         return False
-    try:
-        found: Owned | None = await read.one(SERVICES, Owned, subdomain(js))
-    except Forbidden:
-        read.skip("the Service: you may not get services, so whether it has been created since is not known")
-        return False
-    owner = None if found is None else found.metadata.controller()
-    return owner is not None and owner.uid == js.metadata.uid
+    note = "the Service: you may not get services, so whether it has been created since is not known"
+    service = await read.find(SERVICES, Owned, subdomain(js), note)
+    return service is not None and service.metadata.controlled_by(js.metadata.uid)
 
 
-async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> Mapping[str, SeenQuota | None]:
-    """The first quotas that these Warnings name: None where there is no such quota."""
-    names = list(dict.fromkeys(beyond.quota for event in refusals if (beyond := quota_refusal(event.note))))[:LOOKED_AT]
-    try:
-        return {name: await read.one(RESOURCE_QUOTAS, SeenQuota, name) for name in names}
-    except Forbidden:
-        read.skip("quotas: you may not get resourcequotas, so whether they still refuse what they refused is not known")
-        return {}
+async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> dict[str, SeenQuota | None]:
+    """The first quotas that these Warnings name: None for one that does not exist."""
+    names = (refusal.quota for event in refusals if (refusal := quota_refusal(event.note)))
+    note = "quotas: you may not get resourcequotas, so whether they still refuse what they refused is not known"
+    return await read.by_name(RESOURCE_QUOTAS, SeenQuota, names, note)
 
 
-async def claims(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenClaim | None]:
-    """Of the first claims of these pods: None where there is no such claim."""
-    names = list(dict.fromkeys(name for pod in pods for name in pod.spec.claims_of(pod.name)))[:LOOKED_AT]
-    try:
-        return {name: await read.one(PERSISTENT_VOLUME_CLAIMS, SeenClaim, name) for name in names}
-    except Forbidden:
-        read.skip("claims: you may not get persistentvolumeclaims, so what is wrong with them is not known")
-        return {}
+async def claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenClaim | None]:
+    """The first claims of these pods: None for one that does not exist."""
+    names = (name for pod in pods for name in pod.spec.claims_of(pod.name))
+    note = "claims: you may not get persistentvolumeclaims, so what is wrong with them is not known"
+    return await read.by_name(PERSISTENT_VOLUME_CLAIMS, SeenClaim, names, note)
 
 
-async def storage_classes(read: Reader) -> SeenStorageClasses | None:
-    try:
+async def storage_classes(read: Reader) -> tuple[SeenStorageClass, ...] | None:
+    """The StorageClasses of the cluster; None if they may not be read."""
+    note = "storage classes: you may not list storageclasses.storage.k8s.io, so which there are is not known"
+    with read.noting(note):
         classes = read.some(STORAGE_CLASSES, SeenStorageClass, "storage classes", pages=1, namespace=None)
-        return SeenStorageClasses(tuple([storage_class async for storage_class in classes]))
-    except Forbidden:
-        read.skip("storage classes: you may not list storageclasses.storage.k8s.io, so which there are is not known")
-        return None
+        return tuple([storage_class async for storage_class in classes])
+    return None
 
 
-async def nodes(read: Reader, pods: Iterable[SeenPod]) -> Mapping[str, SeenNode | None]:
-    """The nodes of the first of these pods: None where there is no such node."""
-    names = list(dict.fromkeys(pod.spec.node_name for pod in pods))[:LOOKED_AT]
-    try:
-        return {name: await read.one(NODES, SeenNode, name) for name in names}
-    except Forbidden:
-        read.skip("nodes: you may not get nodes, so whether those of pods that are not ready or end work is not known")
-        return {}
+async def nodes(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenNode | None]:
+    """The nodes of the first of these pods: None for one that does not exist."""
+    note = "nodes: you may not get nodes, so whether those of pods that are not ready or end work is not known"
+    return await read.by_name(NODES, SeenNode, (pod.spec.node_name for pod in pods), note)
 
 
 async def placed_pods(read: Reader) -> tuple[PlacedPod, ...] | None:
     """Pods of all JobSets that are on nodes; None if they may not be read."""
-    try:
+    note = "pods of other namespaces: you may not list them, so which JobSets hold what its pods lack is not known"
+    with read.noting(note):
         pods = read.some(
             PODS, SeenPod, "pods of JobSets", namespace=None, label_selector=keys.JOBSET_NAME, field_selector=PLACED
         )
-        return tuple(
-            [
-                PlacedPod(pod.metadata.namespace, pod.metadata.labels.jobset, pod.spec.node_name, pod.spec.requests())
-                async for pod in pods
-            ]
-        )
-    except Forbidden:
-        read.skip(
-            "pods of other namespaces: you may not list them, so which JobSets hold what its pods lack is not known"
-        )
-        return None
+        return tuple([PlacedPod.of_pod(pod) async for pod in pods])
+    return None
 
 
-async def ending(read: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[SeenPod, ...]:
-    """Pods of earlier attempts that are being deleted on a node: of the Jobs `previous`, and of those that are gone.
+async def ending_pods(read: Reader, js: JobSet, previous: Sequence[Child]) -> tuple[SeenPod, ...]:
+    """Pods of earlier attempts that are being deleted on a node: of the Jobs `previous`, and of Jobs that are gone.
 
-    Those first that are not ready, as all pods of a silent node, and then those that were deleted first.
+    Sorted: pods that are not ready first, as all pods of a silent node are, then by the time of their deletion.
     """
     attempt = str(js.status.restarts)
     alone = [child.job.metadata for child in previous if child.job.metadata.labels.get(keys.RESTART_ATTEMPT) == attempt]
     selectors = [of_other_attempts(js)] if js.status.restarts else []
     selectors += [one_of(keys.JOB_UID, [meta.uid for meta in alone[:_RESTARTED_ALONE]])] if alone else []
-    return await _ending(read, selectors)
+    return await _deleted_pods(read, selectors)
 
 
-async def earlier(read: Reader, uids: Sequence[str]) -> tuple[SeenPod, ...]:
-    """Pods of the Jobs with these UIDs that are being deleted on a node, in the order of `ending`."""
-    return await _ending(read, [one_of(keys.JOB_UID, uids)] if uids else [])
+async def earlier_pods(read: Reader, uids: Sequence[str]) -> tuple[SeenPod, ...]:
+    """Pods of the Jobs with these UIDs that are being deleted on a node, in the order of `ending_pods`."""
+    return await _deleted_pods(read, [one_of(keys.JOB_UID, uids)] if uids else [])
 
 
-async def _ending(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
+async def _deleted_pods(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
     found: list[SeenPod] = []
-    try:
+    with read.noting("pods that are ending: you may not list pods, so the nodes that they are on are not known"):
         for labels in selectors:
             pods = read.some(
                 PODS, SeenPod, "pods that are ending", pages=1, label_selector=labels, field_selector=_BOUND
             )
             found += [pod async for pod in pods if pod.metadata.deletion_timestamp is not None]
-    except Forbidden:
-        read.skip("pods that are ending: you may not list pods, so the nodes that they are on are not known")
     return tuple(sorted(found, key=lambda pod: (pod.ready, pod.metadata.deletion_timestamp or "", pod.name)))
 
 
 async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
     """Events about pods of the set that were ended from outside, newest first."""
     found: list[SeenEvent] = []
-    try:
+    with read.noting():  # a missing right is noted where the Warnings are read
         for reason in ENDS:
             fields = f"regarding.kind=Pod,reason={reason}"
             async for event in read.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields):
                 found += [event] if event.regarding.name.startswith(f"{js.metadata.name}-") else []
-    except Forbidden:
-        return ()  # noted where the Warnings are read
-    found.sort(key=lambda event: event.last, reverse=True)
-    return tuple([await _with_preemptor(read, event) for event in found[:LOOKED_AT]] + found[LOOKED_AT:])
+        found.sort(key=lambda event: event.last, reverse=True)
+        return tuple([await _with_preemptor(read, event) for event in found[:LOOKED_AT]] + found[LOOKED_AT:])
+    return ()
 
 
 async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
@@ -212,34 +176,27 @@ async def _with_preemptor(read: Reader, event: SeenEvent) -> SeenEvent:
     preemption = PREEMPTED.search(event.note)
     if preemption is None or event.related is not None:
         return event
-    try:
-        fields = f"spec.nodeName={preemption[2]}"
+    uid, node = preemption.groups()
+    with read.noting("who preempted: you may not list pods of other namespaces"):
+        fields = f"spec.nodeName={node}"
         on_node = read.some(PODS, Owned, "pods of a node", namespace=None, field_selector=fields, accept=METADATA_LIST)
         async for pod in on_node:
-            if pod.metadata.uid == preemption[1]:
+            if pod.metadata.uid == uid:
                 return replace(event, related=Regarding(name=pod.metadata.name, namespace=pod.metadata.namespace))
-    except Forbidden:
-        read.skip("who preempted: you may not list pods of other namespaces")
     return event
 
 
 async def manager(read: Reader, lease: SeenLease) -> SeenPod | None:
     """The pod that holds the lease; None if it runs outside the cluster or may not be read."""
     name = (lease.spec.holder_identity or "").partition("_")[0]
-    try:
-        pod: SeenPod | None = await read.one(PODS, SeenPod, name, namespace=keys.MANAGER_NAMESPACE) if name else None
-    except Forbidden:
-        read.skip(f"the manager's pod: you may not get pods in namespace {keys.MANAGER_NAMESPACE}")
-        return None
-    return pod
+    note = f"the manager's pod: you may not get pods in namespace {keys.MANAGER_NAMESPACE}"
+    return await read.find(PODS, SeenPod, name, note, keys.MANAGER_NAMESPACE) if name else None
 
 
 async def managers(read: Reader) -> tuple[SeenPod, ...]:
-    """The manager's pods that have not ended, by name; none where they run outside the cluster or may not be read."""
+    """The manager's pods that have not ended, by name; none if they run outside the cluster or may not be read."""
     where = keys.MANAGER_NAMESPACE
-    try:
+    with read.noting(f"the manager's pods: you may not list pods in namespace {where}"):
         pods = read.some(PODS, SeenPod, "the manager's pods", pages=1, namespace=where, label_selector=MANAGERS)
         return tuple(sorted([pod async for pod in pods if pod.live], key=lambda pod: pod.name))
-    except Forbidden:
-        read.skip(f"the manager's pods: you may not list pods in namespace {where}")
-        return ()
+    return ()

@@ -1,13 +1,13 @@
 """Causes that are about the manager: none runs, or one runs and does nothing. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from api import keys
 from diagnose.case import Case
 from diagnose.facts import SeenLease, SeenPod
-from diagnose.finding import Finding, Found, Level, age, seconds_since
+from diagnose.finding import Answer, Finding, Level, age, seconds_since
 
 IDLE = 60.0
 """Seconds within which a manager begins with a set."""
@@ -31,23 +31,23 @@ _NO_RIGHT = re.compile("403 Forbidden|the manager may not")
 RIGHTS = "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back"
 
 
-def no_manager(case: Case, left: frozenset[str]) -> list[Found]:
+def no_manager(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Nothing is created, restarted or placed while no manager runs."""
     if not case.manager_missing or not left:
-        return []
+        return
     created = case.facts.jobset.metadata.creation_timestamp or ""
-    return [Found(missing_manager(case.facts.lease, case.facts.managers, case.facts.now, created))]
+    yield Answer(missing_manager(case.facts.lease, case.facts.managers, case.facts.now, created))
 
 
-def unready_leader(case: Case, left: frozenset[str]) -> list[Found]:
+def unready_leader(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """The manager that leads has said that it lacks something."""
     noted = None if case.manager_missing or not left else _readiness_note(case.facts.lease, case.facts.now)
     if noted is None:
-        return []
+        return
     name, why, ago = noted
     message = f"manager {name} holds the lease and is not ready: {why} (said {age(ago)} ago)"
     fix = RIGHTS if _NO_RIGHT.search(why) else _ITS_LOG
-    return [Found(Finding(Level.FAULT, "leader-not-ready", message, fix=fix))]
+    yield Answer(Finding(Level.FAULT, "leader-not-ready", message, fix=fix))
 
 
 def missing_manager(lease: SeenLease | None, managers: Sequence[SeenPod], now: datetime, created: str = "") -> Finding:

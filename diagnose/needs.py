@@ -1,16 +1,13 @@
-"""What a pod needs of a node: records of its spec, and its requests added up as kube-scheduler does. Pure."""
+"""What a pod needs of a node: records of its spec. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
 from typing import Any
 
 import msgspec
 
 from api.pod import Affinity, PodSpec
 from kube.model.meta import Base
-from kube.model.quantity import parse_quantity
-
-_Amounts = dict[str, Fraction]
+from kube.model.requests import Amounts, pod_requests
 
 
 class _Resources(Base, frozen=True, kw_only=True):
@@ -197,30 +194,10 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     def tolerates(self, key: str, value: str, effect: str) -> bool:
         return any(toleration.tolerates(key, value, effect) for toleration in self.tolerations)
 
-    def requests(self) -> dict[str, Fraction]:
-        """Amounts above 0 by resource, of the whole pod: at the worst moment, sidecars beside what runs then."""
-        running: _Amounts = {}
-        most: _Amounts = {}
-        for container in self.init_containers:
-            with_it = _sum(running, container.resources.requests)
-            most = _most(most, with_it)
-            if container.restart_policy == "Always":
-                running = with_it
-        for container in self.containers:
-            running = _sum(running, container.resources.requests)
-        total = _most(most, running) | _sum({}, self.resources.requests)
-        return {name: amount for name, amount in _sum(total, self.overhead).items() if amount > 0}
+    def requests(self) -> Amounts:
+        """Amounts above 0 by resource, of the whole pod, as kube-scheduler counts them."""
+        return {name: amount for name, amount in pod_requests(msgspec.to_builtins(self)).items() if amount > 0}
 
 
 def _terms(required: _NodeSelector | None) -> Iterable[_Term]:
     return () if required is None else required.node_selector_terms
-
-
-def _sum(total: _Amounts, amounts: dict[str, Any]) -> _Amounts:
-    """What is no quantity counts as 0: the API server stores none."""
-    more = {name: parse_quantity(amount) or Fraction() for name, amount in amounts.items()}
-    return total | {name: total.get(name, Fraction()) + amount for name, amount in more.items()}
-
-
-def _most(some: _Amounts, more: _Amounts) -> _Amounts:
-    return some | {name: max(amount, some.get(name, amount)) for name, amount in more.items()}

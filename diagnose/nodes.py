@@ -1,17 +1,19 @@
 """Why no node takes a pod: from what the nodes offer, not from the scheduler's counts. Pure."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
-from api.node_offers import device_meant, devices, in_words, offers_of
+from api.batch import LabelledIdentity
+from api.node_offers import device_meant, devices, in_words, number_in_words, offers_of
 from diagnose.finding import NAMED, Finding, Level, join_names, pluralize
 from diagnose.needs import SeenSpec
 from diagnose.taints import Taint, hindering, kept_off, numbers, remedy
-from kube.model.meta import Base
-from kube.model.requests import Amount, Amounts
+from kube.model.meta import JSON, Base
+from kube.model.requests import Amount, Amounts, exceeding, sum_requests
 from kube.model.suggest import nearest
 
 _PODS = 110
@@ -22,30 +24,39 @@ _OTHER_LABEL = "write another one in a new JobSet, "
 """The beginning of a fix where no label that was likely meant is known."""
 
 
-class _Meta(Base, frozen=True, kw_only=True):
-    name: str = ""
-    labels: dict[str, str] = {}
-
-
 class _Spec(Base, frozen=True, kw_only=True):
     taints: tuple[Taint, ...] = ()
 
 
 class _Status(Base, frozen=True, kw_only=True):
-    allocatable: dict[str, Any] = {}
+    allocatable: JSON = {}
     declared_features: tuple[str, ...] = ()
 
 
 class SeenNode(Base, frozen=True, kw_only=True):
-    """A node: its labels, its taints, and what pods may request of it."""
+    """core/v1 Node: its labels, its taints, and what pods may request of it."""
 
-    metadata: _Meta
+    metadata: LabelledIdentity
     spec: _Spec = _Spec()
     status: _Status = _Status()
 
 
-_Node = tuple[str, dict[str, str], tuple[Taint, ...], Amounts]
-"""Name, labels, taints, and what pods may request."""
+class _Node(NamedTuple):
+    """What is kept of a node. `offers`: what pods may request."""
+
+    name: str
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+    offers: Amounts
+
+    def takes(self, needs: Amounts) -> bool:
+        """Whether it has so much while it is idle."""
+        return all(self.offers.get(name, 0) >= amount for name, amount in needs.items())
+
+    def room(self, needs: Amounts) -> int:
+        """How many pods with these needs it takes while it is idle."""
+        numbers = (self.offers.get(name, 0) // amount for name, amount in needs.items())
+        return int(min([self.offers.get("pods", _PODS), *numbers]))
 
 
 class Lack(NamedTuple):
@@ -56,20 +67,36 @@ class Lack(NamedTuple):
     value: str = ""
 
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _remember(
+    question: Callable[Concatenate["Nodes", SeenSpec, _P], _R],
+) -> Callable[Concatenate["Nodes", SeenSpec, _P], _R]:
+    """Ask a question about the nodes once for all pods that fit on the same nodes."""
+
+    @wraps(question)
+    def answer(nodes: "Nodes", spec: SeenSpec, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        key = question, shape_of(spec), args
+        if key not in nodes.memory:
+            nodes.memory[key] = question(nodes, spec, *args, **kwargs)
+        remembered: _R = nodes.memory[key]
+        return remembered
+
+    return answer
+
+
 class Nodes:
-    """All nodes of a cluster. Of a node those labels are kept that are asked for."""
+    """All nodes of a cluster, and what pods find on them. `memory`: answers that were given."""
 
     def __init__(self, nodes: Iterable[SeenNode] = (), labels: frozenset[str] | None = None) -> None:
         """`labels`: keys of labels to keep; None keeps all."""
+        self.memory: dict[tuple[object, ...], Any] = {}
         self._nodes: list[_Node] = []
         self._keep = labels
         self._label_keys: dict[str, None] = {}
         self._features: set[str] = set()
-        self._answers: dict[bytes, Finding | None] = {}
-        self._crowded: dict[tuple[bytes, int, int], Finding | None] = {}
-        self._largest: dict[tuple[bytes, tuple[str, ...]], int] = {}
-        self._most: dict[tuple[str, tuple[str, ...]], Amount] = {}
-        self._takers: dict[bytes, frozenset[str]] = {}
         for node in nodes:
             self.add(node)
 
@@ -81,76 +108,56 @@ class Nodes:
         self._label_keys |= dict.fromkeys(found)
         self._features.update(node.status.declared_features)
         labels = found if keep is None else {key: value for key, value in found.items() if key in keep}
-        self._nodes.append((node.metadata.name, labels, node.spec.taints, offers_of(node.status.allocatable)))
+        self._nodes.append(_Node(node.metadata.name, labels, node.spec.taints, offers_of(node.status.allocatable)))
 
-    def labels(self, keys: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+    def labels(self, keys: Container[str]) -> Mapping[str, Mapping[str, str]]:
         """These labels of every node, by its name."""
-        wanted = frozenset(keys)
-        return {
-            name: {key: value for key, value in labels.items() if key in wanted} for name, labels, *_ in self._nodes
-        }
+        return {node.name: {key: value for key, value in node.labels.items() if key in keys} for node in self._nodes}
 
     def declare(self, feature: str) -> bool:
         """Whether a node declares this feature of Kubernetes."""
         return feature in self._features
 
     def lack(self, key: str) -> Lack | None:
-        """What there is to say of a label that no node has; None if one has it, or without nodes."""
+        """What nodes have instead of a label that none has; None if one has it, or without nodes."""
         return self._lack(key, ()) if self._nodes else None
 
     def in_domains(self, keys: Sequence[str]) -> bool:
         """Whether a node has all of these labels."""
-        return any(labels.keys() >= set(keys) for _, labels, *_ in self._nodes)
+        return any(node.labels.keys() >= set(keys) for node in self._nodes)
 
-    def largest(self, spec: SeenSpec, keys: Sequence[str]) -> int:
+    @_remember
+    def largest(self, spec: SeenSpec, keys: tuple[str, ...]) -> int:
         """How many such pods the largest domain takes while it is idle and all of its nodes work.
 
         A domain: the nodes that have the same values of all of these labels.
         """
-        key = shape_of(spec), tuple(keys)
-        if key not in self._largest:
-            needs, room = spec.requests(), Counter[tuple[str, ...]]()
-            for node in self._nodes:
-                name, labels, _, offers = node
-                if labels.keys() >= set(keys) and self._chosen(spec, name, labels) and not _keeps_out(spec, node):
-                    room[tuple(labels[label] for label in keys)] += _times(offers, needs)
-            self._largest[key] = max(room.values(), default=0)
-        return self._largest[key]
+        needs, room = spec.requests(), Counter[tuple[str, ...]]()
+        for node in self._nodes:
+            if node.labels.keys() >= set(keys) and _is_chosen(spec, node) and not _keeps_out(spec, node):
+                room[tuple(node.labels[key] for key in keys)] += node.room(needs)
+        return max(room.values(), default=0)
 
     def most(self, resource: str, keys: Sequence[str]) -> Amount:
         """Of a resource, as much as the domain offers that offers most; a domain as in `largest`."""
-        if (resource, tuple(keys)) not in self._most:
-            offered: dict[tuple[str, ...], Amount] = {}
-            for _, labels, _, offers in self._nodes:
-                if labels.keys() >= set(keys):
-                    where = tuple(labels[key] for key in keys)
-                    offered[where] = offered.get(where, 0) + offers.get(resource, 0)
-            self._most[resource, tuple(keys)] = max(offered.values(), default=0)
-        return self._most[resource, tuple(keys)]
+        key = resource, tuple(keys)
+        if key not in self.memory:
+            offered = defaultdict[tuple[str, ...], Amount](int)
+            for node in self._nodes:
+                if node.labels.keys() >= set(keys):
+                    offered[tuple(node.labels[key] for key in keys)] += node.offers.get(resource, 0)
+            self.memory[key] = max(offered.values(), default=0)
+        most: Amount = self.memory[key]
+        return most
 
-    def why_none(self, spec: SeenSpec, recreate: str) -> Finding | None:
-        """Why no node takes such a pod even when it is idle (FAULT), or how many do (WAITS); None without nodes.
-
-        `recreate`: a command that makes the set again with one text replaced, with `{old}` and `{new}` for it.
-        The `what` of the finding is a sentence about the pod.
-        """
-        key = shape_of(spec)
-        if key not in self._answers:
-            self._answers[key] = self._why_none(spec, recreate) if self._nodes else None
-        return self._answers[key]
-
+    @_remember
     def too_many(self, spec: SeenSpec, wanted: int, running: int) -> Finding | None:
         """That `wanted` such pods never fit on the nodes at once, of which `running` run; None if they do.
 
         Each node may have too little for one more though all together have enough.
         """
-        key = shape_of(spec), wanted, running
-        if key not in self._crowded:
-            self._crowded[key] = self._too_many(spec, wanted, running)
-        return self._crowded[key]
-
-    def _too_many(self, spec: SeenSpec, wanted: int, running: int) -> Finding | None:
-        each = self._room(spec)
+        needs = spec.requests()
+        each = [room for node in self._nodes if _may_use(spec, node) and (room := node.room(needs))]
         if sum(each) >= wanted:
             return None
         by_node = f" ({each[0]} per node)" if len(set(each)) == 1 else ""
@@ -163,64 +170,57 @@ class Nodes:
         fix += "; as it is, the others run when some of its pods have ended"
         return Finding(Level.FAULT, "too-many-at-once", message, fix=fix)
 
+    @_remember
     def takers(self, spec: SeenSpec) -> frozenset[str]:
         """The names of the nodes that take such a pod while they are idle."""
-        key = shape_of(spec)
-        if key not in self._takers:
-            needs = spec.requests()
-            found = (node for node in self._nodes if self._takes(spec, node) and _holds(node[3], needs))
-            self._takers[key] = frozenset(name for name, *_ in found)
-        return self._takers[key]
+        needs = spec.requests()
+        return frozenset(node.name for node in self._nodes if _may_use(spec, node) and node.takes(needs))
 
     def offered_amount(self, spec: SeenSpec, resource: str) -> Amount:
         """Of a resource, what the nodes together have that take such a pod while they are idle."""
         takers = self.takers(spec)
-        return sum(offers.get(resource, 0) for name, _, _, offers in self._nodes if name in takers)
-
-    def _room(self, spec: SeenSpec) -> list[int]:
-        """How many such pods each node takes that takes any, while it is idle."""
-        needs = spec.requests()
-        found = (_times(node[3], needs) for node in self._nodes if self._takes(spec, node))
-        return [number for number in found if number]
-
-    def _takes(self, spec: SeenSpec, node: _Node) -> bool:
-        return self._chosen(spec, node[0], node[1]) and hindering(spec, node[2]) is None
+        return sum(node.offers.get(resource, 0) for node in self._nodes if node.name in takers)
 
     def blocking_taints(self, spec: SeenSpec) -> dict[str, Taint]:
         """Of each node that only a taint keeps from taking such a pod while it is idle, the first such taint."""
         needs = spec.requests()
         return {
-            node[0]: taint
+            node.name: taint
             for node in self._nodes
-            if self._chosen(spec, node[0], node[1])
-            and _holds(node[3], needs)
-            and (taint := hindering(spec, node[2])) is not None
+            if _is_chosen(spec, node) and node.takes(needs) and (taint := hindering(spec, node.taints)) is not None
         }
 
-    def too_little(self, needs: Mapping[str, Amount]) -> Finding | None:
-        """Of what the pods of a set request more together than all nodes have; None without such a resource."""
-        for name, amount in needs.items():
-            offered = sum(offers.get(name, 0) for *_, offers in self._nodes)
-            if 0 < offered < amount:
-                need = f"the pods of its JobSet need {in_words(amount, name)} in all"
-                message = f"{need}, the nodes offer {_number(offered, name)}: they never run all at once"
-                fix = f"add nodes, or run fewer pods: lower replicas or parallelism in a new JobSet; {_offers(name)}"
-                return Finding(Level.FAULT, "too-large-in-all", message, fix=fix)
+    def too_little(self, needs: Amounts) -> Finding | None:
+        """The first resource of which the pods of a set request more together than all nodes have; None without one."""
+        offered = sum_requests((node.offers, 1) for node in self._nodes)
+        for name in exceeding(needs, offered)[:1]:
+            need = f"the pods of its JobSet need {in_words(needs[name], name)} in all"
+            message = f"{need}, the nodes offer {number_in_words(offered[name], name)}: they never run all at once"
+            fix = f"add nodes, or run fewer pods: lower replicas or parallelism in a new JobSet; {_offers(name)}"
+            return Finding(Level.FAULT, "too-large-in-all", message, fix=fix)
         return None
 
-    def _why_none(self, spec: SeenSpec, recreate: str) -> Finding:
+    @_remember
+    def why_none(self, spec: SeenSpec, recreate: str) -> Finding | None:
+        """Why no node takes such a pod even when it is idle (FAULT), or how many do (WAITS); None without nodes.
+
+        `recreate`: a command that makes the set again with one text replaced, with `{old}` and `{new}` for it.
+        The message of the finding is a sentence about the pod.
+        """
         needs = spec.requests()
+        if not self._nodes:
+            return None
         if missing := self._not_offered(needs, recreate):
             return missing
-        chosen = [node for node in self._nodes if self._chosen(spec, node[0], node[1])]
+        chosen = [node for node in self._nodes if _is_chosen(spec, node)]
         if not chosen:
             return self._no_label(spec, recreate)
-        fitting = [node for node in chosen if _holds(node[3], needs)]
+        fitting = [node for node in chosen if node.takes(needs)]
         if not fitting:
             return self._too_large(needs, chosen)
-        taken = sum(self._takes(spec, node) for node in fitting)
+        usable = sum(_may_use(spec, node) for node in fitting)
         hinders = self.blocking_taints(spec)
-        return self._in_use(taken, hinders) if taken else _taint_finding(hinders)
+        return self._in_use(usable, hinders) if usable else _taint_finding(hinders)
 
     def _in_use(self, taken: int, hinders: Mapping[str, Taint]) -> Finding:
         message = f"{taken} of {pluralize(len(self._nodes), 'node')} could take it, and too little is free there"
@@ -230,12 +230,9 @@ class Nodes:
         fix += "wait for other pods to end, or add nodes; kubectl describe nodes shows what is allocated on each"
         return Finding(Level.WAITS, "in-use", message, fix=fix)
 
-    def _chosen(self, spec: SeenSpec, name: str, labels: dict[str, str]) -> bool:
-        return spec.node_selector.items() <= labels.items() and spec.likes(name, labels)
-
-    def _not_offered(self, needs: Mapping[str, Amount], recreate: str) -> Finding | None:
+    def _not_offered(self, needs: Amounts, recreate: str) -> Finding | None:
         """A resource that no node has."""
-        offered = dict.fromkeys(name for *_, offers in self._nodes for name in offers)
+        offered = dict.fromkeys(name for node in self._nodes for name in node.offers)
         missing = next((name for name in needs if name not in offered), None)
         if missing is None:
             return None
@@ -262,7 +259,7 @@ class Nodes:
             message = f"no node has the label {wanted} of its nodeSelector; {lack.message}"
             return Finding(Level.FAULT, "no-such-label", message, fix=fix)
         selector = ",".join(f"{key}={value}" for key, value in sorted(spec.node_selector.items()))
-        if not self._selected(spec):
+        if not any(spec.node_selector.items() <= node.labels.items() for node in self._nodes):
             message = f"no node has all labels of its nodeSelector ({selector})"
             fix = f"{_OTHER_LABEL}or kubectl label node NODE {selector.replace(',', ' ')}; {show}"
             return Finding(Level.FAULT, "no-such-label", message, fix=fix)
@@ -276,7 +273,7 @@ class Nodes:
 
     def _lack(self, key: str, wanted: Sequence[str]) -> Lack | None:
         """What nodes have instead of a label with one of these values, or with any; None if a node has it."""
-        values = sorted({labels[key] for _, labels, *_ in self._nodes if key in labels})
+        values = sorted({node.labels[key] for node in self._nodes if key in node.labels})
         if not values:
             # Of two keys with one prefix the names have to be alike.
             meant = nearest(key, self._label_keys)
@@ -290,17 +287,14 @@ class Nodes:
         has = f"nodes have {join_names([f'{key}={value}' for value in values])}"
         return Lack(has, f"choose a value of {key} that nodes have ({join_names(values)}) in a new JobSet, ", meant)
 
-    def _selected(self, spec: SeenSpec) -> bool:
-        return any(spec.node_selector.items() <= labels.items() for _, labels, *_ in self._nodes)
-
-    def _too_large(self, needs: Mapping[str, Amount], chosen: Sequence[_Node]) -> Finding:
+    def _too_large(self, needs: Amounts, chosen: Sequence[_Node]) -> Finding:
         """More than any node that is chosen has: of one resource, or of all together."""
         narrowed = len(chosen) < len(self._nodes)
         where = f" of the {pluralize(len(chosen), 'node')} that its labels choose" if narrowed else " node"
         for name, amount in needs.items():
-            most, node = max((offers.get(name, 0), node) for node, _, _, offers in chosen)
+            most, node = max((node.offers.get(name, 0), node.name) for node in chosen)
             if most < amount:
-                has = f"has {_number(most, name)} ({node})" if most else "has none"
+                has = f"has {number_in_words(most, name)} ({node})" if most else "has none"
                 message = f"it needs {in_words(amount, name)}, the largest{where} {has}"
                 fix = f"request less in a new JobSet, or add larger nodes; {_offers(name)}"
                 return Finding(Level.FAULT, "too-large", message, fix=fix)
@@ -310,28 +304,25 @@ class Nodes:
         return Finding(Level.FAULT, "too-large", message, fix=fix)
 
 
-def _number(amount: Amount, resource: str) -> str:
-    return in_words(amount, resource).partition(" ")[0]
-
-
-def _holds(offers: Mapping[str, Amount], needs: Mapping[str, Amount]) -> bool:
-    return all(offers.get(name, 0) >= amount for name, amount in needs.items())
-
-
-def _times(offers: Mapping[str, Amount], needs: Mapping[str, Amount]) -> int:
-    """How many pods with these needs a node takes while it is idle."""
-    return int(min([offers.get("pods", _PODS), *(offers.get(name, 0) // amount for name, amount in needs.items())]))
-
-
 def shape_of(spec: SeenSpec) -> bytes:
     """What is the same of pods that fit on the same nodes."""
     shape = (spec.node_selector, spec.affinity, spec.tolerations, spec.containers, spec.init_containers)
     return msgspec.json.encode((*shape, spec.overhead, spec.resources))
 
 
+def _is_chosen(spec: SeenSpec, node: _Node) -> bool:
+    """Whether the pod's node selector and its required node affinity choose the node."""
+    return spec.node_selector.items() <= node.labels.items() and spec.likes(node.name, node.labels)
+
+
+def _may_use(spec: SeenSpec, node: _Node) -> bool:
+    """Whether the pod chooses the node and tolerates its taints."""
+    return _is_chosen(spec, node) and hindering(spec, node.taints) is None
+
+
 def _keeps_out(spec: SeenSpec, node: _Node) -> bool:
     """Whether a taint keeps the pod out that says nothing about the state of the node."""
-    return hindering(spec, (taint for taint in node[2] if not taint.passes)) is not None
+    return hindering(spec, (taint for taint in node.taints if not taint.passes)) is not None
 
 
 def _taint_finding(hinders: Mapping[str, Taint]) -> Finding:

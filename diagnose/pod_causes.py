@@ -16,7 +16,7 @@ from diagnose.claims import unbound
 from diagnose.domains import article, domain_of_job, in_the_way, kept_out, noun
 from diagnose.facts import SeenPod
 from diagnose.features import undeclared_feature
-from diagnose.finding import Finding, Found, KeyedFinding, Level, job_findings, pluralize, seconds_since
+from diagnose.finding import Answer, Finding, KeyedFinding, Level, job_findings, pluralize, seconds_since
 from diagnose.in_use import with_holders
 from diagnose.nodes import Nodes
 from diagnose.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
@@ -27,7 +27,7 @@ SOON = 30.0
 """Seconds within which a scheduler looks at a pod."""
 
 
-def leader_waits(case: Case, left: frozenset[str]) -> list[Found]:
+def leader_waits(case: Case, left: frozenset[str]) -> list[Answer]:
     """The leader of an exclusive Job has no node: the scheduler's reason, and who holds the domains."""
     return job_findings(
         KeyedFinding(
@@ -64,7 +64,7 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
     return Finding(Level.WAITS, "leader-waits", message, because=(pod,))
 
 
-def leader_without_domain(case: Case, left: frozenset[str]) -> list[Found]:
+def leader_without_domain(case: Case, left: frozenset[str]) -> list[Answer]:
     """The leader is bound, but its node has no domain: followers do not know where to go."""
     return job_findings(
         KeyedFinding(
@@ -100,9 +100,9 @@ def _leader_without_domain(child: Child, topology: str, message: str) -> Finding
     )
 
 
-def followers_wait(case: Case, left: frozenset[str]) -> list[Found]:
+def followers_wait(case: Case, left: frozenset[str]) -> list[Answer]:
     """Followers are gated though no leader waits for the scheduler."""
-    waiting = [child for child in _unready(case, left) if _gated_followers(case, child)]
+    waiting = [child for child in case.unready_jobs(left) if _gated_followers(case, child)]
     return job_findings(
         KeyedFinding(child.name, _leader_state(case, child), partial(_followers_wait, case, child)) for child in waiting
     )
@@ -137,10 +137,10 @@ def _followers_wait(case: Case, child: Child) -> Finding:
     )
 
 
-def gated_pods(case: Case, left: frozenset[str]) -> list[Found]:
+def gated_pods(case: Case, left: frozenset[str]) -> list[Answer]:
     """Pods with scheduling gates of others."""
     findings = []
-    for child in _unready(case, left):
+    for child in case.unready_jobs(left):
         pods = [pod for pod in case.pods_of(child) if pod.gated]
         if pods:
             gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
@@ -157,10 +157,10 @@ def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
     )
 
 
-def unscheduled_pods(case: Case, left: frozenset[str]) -> list[Found]:
+def unscheduled_pods(case: Case, left: frozenset[str]) -> list[Answer]:
     """Pods for which the scheduler finds no node."""
     findings = []
-    for child in _unready(case, left):
+    for child in case.unready_jobs(left):
         pods = [pod for pod in case.pods_of(child) if pod.scheduling_failure]
         if pods and (said := pods[0].scheduling_failure):
             lacks = unbound(case, pods[0]) or _no_place(case, pods[0])
@@ -202,9 +202,9 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
 
 def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
     """That the pods of its ReplicatedJob hold the nodes themselves; None if all of them fit at once."""
-    children = case.survey.unready if case.survey else ()
-    rjob = next((child.replicated_job for child in children if child.job.metadata.uid == pod.job_uid), None)
-    if case.survey is None or rjob is None:
+    children = (child for child in case.survey.unready if child.job.metadata.uid == pod.job_uid)
+    rjob = next((child.replicated_job for child in children), None)
+    if rjob is None:
         return None
     jobs = (job for job in case.facts.jobs or () if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) == rjob)
     return nodes.too_many(pod.spec, case.survey.pods[rjob], sum(job.status.ready or 0 for job in jobs))
@@ -240,10 +240,10 @@ def _unscheduled_pods(child: Child, pods: list[SeenPod], lacks: Finding | None) 
     )
 
 
-def nobody_schedules(case: Case, left: frozenset[str]) -> list[Found]:
+def nobody_schedules(case: Case, left: frozenset[str]) -> list[Answer]:
     """Pods at which no scheduler looks: one that does not run, or that nobody has heard of."""
     findings = []
-    for child in _unready(case, left):
+    for child in case.unready_jobs(left):
         pods = [pod for pod in case.pods_of(child) if pod.unseen]
         if pods:
             scheduler, waited = unknown_scheduler(pods[0]), _age(case, pods[0])
@@ -274,10 +274,10 @@ def _age(case: Case, pod: SeenPod) -> float:
     return seconds_since(pod.metadata.creation_timestamp or "", case.facts.now) or 0
 
 
-def failing_containers(case: Case, left: frozenset[str]) -> list[Found]:
+def failing_containers(case: Case, left: frozenset[str]) -> list[Answer]:
     """Pods with a container that cannot start, or does not stay up: those of a Job apart that differ in why."""
     findings = []
-    for child in _unready(case, left):
+    for child in case.unready_jobs(left):
         kinds: dict[str, list[SeenPod]] = {}
         for pod in case.pods_of(child):
             if pod.trouble:
@@ -302,9 +302,9 @@ def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:
     )
 
 
-def unready(case: Case, left: frozenset[str]) -> list[Found]:
+def unready(case: Case, left: frozenset[str]) -> list[Answer]:
     """Whatever is left: pods that start, or run and are not ready."""
-    return job_findings(_unready_finding(case, child) for child in _unready(case, left))
+    return job_findings(_unready_finding(case, child) for child in case.unready_jobs(left))
 
 
 def _unready_finding(case: Case, child: Child) -> KeyedFinding:
@@ -332,13 +332,9 @@ def _unready_finding(case: Case, child: Child) -> KeyedFinding:
     return KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), lambda: finding)
 
 
-def _unready(case: Case, left: frozenset[str]) -> list[Child]:
-    return [child for child in case.survey.unready if child.name in left] if case.survey else []
-
-
 def _exclusive_jobs(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
     """Exclusive Jobs that have a leader, with their topology key."""
-    for child in _unready(case, left):
+    for child in case.unready_jobs(left):
         topology = topology_of(child.job.metadata.annotations)
         leader = case.leaders.get(child.job.metadata.uid)
         if topology is not None and leader is not None and leader.metadata.topology == topology and leader.live:

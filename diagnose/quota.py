@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from api.node_offers import in_words
+from api.node_offers import in_words, number_in_words
 from diagnose.facts import SeenQuota
 from kube.model.quantity import parse_quantity
 
@@ -14,7 +14,7 @@ _EXCEEDED = re.compile(f"exceeded quota: ([^\\s,]+), requested: {_AMOUNTS}, used
 
 
 @dataclass(frozen=True, slots=True)
-class Exceeded:
+class QuotaRefusal:
     """A quota and, of the first resource that it refuses, what one object needs and what is left of how much.
 
     `gone`: there is no such quota any more.
@@ -72,10 +72,10 @@ class Exceeded:
         return self.resource.removeprefix("requests.")
 
     def _number(self, amount: Fraction) -> str:
-        return in_words(max(amount, Fraction()), self._plain).partition(" ")[0]
+        return number_in_words(max(amount, Fraction()), self._plain)
 
 
-def quota_refusal(message: str) -> Exceeded | None:
+def quota_refusal(message: str) -> QuotaRefusal | None:
     """The quota that a message names; None if it names none."""
     found = _EXCEEDED.search(message)
     if found is None:
@@ -84,18 +84,18 @@ def quota_refusal(message: str) -> Exceeded | None:
     for resource, needs in requested.items():
         used_up, limit = used.get(resource, Fraction()), limited.get(resource)
         if limit is not None and used_up + needs > limit:
-            return Exceeded(found[1], resource, needs, limit - used_up, limit)
+            return QuotaRefusal(found[1], resource, needs, limit - used_up, limit)
     return None
 
 
-def as_it_is(beyond: Exceeded, quotas: Mapping[str, SeenQuota | None]) -> Exceeded:
+def as_it_is(refusal: QuotaRefusal, quotas: Mapping[str, SeenQuota | None]) -> QuotaRefusal:
     """The same with what the quota allows and what is used of it now, as far as it was read."""
-    quota = quotas.get(beyond.quota)
+    quota = quotas.get(refusal.quota)
     if quota is None:
-        return replace(beyond, gone=beyond.quota in quotas)
-    limit = parse_quantity(quota.status.hard.get(beyond.resource))
-    used = parse_quantity(quota.status.used.get(beyond.resource)) or Fraction()
-    return beyond if limit is None else replace(beyond, left=limit - used, limit=limit)
+        return replace(refusal, gone=refusal.quota in quotas)
+    limit = parse_quantity(quota.status.hard.get(refusal.resource))
+    used = parse_quantity(quota.status.used.get(refusal.resource)) or Fraction()
+    return refusal if limit is None else replace(refusal, left=limit - used, limit=limit)
 
 
 def _amounts(text: str) -> Mapping[str, Fraction]:

@@ -1,18 +1,21 @@
-"""Reads lists page by page, up to a limit, and keeps what was left out. Only reads; decides nothing."""
+"""Reads lists page by page, up to a limit, and notes what was left out. Only reads; decides nothing."""
 
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterable
+from types import TracebackType
+from typing import TypeVar, Unpack
 
 from kube.client import Client
-from kube.errors import NotFound
-from kube.options import COMMAND_TIMEOUT
+from kube.errors import Forbidden, NotFound
+from kube.options import COMMAND_TIMEOUT, ListOptions
 from kube.resources import Resource
 
 LOOKED_AT = 3
-"""Objects that are looked up one by one, of many in the same state."""
+"""Objects that are read one by one, of many in the same state."""
 PAGE = 500
 MOST_PAGES = 20
 """Pages of what belongs to others: leaders of other JobSets, events of other Jobs."""
+
+T = TypeVar("T")
 
 
 class Reader:
@@ -23,15 +26,21 @@ class Reader:
         self._namespace = namespace
         self.unseen: list[str] = []
 
-    def all(self, resource: Resource, kind: Any, **options: Any) -> AsyncIterator[Any]:
-        """All objects of a list; `options` are those of `Client.pages`."""
-        options = {"namespace": self._namespace, "limit": PAGE, "timeout": COMMAND_TIMEOUT, **options}
-        return self._client.pages(resource, type=kind, **options)
+    def all(self, resource: Resource, kind: type[T], **options: Unpack[ListOptions]) -> AsyncIterator[T]:
+        """All objects of a list: of the namespace, unless `options` name another."""
+        merged: ListOptions = {"namespace": self._namespace, "limit": PAGE, "timeout": COMMAND_TIMEOUT, **options}
+        return self._client.pages(resource, type=kind, **merged)
 
     async def some(
-        self, resource: Resource, kind: Any, subject: str, *, pages: int = MOST_PAGES, **options: Any
-    ) -> AsyncIterator[Any]:
-        """The first pages of what may be any number."""
+        self,
+        resource: Resource,
+        kind: type[T],
+        subject: str,
+        *,
+        pages: int = MOST_PAGES,
+        **options: Unpack[ListOptions],
+    ) -> AsyncIterator[T]:
+        """The first pages of a list of any length. `subject`: what is noted to be left out beyond them."""
         number = 0
         async for item in self.all(resource, kind, **options):
             if number == PAGE * pages:
@@ -40,14 +49,44 @@ class Reader:
             number += 1
             yield item
 
-    async def one(self, resource: Resource, kind: Any, name: str, *, namespace: str | None = None) -> Any:
-        """One object; None if there is none. Raises `Forbidden`."""
-        where = self._namespace if namespace is None else namespace
+    async def get(self, resource: Resource, kind: type[T], name: str, namespace: str = "") -> T | None:
+        """One object; None if it does not exist. Raises `Forbidden`."""
+        where = namespace or self._namespace
         try:
             return await self._client.get(resource, name, namespace=where, type=kind, timeout=COMMAND_TIMEOUT)
         except NotFound:
             return None
 
-    def skip(self, text: str) -> None:
-        if text not in self.unseen:
-            self.unseen.append(text)
+    async def find(self, resource: Resource, kind: type[T], name: str, note: str, namespace: str = "") -> T | None:
+        """One object; None if it does not exist, or may not be read, which is noted."""
+        with self.noting(note):
+            return await self.get(resource, kind, name, namespace)
+        return None
+
+    async def by_name(self, resource: Resource, kind: type[T], names: Iterable[str], note: str) -> dict[str, T | None]:
+        """The first few of these objects; None for one that does not exist. Empty if they may not be read."""
+        with self.noting(note):
+            return {name: await self.get(resource, kind, name) for name in list(dict.fromkeys(names))[:LOOKED_AT]}
+        return {}
+
+    def noting(self, note: str = "") -> "_Noting":
+        """A context that ends where the user lacks a right; the note says which, and what is not known therefore."""
+        return _Noting(self, note)
+
+    def skip(self, note: str) -> None:
+        """Note what is left out."""
+        if note and note not in self.unseen:
+            self.unseen.append(note)
+
+
+class _Noting:
+    def __init__(self, reader: Reader, note: str) -> None:
+        self._reader = reader
+        self._note = note
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> bool:
+        if isinstance(error, Forbidden):
+            self._reader.skip(self._note)
+        return isinstance(error, Forbidden)

@@ -21,7 +21,7 @@ from diagnose import (
 )
 from diagnose.case import Case, Cause, case
 from diagnose.facts import Facts
-from diagnose.finding import Finding, Found, Level, pluralize
+from diagnose.finding import Answer, Finding, Level, pluralize
 from diagnose.remedies import IN_A_NEW, make_again
 
 CAUSES: tuple[Cause, ...] = (
@@ -88,48 +88,46 @@ class Explanation:
 
 
 def explain(facts: Facts) -> Explanation:
-    """Everything there is to say."""
+    """Everything that the facts tell: what waits for others stands behind those, the last recovery at the end."""
     looked_at = case(facts)
-    found = _found(looked_at)
+    answers = sorted(_answers(looked_at), key=lambda answer: answer.follows)
+    answers += recovery_causes.last_recovery(looked_at)
     meta = facts.jobset.metadata
-    tree = [below for answer in found for below in _walk(answer.finding)]
+    tree = [below for answer in answers for below in _walk(answer.finding)]
     level = max((below.level for below in tree), key=list(Level).index, default=Level.FINE)
-    first = next((answer for answer in found if answer.state), None)
+    first = next((answer for answer in answers if answer.state), None)
     state = first.state if first else "runs" if level in {Level.FINE, Level.NOTE} else "waits"
     headline = first.headline if first else ""
     said = f"{state}: {headline};" if headline else f"{state},"
-    counts = "" if any(answer.ends for answer in found) else _counts(looked_at)
+    counts = "" if any(answer.ends for answer in answers) else _counts(looked_at)
     root = Finding(
         level,
         state.replace(" ", "-"),
         f"JobSet {meta.namespace}/{meta.name}: {said} {counts}".rstrip(",; "),
-        because=tuple(answer.finding for answer in found),
+        because=tuple(answer.finding for answer in answers),
         since=min((below.since for below in tree if below.since and below.level is not Level.NOTE), default=""),
     )
     new = make_again(facts.jobset) if any(IN_A_NEW in below.fix for below in tree) else ""
     return Explanation(meta.namespace, meta.name, state, headline, root, facts.unseen, new)
 
 
-def _found(looked_at: Case) -> list[Found]:
-    """What the causes say, what follows behind what it waits for, and at the end what the last recovery took."""
-    return [*sorted(_asked(looked_at), key=lambda answer: answer.follows), *recovery_causes.last_recovery(looked_at)]
-
-
-def _asked(looked_at: Case) -> list[Found]:
-    found: list[Found] = []
-    left = frozenset(looked_at.survey.waiting) if looked_at.survey else frozenset()
+def _answers(looked_at: Case) -> Iterator[Answer]:
+    """What the causes say, up to the first that says all there is."""
+    left = frozenset(looked_at.survey.waiting)
     for cause in CAUSES:
+        explained = frozenset[str]()
         for answer in cause(looked_at, left):
-            found.append(answer)
-            left -= answer.jobs
+            yield answer
             if answer.ends:
-                return found
-    return found
+                return
+            explained |= answer.jobs
+        left -= explained
 
 
 def _counts(looked_at: Case) -> str:
     survey = looked_at.survey
-    return f"{survey.settled} of {pluralize(survey.total, 'Job')} ready or done" if survey else ""
+    known = looked_at.facts.jobs is not None
+    return f"{survey.settled} of {pluralize(survey.total, 'Job')} ready or done" if known else ""
 
 
 def _walk(finding: Finding) -> Iterator[Finding]:

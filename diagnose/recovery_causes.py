@@ -9,24 +9,24 @@ from datetime import UTC, datetime, timedelta
 from api.jobset_status import AttemptTimes, Recovery
 from controllers.planning.recovery import goodput
 from diagnose.case import Case
-from diagnose.finding import Finding, Found, Level, seconds_since
+from diagnose.finding import Answer, Finding, Level, seconds_since
 from diagnose.restart_causes import attempt_words
 
 
-def last_recovery(case: Case) -> list[Found]:
+def last_recovery(case: Case) -> Iterator[Answer]:
     """The phases of the last recovery; nothing of a set that has never recovered, or whose times are not kept."""
     recovery = case.facts.jobset.status.recovery
     entries = (
         [] if recovery is None else [times for times in recovery.attempts if times.detected_after_seconds is not None]
     )
     if recovery is None or not entries:
-        return []
+        return
     entry = entries[-1]
     took = entry.ready_after_seconds
     so_far = f"{took} s from the failure until all Jobs were ready" if took is not None else "it is not over"
     because = tuple(Finding(Level.FINE, "recovery-phase", message) for message in _time_line(case, entry))
     message = f"last recovery, of attempt {entry.attempt}: {so_far}; {_share(recovery, case.facts.now)}"
-    return [Found(Finding(Level.FINE, "recovery", message, because=because))]
+    yield Answer(Finding(Level.FINE, "recovery", message, because=because))
 
 
 def _time_line(case: Case, entry: AttemptTimes) -> Iterator[str]:

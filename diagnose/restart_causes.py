@@ -1,5 +1,6 @@
 """Causes that are about restarts: a set that fails again and again, and Jobs that do. Pure."""
 
+from collections.abc import Iterator
 from datetime import datetime
 
 from api.jobset import JobSet
@@ -10,7 +11,7 @@ from controllers.planning import escalation
 from diagnose.case import FRESH, Case
 from diagnose.disruptions import disruption_in_history, not_counted
 from diagnose.ends import end_words
-from diagnose.finding import Finding, Found, Level, join_names, pluralize, seconds_since
+from diagnose.finding import Answer, Finding, Level, join_names, pluralize, seconds_since
 from diagnose.remedies import IN_A_NEW
 
 LOOP = 2
@@ -86,14 +87,14 @@ def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
     return [entry for entry, age in ages if age is not None and age <= FRESH]
 
 
-def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
+def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Attempts of the last hour have failed: how many restarts are left, and how the last attempt ended.
 
     From two attempts on the set keeps failing, whatever its Jobs are just now. One is a note.
     """
     recent = failed_lately(case.facts.jobset, case.facts.now)
     if not recent or not case.facts.jobset.status.restarts:
-        return []
+        return
     last = recent[-1]
     outside = _end_from_outside(case, last)
     rule = not_counted(case.facts.jobset) if outside else ""
@@ -102,7 +103,8 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
     slow = too_slow(case.facts.jobset, last)
     rule = f"{slow} {IN_A_NEW}" if slow else rule
     if len(recent) < LOOP:
-        return [Found(Finding(Level.NOTE, "restarted", said, fix=rule, since=last.time))]
+        yield Answer(Finding(Level.NOTE, "restarted", said, fix=rule, since=last.time))
+        return
     found = Finding(
         Level.FAULT,
         "keeps-failing",
@@ -111,7 +113,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> list[Found]:
         fix="; ".join(filter(None, [_logs(case, last), rule])),
         since=recent[0].time,
     )
-    return [Found(found, state="keeps failing", headline=said)]
+    yield Answer(found, state="keeps failing", headline=said)
 
 
 def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
@@ -140,12 +142,12 @@ def _logs(case: Case, last: FailedAttempt) -> str:
     return f"exit code {code}: {meaning}; {look}" if meaning else look
 
 
-def escalations(case: Case, _left: frozenset[str]) -> list[Found]:
+def escalations(case: Case, _left: frozenset[str]) -> list[Answer]:
     """Rules that have left their first action behind, or are on their way: what they do now, and what comes next."""
     policy = case.facts.jobset.spec.failure_policy
     steps = {step.name: step for step in case.facts.jobset.status.failure_policy_steps}
     return [
-        Found(Finding(Level.NOTE, "escalation", _step(rule, steps[rule.name])))
+        Answer(Finding(Level.NOTE, "escalation", _step(rule, steps[rule.name])))
         for rule in (policy.rules if policy is not None else ())
         if rule.then and rule.name in steps
     ]
@@ -163,7 +165,7 @@ def _step(rule: FailurePolicyRule, at: RuleStep) -> str:
     return f"{said}; {following.action} comes after {following.after_restarts} restarts{window}, {done} so far"
 
 
-def jobs_keep_failing(case: Case, _left: frozenset[str]) -> list[Found]:
+def jobs_keep_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Jobs that a rule with the action RestartJob has restarted more than once, the last time within the last hour."""
     js, now = case.facts.jobset, case.facts.now
     created = {job.metadata.name: job.metadata.creation_timestamp or "" for job in case.facts.jobs or ()}
@@ -175,11 +177,11 @@ def jobs_keep_failing(case: Case, _left: frozenset[str]) -> list[Found]:
             if restarts >= LOOP and age is not None and age <= FRESH:
                 often[name] = restarts
     if not often:
-        return []
+        return
     ordered = sorted(often, key=lambda name: (-often[name], name))
     names = join_names([f"{name} {often[name]} times" for name in ordered])
     said = f"{pluralize(len(often), 'Job', 'was', 'were')} restarted more than once: {names}"
     meta = js.metadata
     fix = f"jobset logs {meta.name} -n {meta.namespace} --job {ordered[0]} shows what it writes"
     found = Finding(Level.FAULT, "job-keeps-failing", said, fix=fix, since=created[ordered[0]])
-    return [Found(found, state="keeps failing", headline=said)]
+    yield Answer(found, state="keeps failing", headline=said)

@@ -20,7 +20,7 @@ from api.paths import replicated_jobs
 from api.scheduling import Claims, EntryScheduling
 from kube.model.field import SPEC, Path
 from kube.model.meta import JSON
-from kube.model.requests import Amounts, countable_amount, pod_claims, pod_requests, stated_amounts
+from kube.model.requests import Amounts, countable_amount, pod_claims, pod_requests, stated_amounts, sum_requests
 
 T = TypeVar("T")
 
@@ -168,12 +168,7 @@ class Judged:
     @cached_property
     def requests(self) -> Amounts:
         """What all these pods request together."""
-        total: Amounts = {}
-        for template in self.templates:
-            pods = template.pods
-            for name, amount in template.requests.items():
-                total[name] = total.get(name, 0) + pods * amount
-        return total
+        return sum_requests((template.requests, template.pods) for template in self.templates)
 
     @cached_property
     def claims_of_groups(self) -> int:

@@ -5,7 +5,7 @@ take a limit for the request where there is none.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final
@@ -141,6 +141,20 @@ def _larger(one: Amounts, other: Amounts) -> Amounts:
     if not one or not other:
         return one or other
     return one | {name: max(amount, one.get(name, 0)) for name, amount in other.items()}
+
+
+def sum_requests(requests: Iterable[tuple[Amounts, int]]) -> Amounts:
+    """What pods request together: the requests of one pod of each kind, and the number of such pods."""
+    total: Amounts = {}
+    for amounts_of_pod, number in requests:
+        for name, amount in amounts_of_pod.items():
+            total[name] = total.get(name, 0) + amount * number
+    return total
+
+
+def exceeding(needs: Amounts, limits: Amounts) -> list[str]:
+    """Resources of which more is needed than the limits allow, in the order of `needs`; those without a limit fit."""
+    return [name for name, amount in needs.items() if amount > limits.get(name, amount)]
 
 
 def pod_claims(spec: JSON) -> tuple[int, frozenset[str]]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from diagnose.facts import SeenClaim, SeenStorageClass, SeenStorageClasses
+from diagnose.facts import SeenClaim, SeenStorageClass
 from diagnose.gather import gather
 from kube.client import Client
 from tests.support.explained import NOW, explanation_of, facts, job_of, lease, made, pod_of, walk
@@ -32,7 +32,7 @@ def waiting(claim: JSON | None, *classes: str, own: bool, keep: str = "Delete", 
     volumes = [{"name": "ws", "persistentVolumeClaim": {"claimName": "ws-train"}}]
     there = None if claim is None else msgspec.convert({"spec": claim, "status": {"phase": "Pending"}}, SeenClaim)
     known = [msgspec.convert({"metadata": {"name": name}, "provisioner": by}, SeenStorageClass) for name in classes]
-    given: JSON = {"claims": {"ws-train": there}, "storage_classes": SeenStorageClasses(tuple(known))}
+    given: JSON = {"claims": {"ws-train": there}, "storage_classes": tuple(known)}
     pod = made(pod_of(job, unscheduled=UNBOUND, volumes=volumes))
     _, body = explanation_of(facts(js, [job], [pod], lease=lease(), **given))
     return next(one for one in walk(body) if one["cause"] in {"claim-pending", "no-claim"})
@@ -64,9 +64,7 @@ def test_a_claim_of_an_ephemeral_volume_changes_with_the_set():
     pod = made(pod_of(job, unscheduled=UNBOUND, volumes=volumes))
     name = f"{pod['metadata']['name']}-scratch"
     pending = msgspec.convert({"spec": {"storageClassName": "standards"}, "status": {"phase": "Pending"}}, SeenClaim)
-    known = SeenStorageClasses(
-        (msgspec.convert({"metadata": {"name": "standard"}, "provisioner": "x"}, SeenStorageClass),)
-    )
+    known = (msgspec.convert({"metadata": {"name": "standard"}, "provisioner": "x"}, SeenStorageClass),)
     given: JSON = {"claims": {name: pending}, "storage_classes": known}
     _, body = explanation_of(facts(js, [job], [pod], lease=lease(), **given))
     found = next(one for one in walk(body) if one["cause"] == "claim-pending")

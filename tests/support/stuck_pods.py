@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from diagnose.facts import Facts, Holder, SeenClaim, SeenStorageClass, SeenStorageClasses
+from diagnose.facts import Facts, Holder, SeenClaim, SeenStorageClass
 from tests.support.explained import MOMENT, RACK, at, exclusive, facts, job_of, leader_of, lease, made, pod_of
 from tests.support.jobsets import rjob
 from tests.support.stuck import (
@@ -128,7 +128,7 @@ def claimed(claim: JSON | None, *classes: JSON) -> Facts:
     found = None if claim is None else msgspec.convert({"spec": claim, "status": {"phase": "Pending"}}, SeenClaim)
     known = {
         "claims": {"data": found},
-        "storage_classes": SeenStorageClasses(tuple(msgspec.convert(of, SeenStorageClass) for of in classes)),
+        "storage_classes": tuple(msgspec.convert(each, SeenStorageClass) for each in classes),
     }
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     return about_pod(unscheduled=f"0/2 nodes are available: {said}", known=known, volumes=volumes)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from diagnose.facts import Facts, SeenClaim, SeenStorageClass, SeenStorageClasses
+from diagnose.facts import Facts, SeenClaim, SeenStorageClass
 from tests.support.stuck import JSON, a_set, about_pod, stuck, unscheduled
 from tests.support.stuck_pods import NOT_SCHEDULED
 
@@ -17,7 +17,7 @@ def own_claim(claim: JSON, provisioner: str = "example.com/disk", **spec: Any) -
     classes = {"metadata": {"name": "standard"}, "provisioner": provisioner}
     known = {
         "claims": {"data-train": msgspec.convert({"spec": claim, "status": {"phase": "Pending"}}, SeenClaim)},
-        "storage_classes": SeenStorageClasses((msgspec.convert(classes, SeenStorageClass),)),
+        "storage_classes": (msgspec.convert(classes, SeenStorageClass),),
     }
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-train"}}]
     said = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"

@@ -12,9 +12,9 @@ from functools import partial
 from api.children import placement_annotations
 from api.jobset import JobSet
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
-from api.node_offers import in_words
+from api.node_offers import in_words, number_in_words
 from kube.model.field import ErrorType, FieldError, Path
-from kube.model.requests import Amounts
+from kube.model.requests import Amounts, exceeding
 from policy.judged import Judged, Template
 from webhooks.jobset.cluster.quota import at_once, needed_by
 from webhooks.jobset.cluster.verdict import warning
@@ -51,10 +51,10 @@ def too_few_domains(judged: Judged, domains: Mapping[str, int]) -> Iterator[Fiel
 def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) -> FieldError | None:
     """More of a resource than all nodes offer; of several the first by name. One that none offers is said elsewhere."""
     needs = needed_by(templates)
-    name = min((name for name, amount in needs.items() if amount > total.get(name, amount)), default="")
+    name = min(exceeding(needs, total), default="")
     if not name:
         return None
-    offered = in_words(total[name], name).partition(" ")[0]
+    offered = number_in_words(total[name], name)
     return NODES_TOO_FEW.at(path, None, amount=in_words(needs[name], name), offered=offered)
 
 

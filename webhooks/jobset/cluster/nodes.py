@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from api.node_offers import device_meant, in_words, offers_of
+from api.node_offers import device_meant, in_words, number_in_words, offers_of
 from kube.client import PAGE, Client
 from kube.errors import Forbidden
 from kube.model.field import ErrorType, FieldError
-from kube.model.requests import Amounts
+from kube.model.requests import Amounts, exceeding
 from kube.resources import NODES
 from policy.judged import Judged, Template
 from webhooks.jobset.cluster.capacity import too_few_domains, too_few_nodes
@@ -90,7 +90,7 @@ def unmet(judged: Judged, largest: Amounts, *, own_rights: bool) -> Iterator[Fie
         if missing:
             check = partial(_what_to_check, missing, largest)
             yield NO_RESOURCE.at(template.request_place(missing), missing, name=missing, what_to_check=check)
-        name = min((name for name, amount in needs.items() if amount > largest.get(name, amount)), default="")
+        name = min(exceeding(needs, largest), default="")
         if name:
             yield _too_large(template, name, largest, own_rights=own_rights)
 
@@ -102,7 +102,7 @@ def _what_to_check(missing: str, largest: Amounts) -> str:
 
 
 def _too_large(template: Template, name: str, largest: Amounts, *, own_rights: bool) -> FieldError:
-    has = in_words(largest[name], name).partition(" ")[0]
+    has = number_in_words(largest[name], name)
     most = f"the largest node has {has}" if own_rights else "more than any node has"
     amount = in_words(template.requests[name], name)
     return TOO_LARGE.at(template.request_place(name), None, amount=amount, what_nodes_have=most)

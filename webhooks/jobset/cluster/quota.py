@@ -18,7 +18,7 @@ from kube.client import Client
 from kube.errors import Forbidden
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.quantity import with_unit
-from kube.model.requests import Amount, Amounts, amounts
+from kube.model.requests import Amount, Amounts, amounts, exceeding, sum_requests
 from kube.resources import RESOURCE_QUOTAS
 from policy.judged import Judged, Template
 from webhooks.jobset.cluster.lookups import Lookups
@@ -130,7 +130,7 @@ def _together(judged: Judged) -> Iterator[tuple[Template, ...]]:
 
 def _over(path: Path, templates: Sequence[Template], allowed: Allowed, *, named: bool) -> FieldError | None:
     needed = needed_by(templates)
-    over = min((name for name, amount in needed.items() if name in allowed and amount > allowed[name][0]), default="")
+    over = min(exceeding(needed, {name: most for name, (most, _) in allowed.items()}), default="")
     if not over:
         return None
     unit = "Gi" if over == "memory" else ""
@@ -146,11 +146,8 @@ def _over(path: Path, templates: Sequence[Template], allowed: Allowed, *, named:
 
 def needed_by(templates: Sequence[Template]) -> Amounts:
     """What all their pods need together."""
-    needed: Amounts = {"pods": sum(template.pods for template in templates)}
-    for template in templates:
-        for name, amount in template.requests.items():
-            needed[name] = needed.get(name, 0) + template.pods * amount
-    return needed
+    pods = sum(template.pods for template in templates)
+    return {"pods": pods, **sum_requests((template.requests, template.pods) for template in templates)}
 
 
 class Quotas:

@@ -8,9 +8,10 @@ from controllers.planning.child_jobs import Child, integer
 from diagnose.case import Case
 from diagnose.disruptions import disruption_of_pod
 from diagnose.facts import SeenPod
-from diagnose.finding import Answer, Finding, KeyedFinding, Level, job_findings, pluralize, seconds_since
+from diagnose.finding import Answer, Finding, KeyedFinding, Level, job_findings, pluralize
 from diagnose.restart_causes import EXIT_CODES
 from diagnose.survey import lacking
+from diagnose.times import seconds_since
 
 _PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"
 

@@ -8,17 +8,16 @@ from api.gangs import Forest, forest
 from api.keys import SERVICE_CREATION_FAILED
 from controllers.planning.child_jobs import Child
 from diagnose.facts import Facts, SeenEvent, SeenLease, SeenPod
-from diagnose.finding import Answer, Finding, seconds_since
+from diagnose.finding import Answer, Finding
+from diagnose.states import RECENT
 from diagnose.survey import Survey, survey_jobs
+from diagnose.times import seconds_since
 from kube.model.requests import sum_requests
 from policy.judged import Judged
 
 STALE = 5.0
 """Seconds, on top of its duration, after which a lease that was not renewed means that no manager runs: the clocks of
 two machines differ."""
-
-FRESH = 3600.0
-"""Seconds for which a Warning counts as recent. A series that goes on is written every half hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Case:
             if not (self.facts.service_made and event.reason == SERVICE_CREATION_FAILED)
             and (event.regarding.uid == uid or (not event.regarding.uid and self._newer(event)))
             and (age := seconds_since(event.last, self.facts.now)) is not None
-            and age <= FRESH
+            and age <= RECENT
         ]
 
     def without_effect(self, gate: str) -> bool:

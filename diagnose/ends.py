@@ -7,11 +7,13 @@ from functools import partial
 from api import keys
 from controllers.planning.child_jobs import Child
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE, policy_of
-from diagnose.case import FRESH, Case
+from diagnose.case import Case
 from diagnose.disruptions import not_counted
 from diagnose.facts import SeenEvent, SeenPod
-from diagnose.finding import NAMED, Answer, Finding, KeyedFinding, Level, age, job_findings, seconds_since
+from diagnose.finding import NAMED, Answer, Finding, KeyedFinding, Level, job_findings
 from diagnose.nodes import SeenNode
+from diagnose.states import RECENT
+from diagnose.times import age, seconds_since
 
 _MARGIN = 60.0
 """Seconds after its time by which the manager has acted on a failed node."""
@@ -53,7 +55,7 @@ def ended_from_outside(case: Case, left: frozenset[str]) -> list[Answer]:
         since = seconds_since(event.last, case.facts.now)
         name = event.regarding.name
         mine = name.rsplit("-", 2)[0] in left or name.rsplit("-", 1)[0] in left  # of an Indexed or a NonIndexed Job
-        if mine and since is not None and since <= FRESH:
+        if mine and since is not None and since <= RECENT:
             if name not in seen:
                 found.setdefault(end_words(event), []).append(event)
             seen.add(name)

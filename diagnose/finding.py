@@ -3,17 +3,14 @@
 import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+
+from diagnose.states import State
 
 NAMED = 5
 """Objects that one sentence names; the rest is counted."""
 
 MOST_FINDINGS = 8
 """Different findings that one cause gives; the Jobs or groups of further ones are counted."""
-
-_UNITS = ((86400, "d", 3600), (3600, "h", 60), (60, "min", 1), (1, "s", 1))
-"""Seconds, name, seconds of the next smaller unit."""
-_NEXT = {"d": "h", "h": "min"}
 
 WAIT_FOR_PODS = "wait; a pod on a node that is gone for good needs kubectl delete pod NAME --force"
 """The fix where pods have to end first."""
@@ -45,7 +42,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finding and the Jobs that it explains, so that later causes need not. `state` is the set's, in a word or two.
+    """A finding and the Jobs that it explains, so that later causes need not. `state` is that of the set.
 
     `headline` stands behind the state in the first line. `ends`: this is all there is to say about the set. `follows`:
     it stands behind what the other Jobs wait for.
@@ -53,7 +50,7 @@ class Answer:
 
     finding: Finding
     jobs: frozenset[str] = frozenset()
-    state: str = ""
+    state: State | None = None
     headline: str = ""
     ends: bool = False
     follows: bool = False
@@ -106,28 +103,3 @@ def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}
         more = f"{pluralize(len(uncounted), f'more {noun}')} ({join_names(uncounted, 2)})"
         found.append((Finding(Level.WAITS, "more", f"{more}: waiting for reasons of this kind, too"), uncounted))
     return found
-
-
-def seconds_since(moment: str, now: datetime) -> float | None:
-    """Seconds from an RFC 3339 moment until now; None for a text that is none."""
-    try:
-        return (now - datetime.fromisoformat(moment)).total_seconds()
-    except (ValueError, TypeError):
-        return None
-
-
-def clock(moment: str, now: datetime) -> str:
-    """`14:05:03Z`, with the date where it was another day; empty for a text that is no RFC 3339 moment."""
-    if seconds_since(moment, now) is None:
-        return ""
-    when = datetime.fromisoformat(moment).astimezone(UTC)
-    return when.strftime("%H:%M:%SZ" if when.date() == now.astimezone(UTC).date() else "%Y-%m-%d %H:%M:%SZ")
-
-
-def age(seconds: float) -> str:
-    """`12 min`, `1 h 5 min`, `2 d 3 h`; never negative, as clocks differ."""
-    whole = max(int(seconds), 0)
-    size, unit, smaller = next((step for step in _UNITS if whole >= step[0]), _UNITS[-1])
-    number, left = divmod(whole, size)
-    remainder = left // smaller if unit in {"d", "h"} else 0
-    return f"{number} {unit} {remainder} {_NEXT[unit]}" if remainder else f"{number} {unit}"

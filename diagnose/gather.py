@@ -27,7 +27,7 @@ from diagnose.look_up import PLACED
 from diagnose.nodes import Nodes, SeenNode
 from diagnose.reader import LOOKED_AT, MOST_PAGES, PAGE, Reader
 from diagnose.remedies import ANTI_AFFINITY, CLAIMS, MISFIT
-from diagnose.restart_causes import failed_lately
+from diagnose.states import failed_lately
 from diagnose.status_causes import all_completed
 from diagnose.survey import Survey, lacking, survey_jobs
 from kube.client import Client

@@ -10,21 +10,12 @@ from controllers.planning.child_jobs import Child
 from diagnose.case import Case
 from diagnose.ends import held_by_earlier
 from diagnose.facts import SeenEvent
-from diagnose.finding import (
-    WAIT_FOR_PODS,
-    Answer,
-    Finding,
-    KeyedFinding,
-    Level,
-    job_findings,
-    join_names,
-    pluralize,
-    seconds_since,
-)
+from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, KeyedFinding, Level, job_findings, join_names, pluralize
 from diagnose.manager_causes import RIGHTS, idle_manager
 from diagnose.quota import QuotaRefusal, as_it_is, quota_refusal
 from diagnose.remedies import for_refusal
 from diagnose.survey import lacking
+from diagnose.times import seconds_since
 from kube.model.meta import Owner, find
 
 _AGAIN = "tries again by itself soon; the pause grows with each refusal"

@@ -5,7 +5,7 @@ from operator import itemgetter
 
 import msgspec
 
-from api import keys
+from api import keys, stored_defaults
 from api.avoided_nodes import avoided, policy_of, remembered
 from api.jobset import JobSet
 from controllers.planning import deadline
@@ -15,23 +15,24 @@ from diagnose.case import STALE, Case
 from diagnose.disruptions import disruption_in_history, not_counted
 from diagnose.ends import held_up
 from diagnose.facts import SeenPod
-from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, Level, age, clock, join_names, pluralize, seconds_since
+from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, Level, join_names, pluralize
 from diagnose.job_causes import holds_back
 from diagnose.kueue import workloads_of
 from diagnose.remedies import UNVERSIONED, make_again
 from diagnose.restart_causes import attempt, decisive_container, too_slow
-from diagnose.webhook_switch import State
+from diagnose.states import State
+from diagnose.times import age, clock, seconds_since
+from diagnose.webhook_switch import State as Webhooks
 from kube.model.meta import find
-from webhooks.jobset.default import lacking
 
 _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""
 _WAITS_FOR_NODE = "RestartWaitsForNode"
 _MOST_WARNINGS = 3
 _WEBHOOKS = {
-    State.ON: "",
-    State.OFF: "first jobset webhooks on, for they are off; then ",
-    State.MISSING: "first have the webhooks back, which are not there: jobset webhooks status says how; then ",
+    Webhooks.ON: "",
+    Webhooks.OFF: "first jobset webhooks on, for they are off; then ",
+    Webhooks.MISSING: "first have the webhooks back, which are not there: jobset webhooks status says how; then ",
     None: "once jobset webhooks status says that they are on, ",
 }
 """What comes before a set is made again with defaults, by the state of the webhooks; None: not known."""
@@ -48,7 +49,7 @@ def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     since = condition.last_transition_time if condition else ""
     said = f"{condition.reason}: {condition.message}" if condition else status.terminal_state
     if status.terminal_state == keys.COMPLETED:
-        yield Answer(Finding(Level.FINE, "completed", said, since=since), state="completed", ends=True)
+        yield Answer(Finding(Level.FINE, "completed", said, since=since), state=State.COMPLETED, ends=True)
         return
     history = tuple(map(attempt, reversed(status.attempt_history)))
     too_long = condition is not None and condition.reason == deadline.EXCEEDED
@@ -60,7 +61,7 @@ def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         fix=_FIX_DEADLINE if too_long else _after_failure(case.facts.jobset, said),
         since=since,
     )
-    yield Answer(fault, state="failed", ends=True)
+    yield Answer(fault, state=State.FAILED, ends=True)
 
 
 def _after_failure(js: JobSet, said: str) -> str:
@@ -108,7 +109,7 @@ def deletion(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     ]
     message = "it has been deleted, and stays until nothing holds it any more"
     found = Finding(Level.WAITS, "deleted", message, because=tuple(because), since=meta.deletion_timestamp)
-    yield Answer(found, state="is being deleted", ends=True)
+    yield Answer(found, state=State.DELETED, ends=True)
 
 
 def namespace_deleted(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
@@ -128,7 +129,7 @@ def namespace_deleted(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         f" {meta.name}.yaml",
         since=namespace.metadata.deletion_timestamp,
     )
-    yield Answer(found, state="is being deleted", ends=True)
+    yield Answer(found, state=State.DELETED, ends=True)
 
 
 def managed_elsewhere(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
@@ -142,12 +143,12 @@ def managed_elsewhere(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone",
         fix="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
     )
-    yield Answer(found, state="is managed by another controller", ends=True)
+    yield Answer(found, state=State.ELSEWHERE, ends=True)
 
 
 def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
     """The fields that the webhooks would have set, and what it means that they did not."""
-    return [(str(path), means) for path, means in lacking(msgspec.json.decode(msgspec.json.encode(js.spec)))]
+    return [(str(path), means) for path, means in stored_defaults.missing_defaults(msgspec.to_builtins(js.spec))]
 
 
 def without_defaults(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
@@ -193,7 +194,7 @@ def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         fix=by_queue if queue and case.facts.kueue else by_hand,
         since=condition.last_transition_time if condition and condition.status == "True" else "",
     )
-    yield Answer(found, state="is suspended", ends=True)
+    yield Answer(found, state=State.SUSPENDED, ends=True)
 
 
 def active_deadline(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
@@ -296,7 +297,7 @@ def restarting(case: Case, left: frozenset[str]) -> Iterator[Answer]:
         fix="" if held else fix,
         since=_restart_time(case),
     )
-    yield Answer(found, left.intersection(blocked), state="restarts")
+    yield Answer(found, left.intersection(blocked), state=State.RESTARTING)
 
 
 def old_pods(case: Case, left: frozenset[str]) -> Iterator[Answer]:
@@ -315,7 +316,7 @@ def old_pods(case: Case, left: frozenset[str]) -> Iterator[Answer]:
         fix="" if held else WAIT_FOR_PODS,
         since=_restart_time(case),
     )
-    yield Answer(found, left.intersection(blocked), state="restarts")
+    yield Answer(found, left.intersection(blocked), state=State.RESTARTING)
 
 
 def _blocked_jobs(case: Case, old: Iterable[str], wait: str) -> tuple[Iterable[str], str]:

@@ -7,7 +7,8 @@ from datetime import datetime
 from api import keys
 from diagnose.case import Case
 from diagnose.facts import SeenLease, SeenPod
-from diagnose.finding import Answer, Finding, Level, age, seconds_since
+from diagnose.finding import Answer, Finding, Level
+from diagnose.times import age, seconds_since
 
 IDLE = 60.0
 """Seconds within which a manager begins with a set."""

@@ -16,10 +16,11 @@ from diagnose.claims import unbound
 from diagnose.domains import article, domain_of_job, in_the_way, kept_out, noun
 from diagnose.facts import SeenPod
 from diagnose.features import undeclared_feature
-from diagnose.finding import Answer, Finding, KeyedFinding, Level, job_findings, pluralize, seconds_since
+from diagnose.finding import Answer, Finding, KeyedFinding, Level, job_findings, pluralize
 from diagnose.in_use import with_holders
 from diagnose.nodes import Nodes
 from diagnose.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
+from diagnose.times import seconds_since
 
 _RESTARTED = re.compile(r", restarted \d+ times")
 """How often a container was restarted, as `api.pending.trouble` says it."""

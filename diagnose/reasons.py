@@ -23,6 +23,7 @@ from diagnose.case import Case, Cause, case
 from diagnose.facts import Facts
 from diagnose.finding import Answer, Finding, Level, pluralize
 from diagnose.remedies import IN_A_NEW, make_again
+from diagnose.states import State
 
 CAUSES: tuple[Cause, ...] = (
     jobset_causes.final_state,
@@ -71,7 +72,7 @@ CAUSES: tuple[Cause, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a JobSet is where it is. `state` is a word or two; `root` says it of the whole set.
+    """Why a JobSet is where it is. `root` says the state of the whole set.
 
     `headline` is what the first line says beside the state, if anything. The root's level is the worst there is below
     it, its `since` the earliest of what holds the set up. `new_jobset`: commands that make the set again with a change,
@@ -80,7 +81,7 @@ class Explanation:
 
     namespace: str
     name: str
-    state: str
+    state: State
     headline: str
     root: Finding
     unseen: tuple[str, ...]
@@ -96,13 +97,14 @@ def explain(facts: Facts) -> Explanation:
     tree = [below for answer in answers for below in _walk(answer.finding)]
     level = max((below.level for below in tree), key=list(Level).index, default=Level.FINE)
     first = next((answer for answer in answers if answer.state), None)
-    state = first.state if first else "runs" if level in {Level.FINE, Level.NOTE} else "waits"
+    runs = level in {Level.FINE, Level.NOTE}
+    state = (first and first.state) or (State.RUNNING if runs else State.WAITING)
     headline = first.headline if first else ""
-    said = f"{state}: {headline};" if headline else f"{state},"
+    said = f"{state.phrase}: {headline};" if headline else f"{state.phrase},"
     counts = "" if any(answer.ends for answer in answers) else _counts(looked_at)
     root = Finding(
         level,
-        state.replace(" ", "-"),
+        state.phrase.replace(" ", "-"),
         f"JobSet {meta.namespace}/{meta.name}: {said} {counts}".rstrip(",; "),
         because=tuple(answer.finding for answer in answers),
         since=min((below.since for below in tree if below.since and below.level is not Level.NOTE), default=""),

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from api.jobset_status import AttemptTimes, Recovery
 from controllers.planning.recovery import goodput
 from diagnose.case import Case
-from diagnose.finding import Answer, Finding, Level, seconds_since
+from diagnose.finding import Answer, Finding, Level
 from diagnose.restart_causes import attempt_words
+from diagnose.times import seconds_since
 
 
 def last_recovery(case: Case) -> Iterator[Answer]:

@@ -1,21 +1,20 @@
 """Causes that are about restarts: a set that fails again and again, and Jobs that do. Pure."""
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from api.jobset import JobSet
 from api.jobset_status import FailedAttempt, JobSetStatus, RuleStep
 from api.names import job_name_prefix
 from api.policies import FailurePolicyRule
 from controllers.planning import escalation
-from diagnose.case import FRESH, Case
+from diagnose import states
+from diagnose.case import Case
 from diagnose.disruptions import disruption_in_history, not_counted
 from diagnose.ends import end_words
-from diagnose.finding import Answer, Finding, Level, join_names, pluralize, seconds_since
+from diagnose.finding import Answer, Finding, Level, join_names, pluralize
 from diagnose.remedies import IN_A_NEW
-
-LOOP = 2
-"""Attempts that failed, or restarts of one Job, from which on a set keeps failing."""
+from diagnose.states import LOOP, RECENT, State, failed_lately
+from diagnose.times import seconds_since
 
 _MOST_ATTEMPTS = 3
 _TOO_SLOW = "DeadlineExceeded"
@@ -81,12 +80,6 @@ def too_slow(js: JobSet, failed: FailedAttempt) -> str:
     )
 
 
-def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
-    """Attempts that failed within the last hour, oldest first."""
-    ages = ((entry, seconds_since(entry.time, now)) for entry in js.status.attempt_history)
-    return [entry for entry, age in ages if age is not None and age <= FRESH]
-
-
 def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Attempts of the last hour have failed: how many restarts are left, and how the last attempt ended.
 
@@ -102,7 +95,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     said = f"{_restarts(case)}; attempt {last.attempt}: {where}"
     slow = too_slow(case.facts.jobset, last)
     rule = f"{slow} {IN_A_NEW}" if slow else rule
-    if len(recent) < LOOP:
+    if not states.keeps_failing(case.facts.jobset, case.facts.now):
         yield Answer(Finding(Level.NOTE, "restarted", said, fix=rule, since=last.time))
         return
     found = Finding(
@@ -113,7 +106,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         fix="; ".join(filter(None, [_logs(case, last), rule])),
         since=recent[0].time,
     )
-    yield Answer(found, state="keeps failing", headline=said)
+    yield Answer(found, state=State.KEEPS_FAILING, headline=said)
 
 
 def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
@@ -174,7 +167,7 @@ def jobs_keep_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         for index, restarts in enumerate(counts.job_restarts):
             name = f"{js.metadata.name}-{counts.name}-{index}"
             age = seconds_since(created.get(name, ""), now)
-            if restarts >= LOOP and age is not None and age <= FRESH:
+            if restarts >= LOOP and age is not None and age <= RECENT:
                 often[name] = restarts
     if not often:
         return
@@ -184,4 +177,4 @@ def jobs_keep_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     meta = js.metadata
     fix = f"jobset logs {meta.name} -n {meta.namespace} --job {ordered[0]} shows what it writes"
     found = Finding(Level.FAULT, "job-keeps-failing", said, fix=fix, since=created[ordered[0]])
-    yield Answer(found, state="keeps failing", headline=said)
+    yield Answer(found, state=State.KEEPS_FAILING, headline=said)

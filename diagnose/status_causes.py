@@ -5,9 +5,11 @@ from collections.abc import Iterable, Iterator
 from api import keys
 from api.batch import Job
 from diagnose.case import Case
-from diagnose.finding import Answer, Finding, Level, age, pluralize, seconds_since
+from diagnose.finding import Answer, Finding, Level, pluralize
 from diagnose.manager_causes import RIGHTS, missing_manager
+from diagnose.states import State
 from diagnose.survey import Survey
+from diagnose.times import age, seconds_since
 from kube.model.meta import find
 
 WRITTEN = 30.0
@@ -45,4 +47,4 @@ def unwritten_status(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         fix="" if because else f"{_LOGS}; if it lacks a right: {RIGHTS}",
         since=since,
     )
-    yield Answer(finding, state="waits")
+    yield Answer(finding, state=State.WAITING)

@@ -1,9 +1,9 @@
 """JobSets that are stored without the defaults of the webhook, because it was not called. Warnings only."""
 
+from api.stored_defaults import missing_defaults
 from kube.model.field import ErrorType, FieldError, Rule, Severity
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from webhooks.jobset.default import lacking
 
 WITHOUT_DEFAULT = Rule(
     "stored-without-default",
@@ -20,4 +20,4 @@ def without_defaults(js: JSON) -> list[FieldError]:
     """A warning for each default that the JobSet runs without; none if it has no UID: then it is not stored yet."""
     if not dig(js, "metadata", "uid"):
         return []
-    return [WITHOUT_DEFAULT.at(path, means=means) for path, means in lacking(dig(js, "spec"))]
+    return [WITHOUT_DEFAULT.at(path, means=means) for path, means in missing_defaults(dig(js, "spec"))]

@@ -14,7 +14,7 @@ EXAMPLES = """examples:
   %(prog)s train                          in the namespace of the context
   %(prog)s jobset/train -n team-a
   %(prog)s                                all JobSets of the namespace, one line each; -A: of all namespaces
-  %(prog)s train -o json | jq -r '.. | .wayOut? // empty'
+  %(prog)s train -o json | jq -r '.. | .remedy? // empty'
   %(prog)s train -w                       again whenever it changes, until the JobSet has ended
 
 It prints, from the JobSet down to the pod, what waits for what, since when, the message of the component that reported

@@ -49,7 +49,7 @@ class Listing:
         self._rows.append((
             explanation.namespace,
             explanation.name,
-            explanation.state,
+            explanation.state.phrase,
             since or "-",
             cause_line(own) or "-",
         ))  # fmt: skip

@@ -17,9 +17,10 @@ from cli.explain.listing import MOST, listing
 from cli.output import dump
 from diagnose.gather import gather
 from diagnose.reasons import explain
+from diagnose.states import State
 from kube.clock import now as wall_clock
 
-ENDED = ("completed", "failed")
+ENDED = (State.COMPLETED, State.FAILED)
 """States after which nothing changes."""
 EVERY = 2.0
 """Seconds between two looks of who watches."""

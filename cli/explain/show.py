@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from diagnose.finding import Finding, age, clock, seconds_since
+from diagnose.finding import Finding
 from diagnose.reasons import Explanation
+from diagnose.times import age, clock, seconds_since
 
 _QUOTED = re.compile('"[^"]*"')
 """The first of these in a line names the object."""
@@ -66,7 +67,7 @@ def json_form(explanation: Explanation, now: datetime) -> dict[str, Any]:
     return {
         "namespace": explanation.namespace,
         "name": explanation.name,
-        "state": explanation.state,
+        "state": explanation.state.phrase,
         "time": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         **_json(explanation.root),
         "newJobSet": explanation.new_jobset,
@@ -80,6 +81,7 @@ def _json(finding: Finding) -> dict[str, Any]:
         "cause": finding.cause,
         "what": finding.message,
         "since": finding.since,
-        "wayOut": finding.fix,
+        "wayOut": finding.fix,  # deprecated
+        "remedy": finding.fix,
         "because": [_json(under) for under in finding.because],
     }

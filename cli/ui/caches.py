@@ -16,6 +16,7 @@ from cli.ui.topology import domain_map
 from cli.ui.views import detail, row
 from controllers.resources import JOBSETS
 from kube.client import Client
+from kube.clock import now as wall_clock
 from kube.errors import ApiError, KubeError
 from kube.indexes import IndexFunction, IndexKey, Key
 from kube.informer import Informer
@@ -133,8 +134,11 @@ class Caches:
             return False
 
     async def _look(self) -> None:
-        """Notice that the API server does not answer any more: a watch that is cut off reports nothing."""
+        """Notice what no watch reports: that the API server does not answer, and that failures become old."""
         while True:
+            for js in self._sets.store.list():
+                if js.status.restarts and not js.status.terminal_state:
+                    self._board.touch(key_of(js))
             try:
                 async with asyncio.timeout(LOOK_TIMEOUT):
                     await self._client.raw("/version")
@@ -160,7 +164,7 @@ class Caches:
 
     def _row(self, key: Key) -> JSON | None:
         js = self._sets.store.get(*key)
-        return None if js is None else row(js)
+        return None if js is None else row(js, wall_clock())
 
     def has(self, key: Key) -> bool:
         return self._sets.store.get(*key) is not None
@@ -172,7 +176,7 @@ class Caches:
             return None
         uid = js.metadata.uid
         placed = bool(topologies(js))
-        return detail(
+        return row(js, wall_clock()) | detail(
             js,
             jobs=[job for job in _of_set(self._jobs, key) if job.metadata.controlled_by(uid)],
             pods=self._pods.store.list() if placed else (),

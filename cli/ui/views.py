@@ -4,6 +4,7 @@ The members of these objects are read by static/ui.js only. States are words, ea
 """
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from api import keys
 from api.batch import Job, pods_at_once
@@ -15,7 +16,8 @@ from cli.ui.records import PlacedPod, SeenNode, cut, topologies
 from cli.ui.timeline import timeline
 from cli.ui.topology import domain_map
 from controllers.planning.tally import job_ready
-from kube.model.meta import JSON, find, is_true
+from diagnose.states import state_of
+from kube.model.meta import JSON, find
 
 MOST_JOBS = 300
 """Jobs that are listed one by one; the others are counted."""
@@ -24,7 +26,7 @@ MOST_MAPS = 3
 """Topologies of one set that are drawn."""
 
 
-def row(js: JobSet) -> JSON:
+def row(js: JobSet, now: datetime) -> JSON:
     """A line of the list."""
     status, meta = js.status, js.metadata
     ended = find(status.conditions, status.terminal_state) if status.terminal_state else None
@@ -33,7 +35,7 @@ def row(js: JobSet) -> JSON:
         "namespace": meta.namespace,
         "name": meta.name,
         "uid": meta.uid,
-        "state": state_of(js),
+        "state": state_of(js, now).word,
         "stage": status.current_stage,
         "settled": _settled_jobs(js),
         "jobs": _wanted_jobs(js),
@@ -42,22 +44,6 @@ def row(js: JobSet) -> JSON:
         "created": meta.creation_timestamp or "",
         "ended": ended.last_transition_time if ended is not None else "",
     }
-
-
-def state_of(js: JobSet) -> str:
-    """One word or two: what is true of the whole set, the most lasting first."""
-    status = js.status
-    if status.terminal_state:
-        return status.terminal_state
-    if js.metadata.deletion_timestamp is not None:
-        return "Being deleted"
-    if not js.is_ours:
-        return "Managed elsewhere"
-    if js.suspended:
-        return "Suspended"
-    if is_true(status.conditions, keys.RESTARTING):
-        return "Restarting"
-    return "Running" if status.replicated_jobs_status and _settled_jobs(js) >= _wanted_jobs(js) else "Waiting"
 
 
 def _wanted_jobs(js: JobSet) -> int:
@@ -78,7 +64,7 @@ def detail(
     groups: Sequence[StoredGroup],
     scope: str = "",
 ) -> JSON:
-    """Everything about one set. `jobs` and `groups` are its own, `nodes` those of the cluster.
+    """What the page shows of one set beside its row. `jobs` and `groups` are its own, `nodes` those of the cluster.
 
     `pods` are those of all JobSets in the namespace `scope`, or in all namespaces if it is empty.
     """
@@ -87,7 +73,6 @@ def detail(
     ordered = sorted(jobs, key=_place)
     owned = sorted(groups, key=lambda group: group.metadata.name)
     return {
-        **row(js),
         "conditions": [
             {
                 "type": condition.type,
@@ -101,7 +86,7 @@ def detail(
         "stages": _stages(js),
         "jobList": [_job(job) for job in ordered[:MOST_JOBS]],
         "jobsLeftOut": max(len(ordered) - MOST_JOBS, 0),
-        "timeline": timeline(js, state_of(js)),
+        "timeline": timeline(js, state_of(js).word),
         "maps": [domain_map(key, nodes, pods, focus, scope=scope) for key in topologies(js)[:MOST_MAPS]],
         "groups": [_group(group) for group in owned[:MOST_GROUPS]],
         "groupsLeftOut": max(len(owned) - MOST_GROUPS, 0),

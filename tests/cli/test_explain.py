@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from controllers.planning.limits import DEFAULT_LIMITS
-from diagnose.finding import age
+from diagnose.times import age
 from kube.model.meta import Owner
 from tests.support.explained import (
     MOMENT,
@@ -366,7 +366,8 @@ def test_every_finding_has_all_members_and_a_fix_stands_below_its_finding():
     js = a_set(rjob(replicas=2))
     text, body = explanation_of(facts(js, [running(js, 0)], lease=lease(ago=600)))
     for finding in walk(body):
-        assert {"level", "cause", "what", "since", "wayOut", "because"} <= finding.keys()
+        assert {"level", "cause", "what", "since", "remedy", "because"} <= finding.keys()
+        assert finding["wayOut"] == finding["remedy"]
     lines = text.splitlines()
     at_finding = next(number for number, line in enumerate(lines) if "no manager holds" in line)
     assert lines[at_finding + 1].startswith("│ to fix: ")

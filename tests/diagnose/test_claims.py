@@ -52,9 +52,9 @@ SED = "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d;
 )
 def test_a_claim_that_the_set_makes_changes_with_the_set(name: str, keep: str, fix: str):
     finding = waiting({"storageClassName": name}, "standard", own=True, keep=keep)
-    assert finding["wayOut"].startswith(fix)
-    assert finding["wayOut"].endswith(f"have an administrator create StorageClass {name}")
-    assert ("kubectl delete pvc" in finding["wayOut"]) is (keep == "Retain"), "the manager makes it again as it was"
+    assert finding["remedy"].startswith(fix)
+    assert finding["remedy"].endswith(f"have an administrator create StorageClass {name}")
+    assert ("kubectl delete pvc" in finding["remedy"]) is (keep == "Retain"), "the manager makes it again as it was"
 
 
 def test_a_claim_of_an_ephemeral_volume_changes_with_the_set():
@@ -69,12 +69,12 @@ def test_a_claim_of_an_ephemeral_volume_changes_with_the_set():
     _, body = explanation_of(facts(js, [job], [pod], lease=lease(), **given))
     found = next(one for one in walk(body) if one["cause"] == "claim-pending")
     assert f"claim {name} is Pending: there is no StorageClass standards" in found["what"]
-    assert found["wayOut"].startswith(SED.format("standards", "standard"))
+    assert found["remedy"].startswith(SED.format("standards", "standard"))
 
 
 def test_a_claim_of_the_user_is_made_again_by_the_user():
     finding = waiting({"storageClassName": "standards"}, "standard", own=False)
-    assert finding["wayOut"].startswith("kubectl delete pvc ws-train -n team-a and create it with another class")
+    assert finding["remedy"].startswith("kubectl delete pvc ws-train -n team-a and create it with another class")
 
 
 @pytest.mark.parametrize(
@@ -87,13 +87,13 @@ def test_a_claim_of_the_user_is_made_again_by_the_user():
     ],
 )
 def test_a_claim_without_class(claim: JSON, classes: tuple[str, ...], own: bool, fix: str):
-    assert fix in waiting(claim, *classes, own=own)["wayOut"]
+    assert fix in waiting(claim, *classes, own=own)["remedy"]
 
 
 def test_a_claim_that_the_set_has_not_made_yet_is_nothing_to_create():
     mine, other = (waiting(None, own=own) for own in (True, False))
-    assert (mine["level"], mine["wayOut"]) == ("waits", "look again in a moment: the manager creates it")
-    assert (other["level"], "create PersistentVolumeClaim ws-train" in other["wayOut"]) == ("fault", True)
+    assert (mine["level"], mine["remedy"]) == ("waits", "look again in a moment: the manager creates it")
+    assert (other["level"], "create PersistentVolumeClaim ws-train" in other["remedy"]) == ("fault", True)
 
 
 def test_a_class_that_never_makes_volumes():
@@ -103,7 +103,7 @@ def test_a_class_that_never_makes_volumes():
     assert finding["what"].endswith(
         "no PersistentVolume of StorageClass manual is free and fits (ReadWriteMany, 10Gi), and this class makes none"
     )
-    assert finding["wayOut"] == (
+    assert finding["remedy"] == (
         "kubectl get pv lists the volumes; have an administrator of the cluster create one that fits, or write another"
         f" storageClassName at {TEMPLATE} in a new JobSet"
     )

@@ -27,7 +27,7 @@ def test_what_the_failure_policy_does_about_a_failed_node(ago: float, policy: in
     spec = {} if policy is None else {"failurePolicy": {"nodeFailure": {"afterSeconds": policy}}}
     text, body = explanation_of(on_node(silent_node(ago), **spec))
     assert says in text
-    assert fix in next(finding["wayOut"] for finding in walk(body) if finding["cause"] == "node-failure-policy")
+    assert fix in next(finding["remedy"] for finding in walk(body) if finding["cause"] == "node-failure-policy")
 
 
 def test_a_pod_of_a_set_that_restarts_in_place_may_be_replaced():
@@ -121,7 +121,7 @@ def test_what_ends_the_pods_of_a_node_depends_on_what_is_wrong_with_it(state, le
     held = next(finding for finding in walk(body) if finding["cause"] == "restart-waits-for-node")
     assert f"{ENDING}, {says}" in text
     assert held["level"] == level
-    assert fix in held["wayOut"]
+    assert fix in held["remedy"]
 
 
 @pytest.mark.parametrize("state", [node("node-3"), tainted("example.com/busy", "NoSchedule")])

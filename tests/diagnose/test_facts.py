@@ -11,6 +11,7 @@ from diagnose.facts import Facts
 from diagnose.gather import gather
 from diagnose.reader import LOOKED_AT, MOST_PAGES, PAGE
 from diagnose.reasons import explain
+from diagnose.states import State
 from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import NOBODY
@@ -47,7 +48,7 @@ async def test_a_set_that_runs_costs_three_calls():
     js = a_set(rjob(replicas=2))
     jobs = [made(job_of(js, index), active=1, ready=1) for index in range(2)]
     cluster = Cluster(js, *jobs)
-    assert explain(await read(cluster)).state == "runs"
+    assert explain(await read(cluster)).state is State.RUNNING
     assert len(cluster.asked) == 3
 
 

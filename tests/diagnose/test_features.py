@@ -47,13 +47,13 @@ def test_the_feature_that_a_pod_needs_is_named(there: Nodes | None, who: str):
     by = "restartPolicyRules with action RestartAllContainers"
     assert finding["what"].endswith(f"is not scheduled: {who} the feature {FEATURE}, which it needs for {by}")
     assert (finding["level"], finding["cause"]) == ("fault", "no-such-feature")
-    assert finding["wayOut"].startswith("write failurePolicy.agent.mode: MainContainer in a new JobSet")
-    assert SHOW in finding["wayOut"]
+    assert finding["remedy"].startswith("write failurePolicy.agent.mode: MainContainer in a new JobSet")
+    assert SHOW in finding["remedy"]
 
 
 def test_a_set_that_does_not_restart_in_place_does_without_the_rules():
     by = "restartPolicyRules with action RestartAllContainers"
-    assert said(declaring())["wayOut"].startswith(f"do without {by} in a new JobSet, or have an administrator")
+    assert said(declaring())["remedy"].startswith(f"do without {by} in a new JobSet, or have an administrator")
 
 
 def test_user_namespaces_on_the_network_of_the_node():
@@ -61,7 +61,7 @@ def test_user_namespaces_on_the_network_of_the_node():
     assert "the feature UserNamespacesHostNetworkSupport, which it needs for hostNetwork with hostUsers: false" in str(
         finding
     )
-    assert finding["wayOut"].startswith("do without hostNetwork with hostUsers: false in a new JobSet")
+    assert finding["remedy"].startswith("do without hostNetwork with hostUsers: false in a new JobSet")
 
 
 @pytest.mark.parametrize(

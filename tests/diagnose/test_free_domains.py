@@ -16,7 +16,7 @@ def free(there: Nodes) -> tuple[str, str]:
     given = exclusive_leader(Holder(job="j0", job_uid="u0", node="n0", **HELD))
     _, body = explanation_of(replace(given, node_offers=there))
     [found] = [one for one in walk(body) if one["cause"] == "free"]
-    return found["what"], found["wayOut"]
+    return found["what"], found["remedy"]
 
 
 def test_cordoned_nodes_of_a_free_domain_are_named():

@@ -92,21 +92,21 @@ def test_a_label_of_a_level_may_be_misspelt():
         waiting(NO_DOMAIN, NESTED), "no-such-label", node_offers=labelled({CUBE: "a", f"{SUPERSLICE}s": "b"})
     )
     assert finding["what"] == f"no node has a label {SUPERSLICE} at all: did you mean {SUPERSLICE}s?"
-    assert finding["wayOut"].startswith(f"write {SUPERSLICE}s for {SUPERSLICE} in a new JobSet, or kubectl label node")
+    assert finding["remedy"].startswith(f"write {SUPERSLICE}s for {SUPERSLICE} in a new JobSet, or kubectl label node")
 
 
 def test_labels_of_two_levels_on_different_nodes_make_no_domain():
     played = waiting(NO_DOMAIN, NESTED, gpu="1")
     [finding] = found(played, "no-such-label", node_offers=labelled(where(None, 0), where(0, None)))
     assert finding["what"] == f"no node has the labels {SUPERSLICE} and {CUBE} at once"
-    assert f"kubectl label node NODE {SUPERSLICE}=VALUE {CUBE}=VALUE" in finding["wayOut"]
+    assert f"kubectl label node NODE {SUPERSLICE}=VALUE {CUBE}=VALUE" in finding["remedy"]
 
 
 def test_where_all_labels_are_there_the_domains_are_to_be_looked_at():
     played = waiting(NO_DOMAIN, NESTED, gpu="1")
     there = labelled(*(where(0, cube) for cube in range(6)), cpu="16")
     [first, *_] = found(played, "scheduler-said", node_offers=there)
-    assert first["wayOut"].startswith(f"kubectl get nodes -L {SUPERSLICE},{CUBE} shows the domains")
+    assert first["remedy"].startswith(f"kubectl get nodes -L {SUPERSLICE},{CUBE} shows the domains")
 
 
 def test_a_gang_that_is_larger_than_any_domain_never_fits():
@@ -197,7 +197,7 @@ def test_exclusive_jobs_that_keep_a_gang_out_are_named(told: bool):
     assert first["what"] == "pod train-workers-0-0 and 1 more are not scheduled: " + (
         some if told else some.replace("3", "2").replace(", team-b/c", "")
     )
-    assert first["wayOut"].startswith("wait until one ends, add nodes, or give its ReplicatedJob a priorityClassName")
+    assert first["remedy"].startswith("wait until one ends, add nodes, or give its ReplicatedJob a priorityClassName")
     in_use = "2 of 2 nodes could take it, and too little is free there"
     assert (in_use in played.explain(node_offers=labelled({}, {}), holders=holders)[0]) is not told
 

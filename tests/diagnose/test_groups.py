@@ -188,7 +188,7 @@ class TestNoSchedulerReport:
     def test_nothing_is_wrong_that_can_be_seen(self):
         _, body = Played(NESTED).explain()
         assert last(body)["cause"] == "scheduler-silent"
-        assert "GenericWorkload=true" in last(body)["wayOut"]
+        assert "GenericWorkload=true" in last(body)["remedy"]
 
     def test_groups_of_later_stages_are_not_missed(self):
         stages = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
@@ -266,7 +266,7 @@ class TestObjects:
     def test_groups_of_an_earlier_attempt(self):
         _, body = self.refused("WaitingForOldGroups", "PodGroup x of an earlier attempt is being deleted")
         assert (causes(body), body["level"]) == (["groups-not-ready"], "waits")
-        assert "--force" in last(body)["wayOut"]
+        assert "--force" in last(body)["remedy"]
 
     def test_jobs_that_run_without_groups_are_not_held_up_by_them(self):
         message = "nothing is served. The Jobs run without groups, as scheduling.whenUnavailable is Ignore"

@@ -101,7 +101,7 @@ def test_a_manager_that_is_not_ready_says_why_at_the_lease(why: str, managers: t
     assert causes(body)[0] == "manager-not-ready"
     assert f"manager {POD} runs and is not ready: {why} (said 0 s ago); until then Jobs are neither created nor" in text
     assert "no manager holds the lease" not in text
-    assert fix in body["because"][0]["wayOut"]
+    assert fix in body["because"][0]["remedy"]
 
 
 @pytest.mark.parametrize("said", ["", "nonsense", "yesterday m: why", f"{at(NOW - timedelta(minutes=4))} m: old"])

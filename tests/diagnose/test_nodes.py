@@ -217,7 +217,7 @@ def test_why_no_node_takes_a_pod(there: list[JSON], pod: JSON, cause: str, says:
     assert finding["level"] == ("waits" if cause == "in-use" else "fault")
     assert finding["what"].startswith("Job train-workers-0: pod train-workers-0-0 is not scheduled: ")
     assert says in finding["what"]
-    assert fix in finding["wayOut"]
+    assert fix in finding["remedy"]
     assert [under["what"] for under in finding["because"]] == [f"kube-scheduler: {MISFIT}"]
 
 
@@ -262,7 +262,7 @@ def test_a_node_affinity_that_no_node_meets(pod: JSON, words: str, fix: str):
     assert "no node meets its required node affinity (" in finding["what"]
     assert finding["what"].endswith(words)
     show = "or label a node; kubectl get nodes --show-labels shows the labels of the nodes"
-    assert finding["wayOut"] == f"{fix} in a new JobSet, {show}"
+    assert finding["remedy"] == f"{fix} in a new JobSet, {show}"
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_jobs_of_lower_priority_and_preemption(pod: JSON, says: str):
     _, body = waiting(holder("low", "node-0"), holder("lower", "node-2", -5), priority=10, **pod)
     finding = by_cause(body, "lower-priority")
     assert "2 of 2 racks hold Jobs of lower priority (-5, 0)" in finding["what"]
-    assert says in finding["wayOut"]
+    assert says in finding["remedy"]
 
 
 def test_a_preemption_that_is_under_way():
@@ -167,7 +167,7 @@ def test_no_node_has_the_label():
 def test_without_the_right_to_read_nodes_there_is_something_to_do():
     _, body = waiting(nodes=None)
     assert causes(body) == ["leader-waits", "leader-unscheduled", "domains"]
-    assert by_cause(body, "domains")["wayOut"].startswith("jobset validate FILE --server and the warnings")
+    assert by_cause(body, "domains")["remedy"].startswith("jobset validate FILE --server and the warnings")
 
 
 def test_without_the_right_to_read_other_namespaces_racks_are_counted():
@@ -227,7 +227,7 @@ def test_followers_of_a_leader_that_is_placed(silent: bool, level: str, fix: str
     _, body = explanation_of(facts(js, [job], [made(leader_of(job, node="node-0"))], **known))
     finding = by_cause(body, "followers-gated")
     assert finding["what"] == "Job train-workers-0: 2 followers are gated: the leader is placed"
-    assert (finding["level"], fix in finding["wayOut"]) == (level, True)
+    assert (finding["level"], fix in finding["remedy"]) == (level, True)
     assert ("no-manager" in causes(body)) is silent
 
 
@@ -381,14 +381,14 @@ def test_a_pod_that_exclusive_jobs_keep_out_waits_for_them_by_name():
         "Job train-driver-0: pod train-driver-0-0 is not scheduled: 2 exclusive Jobs keep other pods of priority 0"
         " out of their domains: default/other-0, default/train-workers-0"
     )
-    assert found["wayOut"].startswith("wait until one ends, add nodes, or give its ReplicatedJob a priorityClassName")
+    assert found["remedy"].startswith("wait until one ends, add nodes, or give its ReplicatedJob a priorityClassName")
     assert [of["what"] for of in found["because"]] == [f"kube-scheduler: {KEPT_OUT.rstrip('.')}"]
 
 
 def test_a_pod_that_its_own_set_keeps_out_never_gets_a_node_by_waiting():
     found = driver(holder("train-workers-0", "node-0"))
     assert found["what"].endswith("out of its domain: default/train-workers-0, all of its own JobSet")
-    assert found["wayOut"].startswith("add nodes for it, or give its ReplicatedJob a priorityClassName")
+    assert found["remedy"].startswith("add nodes for it, or give its ReplicatedJob a priorityClassName")
 
 
 @pytest.mark.parametrize(
@@ -397,4 +397,4 @@ def test_a_pod_that_its_own_set_keeps_out_never_gets_a_node_by_waiting():
 def test_what_is_not_known_to_keep_a_pod_out_is_not_named(holders: tuple[Holder, ...]):
     found = driver(*holders)
     assert "existing pods anti-affinity" in found["what"]
-    assert found["wayOut"].startswith("pods that run there keep it out by their podAntiAffinity")
+    assert found["remedy"].startswith("pods that run there keep it out by their podAntiAffinity")

@@ -33,7 +33,7 @@ def advice(*, active: int = 1, **pod: Any) -> tuple[str, str]:
     js = made(stored(jobset(rjob(), namespace="team-a")))
     job = made(job_of(js, 0), active=active, ready=0)
     _, body = explanation_of(facts(js, [job], [made(pod_of(job, **pod))], lease=lease()))
-    return body["because"][0]["what"], body["because"][0]["wayOut"]
+    return body["because"][0]["what"], body["because"][0]["remedy"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_new_pod_is_only_promised_where_it_need_not_differ_from_the_template(
     message: str, retried: bool, again: bool
 ):
     _, body = explanation_of(refused(message))
-    fix = body["because"][0]["wayOut"]
+    fix = body["because"][0]["remedy"]
     assert (RETRIED in fix, REPLACE in fix) == (retried, again)
     if TOO_OPEN in message:
         assert f"change what the message names: {AGAIN}; or kubectl label ns team-a" in fix, (

@@ -6,6 +6,7 @@ import pytest
 
 from cli.explain.listing import cause_line
 from diagnose.reasons import explain
+from diagnose.states import State, state_of
 from tests.support import stuck_jobs, stuck_nodes, stuck_pods, stuck_trees, stuck_volumes, stuck_waits
 from tests.support.explained import explanation_of, walk
 from tests.support.pages import ROOT
@@ -22,9 +23,12 @@ assert stuck_waits
 @pytest.mark.parametrize("situation", TABLE, ids=lambda situation: situation.title)
 def test_a_stuck_situation_has_its_cause_in_one_line_and_a_fix(situation: Stuck):
     given = situation.make()
-    assert cause_line(explain(given)) == situation.says
+    explanation = explain(given)
+    assert cause_line(explanation) == situation.says
+    # The page knows the JobSet's own object only: it says the same, or that the set waits.
+    assert state_of(given.jobset, given.now) in {explanation.state, State.WAITING}
     _, body = explanation_of(given)
-    fixes = [finding["wayOut"] for finding in walk(body)]
+    fixes = [finding["remedy"] for finding in walk(body)]
     assert any(situation.fix in fix for fix in fixes), fixes
 
 

@@ -38,12 +38,6 @@ _TEMPLATE: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("template", "spec", "completionMode"), "Indexed"),
     (("template", "spec", "template", "spec", "restartPolicy"), "OnFailure"),
 )
-_NO_NAMES = (("network", "enableDNSHostnames"), "its pods have no DNS names")
-_OF_JOBS = (
-    (("template", "spec", "completionMode"), "its pods have no index"),
-    (("template", "spec", "template", "spec", "restartPolicy"), "its Jobs are refused"),
-)
-"""Defaults without which a set does something else, and what."""
 MAX_NULLS = 10_000
 """Nulls that are removed from one object. An apply leaves some four for each ReplicatedJob."""
 MAX_NULL_PATH = 1000
@@ -66,15 +60,6 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
         for path in islice(_nulls(draft.object.get("spec"), draft.work), MAX_NULLS):
             draft.remove(path)
     return draft.object, draft.operations
-
-
-def lacking(spec: Any) -> Iterator[tuple[Path, str]]:
-    """Of the spec of a stored JobSet: which defaults it lacks, as no webhook was called, and what that means for it."""
-    rjobs = [(SPEC.at("replicatedJobs", i), rjob) for i, rjob in _objects(dig(spec, "replicatedJobs"))]
-    wanted = [(SPEC, spec, *_NO_NAMES), *((base, rjob, *default) for base, rjob in rjobs for default in _OF_JOBS)]
-    for base, part, keys, means in wanted:
-        if dig(part, *keys) in (None, ""):
-            yield base.at(*keys), means
 
 
 def _nulls(spec: Any, work: Work) -> Iterator[Path]:

@@ -8,7 +8,7 @@ const SHAPES = {
   Running: '▶\uFE0E', Completed: '✓', Failed: '✕', Waiting: '◷', Restarting: '↻', Starting: '◔', Suspended: '‖',
   'Being deleted': '⌫', 'Managed elsewhere': '⇢', Scheduled: '✓', 'Not scheduled yet': '◷',
 }
-const ORDER = ['Restarting', 'Waiting', 'Running', 'Suspended', 'Managed elsewhere', 'Being deleted', 'Failed', 'Completed']
+const ORDER = ['Keeps failing', 'Restarting', 'Waiting', 'Running', 'Suspended', 'Managed elsewhere', 'Being deleted', 'Failed', 'Completed']
 
 const byId = id => document.getElementById(id)
 const rows = new Map()
@@ -24,7 +24,8 @@ function h(tag, attributes, ...children) {
 }
 
 // The class of a state, for its colour.
-const kindOf = word => word === 'Not scheduled yet' ? 'Waiting' : word in SHAPES && !word.includes(' ') ? word : 'other'
+const KINDS = { 'Not scheduled yet': 'Waiting', 'Keeps failing': 'Failed' }
+const kindOf = word => KINDS[word] ?? (word in SHAPES && !word.includes(' ') ? word : 'other')
 
 function state(word) {
   return h('span', { class: `state ${kindOf(word)}` }, h('span', { class: 'shape', 'aria-hidden': 'true' }, SHAPES[word] ?? '·'), word)
@@ -143,7 +144,7 @@ function tree(findings) {
   return h('ul', { class: 'tree' }, findings.map(one => h('li', {},
     one.level === 'fine' ? '' : h('span', { class: `level ${one.level}` }, one.level), ' ', one.what, ' ',
     one.since ? h('span', { class: 'soft' }, 'for ', since(one.since)) : '',
-    one.wayOut ? h('span', { class: 'fix' }, `To fix: ${one.wayOut}`) : '',
+    one.remedy ? h('span', { class: 'fix' }, `To fix: ${one.remedy}`) : '',
     one.because.length ? tree(one.because) : '')))
 }
 

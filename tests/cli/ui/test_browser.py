@@ -16,6 +16,7 @@ from cli.ui.views import detail, row
 from httpserver.address import bind
 from httpserver.server import Server
 from tests.support.browser import browser_tab
+from tests.support.explained import NOW
 from tests.support.jobsets import rjob
 from tests.support.serving import LOCAL, serving
 from tests.support.shown import a_job, a_node, a_pod, a_set, counts
@@ -51,14 +52,14 @@ class Hostile:
 
     def detail(self, _key):
         nodes, pods = [a_node("n", **{HTML: HTML})], [a_pod(HTML, "n"), a_pod(HTML, jobset=HTML)]
-        return detail(self.js, jobs=[a_job()], pods=pods, nodes=nodes, groups=[self.group])
+        return row(self.js, NOW) | detail(self.js, jobs=[a_job()], pods=pods, nodes=nodes, groups=[self.group])
 
     def map(self, topology):
         drawn = self.detail(KEY)["maps"][0]
         return {"topologies": [HTML], "map": drawn}
 
     async def explain(self, _key):
-        finding = {"level": "fault", "cause": "c", "what": HTML, "since": "", "wayOut": HTML, "because": []}
+        finding = {"level": "fault", "cause": "c", "what": HTML, "since": "", "remedy": HTML, "because": []}
         return {**finding, "because": [finding], "newJobSet": HTML, "notLookedAt": [HTML]}
 
 
@@ -69,7 +70,7 @@ async def test_markup_of_a_stranger_is_text_and_no_policy_is_broken(tmp_path: Pa
     board, shown = Board("e"), Hostile()
     board.touch(KEY)
     board.note([HTML])
-    board.publish(lambda _: row(shown.js))
+    board.publish(lambda _: row(shown.js, NOW))
     pages = Pages(board, shown, shown.explain)
     server = Server(Guard(pages.app()), bind(LOCAL, "test"), limits=LIMITS)
     async with serving(server) as port, browser_tab(tmp_path) as tab:

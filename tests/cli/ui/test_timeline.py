@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cli.ui.records import LONGEST_TEXT
 from cli.ui.timeline import timeline as timeline_of
-from cli.ui.views import state_of
+from diagnose.states import state_of
 from tests.support.explained import MOMENT, at
 from tests.support.shown import a_set
 
@@ -13,7 +13,7 @@ FIRST, SECOND, END = "2026-11-21T14:10:00Z", "2026-11-21T14:20:00Z", "2026-11-21
 
 
 def timeline(js):
-    return timeline_of(js, state_of(js))
+    return timeline_of(js, state_of(js).word)
 
 
 def failed(attempt: int, time: str, **more):

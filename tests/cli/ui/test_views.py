@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import msgspec
 import pytest
 
 from api.gang_status import StoredGroup
 from cli.ui import views
-from cli.ui.views import detail, row, state_of
+from cli.ui.views import detail, row
+from diagnose.states import state_of
+from tests.support.explained import MOMENT, NOW, at
 from tests.support.jobsets import rjob
 from tests.support.shown import a_job, a_node, a_pod, a_set, counts
 
@@ -31,7 +35,14 @@ RESTARTING = [{"type": "RestartingJobSet", "status": "True"}]
     ],
 )
 def test_a_set_has_one_state(js, state):
-    assert state_of(js) == state
+    assert state_of(js, NOW).word == state
+
+
+def test_a_set_keeps_failing_for_an_hour():
+    failed = [{"attempt": n, "time": at(MOMENT), "failedJob": "train-workers-0"} for n in range(2)]
+    js = a_set(replicatedJobsStatus=READY, restarts=2, attemptHistory=failed)
+    words = [row(js, NOW + timedelta(minutes=minutes))["state"] for minutes in (0, 47, 49)]
+    assert words == ["Keeps failing", "Keeps failing", "Running"]
 
 
 def test_a_row_counts_jobs_that_are_ready_or_done():
@@ -42,12 +53,12 @@ def test_a_row_counts_jobs_that_are_ready_or_done():
         restarts=1,
         replicatedJobsStatus=[counts("workers", ready=2, succeeded=1), counts("driver", ready=1)],
     )
-    shown = row(js)
+    shown = row(js, NOW)
     assert (shown["settled"], shown["jobs"], shown["restarts"], shown["maxRestarts"]) == (4, 5, 1, 3)
 
 
 def show(js, **known):
-    return detail(js, **{"jobs": (), "pods": (), "nodes": (), "groups": (), **known})
+    return row(js, NOW) | detail(js, **{"jobs": (), "pods": (), "nodes": (), "groups": (), **known})
 
 
 def test_stages_are_in_the_order_in_which_they_start():

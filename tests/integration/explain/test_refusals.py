@@ -19,7 +19,7 @@ from tests.support.jobsets import jobset
 def test_without_the_right_to_read_nodes(waiting: World):
     body = report(waiting.user("nodeless", everywhere=True), waiting.namespace)
     assert causes(body) == ["leader-waits", "leader-unscheduled", "domains"]
-    fixes = [one["wayOut"] for one in walk(body) if one["cause"] == "domains"]
+    fixes = [one["remedy"] for one in walk(body) if one["cause"] == "domains"]
     assert fixes[0].startswith("jobset validate FILE --server and the warnings when a JobSet is created say if no node")
     assert body["notLookedAt"] == [
         f"the manager: you may not get leases in namespace {NAMESPACE}",

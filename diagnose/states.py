@@ -1,0 +1,67 @@
+"""What is true of a whole JobSet: for the page and for `explain`. Pure."""
+
+import enum
+from datetime import datetime
+
+from api import keys
+from api.jobset import JobSet
+from api.jobset_status import FailedAttempt
+from diagnose.times import seconds_since
+from kube.model.meta import is_true
+
+RECENT = 3600.0
+"""Seconds for which a failed attempt or a Warning counts. A series of events that goes on is written half-hourly."""
+LOOP = 2
+"""Attempts that failed recently, or restarts of one Job, from which on a set keeps failing."""
+
+
+class State(enum.Enum):
+    """State of a set: its word on the page, and its phrase in an explanation. The first that holds counts."""
+
+    COMPLETED = "Completed", "completed"
+    FAILED = "Failed", "failed"
+    DELETED = "Being deleted", "is being deleted"
+    ELSEWHERE = "Managed elsewhere", "is managed by another controller"
+    SUSPENDED = "Suspended", "is suspended"
+    KEEPS_FAILING = "Keeps failing", "keeps failing"
+    RESTARTING = "Restarting", "restarts"
+    RUNNING = "Running", "runs"
+    WAITING = "Waiting", "waits"
+
+    def __init__(self, word: str, phrase: str) -> None:
+        self.word = word
+        self.phrase = phrase
+
+
+def state_of(js: JobSet, now: datetime | None = None) -> State:
+    """The state of a set, as far as its own object says; without `now` it does not keep failing."""
+    status = js.status
+    holds = {
+        State.COMPLETED: status.terminal_state == keys.COMPLETED,
+        State.FAILED: status.terminal_state == keys.FAILED,
+        State.DELETED: js.metadata.deletion_timestamp is not None,
+        State.ELSEWHERE: not js.is_ours,
+        State.SUSPENDED: js.suspended,
+        State.KEEPS_FAILING: now is not None and keeps_failing(js, now),
+        State.RESTARTING: is_true(status.conditions, keys.RESTARTING),
+        State.RUNNING: bool(status.replicated_jobs_status) and _is_settled(js),
+        State.WAITING: True,
+    }
+    return next(state for state in State if holds[state])
+
+
+def keeps_failing(js: JobSet, now: datetime) -> bool:
+    """Whether several attempts have failed recently."""
+    return bool(js.status.restarts) and len(failed_lately(js, now)) >= LOOP
+
+
+def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:
+    """Attempts that failed recently, oldest first."""
+    ages = ((attempt, seconds_since(attempt.time, now)) for attempt in js.status.attempt_history)
+    return [attempt for attempt, age in ages if age is not None and age <= RECENT]
+
+
+def _is_settled(js: JobSet) -> bool:
+    """Whether every Job of the set is ready or has succeeded, as its status says."""
+    counts = {counts.name: counts.ready + counts.succeeded for counts in js.status.replicated_jobs_status}
+    return all(counts.get(rjob.name, 0) >= rjob.replicas for rjob in js.spec.replicated_jobs)

@@ -1,0 +1,32 @@
+"""Moments and durations as people read them. Pure."""
+
+from datetime import UTC, datetime
+
+_UNITS = ((86400, "d", 3600), (3600, "h", 60), (60, "min", 1), (1, "s", 1))
+"""Seconds, name, seconds of the next smaller unit."""
+_NEXT = {"d": "h", "h": "min"}
+
+
+def seconds_since(moment: str, now: datetime) -> float | None:
+    """Seconds from an RFC 3339 moment until now; None for a text that is none."""
+    try:
+        return (now - datetime.fromisoformat(moment)).total_seconds()
+    except (ValueError, TypeError):
+        return None
+
+
+def clock(moment: str, now: datetime) -> str:
+    """`14:05:03Z`, with the date where it was another day; empty for a text that is no RFC 3339 moment."""
+    if seconds_since(moment, now) is None:
+        return ""
+    when = datetime.fromisoformat(moment).astimezone(UTC)
+    return when.strftime("%H:%M:%SZ" if when.date() == now.astimezone(UTC).date() else "%Y-%m-%d %H:%M:%SZ")
+
+
+def age(seconds: float) -> str:
+    """`12 min`, `1 h 5 min`, `2 d 3 h`; never negative, as clocks differ."""
+    whole = max(int(seconds), 0)
+    size, unit, smaller = next((step for step in _UNITS if whole >= step[0]), _UNITS[-1])
+    number, left = divmod(whole, size)
+    remainder = left // smaller if unit in {"d", "h"} else 0
+    return f"{number} {unit} {remainder} {_NEXT[unit]}" if remainder else f"{number} {unit}"

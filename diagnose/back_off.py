@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from functools import partial
 
-from api.batch import pods_at_once
+from api.batch import Job, pods_at_once
 from controllers.planning.child_jobs import Child, integer
-from diagnose.case import Case
+from diagnose.case import Case, about_jobs
 from diagnose.disruptions import disruption_of_pod
 from diagnose.facts import SeenPod
-from diagnose.finding import Answer, Finding, KeyedFinding, Level, job_findings, pluralize
+from diagnose.finding import Answer, Finding, KeyedFinding, Level, pluralize
+from diagnose.remedies import logs_of
 from diagnose.restart_causes import EXIT_CODES
 from diagnose.survey import lacking
 from diagnose.times import seconds_since
@@ -16,53 +17,53 @@ from diagnose.times import seconds_since
 _PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"
 
 
-def back_off(case: Case, left: frozenset[str]) -> list[Answer]:
-    """Jobs that lack pods after one of them has failed."""
-    return job_findings(
-        KeyedFinding(child.name, how, partial(_failed_pod, case, child, pod, how))
-        for child, pod in _last_failed(case, left)
-        for how in [_how(pod)]
-    )
+@about_jobs
+def back_off(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Jobs that lack pods after one of them has failed; not those whose next pod was refused after that."""
+    for child in case.unready_jobs(left):
+        uid = child.job.metadata.uid
+        last = _last_failed(case, uid)
+        if last is None or not lacking(child.job):
+            continue
+        ended = seconds_since(last.ended_at, case.facts.now)
+        refused = (seconds_since(event.last, case.facts.now) for event in case.refusals(uid))
+        if not any(ended is None or (since is not None and since < ended) for since in refused):
+            how = _how(last)
+            yield KeyedFinding(child.name, how, partial(_failed_pod, case, child, last, how))
 
 
 def failures(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Jobs that run again after pods of them have failed: the next failures may end them."""
     jobs = [job for job in case.facts.jobs or () if job.status.failed and not (job.finished or lacking(job))]
     jobs = [job for job in jobs if job.metadata.name not in left and job.spec.backoff_limit_per_index is None]
-    if not jobs:
-        return
-    first, meta = max(jobs, key=lambda job: (job.status.failed, job.metadata.name)), case.facts.jobset.metadata
-    name, limit = first.metadata.name, first.spec.backoff_limit
-    more = f"; {pluralize(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
-    message = f"Job {name}: {pluralize(first.status.failed, 'failure')} so far, backoffLimit allows {limit}{more}"
-    fix = f"jobset logs {meta.name} -n {meta.namespace} --job {name} shows what its pods wrote"
-    yield Answer(Finding(Level.NOTE, "failures", message, fix=fix))
+    if jobs:
+        first = max(jobs, key=lambda job: (job.status.failed, job.metadata.name))
+        name, number, limit = first.metadata.name, first.status.failed, first.spec.backoff_limit
+        more = f"; {pluralize(len(jobs) - 1, 'more Job', 'has', 'have')} failures, too" if len(jobs) > 1 else ""
+        message = f"Job {name}: {pluralize(number, 'failure')} so far, backoffLimit allows {limit}{more}"
+        fix = f"{logs_of(case.facts.jobset, name)} shows what its pods wrote"
+        yield Answer(Finding(Level.NOTE, "failures", message, fix=fix))
 
 
-def _last_failed(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, SeenPod]]:
-    """Jobs that lack pods, with the pod that failed last; none whose next pod was refused after that."""
-    for child in case.unready_jobs(left):
-        uid = child.job.metadata.uid
-        pods = case.failed.get(uid)
-        if not pods or not lacking(child.job):
-            continue
-        last = max(pods, key=lambda pod: (pod.ended_at, pod.name))
-        ended = seconds_since(last.ended_at, case.facts.now)
-        refused = (seconds_since(event.last, case.facts.now) for event in case.refusals(uid))
-        if not any(ended is None or (since is not None and since < ended) for since in refused):
-            yield child, last
+def _last_failed(case: Case, uid: str) -> SeenPod | None:
+    """The pod of the Job with this UID that failed last, if it is known."""
+    return max(case.failed.get(uid, ()), key=lambda pod: (pod.ended_at, pod.name), default=None)
 
 
 def failed_before(case: Case, child: Child) -> str:
-    """How often pods of a Job have failed whose next pod is there, and how the last did, if it is known; or nothing."""
+    """How often pods of a Job have failed whose next pod is there, and how the last did; empty without failures."""
     job = case.facts.job(child.job.metadata.uid)
     if job is None or not job.status.failed:
         return ""
-    pods = case.failed.get(job.metadata.uid, ())
-    last = max(pods, key=lambda pod: (pod.ended_at, pod.name), default=None)
+    last = _last_failed(case, job.metadata.uid)
     limit = "" if job.spec.backoff_limit_per_index is not None else f", backoffLimit allows {job.spec.backoff_limit}"
     how = f", the last in {last.name}: {_how(last)}" if last is not None else ""
     return f"{pluralize(job.status.failed, 'failure')} before{how}{limit}"
+
+
+def ready_count(job: Job) -> str:
+    """`1 of 4 pods ready`."""
+    return f"{job.status.ready or 0} of {pluralize(pods_at_once(job.spec), 'pod')} ready"
 
 
 def _how(pod: SeenPod) -> str:
@@ -77,17 +78,10 @@ def _how(pod: SeenPod) -> str:
 
 
 def _failed_pod(case: Case, child: Child, pod: SeenPod, how: str) -> Finding:
-    ready = f"{child.job.status.ready or 0} of {pluralize(pods_at_once(child.job.spec), 'pod')} ready"
     failures, final = _failures(case, child, pod)
-    meta = case.facts.jobset.metadata
-    logs = f"jobset logs {meta.name} -n {meta.namespace} --job {child.name} shows what it wrote"
-    return Finding(
-        Level.FAULT,
-        "pod-failed",
-        f"Job {child.name}: {ready}; pod {pod.name} has failed: {how}; {failures}",
-        fix=logs if final else f"{logs}; {_PAUSE}",
-        since=pod.ended_at,
-    )
+    logs = f"{logs_of(case.facts.jobset, child.name)} shows what it wrote"
+    message = f"Job {child.name}: {ready_count(child.job)}; pod {pod.name} has failed: {how}; {failures}"
+    return Finding(Level.FAULT, "pod-failed", message, fix=logs if final else f"{logs}; {_PAUSE}", since=pod.ended_at)
 
 
 def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:

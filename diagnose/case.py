@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import wraps
 
 from api.gangs import Forest, forest
 from api.keys import SERVICE_CREATION_FAILED
 from controllers.planning.child_jobs import Child
 from diagnose.facts import Facts, SeenEvent, SeenLease, SeenPod
-from diagnose.finding import Answer, Finding
+from diagnose.finding import Answer, Finding, KeyedFinding, merge_findings
 from diagnose.states import RECENT
 from diagnose.survey import Survey, survey_jobs
 from diagnose.times import seconds_since
@@ -101,6 +102,17 @@ def unheld(lease: SeenLease | None, now: datetime) -> bool:
 
 Cause = Callable[[Case, frozenset[str]], Iterable[Answer]]
 """Gets the names of the Jobs that no cause before it has explained; answers about those, or about the set."""
+
+
+def about_jobs(find: Callable[[Case, frozenset[str]], Iterable[KeyedFinding]]) -> Cause:
+    """A cause that finds something about single Jobs: one answer for all Jobs with the same key."""
+
+    @wraps(find)
+    def cause(case: Case, left: frozenset[str]) -> Iterable[Answer]:
+        findings = merge_findings(find(case, left), "Job", "Job {}")
+        return [Answer(finding, frozenset(jobs)) for finding, jobs in findings]
+
+    return cause
 
 
 def case(facts: Facts) -> Case:

@@ -46,18 +46,20 @@ def unbound(case: Case, pod: SeenPod) -> Finding | None:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Who makes a claim. `path`: of the template in the JobSet that it is made from; empty: it is the user's own.
+    """Where a claim comes from. `path`: of its template in the JobSet; empty: the claim is the user's own.
 
-    `recreate`: a command that makes the set again with one text replaced. `kept`: the claim outlives the set. `maker`:
-    of a claim with a template.
+    `kept`: the claim outlives the set. `maker`: creates a claim with a template.
     """
 
     name: str
-    where: str
+    js: JobSet
     path: str
-    recreate: str
-    kept: bool
+    kept: bool = False
     maker: str = "the manager"
+
+    @property
+    def where(self) -> str:
+        return f"-n {self.js.metadata.namespace}"
 
     @property
     def place(self) -> str:
@@ -66,7 +68,7 @@ class _Source:
 
     @property
     def creation_hint(self) -> str:
-        """What to do about a claim that there is not."""
+        """What to do about a claim that does not exist."""
         if self.path:
             return f"look again in a moment: {self.maker} creates it"
         return f"create PersistentVolumeClaim {self.name}: kubectl get pvc {self.where} lists those there are"
@@ -76,22 +78,21 @@ class _Source:
         if not self.path:
             return f"kubectl delete pvc {self.name} {self.where} and create it with another class"
         if old and meant and not self.kept:
-            return self.recreate.format(old=f"storageClassName: {old}$", new=f"storageClassName: {meant}")
+            return recreate(self.js, f"storageClassName: {old}$", f"storageClassName: {meant}")
         change = f"storageClassName: {meant}" if meant else "another storageClassName"
         drop = f" (delete the claim between both, which stays: kubectl delete pvc {self.name} {self.where})"
         return f"write {change} at {self.place} in a new JobSet{drop if self.kept else ''}"
 
 
 def _source(js: JobSet, name: str, pod: SeenPod) -> _Source:
-    namespace, path, kept = pod.metadata.namespace, "", False
     if name in pod.spec.ephemeral_claims(pod.name):
-        path = "volumes[].ephemeral.volumeClaimTemplate of the pod template"
-        return _Source(name, f"-n {namespace}", path, recreate(js), kept, "kube-controller-manager")
-    for place, template, _, policy in claim_templates(js):
+        template_of_pod = "volumes[].ephemeral.volumeClaimTemplate of the pod template"
+        return _Source(name, js, template_of_pod, maker="kube-controller-manager")
+    for path, template, _, policy in claim_templates(js):
         if volume_claim_name((template.get("metadata") or {}).get("name", ""), js.metadata.name) == name:
-            path = str(place)
             kept = policy.retention_policy is not None and policy.retention_policy.when_deleted == "Retain"
-    return _Source(name, f"-n {namespace}", path, recreate(js), kept)
+            return _Source(name, js, str(path), kept)
+    return _Source(name, js, "")
 
 
 def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str, str]:

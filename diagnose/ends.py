@@ -7,10 +7,10 @@ from functools import partial
 from api import keys
 from controllers.planning.child_jobs import Child
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE, policy_of
-from diagnose.case import Case
+from diagnose.case import Case, about_jobs
 from diagnose.disruptions import not_counted
 from diagnose.facts import SeenEvent, SeenPod
-from diagnose.finding import NAMED, Answer, Finding, KeyedFinding, Level, job_findings
+from diagnose.finding import NAMED, Answer, Finding, KeyedFinding, Level
 from diagnose.nodes import SeenNode
 from diagnose.states import RECENT
 from diagnose.times import age, seconds_since
@@ -73,22 +73,17 @@ def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
     return Finding(Level.WAITS, first.reason.lower(), message, fix=fix, since=first.first)
 
 
-def node_fails(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def node_fails(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods that run by their status, on nodes that are gone, unreachable, out of service or not ready."""
-    return job_findings(
-        KeyedFinding(child.name, (pod.spec.node_name, state), partial(_node_fails, case, child, pod, state, since))
-        for child, pod, state, since in _on_failed_nodes(case, left)
-    )
-
-
-def _on_failed_nodes(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, SeenPod, str, str]]:
-    """Jobs with their first such pod, the state of its node, and since when."""
     for child in case.unready_jobs(left):
-        pods = (pod for pod in case.pods_of(child) if pod.silent and pod.spec.node_name in case.facts.nodes_by_name)
-        states = ((pod, *_state(case.facts.nodes_by_name[pod.spec.node_name])) for pod in pods)
-        failed = next((found for found in states if found[1]), None)
-        if failed is not None:
-            yield (child, *failed)
+        for pod in case.pods_of(child):
+            if pod.silent and (node := pod.spec.node_name) in case.facts.nodes_by_name:
+                state, since = _state(case.facts.nodes_by_name[node])
+                if state:
+                    describe = partial(_node_fails, case, child, pod, state, since)
+                    yield KeyedFinding(child.name, (node, state), describe)
+                    break
 
 
 def _state(node: SeenNode | None) -> tuple[str, str]:
@@ -121,27 +116,33 @@ def _end_pods_on(case: Case, pod: SeenPod) -> str:
 
 def _handling(case: Case, since: str) -> tuple[Finding, ...]:
     """What the failure policy does about it."""
-    policy = policy_of(case.facts.jobset)
+    policy, fix = policy_of(case.facts.jobset), ""
+    left = _time_left(case, since)
+    limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds if policy else 0}"
     if policy is None:
-        message, fix = "spec.failurePolicy.nodeFailure is not set: nothing is done about it", ""
+        message = "spec.failurePolicy.nodeFailure is not set: nothing is done about it"
     elif case.without_effect(GATE):
         message, fix = f"nothing is done about it: the manager runs without the feature gate {GATE}", _WITH_GATE
+    elif left is None:
+        message, fix = f"no manager has acted on it: {limit}", _WITH_GATE
+    elif left > 0:
+        in_place = case.facts.jobset.restarts_in_place
+        ends = "its Job fails, or in place the pod is replaced," if in_place else "its Job fails"
+        message = f"{ends} in {age(left)}: {limit}"
     else:
-        waited = seconds_since(since, case.facts.now)
-        limit = f"spec.failurePolicy.nodeFailure.afterSeconds is {policy.after_seconds}"
-        if waited is not None and waited < policy.after_seconds:
-            ends = (
-                "its Job fails, or in place the pod is replaced,"
-                if case.facts.jobset.restarts_in_place
-                else "its Job fails"
-            )
-            message, fix = f"{ends} in {age(policy.after_seconds - waited)}: {limit}", ""
-        elif waited is not None and waited < policy.after_seconds + _MARGIN:
-            message, fix = f"the failure policy decides: {limit}", ""
-        else:
-            message = f"no manager has acted on it: {limit}"
-            fix = _WITH_GATE
+        message = f"the failure policy decides: {limit}"
     return (Finding(Level.NOTE, "node-failure-policy", message, fix=fix),)
+
+
+def _time_left(case: Case, since: str) -> float | None:
+    """Seconds until the policy acts on a node that has failed since then; 0: it acts now; None: it should have acted.
+
+    None, too, where it is not known since when the node has failed.
+    """
+    policy, waited = policy_of(case.facts.jobset), seconds_since(since, case.facts.now)
+    if policy is None or waited is None or waited >= policy.after_seconds + _MARGIN:
+        return None
+    return max(policy.after_seconds - waited, 0)
 
 
 def held_up(case: Case) -> tuple[Finding, ...]:
@@ -208,18 +209,15 @@ def _taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
 
 def _forced_deletion(case: Case, since: str) -> tuple[Level, tuple[Finding, ...]]:
     """Whether the manager ends the pods of a node that has failed since then."""
-    policy, waited = policy_of(case.facts.jobset), seconds_since(since, case.facts.now)
-    field, level = "spec.failurePolicy.nodeFailure.forceDeletePods", Level.WAITS
+    policy, left = policy_of(case.facts.jobset), _time_left(case, since)
+    field, level, fix = "spec.failurePolicy.nodeFailure.forceDeletePods", Level.FAULT, ""
     if policy is None or not policy.force_delete_pods:
-        level, message, fix = Level.FAULT, f"{field} is not set: the manager does not delete it", ""
+        message = f"{field} is not set: the manager does not delete it"
     elif case.without_effect(GATE):
-        level, fix = Level.FAULT, _WITH_GATE
-        message = f"the manager does not delete it: it runs without the feature gate {GATE}"
-    elif waited is not None and waited < policy.after_seconds:
-        message, fix = f"the manager deletes it in {age(policy.after_seconds - waited)}: {field} is true", ""
-    elif waited is not None and waited < policy.after_seconds + _MARGIN:
-        message, fix = f"the manager deletes it now: {field} is true", ""
+        message, fix = f"the manager does not delete it: it runs without the feature gate {GATE}", _WITH_GATE
+    elif left is None:
+        message, fix = f"no manager has deleted it: {field} is true", _WITH_GATE
     else:
-        level, message = Level.FAULT, f"no manager has deleted it: {field} is true"
-        fix = _WITH_GATE
+        level, when = Level.WAITS, f"in {age(left)}" if left else "now"
+        message = f"the manager deletes it {when}: {field} is true"
     return level, (Finding(Level.NOTE, "node-failure-policy", message, fix=fix),)

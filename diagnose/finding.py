@@ -77,11 +77,6 @@ def pluralize(number: int, noun: str, singular: str = "", plural: str = "") -> s
     return f"{number} {noun} {verb}".rstrip()
 
 
-def job_findings(findings: Iterable[KeyedFinding]) -> list[Answer]:
-    """Findings about Jobs, one for each key."""
-    return [Answer(finding, frozenset(jobs)) for finding, jobs in merge_findings(findings, "Job", "Job {}")]
-
-
 def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}") -> list[tuple[Finding, list[str]]]:
     """One finding for each key, about the first object that has it; the others are listed as "likewise".
 

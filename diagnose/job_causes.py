@@ -7,10 +7,10 @@ from api.batch import pods_at_once
 from api.jobset import JobSet
 from api.keys import JOB_COMPLETE, JOB_CREATION_FAILED, KIND, REPLICATED_JOB_NAME, SERVICE_CREATION_FAILED, SUSPENDED
 from controllers.planning.child_jobs import Child
-from diagnose.case import Case
+from diagnose.case import Case, about_jobs
 from diagnose.ends import held_by_earlier
 from diagnose.facts import SeenEvent
-from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, KeyedFinding, Level, job_findings, join_names, pluralize
+from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, KeyedFinding, Level, join_names, pluralize
 from diagnose.manager_causes import RIGHTS, idle_manager
 from diagnose.quota import QuotaRefusal, as_it_is, quota_refusal
 from diagnose.remedies import for_refusal
@@ -78,9 +78,10 @@ def _attempt_start(js: JobSet) -> str:
     )
 
 
-def failed_jobs(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def failed_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Failed Jobs of a set that has not decided about them yet."""
-    return job_findings(_failed_job(child) for child in case.survey.failed if child.name in left)
+    return (_failed_job(child) for child in case.survey.failed if child.name in left)
 
 
 def _failed_job(child: Child) -> KeyedFinding:
@@ -190,9 +191,10 @@ def _begin(case: Case, names: frozenset[str]) -> bool:
     return bool(beginning) and owners <= beginning
 
 
-def halted_jobs(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def halted_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that are still suspended although the set is not."""
-    return job_findings(_halted_job(child) for child in case.survey.halted if child.name in left)
+    return (_halted_job(child) for child in case.survey.halted if child.name in left)
 
 
 def _halted_job(child: Child) -> KeyedFinding:
@@ -210,17 +212,24 @@ def being_deleted(case: Case, left: frozenset[str]) -> Iterator[Answer]:
         yield Answer(Finding(Level.WAITS, "job-deleted", message, fix=WAIT_FOR_PODS), frozenset(names))
 
 
-def without_pods(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def without_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that run and lack pods: admission has refused them, or the Job controller does not create them."""
-    findings, refused = [], dict[tuple[str, str], list[_Refused]]()
     for child in case.unready_jobs(left):
         event = next(iter(case.refusals(child.job.metadata.uid)), None)
-        if lacking(child.job) and (event or not child.job.status.active):
-            if event is not None and (quota := quota_refusal(event.note)) is not None:
-                refused.setdefault((quota.quota, quota.resource), []).append((child, event, quota))
-            else:
-                findings.append(_without_pods(case, child, event))
-    return [_beyond_quota(case, same) for same in refused.values()] + job_findings(findings)
+        lacks = lacking(child.job) and (event or not child.job.status.active)
+        if lacks and (event is None or quota_refusal(event.note) is None):
+            yield _without_pods(case, child, event)
+
+
+def beyond_quota(case: Case, left: frozenset[str]) -> list[Answer]:
+    """Jobs whose pods a quota refuses: one finding for each quota and resource."""
+    refused: dict[tuple[str, str], list[_Refused]] = {}
+    for child in case.unready_jobs(left):
+        event = next(iter(case.refusals(child.job.metadata.uid)), None)
+        if lacking(child.job) and event is not None and (quota := quota_refusal(event.note)):
+            refused.setdefault((quota.quota, quota.resource), []).append((child, event, quota))
+    return [_beyond_quota(case, same) for same in refused.values()]
 
 
 def _beyond_quota(case: Case, refused: list[_Refused]) -> Answer:

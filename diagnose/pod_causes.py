@@ -2,43 +2,40 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from api import keys
-from api.batch import pods_at_once
 from api.exclusive import topology_of
 from api.names import namespaced_job
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from controllers.planning.child_jobs import Child
-from diagnose.back_off import failed_before
-from diagnose.case import Case
+from diagnose.back_off import failed_before, ready_count
+from diagnose.case import Case, about_jobs
 from diagnose.claims import unbound
 from diagnose.domains import article, domain_of_job, in_the_way, kept_out, noun
 from diagnose.facts import SeenPod
 from diagnose.features import undeclared_feature
-from diagnose.finding import Answer, Finding, KeyedFinding, Level, job_findings, pluralize
+from diagnose.finding import Finding, KeyedFinding, Level, pluralize
 from diagnose.in_use import with_holders
 from diagnose.nodes import Nodes
-from diagnose.remedies import MISFIT, for_container, for_scheduling, recreate, unknown_scheduler
+from diagnose.remedies import MISFIT, for_container, for_scheduling, logs_of, recreate, unknown_scheduler
 from diagnose.times import seconds_since
 
 _RESTARTED = re.compile(r", restarted \d+ times")
 """How often a container was restarted, as `api.pending.trouble` says it."""
 SOON = 30.0
 """Seconds within which a scheduler looks at a pod."""
+_PLACED = "the leader is placed"
 
 
-def leader_waits(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def leader_waits(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """The leader of an exclusive Job has no node: the scheduler's reason, and who holds the domains."""
-    return job_findings(
-        KeyedFinding(
-            child.name,
-            (topology, _home(case, child, topology), said.message, leader.spec.priority),
-            partial(_leader_waits, case, child, leader),
-        )
-        for child, topology, leader in _exclusive_jobs(case, left)
-        if (said := leader.scheduling_failure) is not None
-    )
+    for child, topology, leader in _exclusive_jobs(case, left):
+        if said := leader.scheduling_failure:
+            key = topology, _home(case, child, topology), said.message, leader.spec.priority
+            yield KeyedFinding(child.name, key, partial(_leader_waits, case, child, leader, said))
 
 
 def _home(case: Case, child: Child, topology: str) -> str:
@@ -46,11 +43,10 @@ def _home(case: Case, child: Child, topology: str) -> str:
     return domain_of_job((pod for pod in case.pods_of(child) if pod.spec.node_name), topology)
 
 
-def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
-    topology, said = leader.metadata.topology or "", leader.scheduling_failure
-    gated_pods = _gated_followers(case, child)
+def _leader_waits(case: Case, child: Child, leader: SeenPod, said: PodCondition) -> Finding:
+    topology, gated = leader.metadata.topology or "", _gated_followers(case, child)
     lacks = misfit(case, leader)
-    behind = f"; {pluralize(gated_pods, 'follower', 'waits', 'wait')} for it" if gated_pods else ""
+    behind = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
     word, home = noun(topology), _home(case, child, topology)
     holders = () if home else in_the_way(case, leader, topology)
     pod = Finding(
@@ -58,38 +54,29 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod) -> Finding:
         "leader-unscheduled",
         f"leader pod {leader.name}: not scheduled: {_scheduler_message(said)}{behind}",
         because=(*([lacks] if lacks else []), *holders),
-        since=said.since if said else "",
+        since=said.since,
     )
     room = f"room in {home}" if home else f"{article(word)} {word} of its own"
-    message = f"Job {child.name}: waits for {room}"
-    return Finding(Level.WAITS, "leader-waits", message, because=(pod,))
+    return Finding(Level.WAITS, "leader-waits", f"Job {child.name}: waits for {room}", because=(pod,))
 
 
-def leader_without_domain(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def leader_without_domain(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """The leader is bound, but its node has no domain: followers do not know where to go."""
-    return job_findings(
-        KeyedFinding(
-            child.name,
-            (topology, message.replace(leader.name, "")),
-            partial(_leader_without_domain, child, topology, message),
-        )
-        for child, topology, leader in _exclusive_jobs(case, left)
-        if _gated_followers(case, child) and (message := _without_domain(case, topology, leader))
-    )
+    for child, topology, leader in _exclusive_jobs(case, left):
+        if _gated_followers(case, child) and (fault := _fault_of_node(case, topology, leader)):
+            key = topology, fault.replace(leader.name, "")
+            yield KeyedFinding(child.name, key, partial(_leader_without_domain, child, topology, fault))
 
 
-def _without_domain(case: Case, topology: str, leader: SeenPod) -> str:
+def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
     """What is wrong with the leader's node; empty if nothing is, or it is not known."""
     node, nodes = leader.spec.node_name, case.facts.nodes
-    if not node or nodes is None:
+    if not node or nodes is None or topology in nodes.get(node, {}):
         return ""
     if node not in nodes:
         return f"leader pod {leader.name} is bound to node {node}, which does not exist (any more)"
-    return (
-        ""
-        if topology in nodes[node]
-        else f"leader pod {leader.name} is on node {node}, which lacks the label {topology}"
-    )
+    return f"leader pod {leader.name} is on node {node}, which lacks the label {topology}"
 
 
 def _leader_without_domain(child: Child, topology: str, message: str) -> Finding:
@@ -101,12 +88,12 @@ def _leader_without_domain(child: Child, topology: str, message: str) -> Finding
     )
 
 
-def followers_wait(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def followers_wait(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Followers are gated though no leader waits for the scheduler."""
-    waiting = [child for child in case.unready_jobs(left) if _gated_followers(case, child)]
-    return job_findings(
-        KeyedFinding(child.name, _leader_state(case, child), partial(_followers_wait, case, child)) for child in waiting
-    )
+    for child in case.unready_jobs(left):
+        if _gated_followers(case, child):
+            yield KeyedFinding(child.name, _leader_state(case, child), partial(_followers_wait, case, child))
 
 
 def _leader_state(case: Case, child: Child) -> str:
@@ -118,35 +105,28 @@ def _leader_state(case: Case, child: Child) -> str:
     if not leader.live:
         return "the leader pod is being deleted or has ended, and there is no new one yet"
     if leader.spec.node_name:
-        return "the leader is placed"
+        return _PLACED
     scheduler = unknown_scheduler(leader)
     return f"{f'scheduler {scheduler}' if scheduler else 'the scheduler'} has not looked at the leader pod yet"
 
 
 def _followers_wait(case: Case, child: Child) -> Finding:
-    placed = _leader_state(case, child) == "the leader is placed"
-    silent = case.manager_missing
+    state, silent = _leader_state(case, child), case.manager_missing
     fix = "look again in a moment"
-    if placed:
+    if state == _PLACED:
         fix = "a manager lets them go" if silent else "the manager lets them go; if it does not, see its log"
-    gated_pods = pluralize(_gated_followers(case, child), "follower", "is", "are")
-    return Finding(
-        Level.FAULT if silent else Level.WAITS,
-        "followers-gated",
-        f"Job {child.name}: {gated_pods} gated: {_leader_state(case, child)}",
-        fix=fix,
-    )
+    gated = pluralize(_gated_followers(case, child), "follower", "is", "are")
+    level = Level.FAULT if silent else Level.WAITS
+    return Finding(level, "followers-gated", f"Job {child.name}: {gated} gated: {state}", fix=fix)
 
 
-def gated_pods(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def gated_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with scheduling gates of others."""
-    findings = []
     for child in case.unready_jobs(left):
-        pods = [pod for pod in case.pods_of(child) if pod.gated]
-        if pods:
+        if pods := [pod for pod in case.pods_of(child) if pod.gated]:
             gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
-            findings.append(KeyedFinding(child.name, gates, partial(_gated_by_others, child, pods, gates)))
-    return job_findings(findings)
+            yield KeyedFinding(child.name, gates, partial(_gated_by_others, child, pods, gates))
 
 
 def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
@@ -158,16 +138,15 @@ def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
     )
 
 
-def unscheduled_pods(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def unscheduled_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods for which the scheduler finds no node."""
-    findings = []
     for child in case.unready_jobs(left):
         pods = [pod for pod in case.pods_of(child) if pod.scheduling_failure]
         if pods and (said := pods[0].scheduling_failure):
             lacks = unbound(case, pods[0]) or _no_place(case, pods[0])
-            key = (said.message, lacks.message if lacks else "", _where(pods[0]))
-            findings.append(KeyedFinding(child.name, key, partial(_unscheduled_pods, child, pods, lacks)))
-    return job_findings(findings)
+            key = said.message, lacks.message if lacks else "", _where(pods[0])
+            yield KeyedFinding(child.name, key, partial(_unscheduled_pods, child, pods, lacks, said))
 
 
 def _where(pod: SeenPod) -> str:
@@ -192,7 +171,7 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
         return lacks
     if said is None or nodes is None or not (in_group or MISFIT.search(said.message)):
         return None
-    found = nodes.why_none(pod.spec, recreate(case.facts.jobset))
+    found = nodes.why_none(pod.spec, recreate(case.facts.jobset, "{old}", "{new}"))
     if found is None or found.level is Level.FAULT:
         return found
     insufficient = "Insufficient" in said.message
@@ -211,63 +190,40 @@ def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
     return nodes.too_many(pod.spec, case.survey.pods[rjob], sum(job.status.ready or 0 for job in jobs))
 
 
-def _misfits(child: Child, pods: list[SeenPod], lacks: Finding, said: PodCondition | None) -> Finding:
-    scheduler = Finding(Level.NOTE, "scheduler", f"kube-scheduler: {_scheduler_message(said)}")
-    return Finding(
-        lacks.level,
-        lacks.cause,
-        f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {lacks.message}",
-        because=(scheduler,),
-        fix=lacks.fix,
-        since=said.since if said else "",
-    )
-
-
-def _unscheduled_pods(child: Child, pods: list[SeenPod], lacks: Finding | None) -> Finding:
-    said = pods[0].scheduling_failure
-    if lacks is not None and keys.NODE_SELECTOR_STRATEGY not in child.job.metadata.annotations:
-        return _misfits(child, pods, lacks, said)
-    fix = for_scheduling(pods[0], said.message if said else "")
-    meta = child.job.metadata
+def _unscheduled_pods(child: Child, pods: list[SeenPod], lacks: Finding | None, said: PodCondition) -> Finding:
+    meta, scheduler = child.job.metadata, _scheduler_message(said)
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
         label = f"{keys.NAMESPACED_JOB}={namespaced_job(meta.namespace, meta.name)}"
         fix = f"by the node-selector strategy its nodes need the label {label}: has the script labelled them?"
-    return Finding(
-        Level.WAITS,
-        "unscheduled",
-        f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {_scheduler_message(said)}",
-        fix=fix,
-        since=said.since if said else "",
-    )
+        found = Finding(Level.WAITS, "unscheduled", scheduler, fix=fix)
+    elif lacks is not None:
+        found = replace(lacks, because=(Finding(Level.NOTE, "scheduler", f"kube-scheduler: {scheduler}"),))
+    else:
+        found = Finding(Level.WAITS, "unscheduled", scheduler, fix=for_scheduling(pods[0], said.message))
+    message = f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {found.message}"
+    return replace(found, message=message, since=said.since)
 
 
-def nobody_schedules(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def nobody_schedules(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods at which no scheduler looks: one that does not run, or that nobody has heard of."""
-    findings = []
     for child in case.unready_jobs(left):
-        pods = [pod for pod in case.pods_of(child) if pod.unseen]
-        if pods:
+        if pods := [pod for pod in case.pods_of(child) if pod.unseen]:
             scheduler, waited = unknown_scheduler(pods[0]), _age(case, pods[0])
             if scheduler or waited > SOON:
-                finding = partial(_nobody_schedules, case, child, pods)
-                findings.append(KeyedFinding(child.name, scheduler, finding))
-    return job_findings(findings)
+                yield KeyedFinding(child.name, scheduler, partial(_nobody_schedules, case, child, pods))
 
 
 def _nobody_schedules(case: Case, child: Child, pods: list[SeenPod]) -> Finding:
     scheduler = unknown_scheduler(pods[0])
-    who = f"no scheduler {scheduler} looks at it" if scheduler else "kube-scheduler has not looked at it"
-    name = f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}"
+    who = "kube-scheduler has not looked at it"
     fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
     if scheduler:
-        fix = f"start scheduler {scheduler}, or {recreate(case.facts.jobset).format(old=name[0], new=name[1])}"
-    return Finding(
-        Level.FAULT if _age(case, pods[0]) > SOON else Level.WAITS,
-        "nobody-schedules",
-        f"Job {child.name}: {pods_are(pods)} not scheduled: {who}",
-        fix=fix,
-        since=pods[0].metadata.creation_timestamp or "",
-    )
+        again = recreate(case.facts.jobset, f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}")
+        who, fix = f"no scheduler {scheduler} looks at it", f"start scheduler {scheduler}, or {again}"
+    level = Level.FAULT if _age(case, pods[0]) > SOON else Level.WAITS
+    message = f"Job {child.name}: {pods_are(pods)} not scheduled: {who}"
+    return Finding(level, "nobody-schedules", message, fix=fix, since=pods[0].metadata.creation_timestamp or "")
 
 
 def _age(case: Case, pod: SeenPod) -> float:
@@ -275,18 +231,16 @@ def _age(case: Case, pod: SeenPod) -> float:
     return seconds_since(pod.metadata.creation_timestamp or "", case.facts.now) or 0
 
 
-def failing_containers(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def failing_containers(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with a container that cannot start, or does not stay up: those of a Job apart that differ in why."""
-    findings = []
     for child in case.unready_jobs(left):
         kinds: dict[str, list[SeenPod]] = {}
         for pod in case.pods_of(child):
             if pod.trouble:
                 kinds.setdefault(_kind(pod.trouble), []).append(pod)
-        findings += [
-            KeyedFinding(child.name, kind, partial(_failing_container, child, pods)) for kind, pods in kinds.items()
-        ]
-    return job_findings(findings)
+        for kind, pods in kinds.items():
+            yield KeyedFinding(child.name, kind, partial(_failing_container, child, pods))
 
 
 def _kind(trouble: str) -> str:
@@ -295,42 +249,32 @@ def _kind(trouble: str) -> str:
 
 
 def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:
-    return Finding(
-        Level.FAULT,
-        "container",
-        f"Job {child.name}: {pods_are(pods)} not ready: {pods[0].trouble}",
-        fix=for_container(pods[0], pods[0].trouble),
-    )
+    message = f"Job {child.name}: {pods_are(pods)} not ready: {pods[0].trouble}"
+    return Finding(Level.FAULT, "container", message, fix=for_container(pods[0], pods[0].trouble))
 
 
-def unready(case: Case, left: frozenset[str]) -> list[Answer]:
+@about_jobs
+def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Whatever is left: pods that start, or run and are not ready."""
-    return job_findings(_unready_finding(case, child) for child in case.unready_jobs(left))
-
-
-def _unready_finding(case: Case, child: Child) -> KeyedFinding:
-    pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
-    starting = [pod for pod in pods if pod.status.phase == "Pending"]
-    counts = f"{child.job.status.ready or 0} of {pluralize(pods_at_once(child.job.spec), 'pod')} ready"
-    message, fix, failed = f"Job {child.name}: {counts}", "", failed_before(case, child)
-    if starting:
-        node = (
-            f" on node {starting[0].spec.node_name}"
-            if starting[0].spec.node_name
-            else ", not looked at by the scheduler"
-        )
-        init = starting[0].initializing
-        message = f"{message}; {pods_are(starting)} starting{node}" + (f": init container {init} runs" if init else "")
-        meta = case.facts.jobset.metadata
-        logs = f"jobset logs {meta.name} -n {meta.namespace} --job {child.name}"
-        fix = f"{logs} -c {init}" if init else f"{logs} shows what the failed pod wrote" if failed else ""
-    elif pods:
-        message, fix = f"{message}; {pods_are(pods)} running, not ready", "see the readiness probes of its containers"
-    elif case.facts.pods is None:
-        message = f"{message}; its pods are not known"
-    message = f"{message}; {failed}" if failed else message
-    finding = Finding(Level.WAITS, "not-ready", message, fix=fix)
-    return KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), lambda: finding)
+    for child in case.unready_jobs(left):
+        pods = [pod for pod in case.pods_of(child) if pod.live and not pod.ready]
+        starting = [pod for pod in pods if pod.status.phase == "Pending"]
+        failed = failed_before(case, child)
+        message, fix = f"Job {child.name}: {ready_count(child.job)}", ""
+        if starting:
+            node, init = starting[0].spec.node_name, starting[0].initializing
+            where = f" on node {node}" if node else ", not looked at by the scheduler"
+            message += f"; {pods_are(starting)} starting{where}" + (f": init container {init} runs" if init else "")
+            logs = logs_of(case.facts.jobset, child.name, init)
+            fix = logs if init else f"{logs} shows what the failed pod wrote" if failed else ""
+        elif pods:
+            message += f"; {pods_are(pods)} running, not ready"
+            fix = "see the readiness probes of its containers"
+        elif case.facts.pods is None:
+            message += "; its pods are not known"
+        message += f"; {failed}" if failed else ""
+        describe = partial(Finding, Level.WAITS, "not-ready", message, fix=fix)
+        yield KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), describe)
 
 
 def _exclusive_jobs(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from api.exclusive import topology_of
 from diagnose.case import Case
@@ -38,10 +39,17 @@ def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
 
 @dataclass(slots=True)
 class _Class:
-    """Domains that are in the way for the same reason."""
+    """Domains that are in the way for the same reason, of `number` in all that are called `word`."""
 
+    number: int
+    word: str
     domains: list[str] = field(default_factory=list)
     holders: dict[str, Holder] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """`2 of 5 racks hold`: the beginning of a sentence."""
+        verb = "holds" if len(self.domains) == 1 else "hold"
+        return f"{len(self.domains)} of {pluralize(self.number, self.word)} {verb}"
 
     def add(self, domain: str, holders: Iterable[Holder]) -> None:
         self.domains.append(domain)
@@ -64,9 +72,10 @@ def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...
     values = {name: labels[topology] for name, labels in nodes.items() if topology in labels}
     if not values:
         return (_no_domains(topology, word, len(nodes)),)
-    findings = _too_few(case, topology, word, len(set(values.values())))
+    domains = len(set(values.values()))
+    findings = _too_few(case, topology, word, domains)
     if case.facts.holders is None:
-        message = f"there are {pluralize(len(set(values.values())), word)}; who holds them is not known"
+        message = f"there are {pluralize(domains, word)}; who holds them is not known"
         return (*findings, Finding(Level.NOTE, "domains", message))
     return (*findings, *_classes(case, leader, values, word))
 
@@ -101,50 +110,41 @@ def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | N
 
 def _nodes_not_listed(topology: str, word: str) -> Finding:
     """What somebody can do who may not list nodes."""
-    return Finding(
-        Level.WAITS,
-        "domains",
-        f"which {word}s there are is not known: you may not list nodes",
-        fix=f"jobset validate FILE --server and the warnings when a JobSet is created say if no node has the label"
+    fix = (
+        f"jobset validate FILE --server and the warnings when a JobSet is created say if no node has the label"
         f" {topology}: correct the annotation exclusive-topology in a new JobSet; else wait until a Job ends that holds"
-        f" {article(word)} {word}, or ask an administrator of the cluster",
+        f" {article(word)} {word}, or ask an administrator of the cluster"
     )
+    return Finding(Level.WAITS, "domains", f"which {word}s there are is not known: you may not list nodes", fix=fix)
 
 
 def _no_domains(topology: str, word: str, nodes: int) -> Finding:
-    return Finding(
-        Level.FAULT,
-        "no-domains",
-        f"there is no {word}: none of {pluralize(nodes, 'node')} has the label {topology}",
-        fix=f"kubectl label node NODE {topology}=VALUE, or correct the annotation exclusive-topology in a new JobSet"
-        f" ({GUIDE})",
-    )
+    label = f"kubectl label node NODE {topology}=VALUE"
+    fix = f"{label}, or correct the annotation exclusive-topology in a new JobSet ({GUIDE})"
+    message = f"there is no {word}: none of {pluralize(nodes, 'node')} has the label {topology}"
+    return Finding(Level.FAULT, "no-domains", message, fix=fix)
 
 
 def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Finding, ...]:
     """A set that wants more domains than there are never runs whole."""
-    jobs = case.facts.jobs or ()
-    wanted = sum(1 for job in jobs if topology_of(job.metadata.annotations) == topology and job.finished is None)
+    jobs = (job for job in case.facts.jobs or () if topology_of(job.metadata.annotations) == topology)
+    wanted = sum(job.finished is None for job in jobs)
     if wanted <= domains:
         return ()
-    return (
-        Finding(
-            Level.FAULT,
-            "too-few-domains",
-            f"this JobSet has {wanted} exclusive Jobs, the cluster has {pluralize(domains, word)}: they never run"
-            " all at once",
-            fix=f"add nodes in new {word}s, or lower replicas in a new JobSet",
-        ),
-    )
+    has = f"the cluster has {pluralize(domains, word)}: they never run all at once"
+    fix = f"add nodes in new {word}s, or lower replicas in a new JobSet"
+    message = f"this JobSet has {wanted} exclusive Jobs, {has}"
+    return (Finding(Level.FAULT, "too-few-domains", message, fix=fix),)
 
 
 def _classes(case: Case, leader: SeenPod, values: Mapping[str, str], word: str) -> tuple[Finding, ...]:
+    """What there is to say of the domains, by who holds them. `values`: the domain of each node."""
     held: dict[str, list[Holder]] = {value: [] for value in sorted(set(values.values()))}
     for holder in case.facts.holders or ():
         if holder.node in values and holder.job_uid != leader.job_uid:
             held[values[holder.node]].append(holder)
     mine = leader.spec.priority or 0
-    equal, higher, lower, free = _Class(), _Class(), _Class(), _Class()
+    equal, higher, lower, free = (_Class(len(held), word) for _ in range(4))
     for domain, there in held.items():
         same = [holder for holder in there if holder.priority == mine]
         above = [holder for holder in there if holder.priority > mine]
@@ -155,66 +155,48 @@ def _classes(case: Case, leader: SeenPod, values: Mapping[str, str], word: str) 
         else:
             (lower if there else free).add(domain, there)
     nodes = case.facts.node_offers
-    tainted = {} if nodes is None else nodes.blocking_taints(leader.spec)
-    hinders = {name: taint for name, taint in tainted.items() if values.get(name) in free.domains}
-    share = f"of {len(held)} {word}s" if len(held) > 1 else f"of 1 {word}"
+    taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
+    hinders = {name: taint for name, taint in taints.items() if values.get(name) in free.domains}
     findings = (
-        (equal, _equal(equal, share, mine, word)),
-        (higher, _higher(higher, share)),
-        (lower, _lower(lower, share, leader)),
-        (free, _free(free, share, hinders)),
+        (equal, partial(_equal, mine, word)),
+        (higher, _higher),
+        (lower, partial(_lower, leader)),
+        (free, partial(_free, hinders)),
     )
-    return tuple(finding for found, finding in findings if found.domains)
+    return tuple(describe(found) for found, describe in findings if found.domains)
 
 
-def _equal(found: _Class, share: str, mine: int, word: str) -> Finding:
-    return Finding(
-        Level.WAITS,
-        "equal-priority",
-        f"{len(found.domains)} {share} {_hold(found)} Jobs of equal priority ({mine}): {found.holder_names}",
-        fix=f"wait until one ends, add a {word}, or give this JobSet a higher priority ({GUIDE})",
-    )
+def _equal(mine: int, word: str, found: _Class) -> Finding:
+    message = f"{found} Jobs of equal priority ({mine}): {found.holder_names}"
+    fix = f"wait until one ends, add a {word}, or give this JobSet a higher priority ({GUIDE})"
+    return Finding(Level.WAITS, "equal-priority", message, fix=fix)
 
 
-def _higher(found: _Class, share: str) -> Finding:
-    return Finding(
-        Level.WAITS,
-        "higher-priority",
-        f"{len(found.domains)} {share} {_hold(found)} Jobs of higher priority ({found.priorities}), which leave no"
-        f" room and are not preempted: {found.holder_names}",
-        fix="wait until one ends",
-    )
+def _higher(found: _Class) -> Finding:
+    which = "which leave no room and are not preempted"
+    message = f"{found} Jobs of higher priority ({found.priorities}), {which}: {found.holder_names}"
+    return Finding(Level.WAITS, "higher-priority", message, fix="wait until one ends")
 
 
-def _lower(found: _Class, share: str, leader: SeenPod) -> Finding:
-    message = (
-        f"{len(found.domains)} {share} {_hold(found)} Jobs of lower priority ({found.priorities}): {found.holder_names}"
-    )
+def _lower(leader: SeenPod, found: _Class) -> Finding:
+    message = f"{found} Jobs of lower priority ({found.priorities}): {found.holder_names}"
     if leader.spec.preemption_policy == "Never":
         fix = "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
-        return Finding(Level.WAITS, "lower-priority", message, fix=fix)
-    nominated = leader.status.nominated_node_name
-    if nominated:
+    elif nominated := leader.status.nominated_node_name:
         fix = f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
     else:
         fix = "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"
     return Finding(Level.WAITS, "lower-priority", message, fix=fix)
 
 
-def _free(found: _Class, share: str, hinders: Mapping[str, Taint]) -> Finding:
+def _free(hinders: Mapping[str, Taint], found: _Class) -> Finding:
     """`hinders`: of nodes there that only a taint keeps from taking the leader, as far as they are known."""
-    there = (
-        f"; {pluralize(len(hinders), 'node')} there could hold it but for taints: {numbers(hinders)}" if hinders else ""
+    message = (
+        f"{found} no other Job ({join_names(found.domains)}): there it is something else, such as free resources,"
+        " taints or cordons"
     )
     fix = "the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE"
-    return Finding(
-        Level.WAITS,
-        "free",
-        f"{len(found.domains)} {share} {_hold(found)} no other Job ({join_names(found.domains)}): there it is something"
-        f" else, such as free resources, taints or cordons{there}",
-        fix=f"{remedy(hinders)}; {fix}" if hinders else fix,
-    )
-
-
-def _hold(found: _Class) -> str:
-    return "holds" if len(found.domains) == 1 else "hold"
+    if hinders:
+        message += f"; {pluralize(len(hinders), 'node')} there could hold it but for taints: {numbers(hinders)}"
+        fix = f"{remedy(hinders)}; {fix}"
+    return Finding(Level.WAITS, "free", message, fix=fix)

@@ -18,7 +18,7 @@ from diagnose.facts import SeenPod
 from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, Level, join_names, pluralize
 from diagnose.job_causes import holds_back
 from diagnose.kueue import workloads_of
-from diagnose.remedies import UNVERSIONED, make_again
+from diagnose.remedies import UNVERSIONED, logs_of, make_again
 from diagnose.restart_causes import attempt, decisive_container, too_slow
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
@@ -42,7 +42,7 @@ _FIX_DEADLINE = "find out what took so long, delete the JobSet and create it aga
 
 def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Completed or Failed: why, by which Job, and after which attempts."""
-    status = case.facts.jobset.status
+    js, status = case.facts.jobset, case.facts.jobset.status
     if not status.terminal_state:
         return
     condition = find(status.conditions, status.terminal_state)
@@ -51,64 +51,45 @@ def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     if status.terminal_state == keys.COMPLETED:
         yield Answer(Finding(Level.FINE, "completed", said, since=since), state=State.COMPLETED, ends=True)
         return
-    history = tuple(map(attempt, reversed(status.attempt_history)))
     too_long = condition is not None and condition.reason == deadline.EXCEEDED
-    fault = Finding(
-        Level.FAULT,
-        "failed",
-        ": ".join(filter(None, [said, decisive_container(status, said)])),
-        because=history,
-        fix=_FIX_DEADLINE if too_long else _after_failure(case.facts.jobset, said),
-        since=since,
-    )
-    yield Answer(fault, state=State.FAILED, ends=True)
+    message = ": ".join(filter(None, [said, decisive_container(status, said)]))
+    because = tuple(map(attempt, reversed(status.attempt_history)))
+    fix = _FIX_DEADLINE if too_long else _after_failure(js, said)
+    yield Answer(Finding(Level.FAULT, "failed", message, because, fix, since), state=State.FAILED, ends=True)
 
 
 def _after_failure(js: JobSet, said: str) -> str:
     """Where to see why it failed, how to run it again, and what allows more restarts. `said`: by its condition."""
-    history, policy = js.status.attempt_history, js.spec.failure_policy
-    job = f" --job {history[-1].failed_job}" if history and history[-1].failed_job else ""
-    logs = f"jobset logs {js.metadata.name} -n {js.metadata.namespace}{job} shows what the failed pod wrote"
-    most = policy.max_restarts if policy is not None else 0
-    retries = "; spec.failurePolicy.maxRestarts allows retries" if not most else ""
-    if most and said.startswith("ReachedMaxRestarts"):
-        retries = f"; a spec.failurePolicy.maxRestarts above {most} allows more retries"
-    if history and (slow := too_slow(js, history[-1])):
+    last = js.status.attempt_history[-1] if js.status.attempt_history else None
+    most = js.spec.failure_policy.max_restarts if js.spec.failure_policy is not None else 0
+    logs = f"{logs_of(js, last.failed_job if last else '')} shows what the failed pod wrote"
+    if last and (slow := too_slow(js, last)):
         return f"{slow}; {logs}; to run it again: {make_again(js)}"
-    rule = not_counted(js, "") if history and disruption_in_history(history[-1]) else ""
-    return f"{logs}; fix it and run it again: {make_again(js)}{retries}" + (f"; {rule}" if rule else "")
+    retries = "" if most else "spec.failurePolicy.maxRestarts allows retries"
+    if most and said.startswith("ReachedMaxRestarts"):
+        retries = f"a spec.failurePolicy.maxRestarts above {most} allows more retries"
+    rule = not_counted(js, "") if last and disruption_in_history(last) else ""
+    return "; ".join(filter(None, [logs, f"fix it and run it again: {make_again(js)}", retries, rule]))
 
 
 def deletion(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """It is being deleted: what keeps it."""
-    meta = case.facts.jobset.metadata
+    meta, jobs = case.facts.jobset.metadata, case.facts.jobs
     if meta.deletion_timestamp is None:
         return
-    other_finalizers = [name for name in meta.finalizers if name != FOREGROUND]
     because = []
     if FOREGROUND in meta.finalizers:
-        jobs = case.facts.jobs
-        how_many = "its Jobs" if jobs is None else pluralize(len(jobs), "Job")
+        number = "its Jobs" if jobs is None else pluralize(len(jobs), "Job")
         names = f" ({join_names([job.metadata.name for job in jobs])})" if jobs else ""
-        because.append(
-            Finding(
-                Level.WAITS,
-                "foreground-deletion",
-                f"{how_many}{names} and all pods of them have to go first",
-                fix=WAIT_FOR_PODS,
-            )
-        )
-    because += [
-        Finding(
-            Level.WAITS,
-            "finalizer",
-            f"finalizer {name} holds it: whoever set it has to remove it",
-            fix="look at the controller that the finalizer is named after",
-        )
-        for name in other_finalizers
-    ]
+        message = f"{number}{names} and all pods of them have to go first"
+        because.append(Finding(Level.WAITS, "foreground-deletion", message, fix=WAIT_FOR_PODS))
+    for name in meta.finalizers:
+        if name != FOREGROUND:
+            message = f"finalizer {name} holds it: whoever set it has to remove it"
+            fix = "look at the controller that the finalizer is named after"
+            because.append(Finding(Level.WAITS, "finalizer", message, fix=fix))
     message = "it has been deleted, and stays until nothing holds it any more"
-    found = Finding(Level.WAITS, "deleted", message, because=tuple(because), since=meta.deletion_timestamp)
+    found = Finding(Level.WAITS, "deleted", message, tuple(because), since=meta.deletion_timestamp)
     yield Answer(found, state=State.DELETED, ends=True)
 
 
@@ -135,15 +116,10 @@ def namespace_deleted(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 def managed_elsewhere(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Another controller does everything about it."""
     js = case.facts.jobset
-    if js.is_ours:
-        return
-    found = Finding(
-        Level.NOTE,
-        "managed-by",
-        f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone",
-        fix="ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster",
-    )
-    yield Answer(found, state=State.ELSEWHERE, ends=True)
+    if not js.is_ours:
+        message = f"spec.managedBy is {js.spec.managed_by}: that controller creates its Jobs, this one leaves it alone"
+        fix = "ask that controller; for kueue.x-k8s.io/multikueue the Jobs run in a worker cluster"
+        yield Answer(Finding(Level.NOTE, "managed-by", message, fix=fix), state=State.ELSEWHERE, ends=True)
 
 
 def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
@@ -154,20 +130,14 @@ def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
 def without_defaults(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """It was stored while no webhook was called, so it runs, but not as its manifest means."""
     meta = case.facts.jobset.metadata
-    lacks = missing_defaults(case.facts.jobset)
-    if not lacks:
-        return
-    meanings = " and ".join(dict.fromkeys(means for _, means in lacks))
-    places = join_names([path for path, _ in lacks])
-    get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
-    again = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"
-    found = Finding(
-        Level.NOTE,
-        "without-defaults",
-        f"stored without defaults, as no webhook was called: {meanings} ({places})",
-        fix=f"{_WEBHOOKS[case.facts.webhooks]}make it again: {again}",
-    )
-    yield Answer(found)
+    if lacks := missing_defaults(case.facts.jobset):
+        meanings = " and ".join(dict.fromkeys(means for _, means in lacks))
+        places = join_names([path for path, _ in lacks])
+        message = f"stored without defaults, as no webhook was called: {meanings} ({places})"
+        get = f"kubectl get jobset {meta.name} -n {meta.namespace} -o yaml"
+        again = f"{get} | sed '{UNVERSIONED}' | kubectl replace --force -f -"
+        fix = f"{_WEBHOOKS[case.facts.webhooks]}make it again: {again}"
+        yield Answer(Finding(Level.NOTE, "without-defaults", message, fix=fix))
 
 
 def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
@@ -177,24 +147,18 @@ def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         return
     queue = js.metadata.labels.get(keys.QUEUE_NAME)
     condition = find(js.status.conditions, keys.SUSPENDED)
-    ending = [job for job in case.facts.jobs or () if job.status.active > 0]
     because: tuple[Finding, ...] = ()
-    if ending:
-        names = join_names([job.metadata.name for job in ending])
-        message = f"{pluralize(len(ending), 'Job', 'still has', 'still have')} pods that are ending: {names}"
-        because = (Finding(Level.NOTE, "ending", message),)
-    by_hand = f"jobset resume {js.metadata.name} -n {js.metadata.namespace}"
-    by_queue = f"Kueue resumes it when queue {queue} admits it: {workloads_of(js)} says when"
-    in_queue = f"; it is in the Kueue queue {queue}" + ("" if case.facts.kueue else ", and there is no Kueue here")
-    found = Finding(
-        Level.WAITS,
-        "suspended",
-        "spec.suspend is true: its Jobs run no pods" + (in_queue if queue else ""),
-        because=because,
-        fix=by_queue if queue and case.facts.kueue else by_hand,
-        since=condition.last_transition_time if condition and condition.status == "True" else "",
-    )
-    yield Answer(found, state=State.SUSPENDED, ends=True)
+    if ending := [job.metadata.name for job in case.facts.jobs or () if job.status.active > 0]:
+        number = pluralize(len(ending), "Job", "still has", "still have")
+        because = (Finding(Level.NOTE, "ending", f"{number} pods that are ending: {join_names(ending)}"),)
+    message = "spec.suspend is true: its Jobs run no pods"
+    fix = f"jobset resume {js.metadata.name} -n {js.metadata.namespace}"
+    if queue:
+        message += f"; it is in the Kueue queue {queue}" + ("" if case.facts.kueue else ", and there is no Kueue here")
+    if queue and case.facts.kueue:
+        fix = f"Kueue resumes it when queue {queue} admits it: {workloads_of(js)} says when"
+    since = condition.last_transition_time if condition and condition.status == "True" else ""
+    yield Answer(Finding(Level.WAITS, "suspended", message, because, fix, since), state=State.SUSPENDED, ends=True)
 
 
 def active_deadline(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
@@ -279,24 +243,20 @@ def unreadable_jobs(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 def restarting(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Jobs of an earlier attempt have to go before those of this one come."""
-    if not case.survey.previous:
-        return
     js, old = case.facts.jobset, case.survey.previous
+    if not old:
+        return
     policy, names = js.spec.failure_policy, [child.name for child in old]
     blocked, wait = _blocked_jobs(case, names, "each has to go first")
     limit = f" of at most {policy.max_restarts}" if policy is not None else ""
-    counts = f"{js.status.restarts_count_towards_max}{limit}"
     going, held = [child for child in old if child.deleting], held_up(case)
-    fix = WAIT_FOR_PODS if going else "the manager deletes them"
-    found = Finding(
-        Level.WAITS,
-        "restarting",
-        f"it restarts ({counts} restarts counted): {pluralize(len(old), 'Job')} of an earlier attempt still"
-        f" {'exists' if len(old) == 1 else 'exist'}, {len(going)} in deletion ({join_names(names)}); {wait}",
-        because=held,
-        fix="" if held else fix,
-        since=_restart_time(case),
+    message = (
+        f"it restarts ({js.status.restarts_count_towards_max}{limit} restarts counted):"
+        f" {pluralize(len(old), 'Job')} of an earlier attempt still {'exists' if len(old) == 1 else 'exist'},"
+        f" {len(going)} in deletion ({join_names(names)}); {wait}"
     )
+    fix = "" if held else WAIT_FOR_PODS if going else "the manager deletes them"
+    found = Finding(Level.WAITS, "restarting", message, held, fix, _restart_time(case))
     yield Answer(found, left.intersection(blocked), state=State.RESTARTING)
 
 
@@ -307,15 +267,11 @@ def old_pods(case: Case, left: frozenset[str]) -> Iterator[Answer]:
         return
     blocked, wait = _blocked_jobs(case, old, "each waits for its own")
     names, held = sorted(name for pods in old.values() for name in pods), held_up(case)
-    found = Finding(
-        Level.WAITS,
-        "old-pods",
+    message = (
         f"{pluralize(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
-        f" ({join_names(names)}), and {pluralize(len(old), 'Job')} cannot be created again yet; {wait}",
-        because=held,
-        fix="" if held else WAIT_FOR_PODS,
-        since=_restart_time(case),
+        f" ({join_names(names)}), and {pluralize(len(old), 'Job')} cannot be created again yet; {wait}"
     )
+    found = Finding(Level.WAITS, "old-pods", message, held, "" if held else WAIT_FOR_PODS, _restart_time(case))
     yield Answer(found, left.intersection(blocked), state=State.RESTARTING)
 
 

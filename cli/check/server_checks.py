@@ -7,7 +7,7 @@ children, the manager's feature gates, other policies and webhooks. All requests
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
 from http import HTTPStatus
@@ -29,10 +29,19 @@ from kube.transport import HttpTransport
 from policy.judged import Namespace
 from policy.namespaces import NamespaceMetadata
 from webhooks.jobset.answers import MORE_WARNINGS, warning_texts
+from webhooks.jobset.cluster.answer_texts import (
+    StatedFault,
+    is_by_admission,
+    is_by_our_webhook,
+    is_count_of_more,
+    lacks_right,
+    path_and_text,
+    stated_faults,
+)
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.cluster.claims import MISMATCH
 from webhooks.jobset.cluster.dry_run import JOB_EXISTS, SERVICE_FOREIGN, SERVICE_SHARED
-from webhooks.jobset.cluster.faults import REFUSED, parts_of, refused
+from webhooks.jobset.cluster.faults import REFUSED
 from webhooks.jobset.cluster.needs import RESOURCES
 from webhooks.jobset.cluster.nodes import TOO_LARGE
 from webhooks.jobset.cluster.quota import QUOTA
@@ -45,23 +54,9 @@ BUDGET = 15.0
 """Seconds for all questions about the children of one JobSet."""
 QUESTIONS = 200
 """Questions about the children of one JobSet."""
-_NO_RIGHT = re.compile(r'(\S+ ("[^"]*" )?is forbidden: )?User ')
-"""How the API server's own authorizer begins to say no; with the name of an object that is there."""
 _AT_NAME = Path(("metadata", "name"))
 _AT_NAMESPACE = Path(("metadata", "namespace"))
 _IDENTITY = {("metadata",), *(("metadata", key) for key in ("name", "generateName", "namespace"))}
-_OUR_WEBHOOK = re.compile(r'admission webhook "[mv]jobset\.kb\.io" denied the request: ')
-_BY_ADMISSION = re.compile(r'admission webhook "[^"]+" denied|ValidatingAdmissionPolicy ')
-"""In what admission refuses: anything else is the API server's own verdict, which the schema checks give here."""
-_OUR_POLICY = re.compile(
-    r"ValidatingAdmissionPolicy 'jobset-policy-[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL
-)
-_PLACE = r"(?:spec|metadata)[.\[][^\s:]*"
-_NEXT = re.compile(rf", (?={_PLACE}: [A-Z]|and \d+ more$)")
-"""Between two findings in the message of a compiled policy."""
-_MORE = re.compile(r"and \d+ more")
-"""Stands for the faults that did not fit into an answer."""
-_PLACED = re.compile(rf"({_PLACE}): (.*)", re.DOTALL)
 
 NAMESPACE_MISSING = Rule(
     "namespace-missing",
@@ -228,9 +223,9 @@ class ServerChecks:
         except ApiError as error:
             if error.code >= HTTPStatus.INTERNAL_SERVER_ERROR or error.code == HTTPStatus.TOO_MANY_REQUESTS:
                 raise
-            by_us = _OUR_WEBHOOK.search(error.message) is not None
-            if not found.errors or _BY_ADMISSION.search(error.message):
-                said = [fault for fault in _refusal(error) if not (found.errors and _MORE.fullmatch(fault.verbatim))]
+            by_us = is_by_our_webhook(error.message)
+            if not found.errors or is_by_admission(error.message):
+                said = [fault for fault in _refusal(error) if not (found.errors and is_count_of_more(fault.verbatim))]
         known = {*warning_texts(found.warnings), *warning_texts(expected)}
         texts = (text for text in dict.fromkeys(warnings) if text not in known and not MORE_WARNINGS.fullmatch(text))
         new = [warned for warned in map(_warning_of, texts) if not _found_in_full(warned, found.warnings)]
@@ -307,49 +302,35 @@ def _refusal(error: ApiError) -> list[FieldError]:
     match error.code:
         case HTTPStatus.CONFLICT:
             return []
-        case HTTPStatus.FORBIDDEN if _NO_RIGHT.match(error.message):
+        case HTTPStatus.FORBIDDEN if lacks_right(error.message):
             return [JOBSET_NOT_SENT.at(_AT_NAME, why="you may not write them here")]
         case HTTPStatus.BAD_REQUEST if "does not support dry run" in error.message:
             return [JOBSET_NOT_SENT.at(_AT_NAME, why=error.message)]
         case _:
-            return list(_faults(error)) or [JOBSET_REFUSED.at(_AT_NAME, why=error.message)]
+            return list(map(_fault_of, stated_faults(error))) or [JOBSET_REFUSED.at(_AT_NAME, why=error.message)]
 
 
-def _faults(error: ApiError) -> Iterator[FieldError]:
-    """The faults that a refusal names. What our webhook and our policies say names its fix; others only refuse."""
-    ours = _OUR_WEBHOOK.search(error.message) is not None
-    for cause in error.causes:
-        if cause.field and ours:
-            yield _admission_fault(cause.field, cause.message)
-        elif cause.field:
-            yield JOBSET_REFUSED.at(Path(parts_of(cause.field)), why=cause.message)
-        elif denied := _OUR_POLICY.search(cause.message):
-            for text in _NEXT.split(denied[1].removeprefix("[").removesuffix("]")):
-                placed = _PLACED.fullmatch(text)
-                yield _admission_fault(placed[1], placed[2]) if placed else _admission_fault("metadata.name", text)
-
-
-def _admission_fault(place: str, text: str) -> FieldError:
-    """A fault in the words of our own admission."""
-    return FieldError(Path(parts_of(place)), JOBSET_REFUSED.type, rule=JOBSET_REFUSED, verbatim=text)
+def _fault_of(fault: StatedFault) -> FieldError:
+    """What our webhook and our policies say names its fix; others only refuse."""
+    if not fault.ours:
+        return JOBSET_REFUSED.at(fault.path, why=fault.text)
+    return FieldError(fault.path, JOBSET_REFUSED.type, rule=JOBSET_REFUSED, verbatim=fault.text)
 
 
 def _warning_of(text: str) -> FieldError:
     """A warning; with its place where it begins with one that is not cut."""
-    placed = _PLACED.fullmatch(text)
-    if placed is None or "..." in placed[1]:
+    path, detail = path_and_text(text)
+    if path is None:
         return CLUSTER_WARNS.at(_AT_NAME, text=text)
-    return FieldError(Path(parts_of(placed[1])), CLUSTER_WARNS.type, detail=placed[2], rule=CLUSTER_WARNS)
+    return FieldError(path, CLUSTER_WARNS.type, detail=detail, rule=CLUSTER_WARNS)
 
 
 def _not_a_fault(error: FieldError) -> FieldError:
     """A refusal because the user lacks a right says nothing about the JobSet."""
-    if error.rule is not REFUSED:
+    if error.rule is not REFUSED or not lacks_right(error.words["why"]):
         return error
-    subject, why = refused(error)
-    if not _NO_RIGHT.match(why):
-        return error
-    return NOT_ALLOWED.at(error.path, error.value, subject=f"{subject} not checked: you may not create them here")
+    subject = f"{error.words['what']} not checked: you may not create them here"
+    return NOT_ALLOWED.at(error.path, error.value, subject=subject)
 
 
 def _as_update(obj: JSON, stored: JSON) -> JSON:

@@ -7,7 +7,7 @@ wrong with a field is decided elsewhere, by rules; this file only says it, and k
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from string import Formatter
@@ -146,7 +146,8 @@ class Rule:
         """
         late = any(map(callable, words.values()))
         detail = self.message.format(**_short(words))
-        return FieldError(path, self.type, value, detail, partial(self._fix, words) if late else self._fix(words), self)
+        fix = partial(self._fix, words) if late else self._fix(words)
+        return FieldError(path, self.type, value, detail, fix, self, words=words)
 
     def _fix(self, words: Mapping[str, Any]) -> str:
         return self.fix.format(**_short({key: word() if callable(word) else word for key, word in words.items()}))
@@ -167,7 +168,8 @@ class FieldError:
     """One finding: where, of what kind, the offending JSON value, the rule in words, and the fix, or what finds that.
 
     Lists and objects are left out of the text: it names their path and says what is wrong there.
-    `verbatim` replaces type, value and detail if another program has written them as one text.
+    `verbatim` replaces type, value and detail if another program has written them as one text. `words` are those that
+    fill the templates of the rule.
     """
 
     path: Path
@@ -177,6 +179,7 @@ class FieldError:
     hint: str | Callable[[], str] = ""
     rule: Rule | None = None
     verbatim: str = ""
+    words: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def fix(self) -> str:

@@ -18,9 +18,9 @@ from kube.model.jsontree import dig
 from tests.support.cluster import request
 from tests.support.job_mistakes import CASES
 from tests.support.jobsets import JSON, jobset, stored
+from webhooks.jobset.cluster.answer_texts import parts_of
 from webhooks.jobset.cluster.children import child_jobs, with_identity
 from webhooks.jobset.cluster.decode import Parts
-from webhooks.jobset.cluster.faults import parts_of
 from webhooks.jobset.subject import subject
 
 RECORDED = Path(__file__).with_name("job_answers.json")

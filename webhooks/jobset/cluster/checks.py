@@ -44,7 +44,7 @@ from webhooks.jobset.cluster.children import child_jobs, created_by_us, with_ide
 from webhooks.jobset.cluster.claims import UNCHECKED, Claim, LiveClaim, claim_faults, claims_of
 from webhooks.jobset.cluster.decode import Parts
 from webhooks.jobset.cluster.dry_run import API_WARNS, DryRuns, Request
-from webhooks.jobset.cluster.faults import REFUSED, refused
+from webhooks.jobset.cluster.faults import REFUSED
 from webhooks.jobset.cluster.gangs import SchedulingApi
 from webhooks.jobset.cluster.memory import AnsweredSets, digest
 from webhooks.jobset.cluster.needs import Need, Needs, classes_of, needs_of
@@ -310,5 +310,5 @@ def _said_once(error: FieldError) -> object:
     if error.rule is INCOMPLETE:
         return INCOMPLETE
     if error.rule is REFUSED:
-        return REFUSED, refused(error)[1]
+        return REFUSED, error.words["why"]
     return (API_WARNS, error.detail) if error.rule is API_WARNS else (error.path, error.complaint)

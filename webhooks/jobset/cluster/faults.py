@@ -20,6 +20,7 @@ from kube.model.meta import JSON
 from kube.model.quantity import parse_quantity
 from kube.model.suggest import did_you_mean, nearest
 from kube.model.validation import as_label
+from webhooks.jobset.cluster.answer_texts import parts_of
 from webhooks.jobset.cluster.children import JOBSET_NAME, ChildJob, claim_names, service_name_path
 from webhooks.jobset.cluster.claims import Claim
 from webhooks.jobset.cluster.decode import Parts, Unreadable
@@ -70,18 +71,7 @@ TYPE = Rule(
     source="decoding of batch/v1 Job by the API server",
     layer=Layer.CLUSTER,
 )
-_REFUSED_NOW = " would be refused now: "
-REFUSED = warning(
-    "child-refused-now",
-    f"{{what}}{_REFUSED_NOW}{{why}}",
-    source="child dry run",
-)
-
-
-def refused(error: FieldError) -> tuple[str, str]:
-    """What a `REFUSED` finding says would be refused, and why."""
-    what, _, why = error.detail.partition(_REFUSED_NOW)
-    return what, why
+REFUSED = warning("child-refused-now", "{what} would be refused now: {why}", source="child dry run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,9 +279,3 @@ def claim_template_faults(claim: Claim, causes: Iterable[Cause]) -> list[FieldEr
             FieldError(path, kind, dig(claim.template, *parts), "", CLAIM.fix, CLAIM, _without_object(cause.message))
         )
     return found
-
-
-def parts_of(field: str) -> Parts:
-    """Parts of a place as the API server writes it: `spec.containers[0].limits[nvidia.com/gpu]`."""
-    found = re.findall(r"\[([^\]]*)\]|([^.\[\]]+)", field)
-    return tuple(int(key) if key.isdigit() else key or name for key, name in found)

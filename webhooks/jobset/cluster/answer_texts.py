@@ -1,0 +1,73 @@
+"""Takes apart what the API server says when it refuses a JobSet, or warns of it: by whom, which faults, where. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kube.errors import ApiError
+from kube.model.field import Path
+from webhooks.jobset.cluster.decode import Parts
+
+_NO_RIGHT = re.compile(r'(\S+ ("[^"]*" )?is forbidden: )?User ')
+"""How the API server's own authorizer begins to say no; with the name of an object that is there."""
+_OUR_WEBHOOK = re.compile(r'admission webhook "[mv]jobset\.kb\.io" denied the request: ')
+_ADMISSION = re.compile(r'admission webhook "[^"]+" denied|ValidatingAdmissionPolicy ')
+_OUR_POLICY = re.compile(
+    r"ValidatingAdmissionPolicy 'jobset-policy-[^']+' with binding '[^']+' denied request: (.*)", re.DOTALL
+)
+_PLACE = r"(?:spec|metadata)[.\[][^\s:]*"
+_NEXT = re.compile(rf", (?={_PLACE}: [A-Z]|and \d+ more$)")
+"""Between two findings in the message of a compiled policy."""
+_MORE = re.compile(r"and \d+ more")
+_PLACED = re.compile(rf"({_PLACE}): (.*)", re.DOTALL)
+
+
+class StatedFault(NamedTuple):
+    """A fault that a refusal names. `ours`: in the words of our webhook or our policies, which name the fix, too."""
+
+    path: Path
+    text: str
+    ours: bool
+
+
+def lacks_right(message: str) -> bool:
+    """Whether something is refused because the user may not do it."""
+    return _NO_RIGHT.match(message) is not None
+
+
+def is_by_our_webhook(message: str) -> bool:
+    return _OUR_WEBHOOK.search(message) is not None
+
+
+def is_by_admission(message: str) -> bool:
+    """Whether a webhook or a policy refuses: anything else is the API server's own verdict."""
+    return _ADMISSION.search(message) is not None
+
+
+def is_count_of_more(text: str) -> bool:
+    """Whether a text stands for the faults that did not fit into an answer."""
+    return _MORE.fullmatch(text) is not None
+
+
+def stated_faults(error: ApiError) -> Iterator[StatedFault]:
+    """The faults that a refusal of a JobSet names."""
+    ours = is_by_our_webhook(error.message)
+    for cause in error.causes:
+        if cause.field:
+            yield StatedFault(Path(parts_of(cause.field)), cause.message, ours)
+        elif denied := _OUR_POLICY.search(cause.message):
+            for text in _NEXT.split(denied[1].removeprefix("[").removesuffix("]")):
+                path, complaint = path_and_text(text)
+                yield StatedFault(path or Path(("metadata", "name")), complaint, ours=True)
+
+
+def path_and_text(text: str) -> tuple[Path | None, str]:
+    """The place with which a text begins, and what follows; None where there is none, or it is cut."""
+    placed = _PLACED.fullmatch(text)
+    return (Path(parts_of(placed[1])), placed[2]) if placed and "..." not in placed[1] else (None, text)
+
+
+def parts_of(field: str) -> Parts:
+    """Parts of a place as the API server writes it: `spec.containers[0].limits[nvidia.com/gpu]`."""
+    found = re.findall(r"\[([^\]]*)\]|([^.\[\]]+)", field)
+    return tuple(int(key) if key.isdigit() else key or name for key, name in found)

@@ -52,23 +52,47 @@ def _folder(path: str, parts: dict[str, list[Object]]) -> dict[str, str]:
     return files | {f"{path}/kustomization.yaml": _kustomization([f"{name}.yaml" for name in parts])}
 
 
-def _in_api_server() -> dict[str, str]:
-    """The overlays with policies in the place of the webhooks of pods.
-
-    The policies are bases of their own, because they are applied first when they replace the webhooks.
-    """
-    webhook = {"service": [webhook_service()], "configurations": webhook_configurations(pods=False)}
-    above = ["crd", "rbac", "manager"]
+def _installed() -> dict[str, dict[str, list[Object]]]:
+    """The bases that `kubectl apply -k manifests` installs: the files of each folder, and their objects."""
     return {
-        **_folder("in-api-server/webhook", webhook),
-        **_folder("in-api-server/policies", {"policies": pod_policies("gate")}),
-        **_folder("in-api-server/without-manager/policies", {"policies": pod_policies("affinity")}),
-        "in-api-server/kustomization.yaml": _kustomization(
-            [*(f"../{base}" for base in above), "webhook", "policies"], images=_IMAGES
-        ),
-        "in-api-server/without-manager/kustomization.yaml": _kustomization(
-            [*(f"../../{base}" for base in above), "../webhook", "policies"], images=_IMAGES
-        ),
+        "crd": {f"{PLURAL}.{GROUP}": [crd()]},
+        "rbac": {"rbac": rbac_objects()},
+        "manager": {"namespace": [namespace()], "manager": manager_objects()},
+        "webhook": {"service": [webhook_service()], "configurations": webhook_configurations()},
+    }
+
+
+def _apart() -> dict[str, dict[str, list[Object]]]:
+    """The bases that are installed apart, with why.
+
+    Policies that replace the webhooks of pods are bases of their own, because they are applied before the rest.
+    """
+    return {
+        # A cluster without policies does without their CRD.
+        "policy": {
+            f"{policy.PLURAL}.{policy.GROUP}": [policy_crd()],
+            f"{EXCEPTION_PLURAL}.{policy.GROUP}": [exception_crd()],
+            "rbac": policy_rbac_objects(),
+            "configurations": policy_webhook_configurations(),
+        },
+        # Reports are written only if the manager's configuration says so.
+        "policy-reports": {"rbac": policy_report_rbac_objects()},
+        # Rights to read what is not the manager's.
+        "references": {"config-maps": config_map_rbac_objects(), "secrets": secret_rbac_objects()},
+        # A right over every request to the API server.
+        "policy-in-api-server": {"rbac": policy_api_server_rbac_objects()},
+        # About in-place restarts only.
+        "in-place-restart": {"policy": agent_policy()},
+        # Without it the label is nobody's.
+        "reserved-label": {"policies": reserved_label_policies()},
+        # A cluster without the Prometheus Operator has no such kind.
+        "prometheus": {"alerts": [prometheus_rule()]},
+        "in-api-server/webhook": {
+            "service": [webhook_service()],
+            "configurations": webhook_configurations(pods=False),
+        },
+        "in-api-server/policies": {"policies": pod_policies("gate")},
+        "in-api-server/without-manager/policies": {"policies": pod_policies("affinity")},
     }
 
 
@@ -77,40 +101,18 @@ def generated_files() -> dict[str, str]:
 
     `kubectl apply -k` of the directory and `kubectl apply -f` of install.yaml install the same objects.
     """
-    groups: dict[str, dict[str, list[Object]]] = {
-        "crd": {f"{PLURAL}.{GROUP}": [crd()]},
-        "rbac": {"rbac": rbac_objects()},
-        "manager": {"namespace": [namespace()], "manager": manager_objects()},
-        "webhook": {"service": [webhook_service()], "configurations": webhook_configurations()},
+    files = {
+        "install.yaml": _render(install_objects()),
+        "kube-state-metrics/config.yaml": _render([state_metrics()]),
+        "kustomization.yaml": _kustomization(list(_installed()), images=_IMAGES),
     }
-    files = {path: text for group, parts in groups.items() for path, text in _folder(group, parts).items()}
-    files["kustomization.yaml"] = _kustomization(list(groups), images=_IMAGES)
-    files["install.yaml"] = _render(install_objects())
-    # Not among the groups: a cluster without policies does without their CRD.
-    policies = _folder(
-        "policy",
-        {
-            f"{policy.PLURAL}.{policy.GROUP}": [policy_crd()],
-            f"{EXCEPTION_PLURAL}.{policy.GROUP}": [exception_crd()],
-            "rbac": policy_rbac_objects(),
-            "configurations": policy_webhook_configurations(),
-        },
-    )
-    # Nor this: reports are written only if the manager's configuration says so.
-    reports = _folder("policy-reports", {"rbac": policy_report_rbac_objects()})
-    # Nor these: they are rights to read what is not the manager's.
-    references = _folder("references", {"config-maps": config_map_rbac_objects(), "secrets": secret_rbac_objects()})
-    # Nor this: it is a right over every request to the API server.
-    in_api_server = _folder("policy-in-api-server", {"rbac": policy_api_server_rbac_objects()})
-    # Nor this: it is about in-place restarts only.
-    agents = _folder("in-place-restart", {"policy": agent_policy()})
-    # Nor this: without it the label is nobody's.
-    reserved = _folder("reserved-label", {"policies": reserved_label_policies()})
-    # Nor this: a cluster without the Prometheus Operator has no such kind.
-    alerts = _folder("prometheus", {"alerts": [prometheus_rule()]})
-    files["kube-state-metrics/config.yaml"] = _render([state_metrics()])
-    apart = policies | reports | references | agents | in_api_server | reserved | alerts | _in_api_server()
-    return dict(sorted((files | apart).items()))
+    for path, parts in (_installed() | _apart()).items():
+        files |= _folder(path, parts)
+    above = ("crd", "rbac", "manager")
+    for folder, up, webhook in (("", "../", "webhook"), ("without-manager/", "../../", "../webhook")):
+        resources = [*(f"{up}{base}" for base in above), webhook, "policies"]
+        files[f"in-api-server/{folder}kustomization.yaml"] = _kustomization(resources, images=_IMAGES)
+    return dict(sorted(files.items()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import fields
+from importlib import import_module
 from typing import Any, NoReturn, TypeAlias
 
 from api.features import FeatureGateError
@@ -61,6 +63,33 @@ def whole_number(text: str) -> int:
         return int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+
+
+def add_command(
+    commands: Commands, name: str, text: str, examples: str, description: str = ""
+) -> argparse.ArgumentParser:
+    """Register a command. `text`: what it does, in lower case; the description, too, unless that says more."""
+    return commands.add_parser(
+        name,
+        help=text,
+        description=description or f"{text[0].upper()}{text[1:]}.",
+        epilog=examples,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def run_module(module: str) -> Handler:
+    """The handler that calls `run` of a module with its `Options`, which flags fill by their names."""
+
+    def handle(parsed: argparse.Namespace) -> int:
+        command = import_module(module)  # only now: no command pays for what another one imports
+        given = {field.name: getattr(parsed, field.name, None) for field in fields(command.Options)}
+        options = command.Options(**{name: value for name, value in given.items() if value is not None and value != ""})
+        code: int = command.run(options, sys.stdout, sys.stderr)
+        return code
+
+    return as_command(handle)
 
 
 def add_cluster_flags(parser: argparse.ArgumentParser) -> None:

@@ -1,9 +1,6 @@
 """The command `jobset webhooks`. Parses and calls; it decides nothing."""
 
-import argparse
-import sys
-
-from cli.commands import Commands, add_cluster_flags, as_command
+from cli.commands import Commands, add_cluster_flags, add_command, run_module
 
 EXAMPLES = """examples:
   %(prog)s status              which webhooks the API server calls
@@ -24,25 +21,15 @@ exit codes:
 
 def add_webhooks(commands: Commands) -> None:
     """Register `webhooks`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "webhooks",
-        help="take the webhooks out of the way in an emergency, and put them back",
-        description="Take the webhooks of JobSet out of the way of the API server, and put them back.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "take the webhooks out of the way in an emergency, and put them back",
+        EXAMPLES,
+        "Take the webhooks of JobSet out of the way of the API server, and put them back.",
     )
     add = parser.add_argument
     add("wanted", choices=("status", "off", "on"), metavar="status|off|on", help="what to do")
     add("-o", "--output", choices=("table", "yaml", "json"), default="table", help="default: table, a line for each")
     add_cluster_flags(parser)
-    parser.set_defaults(handler=as_command(_webhooks))
-
-
-def _webhooks(parsed: argparse.Namespace) -> int:
-    from cli.break_glass import run  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = run.Options(
-        wanted=parsed.wanted, output=parsed.output, kubeconfig=parsed.kubeconfig, context=parsed.context
-    )
-    return run.run(options, sys.stdout, sys.stderr)
+    parser.set_defaults(handler=run_module("cli.break_glass.run"))

@@ -1,9 +1,6 @@
 """The command `jobset certs`. Parses and calls; it decides nothing."""
 
-import argparse
-import sys
-
-from cli.commands import Commands, add_cluster_flags, as_command
+from cli.commands import Commands, add_cluster_flags, add_command, run_module
 
 STATUS = """examples:
   %(prog)s                            of an installation by install.yaml, kustomize or `helm install jobset`
@@ -23,30 +20,16 @@ def add_certs(commands: Commands) -> None:
     text = "show the certificates of the webhooks"
     parser = commands.add_parser("certs", help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
     parts = parser.add_subparsers(dest="part", required=True, metavar="COMMAND")
-    status = parts.add_parser(
+    status = add_command(
+        parts,
         "status",
-        help="which there are, until when, and whether the API server trusts them",
-        description="Show the certificates of the webhooks, and whether each caller trusts them.",
-        epilog=STATUS,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "which there are, until when, and whether the API server trusts them",
+        STATUS,
+        "Show the certificates of the webhooks, and whether each caller trusts them.",
     )
     add = status.add_argument
     add("-n", "--namespace", default="", metavar="NAME", help="of the manager; default: jobset-system")
     add("--secret", default="", metavar="NAME", help="with the certificate; default: jobset-webhook-server-cert")
     add("-o", "--output", choices=("table", "yaml", "json"), default="table", help="default: table")
     add_cluster_flags(status)
-    status.set_defaults(handler=as_command(_status))
-
-
-def _status(parsed: argparse.Namespace) -> int:
-    from cli.certificates import run  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = run.Options(
-        namespace=parsed.namespace or run.Options.namespace,
-        secret=parsed.secret or run.Options.secret,
-        output=parsed.output,
-        kubeconfig=parsed.kubeconfig,
-        context=parsed.context,
-    )
-    return run.run(options, sys.stdout, sys.stderr)
+    status.set_defaults(handler=run_module("cli.certificates.run"))

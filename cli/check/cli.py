@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TextIO
 
 from api.features import FeatureGates, parse_feature_gates
-from cli.commands import Commands, as_command
+from cli.commands import Commands, add_command, as_command
 from kube.clock import now
 from kube.model.validation import dns1123_label
 from policy.exceptions import time_of
@@ -91,14 +91,7 @@ def add_render(commands: Commands) -> None:
 
 
 def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        name,
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}.",
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = add_command(commands, name, text, examples)
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE|DIR|-", help="a file, a directory, or - for standard input")
     add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="the same; repeatable")

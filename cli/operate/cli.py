@@ -1,9 +1,8 @@
 """The commands `jobset logs`, `wait`, `restart`, `suspend` and `resume`. Parses and calls; it decides nothing."""
 
 import argparse
-import sys
 
-from cli.commands import Commands, add_cluster_flags, as_command, whole_number
+from cli.commands import Commands, add_cluster_flags, add_command, run_module, whole_number
 from cli.completion import completes_names
 from jobset_client.states import STATES
 
@@ -85,7 +84,7 @@ def add_logs(commands: Commands) -> None:
         help="last lines of each container; -1 for all (default 100)",
     )
     add("-f", "--follow", action="store_true", help="go on with what is written, until the JobSet has ended")
-    parser.set_defaults(handler=as_command(_logs))
+    parser.set_defaults(handler=run_module("cli.operate.logs"))
 
 
 def add_wait(commands: Commands) -> None:
@@ -95,7 +94,7 @@ def add_wait(commands: Commands) -> None:
     parser.add_argument(
         "--timeout", type=_seconds, default=0.0, metavar="DURATION", help="such as 90s, 1h30m; default: without end"
     )
-    parser.set_defaults(handler=as_command(_wait))
+    parser.set_defaults(handler=run_module("cli.operate.wait"))
 
 
 def add_restart(commands: Commands) -> None:
@@ -104,32 +103,25 @@ def add_restart(commands: Commands) -> None:
     parser.add_argument(
         "--timeout", type=_seconds, default=300.0, metavar="DURATION", help="for its Jobs to be suspended; default: 5m"
     )
-    parser.set_defaults(handler=as_command(_restart))
+    parser.set_defaults(handler=run_module("cli.operate.restart"))
 
 
 def add_suspend(commands: Commands) -> None:
     """Register `suspend`."""
     examples = CHANGE_EXAMPLES.format(what=SUSPENDED, more="")
     parser = _command(commands, "suspend", "end the pods of a JobSet and keep its Jobs", examples)
-    parser.set_defaults(handler=as_command(_change), suspend=True)
+    parser.set_defaults(handler=run_module("cli.operate.change"), suspend=True)
 
 
 def add_resume(commands: Commands) -> None:
     """Register `resume`."""
     examples = CHANGE_EXAMPLES.format(what=RESUMED, more=", or one that a queue resumes")
     parser = _command(commands, "resume", "let the pods of a suspended JobSet run", examples)
-    parser.set_defaults(handler=as_command(_change), suspend=False)
+    parser.set_defaults(handler=run_module("cli.operate.change"), suspend=False)
 
 
 def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
-        name,
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}.",
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = add_command(commands, name, text, examples)
     completes_names(parser.add_argument("name", metavar="NAME", help="name of the JobSet, or jobset/NAME"))
     parser.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     add_cluster_flags(parser)
@@ -149,60 +141,3 @@ def _attempt(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no number of restarts: 0 or more")
     return int(text)
-
-
-def _logs(parsed: argparse.Namespace) -> int:
-    from cli.operate import logs  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = logs.Options(
-        name=parsed.name,
-        job=parsed.job,
-        container=parsed.container,
-        attempt=parsed.attempt,
-        tail=parsed.tail,
-        follow=parsed.follow,
-        namespace=parsed.namespace,
-        kubeconfig=parsed.kubeconfig,
-        context=parsed.context,
-    )
-    return logs.run(options, sys.stdout, sys.stderr)
-
-
-def _wait(parsed: argparse.Namespace) -> int:
-    from cli.operate import wait  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = wait.Options(
-        name=parsed.name,
-        state=parsed.state,
-        timeout=parsed.timeout,
-        namespace=parsed.namespace,
-        kubeconfig=parsed.kubeconfig,
-        context=parsed.context,
-    )
-    return wait.run(options, sys.stdout, sys.stderr)
-
-
-def _restart(parsed: argparse.Namespace) -> int:
-    from cli.operate import restart  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = restart.Options(
-        name=parsed.name,
-        timeout=parsed.timeout,
-        namespace=parsed.namespace,
-        kubeconfig=parsed.kubeconfig,
-        context=parsed.context,
-    )
-    return restart.run(options, sys.stdout, sys.stderr)
-
-
-def _change(parsed: argparse.Namespace) -> int:
-    from cli.operate import change  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = change.Options(
-        name=parsed.name,
-        suspend=parsed.suspend,
-        namespace=parsed.namespace,
-        kubeconfig=parsed.kubeconfig,
-        context=parsed.context,
-    )
-    return change.run(options, sys.stdout, sys.stderr)

@@ -83,7 +83,7 @@ def run_module(module: str) -> Handler:
     """The handler that calls `run` of a module with its `Options`, which flags fill by their names."""
 
     def handle(parsed: argparse.Namespace) -> int:
-        command = import_module(module)  # only now: no command pays for what another one imports
+        command = import_module(module)  # no command pays for what another one imports
         given = {field.name: getattr(parsed, field.name, None) for field in fields(command.Options)}
         options = command.Options(**{name: value for name, value in given.items() if value is not None and value != ""})
         code: int = command.run(options, sys.stdout, sys.stderr)

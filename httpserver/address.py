@@ -5,6 +5,7 @@ import errno
 import os
 import re
 import socket
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
 Address = tuple[str, int]
@@ -51,6 +52,7 @@ def ip_of(host: str) -> IPv4Address | IPv6Address | None:
         return None
 
 
+@lru_cache(maxsize=1024)
 def network_of(host: str) -> str:
     """Where a client comes from: its IPv4 address, or the first half of its IPv6 address, whose other half is free."""
     ip = ip_of(host)

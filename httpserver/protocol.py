@@ -205,6 +205,14 @@ class Connection(HttpToolsProtocol):
         task.add_done_callback(self.tasks.discard)
         task.add_done_callback(self._working.pop)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Answer in HTTP/1.1, and end the connection: what follows is not for us. It is no fault that has to be logged.
+
+        uvicorn would write two lines for each of thousands of requests on a connection.
+        """
+        if not self._ignored:
+            self.cycle.keep_alive = False
+
     # Time and room
 
     def timeout_keep_alive_handler(self) -> None:

@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
+
 from app.health import Health
 from httpserver.address import bind
 from httpserver.limits import ENDPOINT_LIMITS, ConnectionLimits
@@ -116,3 +118,13 @@ async def test_a_burst_of_silent_connections_stays_within_the_limit():
         assert await fetch(f"http://127.0.0.1:{port}/healthz") == (200, "ok")
         for streams in silent[: 4 * MAX]:
             await closed(streams)
+
+
+async def test_a_request_for_another_protocol_is_answered_and_ends_its_connection(caplog: pytest.LogCaptureFixture):
+    asked = GET.replace(b"\r\n\r\n", b"\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n")
+    async with serving(Health().server(LOCAL)) as port, connected(port, 1, asked * 3) as [streams]:
+        answer = await asyncio.wait_for(streams[0].read(), 5)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.count(b"HTTP/1.1") == 1
+    assert b"connection: close" in answer
+    assert caplog.messages == [], "it is no fault of ours"

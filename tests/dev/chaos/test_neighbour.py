@@ -56,7 +56,7 @@ async def test_every_habit_gets_to_the_server_and_is_gone_in_the_end(monkeypatch
         ports = [hostile.Port(serves, server.port, PATHS[1], tls=True) for serves in ("webhooks", "probes", "metrics")]
         ports.append(hostile.Port("nobody", 1, "/"))
         playing = asyncio.create_task(neighbour.play({"seed": 1, "ports": [asdict(port) for port in ports]}))
-        await until(lambda: caplog.text.count("Unsupported upgrade request") >= 3, 60)
+        await until(lambda: caplog.text.count("Invalid HTTP request received") >= 3, 60)
         playing.cancel()
         await asyncio.wait({playing})
         _, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Iterator
@@ -34,6 +35,17 @@ def running(module: str, task: Any, output: Path) -> Iterator[None]:
             yield
     if process.returncode:
         raise LocalError(f"{module} ended with exit code {process.returncode}; its error is above")
+
+
+def give_way(nice: int) -> None:
+    """Let others go first.
+
+    Linux may share processor time between sessions, and niceness counts within each alone. That of the session, which
+    is our own, has to be set, too.
+    """
+    os.nice(nice)
+    with contextlib.suppress(OSError):  # there is no such thing
+        Path("/proc/self/autogroup").write_text(str(nice))
 
 
 def work(on_task: Callable[[Any], Coroutine[Any, Any, None]]) -> None:

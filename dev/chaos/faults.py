@@ -13,6 +13,9 @@ WARM_UP = 8.0
 CALM = 40.0
 """Seconds after each turn of all kinds in which nothing acts but strangers: what they do shows by itself."""
 
+ALONE = 30.0
+"""Seconds without any fault before the neighbour comes: how quick reviews are on this machine without it."""
+
 LONG_RUN = 180.0
 """Seconds from which on a run has the faults that take long."""
 
@@ -142,15 +145,17 @@ def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> 
     """The faults of a run of so many seconds, in order; all end before it does.
 
     Every kind comes once before any comes twice. Some begin while the fault before them lasts. Strangers are there all
-    the time.
+    the time; with a neighbour, no other fault begins before it.
     """
     chance = random.Random(seed)
     strangers = [kind for kind in STRANGERS if kind in kinds]
-    lasts = round(seconds - WARM_UP, 1)
-    faults = [Fault(WARM_UP, kind, "", lasts) for kind in strangers if lasts > 0]
+    begin = WARM_UP + ALONE if Kind.NEIGHBOUR in kinds else WARM_UP
+    comes = {Kind.HOSTILE: WARM_UP, Kind.NEIGHBOUR: begin}
+    faults = [Fault(comes[kind], kind, "", round(seconds - comes[kind], 1)) for kind in strangers]
+    faults = [fault for fault in faults if fault.seconds > 0]
     left_out = {*STRANGERS} if seconds >= LONG_RUN else {*STRANGERS, *_LONG}
     others = [kind for kind in kinds if kind not in left_out]
-    at = WARM_UP
+    at = begin
     for number, kind in enumerate(_turns(chance, others)):
         if strangers and number and number % len(others) == 0:
             at += CALM

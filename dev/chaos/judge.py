@@ -24,7 +24,8 @@ class Record:
     the set that cannot go on. `domains`: of each node. `memory`: samples of each life of a replica. `excused`: when no
     replica could answer reviews. `calm`: when no fault acted but hostile clients. `stops`: of replicas. `names`: of
     credentials. `answers`: to an independent prober. `expected`: when each replica has to answer. `undisturbed`: when
-    no fault acted that a review has to wait for. `logs`: lines of each life of a replica.
+    no fault acted that a review has to wait for. `alone`: before the neighbour came. `logs`: lines of each life of a
+    replica.
     """
 
     events: Sequence[Event]
@@ -41,6 +42,7 @@ class Record:
     answers: list[strangers.Answer] = field(default_factory=list)
     expected: dict[str, list[admission.Window]] = field(default_factory=dict)
     undisturbed: list[admission.Window] = field(default_factory=list)
+    alone: list[admission.Window] = field(default_factory=list)
     logs: dict[str, Iterable[bytes]] = field(default_factory=dict)
 
 
@@ -51,9 +53,10 @@ def judge(record: Record) -> JSON:
     rate, busy = costs.check_requests(events, record.stuck)
     memory, grown = costs.check_memory(record.memory)
     failed = admission.failures(events)
-    admissions, slowest, slow = calm.check_times(events, record.calm)
+    allowed = strangers.allowed_seconds(record.answers, record.expected, record.alone)
+    admissions, slowest, slow = calm.check_times(events, record.calm, allowed)
     probes, refused = strangers.check_liveness(record.answers, record.expected)
-    small, waited = strangers.check_reviews(record.answers, record.expected, record.undisturbed)
+    small, waited = strangers.check_reviews(record.answers, record.expected, record.undisturbed, allowed)
     logs = {name: strangers.check_log(name, lines) for name, lines in record.logs.items()}
     violations = [
         *led.violations,
@@ -90,6 +93,7 @@ def judge(record: Record) -> JSON:
         "memory_mib": memory,
         "liveness_probes": probes,
         "undisturbed_seconds": round(sum(end - begin for begin, end in record.undisturbed), 1),
+        "allowed_p99_seconds": round(allowed, 3),
         "small_reviews": small,
         "log_lines_per_second": {name: most for name, (most, _) in logs.items()},
         "looks_at_pods": len(record.looks),

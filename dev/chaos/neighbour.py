@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -184,5 +183,5 @@ def _get(port: Port, path: str, *headers: str) -> bytes:
 
 
 if __name__ == "__main__":
-    os.nice(NICE)
+    beside.give_way(NICE)
     beside.work(play)

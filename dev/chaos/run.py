@@ -21,7 +21,7 @@ from dev.chaos.checks.strangers import Answer
 from dev.chaos.client import JOBSETS, Admin
 from dev.chaos.driver import Driver
 from dev.chaos.events import Event, events
-from dev.chaos.faults import AT_API_SERVER, GENTLE, STRANGERS, Fault, Kind, schedule
+from dev.chaos.faults import AT_API_SERVER, GENTLE, STRANGERS, WARM_UP, Fault, Kind, schedule
 from dev.chaos.inject import inject
 from dev.chaos.judge import Record, judge
 from dev.chaos.stage import DROPPED, KEPT, STUCK, Stage, not_ready, stage
@@ -113,6 +113,8 @@ class Run:
             record.left |= {one["metadata"]["uid"] for one in self._admin.listed(JOBSETS.format(namespace)) or ()}
         record.calm = self._without(wall, set(Kind) - set(STRANGERS))
         record.undisturbed = self._without(wall, AT_API_SERVER)
+        came = (one["begin"] for one in self._journal if one["kind"] == Kind.NEIGHBOUR)
+        record.alone = [(wall + WARM_UP, wall + begin) for begin in came]
         record.expected = {replica.place: replica.answering for replica in self._stage.replicas}
         record.logs = {log.stem: _lines(log) for replica in self._stage.replicas for log in replica.logs}
         record.answers = [Answer(*json.loads(line)) for line in _lines(self._options.folder / PROBED)]

@@ -23,6 +23,9 @@ NO_ANSWER = "no answer in time"
 NEVER = 10.0
 """Seconds that an API server waits."""
 
+TIMES_SLOWER = 4.0
+"""What 99 of 100 reviews may take beside a neighbour, for each second that they take without it."""
+
 MOST_LINES = 200.0
 """Of the log of a replica in a second."""
 
@@ -72,12 +75,29 @@ def check_liveness(answers: Iterable[Answer], expected: Expected) -> tuple[dict[
     return dict(figures), violations
 
 
+def allowed_seconds(answers: Iterable[Answer], expected: Expected, alone: Sequence[Window]) -> float:
+    """What 99 of 100 reviews may take: a second, or some times what they took in `alone`, before the neighbour came.
+
+    On a machine with few cores three replicas, the control plane, the load and the neighbour wait for each other, and
+    on one that others use as well a review takes a second without any neighbour. What strangers take from others shows
+    in the ratio.
+    """
+    taken = [
+        NEVER if review.fault else review.seconds
+        for reviews in _expected_answers(answers, REVIEW, expected).values()
+        for review in reviews
+        if within(alone, review.at, review.end)
+    ]
+    return max(MOST_SECONDS, TIMES_SLOWER * percentile(taken)) if len(taken) >= FEWEST else MOST_SECONDS
+
+
 def check_reviews(
-    answers: Iterable[Answer], expected: Expected, undisturbed: Sequence[Window]
+    answers: Iterable[Answer], expected: Expected, undisturbed: Sequence[Window], allowed: float = MOST_SECONDS
 ) -> tuple[dict[str, dict[str, float]], list[Violation]]:
     """For each replica: how many small reviews it had, how many it did not admit, and what 99 of 100 took at most.
 
     `undisturbed`: when no fault acts that a review has to wait for. One that is not admitted counts as `NEVER`.
+    `allowed`: what 99 of 100 may take.
     """
     figures, violations = {}, []
     for replica, reviews in _expected_answers(answers, REVIEW, expected).items():
@@ -85,8 +105,8 @@ def check_reviews(
         failed = [review for review in judged if review.fault]
         most = percentile([NEVER if review.fault else review.seconds for review in judged])
         figures[replica] = {"asked": len(judged), "failed": len(failed), "p99_seconds": round(most, 3)}
-        if len(judged) >= FEWEST and most >= MOST_SECONDS:
-            text = f"one in 100 of {len(judged)} took {most:.2f} s or longer, {MOST_SECONDS:g} are allowed"
+        if len(judged) >= FEWEST and most >= allowed:
+            text = f"one in 100 of {len(judged)} took {most:.2f} s or longer, {allowed:.2g} are allowed"
             if failed:
                 text = f"{text}; {len(failed)} were not admitted, the first: {failed[0].fault}"
             violations.append(Violation(SLOW, replica, text))

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from dev.chaos import load
-from dev.chaos.faults import CALM, GENTLE, LONG_RUN, STRANGERS, WARM_UP, Kind, schedule
+from dev.chaos.faults import ALONE, CALM, GENTLE, LONG_RUN, STRANGERS, WARM_UP, Kind, schedule
 
 
 def test_a_seed_repeats_the_schedule_and_another_changes_it():
@@ -31,8 +31,10 @@ def test_a_short_run_has_no_fault_that_takes_a_minute():
 
 def test_strangers_are_there_all_the_time_and_after_each_turn_nothing_else_is():
     hostile, neighbour, *others = schedule(1, 1200)
-    for stranger, kind in ((hostile, Kind.HOSTILE), (neighbour, Kind.NEIGHBOUR)):
-        assert (stranger.kind, stranger.at, stranger.end) == (kind, WARM_UP, 1200)
+    assert (hostile.kind, hostile.at, hostile.end) == (Kind.HOSTILE, WARM_UP, 1200)
+    assert (neighbour.kind, neighbour.at, neighbour.end) == (Kind.NEIGHBOUR, WARM_UP + ALONE, 1200)
+    assert min(fault.at for fault in others) == neighbour.at, "it is seen how quick the machine is without them"
+    assert schedule(1, 1200, [kind for kind in Kind if kind is not Kind.NEIGHBOUR])[1].at == WARM_UP
     turn = len(Kind) - len(STRANGERS)
     last, first = others[turn - 1 : turn + 1]
     assert first.at - last.at > CALM

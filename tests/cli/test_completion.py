@@ -12,7 +12,7 @@ import pytest
 
 from cli.completion import SHELLS, jobset_names
 from jobset_client.states import STATES
-from tests.support.explained import made
+from tests.support.explain.objects import made
 from tests.support.jobsets import jobset, rjob, stored
 
 USUAL = argparse.Namespace(namespace="", kubeconfig="", context="")

@@ -10,42 +10,28 @@ import pytest
 from controllers.planning.limits import DEFAULT_LIMITS
 from diagnose.times import age
 from kube.model.meta import Owner
-from tests.support.explained import (
+from tests.support.explain.objects import (
     MOMENT,
     NOW,
+    a_set,
     at,
     causes,
+    condition,
     event,
     explanation_of,
     facts,
     job_of,
     lease,
     made,
+    running,
     walk,
 )
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.jobsets import rjob
 
 IN_QUEUE = {"kueue.x-k8s.io/queue-name": "gpus"}
 QUEUED_JOBS = DEFAULT_LIMITS.queued_jobs
 
 JSON = dict[str, Any]
-
-
-def a_set(*rjobs: JSON, labels: JSON | None = None, status: JSON | None = None, **spec: Any) -> JSON:
-    js = made(stored(jobset(*rjobs, namespace="team-a", **spec)), **(status or {}))
-    js["metadata"]["labels"] = labels or {}
-    return js
-
-
-def condition(kind: str, reason: str, message: str, status: str = "True") -> JSON:
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at(MOMENT)}
-
-
-def running(
-    js: JSON, index: int, rjob_name: str = "workers", *, ready: int = 1, attempt: int = 0, **status: Any
-) -> JSON:
-    job = job_of(js, index, rjob_name, attempt=attempt)
-    return made(job, **{"active": 1, "ready": ready, **status})
 
 
 def refused(js: JSON, index: int) -> JSON:

@@ -12,7 +12,7 @@ from cli.explain import listing
 from diagnose.look_up import LEASE
 from kube.clock import now as wall_clock
 from kube.transport import Response
-from tests.support.explained import MOMENT, at, explanation_of, facts, job_of, lease, made, walk
+from tests.support.explain.objects import MOMENT, at, explanation_of, facts, job_of, lease, made, walk
 from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
 

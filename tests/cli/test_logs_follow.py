@@ -10,7 +10,7 @@ import pytest
 
 from cli.operate import follow
 from tests.cli.test_logs_of_pods import RUNNING, a_set, ended, pod
-from tests.support.explained import made
+from tests.support.explain.objects import made
 
 JSON = dict[str, Any]
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli.operate import logs
 from kube.transport import Request, Response
-from tests.support.explained import job_of, made, pod_of
+from tests.support.explain.objects import job_of, made, pod_of
 from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
 

@@ -10,7 +10,7 @@ import pytest
 
 from api.jobset import JobSet
 from jobset_client.states import STATES, reached
-from tests.support.explained import MOMENT, at, made
+from tests.support.explain.objects import MOMENT, at, made
 from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
 

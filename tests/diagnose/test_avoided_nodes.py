@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from tests.cli.test_explain import a_set, running
-from tests.support.explained import NOW, at, causes, explanation_of, facts, lease
+from tests.support.explain.objects import NOW, a_set, at, causes, explanation_of, facts, lease, running
 from tests.support.jobsets import rjob
 
 

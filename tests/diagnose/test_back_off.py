@@ -8,10 +8,22 @@ import pytest
 
 from diagnose.gather import gather
 from kube.client import Client
-from tests.support.explained import MOMENT, NOW, at, causes, event, explanation_of, facts, job_of, lease, made, pod_of
+from tests.support.explain.objects import (
+    MOMENT,
+    NOW,
+    at,
+    causes,
+    event,
+    explanation_of,
+    facts,
+    job_of,
+    lease,
+    made,
+    pod_of,
+)
+from tests.support.explain.stuck_jobs import failed_pod
 from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
-from tests.support.stuck_jobs import failed_pod
 
 JSON = dict[str, Any]
 PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"

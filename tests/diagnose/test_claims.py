@@ -10,8 +10,8 @@ import pytest
 from diagnose.facts import SeenClaim, SeenStorageClass
 from diagnose.gather import gather
 from kube.client import Client
-from tests.support.explained import NOW, explanation_of, facts, job_of, lease, made, pod_of, walk
-from tests.support.explained_gangs import EACH, Played
+from tests.support.explain.gangs import EACH, Played
+from tests.support.explain.objects import NOW, explanation_of, facts, job_of, lease, made, pod_of, walk
 from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
 

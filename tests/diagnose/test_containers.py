@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.explained import explanation_of, facts, job_of, lease, made, pod_of
+from tests.support.explain.objects import explanation_of, facts, job_of, lease, made, pod_of
+from tests.support.explain.stuck import a_set, waiting
 from tests.support.jobsets import rjob
-from tests.support.stuck import a_set, waiting
 
 JSON = dict[str, Any]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.cli.test_explain import a_set, condition, running
-from tests.support.explained import MOMENT, at, causes, explanation_of, facts, lease
+from tests.support.explain.objects import MOMENT, a_set, at, causes, condition, explanation_of, facts, lease, running
 
 JSON = dict[str, Any]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.explained import NOW, at, explanation_of, facts, lease
-from tests.support.stuck import a_set, failed, gone, looping, replaced, started
-from tests.support.stuck_jobs import failed_pod
+from tests.support.explain.objects import NOW, at, explanation_of, facts, lease
+from tests.support.explain.stuck import a_set, failed, gone, looping, replaced, started
+from tests.support.explain.stuck_jobs import failed_pod
 
 JSON = dict[str, Any]
 RULE = "action: RestartJobSetAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy]"

@@ -9,9 +9,9 @@ import pytest
 from diagnose.gather import gather
 from kube.client import Client
 from tests.diagnose.test_look_ups import HELD, Refusing
-from tests.support.explained import MOMENT, NOW, at, causes, explanation_of, job_of, made, pod_of
-from tests.support.stuck import a_set, node, silent_node
-from tests.support.stuck_waits import earlier
+from tests.support.explain.objects import MOMENT, NOW, at, causes, explanation_of, job_of, made, pod_of
+from tests.support.explain.stuck import a_set, node, silent_node
+from tests.support.explain.stuck_waits import earlier
 
 JSON = dict[str, Any]
 TAKEN = "the Job of an earlier JobSet of this name is still there"

@@ -10,8 +10,19 @@ import pytest
 
 from controllers.planning.node_failure import OUT_OF_SERVICE, UNREACHABLE
 from diagnose.facts import SeenEvent
-from tests.support.explained import MOMENT, NOW, at, causes, event, explanation_of, walk
-from tests.support.stuck import JSON, POD, failed, gone, looping, node, on_node, replaced, restarting, silent_node
+from tests.support.explain.objects import MOMENT, NOW, at, causes, event, explanation_of, walk
+from tests.support.explain.stuck import (
+    JSON,
+    POD,
+    failed,
+    gone,
+    looping,
+    node,
+    on_node,
+    replaced,
+    restarting,
+    silent_node,
+)
 
 
 @pytest.mark.parametrize(

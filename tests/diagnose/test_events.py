@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.explained import MOMENT, NOW, at, causes, event, explanation_of, facts, lease
-from tests.support.stuck import a_set, gone, started
+from tests.support.explain.objects import MOMENT, NOW, at, causes, event, explanation_of, facts, lease
+from tests.support.explain.stuck import a_set, gone, started
 
 JSON = dict[str, Any]
 BEFORE = (NOW - MOMENT).total_seconds() + 60

@@ -16,7 +16,7 @@ from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import NOBODY
 from kube.transport import Request, Response
-from tests.support.explained import (
+from tests.support.explain.objects import (
     NOW,
     RACK,
     causes,

@@ -8,7 +8,7 @@ import pytest
 
 from diagnose.nodes import Nodes
 from tests.diagnose.test_nodes import node, nodes, unscheduled
-from tests.support.explained import causes, explanation_of, facts, job_of, lease, made
+from tests.support.explain.objects import causes, explanation_of, facts, job_of, lease, made
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]

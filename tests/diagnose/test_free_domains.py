@@ -7,8 +7,8 @@ from dataclasses import replace
 from diagnose.facts import Holder
 from diagnose.nodes import Nodes
 from tests.diagnose.test_nodes import CORDON, node, nodes
-from tests.support.explained import RACK, explanation_of, walk
-from tests.support.stuck_pods import HELD, exclusive_leader
+from tests.support.explain.objects import RACK, explanation_of, walk
+from tests.support.explain.stuck_pods import HELD, exclusive_leader
 
 
 def free(there: Nodes) -> tuple[str, str]:

@@ -12,8 +12,8 @@ from diagnose.gather import gather
 from diagnose.nodes import Nodes
 from kube.client import Client
 from tests.diagnose.test_nodes import node, nodes, requests, taint
-from tests.support.explained import NOW, causes, walk
-from tests.support.explained_gangs import EACH, GANG, NESTED, WORDS, Played
+from tests.support.explain.gangs import EACH, GANG, NESTED, WORDS, Played
+from tests.support.explain.objects import NOW, causes, walk
 from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import rjob
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from api.gang_api import NO_COMPOSITES, NO_GROUPS
-from tests.support.explained import MOMENT, at, causes, event, job_of, lease, made, walk
-from tests.support.explained_gangs import EACH, GANG, NESTED, REPEATED, WORDS, Played
+from tests.support.explain.gangs import EACH, GANG, NESTED, REPEATED, WORDS, Played
+from tests.support.explain.objects import MOMENT, at, causes, event, job_of, lease, made, walk
 from tests.support.jobsets import rjob
 
 JSON = dict[str, Any]

@@ -14,10 +14,10 @@ from diagnose.pod_causes import misfit
 from diagnose.reader import MOST_PAGES, PAGE
 from tests.diagnose.test_look_ups import a_set, read
 from tests.diagnose.test_nodes import node, requests
-from tests.support.explained import explanation_of, job_of, made, pod_of
+from tests.support.explain.objects import explanation_of, job_of, made, pod_of
+from tests.support.explain.stuck import node as gpu_node
+from tests.support.explain.stuck import unscheduled
 from tests.support.jobsets import jobset, rjob, stored
-from tests.support.stuck import node as gpu_node
-from tests.support.stuck import unscheduled
 
 JSON = dict[str, Any]
 GPU = "nvidia.com/gpu"

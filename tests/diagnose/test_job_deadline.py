@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.explained import NOW, at, explanation_of, facts, job_of, lease, made
+from tests.support.explain.objects import NOW, at, explanation_of, facts, job_of, lease, made
+from tests.support.explain.stuck import a_set, failed
 from tests.support.jobsets import rjob
-from tests.support.stuck import a_set, failed
 
 JSON = dict[str, Any]
 TOO_SLOW = "DeadlineExceeded: Job was active longer than specified deadline"

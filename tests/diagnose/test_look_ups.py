@@ -13,7 +13,7 @@ from diagnose.gather import gather
 from diagnose.look_up import LEASE
 from kube.client import Client
 from kube.transport import Request, Response
-from tests.support.explained import MOMENT, NOW, at, causes, event, explanation_of, job_of, lease, made, pod_of
+from tests.support.explain.objects import MOMENT, NOW, at, causes, event, explanation_of, job_of, lease, made, pod_of
 from tests.support.fake_cluster import Cluster
 from tests.support.jobsets import jobset, rjob, stored
 

@@ -12,8 +12,8 @@ from diagnose.facts import Facts, SeenPod
 from diagnose.gather import gather
 from kube.client import Client
 from tests.diagnose.test_look_ups import Refusing
-from tests.support.explained import NOW, at, causes, explanation_of, facts, job_of, lease, made
-from tests.support.stuck import a_set, condition
+from tests.support.explain.objects import NOW, at, causes, explanation_of, facts, job_of, lease, made
+from tests.support.explain.stuck import a_set, condition
 
 JSON = dict[str, Any]
 POD = "jobset-controller-manager-0"

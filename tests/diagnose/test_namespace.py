@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.diagnose.test_look_ups import a_set, read
-from tests.support.explained import MOMENT, at, causes, event, explanation_of, job_of, made, owner
+from tests.support.explain.objects import MOMENT, at, causes, event, explanation_of, job_of, made, owner
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]

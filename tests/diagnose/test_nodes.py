@@ -14,7 +14,7 @@ from diagnose.nodes import Nodes, SeenNode
 from diagnose.reader import MOST_PAGES, PAGE
 from kube.client import Client
 from kube.transport import Request, Response
-from tests.support.explained import (
+from tests.support.explain.objects import (
     NOW,
     causes,
     exclusive,

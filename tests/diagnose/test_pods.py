@@ -8,7 +8,7 @@ import pytest
 
 from api import keys
 from diagnose.facts import Holder
-from tests.support.explained import (
+from tests.support.explain.objects import (
     MOMENT,
     RACK,
     at,

@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_explain import a_set, condition, running
-from tests.support.explained import MOMENT, NOW, at, causes, explanation_of, facts, lease
+from tests.support.explain.objects import (
+    MOMENT,
+    NOW,
+    a_set,
+    at,
+    causes,
+    condition,
+    explanation_of,
+    facts,
+    lease,
+    running,
+)
 
 JSON = dict[str, Any]
 START = {"attempt": 0, "since": at(MOMENT - timedelta(hours=1)), "createdAfterSeconds": 1, "readyAfterSeconds": 9}

@@ -10,10 +10,9 @@ import pytest
 from api.jobset import JobSet
 from diagnose.remedies import for_refusal
 from policy.defaults import ANNOTATION
-from tests.support.explained import NOW, at, explanation_of, facts, job_of, lease, made, pod_of
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.stuck import about_pod
-from tests.support.stuck_jobs import (
+from tests.support.explain.objects import NOW, at, explanation_of, facts, job_of, lease, made, pod_of
+from tests.support.explain.stuck import about_pod
+from tests.support.explain.stuck_jobs import (
     AGAIN,
     NO_ACCOUNT,
     NO_PRIORITY,
@@ -23,6 +22,7 @@ from tests.support.stuck_jobs import (
     TOO_OPEN,
     refused,
 )
+from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 PREEMPTION = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."

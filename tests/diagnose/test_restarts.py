@@ -10,7 +10,7 @@ import pytest
 
 from cli.explain.listing import Listing
 from diagnose.reasons import explain
-from tests.support.explained import NOW, at, causes, explanation_of, facts, job_of, lease, made
+from tests.support.explain.objects import NOW, at, causes, explanation_of, facts, job_of, lease, made
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from tests.support.explained import NOW, at, causes, explanation_of, facts, job_of, lease, made
+from tests.support.explain.objects import NOW, at, causes, explanation_of, facts, job_of, lease, made
+from tests.support.explain.stuck import a_set
 from tests.support.jobsets import rjob
-from tests.support.stuck import a_set
 
 JSON = dict[str, Any]
 IN_ORDER = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.test_explain import a_set, running
-from tests.support.explained import causes, event, explanation_of, facts, leader_of, lease, made
+from tests.support.explain.objects import a_set, causes, event, explanation_of, facts, leader_of, lease, made, running
 
 JSON = dict[str, Any]
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.explained import NOW, at, causes, event, explanation_of, facts, job_of, lease, made
+from tests.support.explain.objects import NOW, at, causes, event, explanation_of, facts, job_of, lease, made
 from tests.support.jobsets import JSON, jobset, rjob, stored
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.diagnose.test_nodes import node, nodes, requests, unscheduled
-from tests.support.explained import explanation_of, facts, job_of, made, walk
+from tests.support.explain.objects import explanation_of, facts, job_of, made, walk
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from diagnose.nodes import Nodes, SeenNode
-from tests.support.explained import causes, explanation_of
+from tests.support.explain.objects import causes, explanation_of
+from tests.support.explain.stuck import a_set, node, started, unscheduled
 from tests.support.jobsets import rjob
-from tests.support.stuck import a_set, node, started, unscheduled
 
 JSON = dict[str, Any]
 GPU = "nvidia.com/gpu"

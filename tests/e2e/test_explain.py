@@ -11,7 +11,7 @@ from cli.explain.run import Options, run
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from tests.support.cluster import kubectl_apply, listed, wait_for
-from tests.support.explained import RACK, causes
+from tests.support.explain.objects import RACK, causes
 from tests.support.jobs import Sets, group, manifest
 from tests.support.manager import ManagerProcess
 

@@ -20,7 +20,7 @@ from cli.local import free_port
 from dev.cluster.cluster import Cluster
 from tests.support.browser import Tab, browser_tab
 from tests.support.cluster import request, wait_for
-from tests.support.explained import RACK
+from tests.support.explain.objects import RACK
 from tests.support.helm import page_rules
 from tests.support.jobs import Sets, group, manifest
 

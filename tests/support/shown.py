@@ -9,7 +9,7 @@ import msgspec
 from api.batch import Job
 from api.jobset import JobSet
 from cli.ui.records import PlacedPod, SeenNode, kept_jobset
-from tests.support.explained import job_of, made
+from tests.support.explain.objects import job_of, made
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]

@@ -16,7 +16,7 @@ from cli.ui.views import detail, row
 from httpserver.address import bind
 from httpserver.server import Server
 from tests.support.browser import browser_tab
-from tests.support.explained import NOW
+from tests.support.explain.objects import NOW
 from tests.support.jobsets import rjob
 from tests.support.serving import LOCAL, serving
 from tests.support.shown import a_job, a_node, a_pod, a_set, counts

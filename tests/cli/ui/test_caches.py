@@ -18,7 +18,7 @@ from kube.client import Client
 from kube.errors import from_response
 from kube.store import Unreadable, UnreadableMeta
 from kube.transport import Request, Response
-from tests.support.explained import exclusive, job_of, made, pod_of
+from tests.support.explain.objects import exclusive, job_of, made, pod_of
 from tests.support.faults import status_body
 from tests.support.jobsets import jobset, stored
 from tests.support.kube_objects import thing

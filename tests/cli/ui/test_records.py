@@ -7,7 +7,7 @@ import pytest
 
 from api.pod import DetailedPod
 from cli.ui.records import LONGEST_TEXT, MOST_KEPT, kept_pod, topologies
-from tests.support.explained import job_of, made, pod_of
+from tests.support.explain.objects import job_of, made, pod_of
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.shown import a_set, counts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cli.ui.records import LONGEST_TEXT
 from cli.ui.timeline import timeline as timeline_of
 from diagnose.states import state_of
-from tests.support.explained import MOMENT, at
+from tests.support.explain.objects import MOMENT, at
 from tests.support.shown import a_set
 
 CREATED = at(MOMENT)

@@ -11,7 +11,7 @@ from api.gang_status import StoredGroup
 from cli.ui import views
 from cli.ui.views import detail, row
 from diagnose.states import state_of
-from tests.support.explained import MOMENT, NOW, at
+from tests.support.explain.objects import MOMENT, NOW, at
 from tests.support.jobsets import rjob
 from tests.support.shown import a_job, a_node, a_pod, a_set, counts
 

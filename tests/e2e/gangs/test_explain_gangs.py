@@ -8,7 +8,7 @@ import pytest
 
 from api import keys
 from tests.support.cluster import DELETE_OPTIONS, request, wait_for
-from tests.support.explained import causes
+from tests.support.explain.objects import causes
 from tests.support.gangs import (
     CUBES_IN_A_SUPERSLICE,
     GANG,

@@ -11,8 +11,8 @@ from api import keys
 from dev.cluster.cluster import Cluster
 from diagnose.look_up import LEASE
 from tests.support.cluster import request
-from tests.support.explain_world import LEASES, NO_NODE, World, post
-from tests.support.explained import RACK, exclusive, leader_of, pod_of
+from tests.support.explain.objects import RACK, exclusive, leader_of, pod_of
+from tests.support.explain.world import LEASES, NO_NODE, World, post
 from tests.support.jobsets import jobset
 
 

@@ -19,8 +19,8 @@ from api.jobset import JobSet
 from dev.cluster import audit
 from diagnose.look_up import LEASE
 from tests.support.cluster import request
-from tests.support.explain_world import JOBS, LEASES, MERGE, NO_NODE, World, explain, post, report
-from tests.support.explained import MOMENT, causes, exclusive, job_of, leader_of, pod_of
+from tests.support.explain.objects import MOMENT, causes, exclusive, job_of, leader_of, pod_of
+from tests.support.explain.world import JOBS, LEASES, MERGE, NO_NODE, World, explain, post, report
 from tests.support.jobsets import jobset, rjob
 
 

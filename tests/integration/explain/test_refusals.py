@@ -11,8 +11,8 @@ from cli import local
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.cluster import new_namespace, request
-from tests.support.explain_world import World, explain, report
-from tests.support.explained import causes, walk
+from tests.support.explain.objects import causes, walk
+from tests.support.explain.world import World, explain, report
 from tests.support.jobsets import jobset
 
 

@@ -6,7 +6,7 @@ import json
 
 from cli.main import main
 from tests.support.cluster import pods
-from tests.support.explain_world import World
+from tests.support.explain.world import World
 from tests.support.jobsets import jobset, rjob
 
 

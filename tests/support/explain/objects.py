@@ -14,7 +14,7 @@ from api.names import job_key
 from cli.explain import show
 from diagnose.facts import Facts, SeenEvent, SeenJob, SeenLease, SeenPod
 from diagnose.reasons import explain
-from tests.support.jobsets import rjob
+from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 RACK = "rack"
@@ -119,6 +119,24 @@ def pod_of(
         "spec": {"containers": template["spec"]["containers"], **more, **spec},
         "status": status | ({"containerStatuses": containers} if containers else {}),
     }
+
+
+def a_set(*rjobs: JSON, labels: JSON | None = None, status: JSON | None = None, **spec: Any) -> JSON:
+    """A stored JobSet `train` in namespace `team-a`, by default of one Job."""
+    js = made(stored(jobset(*(rjobs or (rjob(),)), namespace="team-a", **spec)), **(status or {}))
+    js["metadata"]["labels"] = labels or {}
+    return js
+
+
+def condition(kind: str, reason: str, message: str = "", status: str = "True") -> JSON:
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at(MOMENT)}
+
+
+def running(
+    js: JSON, index: int, rjob_name: str = "workers", *, ready: int = 1, attempt: int = 0, **status: Any
+) -> JSON:
+    """A Job of the set with one pod, which is ready unless `ready` says otherwise."""
+    return made(job_of(js, index, rjob_name, attempt=attempt), **{"active": 1, "ready": ready, **status})
 
 
 def leader_of(job: JSON, **pod: Any) -> JSON:

@@ -1,13 +1,12 @@
-"""Stuck situations that are about pods that do not run; see `tests/support/stuck.py`."""
+"""Stuck situations that are about pods that do not run; see `tests/support/explain/stuck.py`."""
 
 from __future__ import annotations
 
 import msgspec
 
 from diagnose.facts import Facts, Holder, SeenClaim, SeenStorageClass
-from tests.support.explained import MOMENT, RACK, at, exclusive, facts, job_of, leader_of, lease, made, pod_of
-from tests.support.jobsets import rjob
-from tests.support.stuck import (
+from tests.support.explain.objects import MOMENT, RACK, at, exclusive, facts, job_of, leader_of, lease, made, pod_of
+from tests.support.explain.stuck import (
     AFFINITY,
     JSON,
     POD,
@@ -20,6 +19,7 @@ from tests.support.stuck import (
     unscheduled,
     waiting,
 )
+from tests.support.jobsets import rjob
 
 NOT_SCHEDULED = f"Job train-workers-0: pod {POD} is not scheduled: "
 

@@ -1,13 +1,13 @@
-"""Stuck situations of pods that nodes would take if they were free and in order; see `tests/support/stuck.py`."""
+"""Stuck situations of pods that nodes would take if they were free and in order; see `tests/support/explain/stuck.py`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from diagnose.facts import Facts, PlacedPod
+from tests.support.explain.stuck import a_set, node, started, stuck, unscheduled
+from tests.support.explain.stuck_pods import NOT_SCHEDULED
 from tests.support.jobsets import rjob
-from tests.support.stuck import a_set, node, started, stuck, unscheduled
-from tests.support.stuck_pods import NOT_SCHEDULED
 
 
 def tainted(key: str, value: str = "", effect: str = "NoSchedule") -> Facts:

@@ -1,4 +1,4 @@
-"""Stuck situations that are about Jobs that lack pods; see `tests/support/stuck.py`."""
+"""Stuck situations that are about Jobs that lack pods; see `tests/support/explain/stuck.py`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import replace
 import msgspec
 
 from diagnose.facts import Facts, SeenQuota
-from tests.support.explained import MOMENT, at, event, facts, lease, made, pod_of
+from tests.support.explain.objects import MOMENT, at, event, facts, lease, made, pod_of
+from tests.support.explain.stuck import JSON, POD, a_set, started, stuck
 from tests.support.jobsets import rjob
-from tests.support.stuck import JSON, POD, a_set, started, stuck
 
 
 def refused(note: str, jobs: int = 1, pods: int = 1, there: int = 0) -> Facts:

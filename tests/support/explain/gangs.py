@@ -11,7 +11,7 @@ from api.gang_status import StoredGroup
 from api.gangs import Forest, forest
 from api.jobset import JobSet
 from diagnose.facts import Facts, SeenGroups
-from tests.support.explained import MOMENT, at, explanation_of, facts, job_of, lease, made, pod_of
+from tests.support.explain.objects import MOMENT, at, explanation_of, facts, job_of, lease, made, pod_of
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]

@@ -15,8 +15,8 @@ import msgspec
 
 from diagnose.facts import Facts, SeenNamespace, SeenPod
 from diagnose.nodes import Nodes, SeenNode
-from tests.support.explained import MOMENT, NOW, at, event, facts, job_of, lease, made, pod_of
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.explain.objects import MOMENT, NOW, a_set, at, condition, event, facts, lease, made, pod_of, running
+from tests.support.jobsets import rjob
 
 JSON = dict[str, Any]
 POD = "train-workers-0-0"
@@ -45,18 +45,8 @@ def stuck(title: str, says: str, fix: str = "") -> Callable[[Callable[[], Facts]
     return add
 
 
-def condition(kind: str, reason: str, message: str = "", status: str = "True") -> JSON:
-    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": at(MOMENT)}
-
-
-def a_set(*rjobs: JSON, status: JSON | None = None, labels: JSON | None = None, **spec: Any) -> JSON:
-    js = made(stored(jobset(*(rjobs or (rjob(),)), namespace="team-a", **spec)), **(status or {}))
-    js["metadata"]["labels"] = labels or {}
-    return js
-
-
 def started(js: JSON, index: int = 0, **status: Any) -> JSON:
-    return made(job_of(js, index), **{"active": 1, "ready": 0, **status})
+    return running(js, index, **{"ready": 0, **status})
 
 
 def about_pod(
@@ -200,7 +190,7 @@ def failed(attempt: int, minutes: float, **more: Any) -> JSON:
 def looping(*history: JSON, **known: Any) -> Facts:
     status = {"restarts": len(history), "restartsCountTowardsMax": len(history), "attemptHistory": list(history)}
     js = a_set(rjob(replicas=2), failurePolicy={"maxRestarts": 20}, status=status)
-    jobs = [made(job_of(js, index, attempt=len(history)), active=1, ready=1) for index in range(2)]
+    jobs = [running(js, index, attempt=len(history)) for index in range(2)]
     return facts(js, jobs, [], lease=lease(), **known)
 
 
@@ -358,7 +348,7 @@ def _() -> Facts:
 def _() -> Facts:
     js = a_set()
     del js["spec"]["network"], js["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"]
-    return facts(js, [made(job_of(js, 0), active=1, ready=1)], lease=lease())
+    return facts(js, [running(js, 0)], lease=lease())
 
 
 @stuck(

@@ -1,4 +1,4 @@
-"""Stuck situations of sets with `spec.scheduling`; see `tests/support/stuck.py`."""
+"""Stuck situations of sets with `spec.scheduling`; see `tests/support/explain/stuck.py`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 from diagnose.facts import Facts, Holder
 from diagnose.nodes import Nodes, SeenNode
-from tests.support.explained_gangs import GANG, Played
+from tests.support.explain.gangs import GANG, Played
+from tests.support.explain.stuck import JSON, node, stuck
 from tests.support.jobsets import rjob
-from tests.support.stuck import JSON, node, stuck
 
 RACK = "example.com/rack"
 IN_A_RACK: JSON = {"schedulingPolicy": GANG, "schedulingConstraints": {"topology": [{"key": RACK}]}}

@@ -12,7 +12,7 @@ from cli.explain.run import Options, run
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.cluster import MERGE, request
-from tests.support.explained import job_of
+from tests.support.explain.objects import job_of
 from tests.support.jobs import JOBSETS
 from tests.support.jobsets import stored
 

@@ -1,4 +1,4 @@
-"""Stuck situations of sets whose Jobs wait for others, or for a name; see `tests/support/stuck.py`."""
+"""Stuck situations of sets whose Jobs wait for others, or for a name; see `tests/support/explain/stuck.py`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import msgspec
 from diagnose.facts import Facts, SeenPod
 from diagnose.nodes import SeenNode
 from kube.model.meta import Owner
-from tests.support.explained import MOMENT, at, facts, job_of, lease, made, pod_of
+from tests.support.explain.objects import MOMENT, at, facts, job_of, lease, made, pod_of
+from tests.support.explain.stuck import JSON, POD, a_set, silent_node, started, stuck
 from tests.support.jobsets import rjob
-from tests.support.stuck import JSON, POD, a_set, silent_node, started, stuck
 
 
 @stuck(

@@ -1,4 +1,4 @@
-"""Stuck situations that are about claims which sets make, and features that nodes do not declare; see `tests/support/stuck.py`."""
+"""Stuck situations that are about claims which sets make, and features that nodes do not declare; see `tests/support/explain/stuck.py`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from diagnose.facts import Facts, SeenClaim, SeenStorageClass
-from tests.support.stuck import JSON, a_set, about_pod, stuck, unscheduled
-from tests.support.stuck_pods import NOT_SCHEDULED
+from tests.support.explain.stuck import JSON, a_set, about_pod, stuck, unscheduled
+from tests.support.explain.stuck_pods import NOT_SCHEDULED
 
 
 def own_claim(claim: JSON, provisioner: str = "example.com/disk", **spec: Any) -> Facts:

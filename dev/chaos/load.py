@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ EXIT_CODE = "kwok.jobset.dev/exit-code"
 
 KINDS = ("plain", "failing", "in-order", "depends-on", "restarting", "suspended", "exclusive", "ttl")
 TTL = 3
+PODS_OF_EXCLUSIVE = 2
+"""Of each Job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def script(chance: random.Random, kind: str, name: str) -> Script:
             spec["suspend"] = True
             resumes = chance.randint(1, 3)
         case "exclusive":
-            groups[0] = _group("workers", 2, 2, pool=1)
+            groups[0] = _group("workers", 2, PODS_OF_EXCLUSIVE, pool=1)
             annotations[keys.EXCLUSIVE_TOPOLOGY] = TOPOLOGY
             failures = chance.randint(0, 2)
         case "ttl":
@@ -134,11 +137,18 @@ def _group(name: str, jobs: int, pods: int, *, pool: int = 0) -> JSON:
 
 
 def next_steps(script: Script, js: JSON, pods: Sequence[JSON]) -> list[Suspend | End]:
-    """What happens to a set now, from what the API server says of it and of its pods. Repeating a step does no harm."""
+    """What happens to a set now, from what the API server says of it and of its pods. Repeating a step does no harm.
+
+    Pods of an exclusive Job end when all of them are bound: they work together. A leader that has ended before that
+    keeps nobody out of its domain (docs/concepts/exclusive-placement.md), and its followers still go there.
+    """
     status = js.get("status") or {}
     if status.get("terminalState"):
         return []
     running = [pod for pod in pods if pod["status"].get("phase") == "Running" and not _told(pod)]
+    if keys.EXCLUSIVE_TOPOLOGY in script.manifest["metadata"].get("annotations", {}):
+        bound = Counter(_job(pod) for pod in pods if pod["spec"].get("nodeName") and not _is_deleted(pod))
+        running = [pod for pod in running if bound[_job(pod)] == PODS_OF_EXCLUSIVE]
     resumed = status.get("executionAttempts", -1) + 1
     if js["spec"].get("suspend"):
         return [Suspend(False)] if _suspended(status) and not pods else []
@@ -155,9 +165,17 @@ def _ending(script: Script, pod: JSON) -> End | None:
     return End(pod["metadata"]["name"], 1) if place == ("workers", "0", "0") else None
 
 
+def _job(pod: JSON) -> str:
+    name: str = pod["metadata"]["labels"]["job-name"]
+    return name
+
+
+def _is_deleted(pod: JSON) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
 def _told(pod: JSON) -> bool:
-    metadata = pod["metadata"]
-    return "deletionTimestamp" in metadata or EXIT_CODE in (metadata.get("annotations") or {})
+    return _is_deleted(pod) or EXIT_CODE in (pod["metadata"].get("annotations") or {})
 
 
 def _suspended(status: JSON) -> bool:

@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 
+from api import keys
 from dev.chaos import load
 from dev.chaos.faults import ALONE, CALM, GENTLE, LONG_RUN, STRANGERS, WARM_UP, Kind, schedule
 
@@ -83,6 +84,22 @@ def test_pods_that_are_told_already_or_end_or_do_not_run_are_left_alone():
     pods = [told, pod("b", deletionTimestamp="now"), pod("c", phase="Pending"), pod("d", phase="Succeeded")]
     assert load.next_steps(script, jobset(), pods) == []
     assert load.next_steps(script, jobset(terminalState="Completed"), [pod("a")]) == []
+
+
+def test_pods_of_an_exclusive_job_end_when_all_of_them_are_bound():
+    script = load.Script({"metadata": {"name": "s", "annotations": {keys.EXCLUSIVE_TOPOLOGY: "rack"}}, "spec": {}})
+
+    def of_job(name: str, job: str, node: str = "n", **more) -> dict:
+        made = pod(name, **more)
+        made["metadata"]["labels"]["job-name"] = job
+        return {**made, "spec": {"nodeName": node}}
+
+    leader = of_job("leader", "a")
+    old = of_job("old", "a", deletionTimestamp="now")
+    for follower in (of_job("follower", "a", node="", phase="Pending"), of_job("other", "b")):
+        assert load.next_steps(script, jobset(), [leader, old, follower]) == [], "it keeps others out of its domain"
+    pods = [leader, old, of_job("follower", "a", phase="Pending")]
+    assert load.next_steps(script, jobset(), pods) == [load.End("leader", 0)]
 
 
 def test_a_suspended_set_is_resumed_as_often_as_its_script_says_before_its_pods_end():

@@ -1,6 +1,7 @@
 """Why a pod does not run, in the words of the kubelet and the scheduler."""
 
 import re
+from typing import NamedTuple
 
 from api.pod import ContainerStatus, DetailedPod
 
@@ -10,21 +11,35 @@ _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that are no trouble."""
 
 
-def trouble(container: ContainerStatus) -> str:
-    """What keeps a container from running, in words; empty while nothing does."""
+class Trouble(NamedTuple):
+    """What keeps a container from running. `end`: how its last run ended, in words; empty if it has not run."""
+
+    container: str
+    reason: str
+    restarts: int
+    end: str
+    message: str
+
+    def __str__(self) -> str:
+        times = f", restarted {self.restarts} times" if self.restarts else ""
+        end = f", it ended with {self.end}" if self.end else ""
+        message = f": {self.message}" if self.message else ""
+        return f"container {self.container}: {self.reason}{times}{end}{message}"
+
+
+def trouble(container: ContainerStatus) -> Trouble | None:
+    """What keeps a container from running; None while nothing does."""
     waiting, ended = container.state.waiting, container.last_state.terminated
     if waiting is None or waiting.reason in _STARTING:
-        return ""
-    last = "" if ended is None else f", it ended with exit code {ended.exit_code} ({ended.reason or 'no reason'})"
-    times = f", restarted {container.restart_count} times" if container.restart_count else ""
-    detail = f": {waiting.message}" if waiting.message else ""
-    return f"container {container.name}: {waiting.reason}{times}{last}{detail}"
+        return None
+    end = "" if ended is None else f"exit code {ended.exit_code} ({ended.reason or 'no reason'})"
+    return Trouble(container.name, waiting.reason, container.restart_count, end, waiting.message)
 
 
-def first_trouble(pod: DetailedPod) -> str:
-    """What keeps one of its containers from running, init containers first; empty while nothing does."""
+def first_trouble(pod: DetailedPod) -> Trouble | None:
+    """What keeps one of its containers from running, init containers first; None while nothing does."""
     containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
-    return next((found for container in containers if (found := trouble(container))), "")
+    return next((found for container in containers if (found := trouble(container))), None)
 
 
 def why_pending(pod: DetailedPod) -> str:

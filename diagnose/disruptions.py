@@ -8,18 +8,16 @@ from api.jobset import JobSet
 from api.jobset_status import FailedAttempt
 from diagnose.facts import SeenPod
 from diagnose.remedies import IN_A_NEW
+from diagnose.wording import DISRUPTED, FAILED_PODS
 
 _CONDITION = "DisruptionTarget"
-_SAYS = f"has condition {_CONDITION}"
-"""What a Job says whose podFailurePolicy has seen the condition."""
-_BY_PODS = "BackoffLimitExceeded"
 
 
 def disruption_in_history(failed: FailedAttempt) -> str:
     """What the history tells of the end of a pod from outside; empty if that is not likely."""
-    if _SAYS in failed.message:
+    if DISRUPTED in failed.message:
         return "its pod was drained, preempted or evicted"
-    if failed.failed_job and not failed.pod and failed.message.startswith(_BY_PODS):
+    if failed.failed_job and not failed.pod and failed.message.startswith(FAILED_PODS):
         return "its failed pod was gone by then, as one that is drained, preempted, evicted or deleted"
     return ""
 
@@ -42,5 +40,5 @@ def not_counted(js: JobSet, where: str = f" {IN_A_NEW}") -> str:
         " podFailurePolicy: {rules: [{action: FailJob,"
         f" onPodConditions: [{{type: {_CONDITION}}}]}}]}} into the spec of the Jobs and the rule {{name: disrupted,"
         " action: RestartJobSetAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy],"
-        f" onJobFailureMessagePatterns: [{_SAYS}]}} into failurePolicy.rules"
+        f" onJobFailureMessagePatterns: [{DISRUPTED}]}} into failurePolicy.rules"
     )

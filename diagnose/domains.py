@@ -9,8 +9,8 @@ from api.exclusive import topology_of
 from diagnose.case import Case
 from diagnose.facts import Holder, SeenPod
 from diagnose.finding import Finding, Level, join_names, pluralize
-from diagnose.remedies import ANTI_AFFINITY
 from diagnose.taints import Taint, numbers, remedy
+from diagnose.wording import ANTI_AFFINITY
 
 KEPT_OUT = "kept-out"
 """The cause of findings about exclusive Jobs that keep other pods out."""

@@ -8,7 +8,7 @@ from typing import Any
 from api.batch import Job, JobSpec, JobStatus
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
-from api.pending import first_trouble
+from api.pending import Trouble, first_trouble
 from api.pod import DetailedPod, PodCondition, Terminated
 from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, SeenNode
@@ -103,8 +103,8 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return first.name if first is not None and first.state.waiting is None and self.spec.node_name else ""
 
     @property
-    def trouble(self) -> str:
-        """What keeps one of its containers from running, init containers first; empty while nothing does."""
+    def trouble(self) -> Trouble | None:
+        """What keeps one of its containers from running, init containers first; None while nothing does."""
         return first_trouble(self)
 
 

@@ -21,15 +21,15 @@ from controllers.resources import JOBSETS
 from diagnose import kueue, look_up
 from diagnose.case import unheld
 from diagnose.facts import Facts, Holder, SeenEvent, SeenGroups, SeenJob, SeenPod
-from diagnose.in_use import lacking_resource
 from diagnose.jobset_causes import missing_defaults
 from diagnose.look_up import PLACED
+from diagnose.manager_causes import all_completed
+from diagnose.misfits import lacking_resource
 from diagnose.nodes import Nodes, SeenNode
 from diagnose.reader import LOOKED_AT, MOST_PAGES, PAGE, Reader
-from diagnose.remedies import ANTI_AFFINITY, CLAIMS, MISFIT
 from diagnose.states import failed_lately
-from diagnose.status_causes import all_completed
 from diagnose.survey import Survey, lacking, survey_jobs
+from diagnose.wording import ANTI_AFFINITY, CLAIMS, MISFIT
 from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import Owner, seconds_between

@@ -1,23 +1,23 @@
 """Causes that are about groups (`spec.scheduling`): missing objects, trees that do not fit, stalled trees. Pure."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
+from operator import attrgetter
 
 from api import keys
-from api.batch import Job
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group
 from api.stalled_trees import Member, Tree, needed, why_stalled
-from controllers.planning.child_jobs import Child
 from diagnose.case import Case
 from diagnose.claims import unbound
 from diagnose.domains import KEPT_OUT, kept_out, noun
 from diagnose.facts import SeenGroups, SeenPod
 from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, KeyedFinding, Level, join_names, merge_findings, pluralize
 from diagnose.group_nodes import levels, paths, why_never
-from diagnose.pod_causes import misfit, pods_are
+from diagnose.misfits import misfit
+from diagnose.pod_causes import pods_are
 from diagnose.survey import lacking
+from diagnose.wording import NO_DOMAIN, is_about_group, shortfall, without_repetition
 from kube.model.meta import Condition, find
 
 _FIXES = {
@@ -30,29 +30,19 @@ _DEFAULT_FIX = (
     "the manager looks again every 15 s and goes on by itself; to run without groups, leave spec.scheduling out"
 )
 _FAULTS = {"FeatureGateDisabled", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"}
-_REPEATED = "pod group is unschedulable, "
-_PREEMPTION = ", pod group preemption:"
-_SHORT = re.compile(r"(?:0/(\d+) placements are available.*?)?minCount \((\d+)\) cannot be satisfied: (\d+) scheduled")
-_NO_DOMAIN = "no feasible placements found"
 
 
 def objects(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """The groups cannot be made, or those of an earlier attempt have to be deleted first: no Job starts."""
-    js = case.facts.jobset
-    said = find(js.status.conditions, keys.GROUPS_READY)
+    said = find(case.facts.jobset.status.conditions, keys.GROUPS_READY)
     if case.facts.jobs is None or said is None or said.status != "False" or said.reason == "Suspended":
         return
-    ignored = _run_without_groups(case)
-    level = Level.NOTE if ignored else Level.FAULT if said.reason in _FAULTS else Level.WAITS
-    finding = Finding(
-        level,
-        "groups-not-ready",
-        f"the groups that spec.scheduling asks for are not there: {said.reason}: {said.message}",
-        fix="" if ignored else _FIXES.get(said.reason, _DEFAULT_FIX),
-        since=said.last_transition_time,
-    )
-    held = frozenset() if ignored else left & _not_started(case)
-    yield Answer(finding, held)
+    message = f"the groups that spec.scheduling asks for are not there: {said.reason}: {said.message}"
+    level, fix, held = Level.NOTE, "", frozenset[str]()
+    if not _run_without_groups(case):
+        level = Level.FAULT if said.reason in _FAULTS else Level.WAITS
+        fix, held = _FIXES.get(said.reason, _DEFAULT_FIX), left & _not_started(case)
+    yield Answer(Finding(level, "groups-not-ready", message, fix=fix, since=said.last_transition_time), held)
 
 
 def _run_without_groups(case: Case) -> bool:
@@ -64,46 +54,37 @@ def _run_without_groups(case: Case) -> bool:
     )
 
 
-def tree_restarts(case: Case, left: frozenset[str]) -> list[Answer]:
+def tree_restarts(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Jobs of a tree do not start before all Jobs of an earlier attempt in it are gone."""
     old = case.facts.leftover_pods.keys() | {child.name for child in case.survey.previous}
-    found = []
     idle = left & _not_started(case)
     for root in _roots(case):
-        jobs = _jobs(root)
-        going, held = sorted(old & jobs), jobs & idle
+        going, held = sorted(old & _jobs(root)), idle & _jobs(root)
         if going and held:
             message = (
                 f"{_title(root)}: {pluralize(len(held), 'Job', 'waits', 'wait')} until all of an earlier attempt are"
                 f" gone ({join_names(going)}): the scheduler counts pods that are ending as members"
             )
-            finding = Finding(Level.WAITS, "tree-restarts", message, fix=WAIT_FOR_PODS)
-            found.append(Answer(finding, frozenset(held)))
-    return found
+            yield Answer(Finding(Level.WAITS, "tree-restarts", message, fix=WAIT_FOR_PODS), held)
 
 
-def waits(case: Case, left: frozenset[str]) -> list[Answer]:
+def waits(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Pods of a tree have no node: which level waits for how many; the scheduler's words, or why there are none.
 
     Jobs that lack pods have a reason of their own, which is left to later causes.
     """
-    groups, survey = case.facts.groups, case.survey
-    if groups is None or case.facts.pods is None:
-        return []
+    if case.facts.groups is None or case.facts.pods is None:
+        return
     findings: list[KeyedFinding] = []
     explained: set[str] = set()
-    unready = {child.name: child for child in survey.unready}
-    jobs = {job.metadata.name: job for job in case.facts.jobs or ()}
     for root in _roots(case):
-        tree = _WaitingTree(case, groups, root, unready, jobs)
+        tree = _WaitingTree(case, case.facts.groups, root)
         here = {child.name for child in tree.unready} & left
         if here and tree.pods_without_node:
             findings.append(KeyedFinding(_title(root), tree.key(root), tree.whole))
             explained |= here - {child.name for child in tree.unready if lacking(child.job)}
-    return [
-        Answer(finding, frozenset(explained) if number == 0 else frozenset())
-        for number, (finding, _) in enumerate(merge_findings(findings, "group"))
-    ]
+    for number, (finding, _) in enumerate(merge_findings(findings, "group")):
+        yield Answer(finding, frozenset() if number else frozenset(explained))
 
 
 def _roots(case: Case) -> tuple[Group, ...]:
@@ -126,20 +107,23 @@ def _not_started(case: Case) -> frozenset[str]:
 class _WaitingTree:
     """One tree with pods that wait, as it was read once."""
 
-    def __init__(
-        self, case: Case, groups: SeenGroups, root: Group, unready: Mapping[str, Child], jobs: Mapping[str, Job]
-    ) -> None:
+    def __init__(self, case: Case, groups: SeenGroups, root: Group) -> None:
         self._case, self._groups, self._root = case, groups, root
-        names = sorted(_jobs(root))
         leaves = {job: group.name for group in root.walk() for job, _ in group.jobs}
         # Jobs that run without groups are as any others.
-        grouped = (unready[name] for name in names if name in unready)
-        self.unready = [child for child in grouped if child.job.spec.template.spec.pod_group == leaves[child.name]]
+        self.unready = sorted(
+            (
+                child
+                for child in case.survey.unready
+                if child.job.spec.template.spec.pod_group == leaves.get(child.name)
+            ),
+            key=attrgetter("name"),
+        )
         self._waiting_pods: dict[str, list[SeenPod]] = {
             child.name: [pod for pod in case.pods_of(child) if pod.live and not pod.spec.node_name]
             for child in self.unready
         }
-        self._jobs = {name: jobs[name] for name in names if name in jobs}
+        self._jobs = {job.metadata.name: job for job in case.facts.jobs or () if job.metadata.name in leaves}
         self._path = {path[-1].name: path for path in paths(root)}
         self._tree = self._as_tree()
         self._never = self._why_never()
@@ -204,7 +188,7 @@ class _WaitingTree:
         said, other_messages = self._words(group)
         for text in filter(None, (said, *other_messages)):
             level, fix = Level.WAITS, ""
-            if text == _NO_DOMAIN and not self._never and (labels := levels(self._path[group.name])):
+            if text == NO_DOMAIN and not self._never and (labels := levels(self._path[group.name])):
                 level, fix = Level.FAULT, self._no_domain(labels)
             message = f"the scheduler says: {text}{self._level(group, text)}"
             found.append(Finding(level, "scheduler-said", message, fix=fix))
@@ -248,26 +232,28 @@ class _WaitingTree:
     def _words(self, group: Group) -> tuple[str, tuple[str, ...]]:
         """What the scheduler says of a PodGroup, and what else of its pods, each without its repetitions."""
         condition = self._condition(group)
-        said = _plain(condition.message) if condition is not None and condition.status == "False" else ""
-        messages = (_plain(pod.scheduling_failure.message) for pod in self._pods(group) if pod.scheduling_failure)
+        said = without_repetition(condition.message) if condition is not None and condition.status == "False" else ""
+        messages = (
+            without_repetition(pod.scheduling_failure.message) for pod in self._pods(group) if pod.scheduling_failure
+        )
         other_messages = dict.fromkeys(
-            text for text in messages if not (said and (text == said or text.startswith(_REPEATED[:-2])))
+            text for text in messages if not (said and (text == said or is_about_group(text)))
         )
         return said, tuple(other_messages)[:2]
 
     def _level(self, group: Group, text: str) -> str:
         """Which level it is that lacks members, where only one of them can be meant."""
-        match = _SHORT.search(text)
-        if match is None:
-            return ""
-        placements, wanted, fit = match.groups()
-        meant = [above for above in self._path[group.name] if str(needed(self._tree, above)) == wanted]
-        if len(meant) != 1:
+        lack = shortfall(text)
+        meant = [above for above in self._path[group.name] if lack and str(needed(self._tree, above)) == lack.wanted]
+        if lack is None or len(meant) != 1:
             return ""
         [above] = meant
-        noun_ = "groups" if above.composite else "pods"
-        where = f" in the first of {placements} {noun(above.topology)}s" if above.topology and placements else ""
-        return f"; that is: {_title(above)} needs {wanted} {noun_} at once, and there is room for {fit}{where}"
+        members = "groups" if above.composite else "pods"
+        domains = above.topology and lack.placements
+        where = f" in the first of {lack.placements} {noun(above.topology)}s" if domains else ""
+        return (
+            f"; that is: {_title(above)} needs {lack.wanted} {members} at once, and there is room for {lack.fit}{where}"
+        )
 
     def _ignored_groups(self) -> list[Finding]:
         """The scheduler has bound pods and knows nothing of their groups."""
@@ -339,11 +325,3 @@ def _rule(group: Group, wanted: int) -> str:
         return f"its one {word} has to fit{where}"
     some = f"all {members}" if wanted >= members else f"{wanted} of {members}"
     return f"{some} {word}s have to fit at once{where}"
-
-
-def _plain(message: str) -> str:
-    """The scheduler's words without what it repeats for each level."""
-    text = message.partition(_PREEMPTION)[0]
-    while text.startswith(_REPEATED * 2):
-        text = text[len(_REPEATED) :]
-    return text.rstrip(". ")

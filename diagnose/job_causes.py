@@ -1,6 +1,5 @@
 """Causes that are about Jobs: those that are not there, may not start yet, or have no pods. Pure."""
 
-import re
 from collections.abc import Iterator
 
 from api.batch import pods_at_once
@@ -16,11 +15,10 @@ from diagnose.quota import QuotaRefusal, as_it_is, quota_refusal
 from diagnose.remedies import for_refusal
 from diagnose.survey import lacking
 from diagnose.times import seconds_since
+from diagnose.wording import NO_RIGHT
 from kube.model.meta import Owner, find
 
 _AGAIN = "tries again by itself soon; the pause grows with each refusal"
-_NO_RIGHT = re.compile(r'User "[^"]+" cannot create resource')
-"""What the API server says if the manager lacks the right."""
 _HOLD_JOBS_BACK = (JOB_CREATION_FAILED, SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed")
 """Reasons of Warnings about what was refused: Jobs are created after all of these, so they are missing then."""
 _OF_OTHERS = "exists already and belongs to"
@@ -155,7 +153,7 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
     quota = quota_refusal(refusal.note)
     if quota is None:
         fix = "fix what the message names: the manager tries again by itself"
-        fix = f"{RIGHTS}; it tries again by itself" if _NO_RIGHT.search(refusal.note) else fix
+        fix = f"{RIGHTS}; it tries again by itself" if NO_RIGHT.search(refusal.note) else fix
         because = Finding(Level.FAULT, "refused", refusal.note, since=refusal.first)
         return Finding(Level.FAULT, "missing", message, because=(because,), fix=fix)
     quota, in_all = as_it_is(quota, case.facts.quotas), case.survey.total

@@ -3,7 +3,6 @@
 Each reads a bounded number of objects. What may not be read is noted and left out. Decides nothing.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -31,6 +30,7 @@ from diagnose.nodes import SeenNode
 from diagnose.quota import quota_refusal
 from diagnose.reader import LOOKED_AT, Reader
 from diagnose.webhook_switch import State, look
+from diagnose.wording import PREEMPTED
 from kube.options import METADATA_LIST
 from kube.resources import (
     EVENTS,
@@ -56,8 +56,6 @@ PLACED = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Field selector of pods that are on a node and have not ended."""
 _RESTARTED_ALONE = 50
 """Jobs whose pods are read where a rule restarts single Jobs: their UIDs are in the URL."""
-PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
-"""What kube-scheduler notes about a pod that it preempts."""
 
 
 async def lease(read: Reader) -> SeenLease | None:

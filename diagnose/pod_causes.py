@@ -1,6 +1,5 @@
 """Causes that are about pods: a leader without a domain, followers that wait for it, pods that cannot run. Pure."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -8,6 +7,7 @@ from functools import partial
 from api import keys
 from api.exclusive import topology_of
 from api.names import namespaced_job
+from api.pending import Trouble
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from controllers.planning.child_jobs import Child
 from diagnose.back_off import failed_before, ready_count
@@ -15,15 +15,11 @@ from diagnose.case import Case, about_jobs
 from diagnose.claims import unbound
 from diagnose.domains import article, domain_of_job, in_the_way, kept_out, noun
 from diagnose.facts import SeenPod
-from diagnose.features import undeclared_feature
 from diagnose.finding import Finding, KeyedFinding, Level, pluralize
-from diagnose.in_use import with_holders
-from diagnose.nodes import Nodes
-from diagnose.remedies import MISFIT, for_container, for_scheduling, logs_of, recreate, unknown_scheduler
+from diagnose.misfits import misfit
+from diagnose.remedies import for_container, for_scheduling, logs_of, recreate, unknown_scheduler
 from diagnose.times import seconds_since
 
-_RESTARTED = re.compile(r", restarted \d+ times")
-"""How often a container was restarted, as `api.pending.trouble` says it."""
 SOON = 30.0
 """Seconds within which a scheduler looks at a pod."""
 _PLACED = "the leader is placed"
@@ -161,35 +157,6 @@ def _no_place(case: Case, pod: SeenPod) -> Finding | None:
     return lacks if lacks is not None and lacks.level is Level.FAULT else kept_out(case, pod) or lacks
 
 
-def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
-    """What the nodes lack that the pod asks for; None if the scheduler says something else, or nodes are not known.
-
-    `in_group`: the scheduler need not say so, for it may say only that the group does not fit.
-    """
-    said, nodes = pod.scheduling_failure, case.facts.node_offers
-    if (lacks := undeclared_feature(case, pod)) is not None:
-        return lacks
-    if said is None or nodes is None or not (in_group or MISFIT.search(said.message)):
-        return None
-    found = nodes.why_none(pod.spec, recreate(case.facts.jobset, "{old}", "{new}"))
-    if found is None or found.level is Level.FAULT:
-        return found
-    insufficient = "Insufficient" in said.message
-    if not insufficient and not in_group:
-        return None
-    return case.shortage or _too_many(case, pod, nodes) or (with_holders(case, pod, found) if insufficient else None)
-
-
-def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
-    """That the pods of its ReplicatedJob hold the nodes themselves; None if all of them fit at once."""
-    children = (child for child in case.survey.unready if child.job.metadata.uid == pod.job_uid)
-    rjob = next((child.replicated_job for child in children), None)
-    if rjob is None:
-        return None
-    jobs = (job for job in case.facts.jobs or () if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) == rjob)
-    return nodes.too_many(pod.spec, case.survey.pods[rjob], sum(job.status.ready or 0 for job in jobs))
-
-
 def _unscheduled_pods(child: Child, pods: list[SeenPod], lacks: Finding | None, said: PodCondition) -> Finding:
     meta, scheduler = child.job.metadata, _scheduler_message(said)
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
@@ -235,22 +202,18 @@ def _age(case: Case, pod: SeenPod) -> float:
 def failing_containers(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with a container that cannot start, or does not stay up: those of a Job apart that differ in why."""
     for child in case.unready_jobs(left):
-        kinds: dict[str, list[SeenPod]] = {}
+        kinds: dict[tuple[str, ...], list[tuple[SeenPod, Trouble]]] = {}
         for pod in case.pods_of(child):
-            if pod.trouble:
-                kinds.setdefault(_kind(pod.trouble), []).append(pod)
+            if trouble := pod.trouble:
+                kinds.setdefault((trouble.container, trouble.reason, trouble.end), []).append((pod, trouble))
         for kind, pods in kinds.items():
             yield KeyedFinding(child.name, kind, partial(_failing_container, child, pods))
 
 
-def _kind(trouble: str) -> str:
-    """`container main: CrashLoopBackOff, it ended with exit code 1 (Error)`: without what differs from pod to pod."""
-    return _RESTARTED.sub("", ":".join(trouble.split(":")[:2]))
-
-
-def _failing_container(child: Child, pods: list[SeenPod]) -> Finding:
-    message = f"Job {child.name}: {pods_are(pods)} not ready: {pods[0].trouble}"
-    return Finding(Level.FAULT, "container", message, fix=for_container(pods[0], pods[0].trouble))
+def _failing_container(child: Child, troubles: list[tuple[SeenPod, Trouble]]) -> Finding:
+    pod, trouble = troubles[0]
+    message = f"Job {child.name}: {pods_are([pod for pod, _ in troubles])} not ready: {trouble}"
+    return Finding(Level.FAULT, "container", message, fix=for_container(pod, trouble))
 
 
 @about_jobs

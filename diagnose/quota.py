@@ -1,16 +1,13 @@
 """What a quota refuses, from the message of the API server and from the quota as it is now. Pure."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from api.node_offers import in_words, number_in_words
 from diagnose.facts import SeenQuota
+from diagnose.wording import exceeded_quota
 from kube.model.quantity import parse_quantity
-
-_AMOUNTS = r"([^\s,=]+=[^\s,]+(?:,[^\s,=]+=[^\s,]+)*)"
-_EXCEEDED = re.compile(f"exceeded quota: ([^\\s,]+), requested: {_AMOUNTS}, used: {_AMOUNTS}, limited: {_AMOUNTS}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +73,9 @@ class QuotaRefusal:
 
 
 def quota_refusal(message: str) -> QuotaRefusal | None:
-    """The quota that a message names; None if it names none."""
-    found = _EXCEEDED.search(message)
-    if found is None:
-        return None
-    requested, used, limited = (_amounts(text) for text in found.groups()[1:])
-    for resource, needs in requested.items():
-        used_up, limit = used.get(resource, Fraction()), limited.get(resource)
-        if limit is not None and used_up + needs > limit:
-            return QuotaRefusal(found[1], resource, needs, limit - used_up, limit)
-    return None
+    """What a message of the API server says of a quota; None if it names none."""
+    found = exceeded_quota(message)
+    return None if found is None else QuotaRefusal(*found)
 
 
 def as_it_is(refusal: QuotaRefusal, quotas: Mapping[str, SeenQuota | None]) -> QuotaRefusal:
@@ -96,8 +86,3 @@ def as_it_is(refusal: QuotaRefusal, quotas: Mapping[str, SeenQuota | None]) -> Q
     limit = parse_quantity(quota.status.hard.get(refusal.resource))
     used = parse_quantity(quota.status.used.get(refusal.resource)) or Fraction()
     return refusal if limit is None else replace(refusal, left=limit - used, limit=limit)
-
-
-def _amounts(text: str) -> Mapping[str, Fraction]:
-    parts = (part.partition("=") for part in text.split(","))
-    return {name: amount for name, _, value in parts if (amount := parse_quantity(value)) is not None}

@@ -15,9 +15,7 @@ from diagnose import (
     jobset_causes,
     manager_causes,
     pod_causes,
-    recovery_causes,
     restart_causes,
-    status_causes,
 )
 from diagnose.case import Case, Cause, case
 from diagnose.facts import Facts
@@ -37,7 +35,7 @@ CAUSES: tuple[Cause, ...] = (
     jobset_causes.unreadable_jobs,
     manager_causes.no_manager,
     manager_causes.unready_leader,
-    status_causes.unwritten_status,
+    manager_causes.unwritten_status,
     restart_causes.keeps_failing,
     restart_causes.jobs_keep_failing,
     restart_causes.escalations,
@@ -93,7 +91,7 @@ def explain(facts: Facts) -> Explanation:
     """Everything that the facts tell: what waits for others stands behind those, the last recovery at the end."""
     looked_at = case(facts)
     answers = sorted(_answers(looked_at), key=lambda answer: answer.follows)
-    answers += recovery_causes.last_recovery(looked_at)
+    answers += restart_causes.last_recovery(looked_at)
     meta = facts.jobset.metadata
     tree = [below for answer in answers for below in _walk(answer.finding)]
     level = max((below.level for below in tree), key=list(Level).index, default=Level.FINE)

@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping
 
 from api.jobset import JobSet
+from api.pending import Trouble
 from api.pod import DEFAULT_SCHEDULER
 from diagnose.facts import SeenPod
+from diagnose.wording import ANTI_AFFINITY
 from policy.defaults import set_by
 
 SCHEDULER_SAYS = (
@@ -17,19 +19,7 @@ SCHEDULER_SAYS = (
 )
 """For a reason that is not known here."""
 
-MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable|required features")
-"""What the scheduler says if nodes lack what a pod asks for."""
-
-ANTI_AFFINITY = re.compile("existing pods anti-affinity")
-"""What it says if pods that run keep a pod away by their own anti-affinity."""
-
-CLAIMS = re.compile(
-    r"unbound immediate PersistentVolumeClaims|persistentvolumeclaim \"|storageclass\S* \"|persistent volumes to bind"
-)
-"""What it says if a claim of the pod has no volume."""
-
-_IMAGE = re.compile(r": (?:ErrImagePull|ImagePullBackOff|InvalidImageName|ErrImageNeverPull)\b")
-_CONFIG = re.compile(r": CreateContainerConfigError\b")
+_IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 _WARNED = "jobset validate FILE --server and the warnings when a JobSet is created"
 """What says to somebody without rights on nodes what the nodes do not have."""
 
@@ -187,15 +177,14 @@ def for_scheduling(pod: SeenPod, message: str) -> str:
     return _find_fix(_FIXES, message, namespace=namespace, port=port, port_field=field) or SCHEDULER_SAYS
 
 
-def for_container(pod: SeenPod, trouble: str) -> str:
-    """What to do about a container that does not run. `trouble`: as by `api.pending.trouble`."""
+def for_container(pod: SeenPod, trouble: Trouble) -> str:
+    """What to do about a container that does not run."""
     describe = f"kubectl describe pod -n {pod.metadata.namespace} {pod.name}"
-    if _IMAGE.search(trouble):
+    if trouble.reason in _IMAGE:
         return f"{describe} says more: correct the image or, for a private registry, imagePullSecrets {IN_A_NEW}"
-    if _CONFIG.search(trouble):
+    if trouble.reason == "CreateContainerConfigError":
         return f"create what the message names: a ConfigMap, a Secret, or a key of one; {describe}"
-    container = trouble.removeprefix("container ").partition(":")[0]
-    return f"kubectl logs -n {pod.metadata.namespace} {pod.name} -c {container} --previous, {describe}"
+    return f"kubectl logs -n {pod.metadata.namespace} {pod.name} -c {trouble.container} --previous, {describe}"
 
 
 UNVERSIONED = "/^  resourceVersion:/d"

@@ -1,12 +1,14 @@
-"""Causes that are about restarts: a set that fails again and again, and Jobs that do. Pure."""
+"""Causes that are about restarts: a set or Jobs that fail again and again, and what the last recovery took. Pure."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 from api.jobset import JobSet
-from api.jobset_status import FailedAttempt, JobSetStatus, RuleStep
+from api.jobset_status import AttemptTimes, FailedAttempt, JobSetStatus, Recovery, RuleStep
 from api.names import job_name_prefix
 from api.policies import FailurePolicyRule
 from controllers.planning import escalation
+from controllers.planning.recovery import goodput
 from diagnose import states
 from diagnose.case import Case
 from diagnose.disruptions import disruption_in_history, not_counted
@@ -15,10 +17,9 @@ from diagnose.finding import Answer, Finding, Level, join_names, pluralize
 from diagnose.remedies import IN_A_NEW
 from diagnose.states import LOOP, RECENT, State, failed_lately
 from diagnose.times import seconds_since
+from diagnose.wording import TOO_SLOW
 
 _MOST_ATTEMPTS = 3
-_TOO_SLOW = "DeadlineExceeded"
-"""The reason of a Job that was active for longer than its spec.activeDeadlineSeconds."""
 EXIT_CODES = {
     126: "the command may not be executed",
     127: "the command was not found",
@@ -72,7 +73,7 @@ def too_slow(js: JobSet, failed: FailedAttempt) -> str:
         (rjob for rjob in js.spec.replicated_jobs if job_name_prefix(js.metadata.name, rjob.name) == prefix), None
     )
     seconds = None if rjob is None else rjob.job_spec.get("activeDeadlineSeconds")
-    if rjob is None or seconds is None or not failed.message.startswith(_TOO_SLOW):
+    if rjob is None or seconds is None or not failed.message.startswith(TOO_SLOW):
         return ""
     return (
         f"Jobs of {rjob.name} may be active for {seconds} s, by activeDeadlineSeconds in the spec of their template:"
@@ -178,3 +179,50 @@ def jobs_keep_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     fix = f"jobset logs {meta.name} -n {meta.namespace} --job {ordered[0]} shows what it writes"
     found = Finding(Level.FAULT, "job-keeps-failing", said, fix=fix, since=created[ordered[0]])
     yield Answer(found, state=State.KEEPS_FAILING, headline=said)
+
+
+def last_recovery(case: Case) -> Iterator[Answer]:
+    """The phases of the last recovery; nothing of a set that has never recovered, or whose times are not kept."""
+    recovery = case.facts.jobset.status.recovery
+    entries = (
+        [] if recovery is None else [times for times in recovery.attempts if times.detected_after_seconds is not None]
+    )
+    if recovery is None or not entries:
+        return
+    entry = entries[-1]
+    took = entry.ready_after_seconds
+    so_far = f"{took} s from the failure until all Jobs were ready" if took is not None else "it is not over"
+    because = tuple(Finding(Level.FINE, "recovery-phase", message) for message in _time_line(case, entry))
+    message = f"last recovery, of attempt {entry.attempt}: {so_far}; {_share(recovery, case.facts.now)}"
+    yield Answer(Finding(Level.FINE, "recovery", message, because=because))
+
+
+def _time_line(case: Case, entry: AttemptTimes) -> Iterator[str]:
+    """One line for each phase that was reached: when, how long after the failure, and what."""
+    history = case.facts.jobset.status.attempt_history
+    failed = next((attempt_words(attempt) for attempt in reversed(history) if attempt.attempt == entry.attempt - 1), "")
+    phases = (
+        (0, f"failure: {failed}" if failed else "failure"),
+        (entry.detected_after_seconds, "restart decided"),
+        (entry.drained_after_seconds, "old Jobs and pods gone"),
+        (entry.created_after_seconds, "all Jobs created"),
+        (entry.ready_after_seconds, "all Jobs ready"),
+    )
+    for seconds, message in phases:
+        if seconds is not None:
+            yield f"{_clock(entry.since, seconds)}+{seconds} s: {message}"
+
+
+def _clock(since: str, seconds: int) -> str:
+    try:
+        return f"{(datetime.fromisoformat(since) + timedelta(seconds=seconds)).astimezone(UTC):%H:%M:%SZ} "
+    except (ValueError, OverflowError):
+        return ""
+
+
+def _share(recovery: Recovery, now: datetime) -> str:
+    """Until now: the status is counted up to its last change."""
+    since = max(int(seconds_since(recovery.since, now) or 0), 0)
+    running = recovery.running_seconds + (since if recovery.running else 0)
+    lost = recovery.lost_seconds + (0 if recovery.running else since)
+    return f"goodput {goodput(running, lost) or 'not known yet'}: {running} s running, {lost} s lost"

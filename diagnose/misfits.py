@@ -1,0 +1,110 @@
+"""Why no node takes a pod: what the nodes lack, a feature that none declares, or who holds what it needs. Pure."""
+
+from collections import defaultdict
+from dataclasses import replace
+
+from api import keys
+from api.jobset import JobSet
+from api.node_offers import in_words, number_in_words
+from diagnose.case import Case
+from diagnose.facts import SeenPod
+from diagnose.finding import Finding, Level, join_names
+from diagnose.nodes import Nodes, shape_of
+from diagnose.remedies import recreate
+from diagnose.wording import FEATURES, MISFIT, insufficient
+from kube.model.requests import Amount
+
+
+def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
+    """What the nodes lack that the pod asks for; None if the scheduler says something else, or nodes are not known.
+
+    `in_group`: the scheduler need not say so, for it may say only that the group does not fit.
+    """
+    said, nodes = pod.scheduling_failure, case.facts.node_offers
+    if (lacks := undeclared_feature(case, pod)) is not None:
+        return lacks
+    if said is None or nodes is None or not (in_group or MISFIT.search(said.message)):
+        return None
+    found = nodes.why_none(pod.spec, recreate(case.facts.jobset, "{old}", "{new}"))
+    if found is None or found.level is Level.FAULT:
+        return found
+    insufficient = "Insufficient" in said.message
+    if not insufficient and not in_group:
+        return None
+    return case.shortage or _too_many(case, pod, nodes) or (with_holders(case, pod, found) if insufficient else None)
+
+
+def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
+    """That the pods of its ReplicatedJob hold the nodes themselves; None if all of them fit at once."""
+    children = (child for child in case.survey.unready if child.job.metadata.uid == pod.job_uid)
+    rjob = next((child.replicated_job for child in children), None)
+    if rjob is None:
+        return None
+    jobs = (job for job in case.facts.jobs or () if job.metadata.labels.get(keys.REPLICATED_JOB_NAME) == rjob)
+    return nodes.too_many(pod.spec, case.survey.pods[rjob], sum(job.status.ready or 0 for job in jobs))
+
+
+_SHOW = (
+    "kubectl get nodes -o custom-columns='NODE:.metadata.name,VERSION:.status.nodeInfo.kubeletVersion,"
+    "FEATURES:.status.declaredFeatures'"
+)
+
+
+def undeclared_feature(case: Case, pod: SeenPod) -> Finding | None:
+    """What the pod needs that no node declares; None if the scheduler says something else, or it is not known."""
+    said, nodes = pod.scheduling_failure, case.facts.node_offers
+    if said is None or not FEATURES.search(said.message):
+        return None
+    for feature, field in pod.spec.features.items():
+        if nodes is None or not nodes.declare(feature):
+            who = "no node declares" if nodes is not None else "nodes that it may use do not declare"
+            message = f"{who} the feature {feature}, which it needs for {field}"
+            fix = _feature_fix(case.facts.jobset, field)
+            return Finding(Level.FAULT, "no-such-feature", message, fix=fix)
+    return None
+
+
+def _feature_fix(js: JobSet, field: str) -> str:
+    nodes = f"have an administrator of the cluster add nodes with a newer kubelet ({_SHOW} shows what they declare)"
+    if js.restarts_in_place and "RestartAllContainers" in field:
+        return f"write failurePolicy.agent.mode: MainContainer in a new JobSet, which needs no such feature; or {nodes}"
+    return f"do without {field} in a new JobSet, or {nodes}"
+
+
+_NAMED = 3
+
+
+def with_holders(case: Case, pod: SeenPod, in_use: Finding) -> Finding:
+    """The finding that nodes are in use; with who holds most there of what the pod lacks, if that is known."""
+    nodes, resource = case.facts.node_offers, lacking_resource(pod)
+    if nodes is None or not resource:
+        return in_use
+    key = shape_of(pod.spec), resource
+    if key not in case.in_use:
+        case.in_use[key] = _with_holders(case, nodes, pod, resource, in_use)
+    return case.in_use[key]
+
+
+def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use: Finding) -> Finding:
+    takers, own = nodes.takers(pod.spec), case.facts.jobset.metadata
+    held = defaultdict[str, Amount](int)
+    for placed in case.facts.placed or ():
+        if placed.node in takers and placed.requests.get(resource):
+            here = (placed.namespace, placed.jobset) == (own.namespace, own.name)
+            held["this JobSet" if here else f"{placed.namespace}/{placed.jobset}"] += placed.requests[resource]
+    if not held:
+        return in_use
+    most = sorted(held.items(), key=lambda pod: (-pod[1], pod[0]))
+    named = join_names([f"{name} ({number_in_words(amount, resource)})" for name, amount in most], _NAMED)
+    total, offered = (
+        number_in_words(sum(held.values()), resource),
+        in_words(nodes.offered_amount(pod.spec, resource), resource),
+    )
+    return replace(in_use, message=f"{in_use.message}; JobSets hold {total} of their {offered}: {named}")
+
+
+def lacking_resource(pod: SeenPod) -> str:
+    """Of the resources that it requests, the one of which too little is free on most nodes; empty without one."""
+    said, needs = pod.scheduling_failure, pod.spec.requests()
+    found = insufficient(said.message) if said is not None else []
+    return max(((nodes, "/" in name, name) for nodes, name in found if name in needs), default=(0, False, ""))[2]

@@ -1,0 +1,103 @@
+"""What is read out of sentences: those of the API server, kube-scheduler and the Job controller, and only here. Pure.
+
+What to do about what they say stands in `remedies`, by their words as well.
+"""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import NamedTuple
+
+from kube.model.quantity import parse_quantity
+
+MISFIT = re.compile("Insufficient|node affinity/selector|untolerated taint|were unschedulable|required features")
+"""kube-scheduler: nodes lack what a pod asks for."""
+ANTI_AFFINITY = re.compile("existing pods anti-affinity")
+"""kube-scheduler: pods that run keep a pod away by their own anti-affinity."""
+CLAIMS = re.compile(
+    r"unbound immediate PersistentVolumeClaims|persistentvolumeclaim \"|storageclass\S* \"|persistent volumes to bind"
+)
+"""kube-scheduler: a claim of the pod has no volume."""
+FEATURES = re.compile("Pod's required features")
+"""kube-scheduler: nodes lack a feature of Kubernetes."""
+PREEMPTED = re.compile(r"Preempted by pod (\S+) on node (\S+)")
+"""kube-scheduler, of a pod that it preempts: the UID of the other pod, and the node."""
+NO_RIGHT = re.compile(r'User "[^"]+" cannot create resource')
+"""API server: the manager lacks a right."""
+DISRUPTED = "has condition DisruptionTarget"
+"""Job controller: a podFailurePolicy has seen the condition."""
+FAILED_PODS = "BackoffLimitExceeded"
+"""Job controller: too many pods have failed."""
+TOO_SLOW = "DeadlineExceeded"
+"""Job controller: the Job was active for longer than its spec.activeDeadlineSeconds."""
+NO_DOMAIN = "no feasible placements found"
+"""kube-scheduler, of a group: no domain is possible."""
+_INSUFFICIENT = re.compile(r"(\d+) Insufficient ([^\s,]*[^\s,.])")
+_GROUP = "pod group is unschedulable, "
+_PREEMPTION = ", pod group preemption:"
+_SHORT = re.compile(r"(?:0/(\d+) placements are available.*?)?minCount \((\d+)\) cannot be satisfied: (\d+) scheduled")
+_AMOUNTS = r"([^\s,=]+=[^\s,]+(?:,[^\s,=]+=[^\s,]+)*)"
+_EXCEEDED = re.compile(f"exceeded quota: ([^\\s,]+), requested: {_AMOUNTS}, used: {_AMOUNTS}, limited: {_AMOUNTS}")
+
+
+def insufficient(message: str) -> list[tuple[int, str]]:
+    """kube-scheduler: on how many nodes too little of which resource is free."""
+    return [(int(nodes), resource) for nodes, resource in _INSUFFICIENT.findall(message)]
+
+
+def without_repetition(message: str) -> str:
+    """kube-scheduler's words about a group, without what it repeats for each level."""
+    text = message.partition(_PREEMPTION)[0]
+    while text.startswith(_GROUP * 2):
+        text = text[len(_GROUP) :]
+    return text.rstrip(". ")
+
+
+def is_about_group(text: str) -> bool:
+    """Whether kube-scheduler says of a pod only that its group does not fit."""
+    return text.startswith(_GROUP[:-2])
+
+
+class Shortfall(NamedTuple):
+    """kube-scheduler: a level of a group `wanted` so many members, and only `fit` had room in the first placement.
+
+    `placements`: how many were tried; empty if that is not said.
+    """
+
+    placements: str
+    wanted: str
+    fit: str
+
+
+def shortfall(text: str) -> Shortfall | None:
+    """What a level of a group lacks; None if kube-scheduler says something else."""
+    match = _SHORT.search(text)
+    return None if match is None else Shortfall(match[1] or "", match[2], match[3])
+
+
+class ExceededQuota(NamedTuple):
+    """API server: a quota and the first resource that it refuses, what is needed, what is left of it, and the limit."""
+
+    quota: str
+    resource: str
+    needs: Fraction
+    left: Fraction
+    limit: Fraction
+
+
+def exceeded_quota(message: str) -> ExceededQuota | None:
+    """The quota that refuses; None if the message is about something else."""
+    found = _EXCEEDED.search(message)
+    if found is None:
+        return None
+    requested, used, limited = (_amounts(text) for text in found.groups()[1:])
+    for resource, needs in requested.items():
+        used_up, limit = used.get(resource, Fraction()), limited.get(resource)
+        if limit is not None and used_up + needs > limit:
+            return ExceededQuota(found[1], resource, needs, limit - used_up, limit)
+    return None
+
+
+def _amounts(text: str) -> Mapping[str, Fraction]:
+    parts = (part.partition("=") for part in text.split(","))
+    return {name: amount for name, _, value in parts if (amount := parse_quantity(value)) is not None}

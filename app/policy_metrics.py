@@ -16,7 +16,7 @@ OTHER_POLICIES = "(others)"
 class Listener(Protocol):
     """Hears of what admission has decided."""
 
-    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
+    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
     def used(self, namespace: str, name: str, uid: str) -> None: ...
 
 
@@ -43,11 +43,11 @@ class PolicyHooks:
         """From now on, tell of each decision, too: of this process and of those that report to it."""
         self._listeners.append(listener)
 
-    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
+    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         """Administrators name policies. Those beyond the first `MOST_POLICIES` of this process are counted together."""
         self._decisions.labels(self._label(policy.name), rule, action).inc(count)
         for listener in self._listeners:
-            listener.decided(policy, rule, action, count)
+            listener.count_decision(policy, rule, action, count)
 
     def used(self, namespace: str, name: str, uid: str) -> None:
         """Has no metric: exceptions are named by tenants."""

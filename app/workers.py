@@ -125,7 +125,7 @@ class Records:
             self._answers += 1
             self._paths[path].finished.append((code, seconds))
 
-    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
+    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         decision = policy, rule, action
         if decision in self._decisions or len(self._decisions) < MAX_DECISIONS:
             self._decisions[decision] += count
@@ -204,7 +204,7 @@ class Worker:
         for path, seen in report.paths.items():
             seen.count(path, metrics)
         for policy, rule, action, count in report.decisions:
-            metrics.decided(policy, rule, action, count)
+            metrics.count_decision(policy, rule, action, count)
         for namespace, name, uid in report.used:
             metrics.used(namespace, name, uid)
 

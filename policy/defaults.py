@@ -70,6 +70,11 @@ def record_of(text: Any) -> Record:
         return {}
 
 
+def recorded_defaults(obj: Any) -> Record:
+    """The defaults that a JobSet says it has got; nothing if that cannot be read."""
+    return record_of(dig(obj, "metadata", "annotations", ANNOTATION))
+
+
 def set_by(annotations: Mapping[str, str], default: str) -> str:
     """The policy that has given a JobSet the default of this name, as its annotation says; empty if none has.
 

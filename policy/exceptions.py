@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Judged, Namespace
 from policy.mismatch import of_namespace
+from policy.namespaces import DEFAULT
 from policy.types import Exceptions, JobSetPolicy
 
 IN_FORCE: Final = "InForce"
@@ -18,6 +19,8 @@ NOT_ALLOWED: Final = "NotAllowed"
 NO_POLICY: Final = "NoPolicy"
 NO_RULE: Final = "NoRule"
 
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+"""The time at which no exception has ended."""
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 Excused = Mapping[tuple[str, str], str]
@@ -124,3 +127,8 @@ def excused_rules(
 def _is_about(exception: JobSetPolicyException, judged: Judged) -> bool:
     match, meta = exception.spec.match, judged.js.metadata
     return (match.names is None or meta.name in match.names) and match.object_selector.matches(meta.labels)
+
+
+def in_namespace(exceptions: Sequence[JobSetPolicyException], name: str) -> list[JobSetPolicyException]:
+    """The exceptions in a namespace; a manifest that names none is for `default`."""
+    return [each for each in exceptions if (each.metadata.namespace or DEFAULT) == (name or DEFAULT)]

@@ -1,9 +1,11 @@
 """Namespaces as policies read them: their labels, and the annotations that a policy names. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 import msgspec
 
+from api.keys import NAMESPACE_NAME
 from kube.model.field import SPEC
 from kube.model.meta import Base
 from policy.fields import records
@@ -68,3 +70,12 @@ def annotation_keys(policies: Iterable[JobSetPolicy]) -> frozenset[str]:
     found = (record for policy in policies for _, record in records(policy.spec.rules, SPEC))
     keys = (record.from_namespace_annotation for record in found if isinstance(record, Limit))
     return frozenset(filter(None, keys))
+
+
+DEFAULT: Final = "default"
+"""The namespace of manifests that name none."""
+
+
+def namespace_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Namespace:
+    """A namespace with the label of its name that the API server sets."""
+    return Namespace(name, {**({NAMESPACE_NAME: name} if name else {}), **labels}, dict(annotations))

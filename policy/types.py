@@ -34,6 +34,10 @@ ENFORCE: Final = "Enforce"
 FAIL: Final = "Fail"
 IGNORE: Final = "Ignore"
 
+AUDIT_KEY: Final = "policy-violations"
+"""Key of the audit annotation. The API server writes `vjobset.kb.io/policy-violations`."""
+MOST_AUDITED_TEXT = 400
+"""Characters of the text of one."""
 
 VALUES = invalid("values", ErrorType.REQUIRED, "{operator} compares with values", "name at least one")
 NO_VALUES = invalid("no-values", ErrorType.FORBIDDEN, "{operator} compares with no value", "remove the values")

@@ -14,7 +14,7 @@ class _Record:
     """`app.policy_metrics.Listener`: remembers what has to be written."""
 
     def __init__(self, counts: PolicyCounts, uses: ExceptionUses) -> None:
-        self.decided = counts.decided
+        self.count_decision = counts.count_decision
         self.used = uses.used
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -19,23 +19,23 @@ from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
 from kube.model.validation import dns1123_subdomain
 from policy.conflicts import conflicts
-from policy.defaults import defaults_for
+from policy.defaults import defaults_for, recorded_defaults
 from policy.evaluate import Violation, in_force, numbers, violations
 from policy.exception_faults import exception_warnings, own_faults
 from policy.exception_types import JobSetPolicyException, read_exception
-from policy.exceptions import Excused, excused_rules
+from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace
 from policy.faults import cautions
 from policy.judged import Judged, Namespace
 from policy.limits import Number
 from policy.mismatch import Mismatch, of_namespace, of_policy
+from policy.namespaces import DEFAULT, namespace_of
 from policy.sentences import source
 from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
-from webhooks.jobset.policy_defaults import recorded_defaults, set_defaults
+from webhooks.jobset.policy_defaults import set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
 from webhooks.policy.handlers import faults_of
 
-DEFAULT = "default"
 _SOURCE = source("README")
 
 POLICY_API_VERSION = Rule(
@@ -76,11 +76,6 @@ MOST_NAMED = 3
 """Policies that do not match, of which it is said why."""
 
 
-def namespace_of(name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Namespace:
-    """A namespace with the label of its name that the API server sets."""
-    return Namespace(name, {**({NAMESPACE_NAME: name} if name else {}), **labels}, dict(annotations))
-
-
 def policy_faults(obj: JSON) -> tuple[list[FieldError], JobSetPolicy | None]:
     """What is wrong with a policy, and the policy if that is nothing."""
     schema, obj = policy_schema(), without_nulls(obj)
@@ -95,15 +90,6 @@ def _head_faults(obj: JSON) -> Iterator[FieldError]:
     name = dig(obj, "metadata", "name")
     for complaint in dns1123_subdomain(name) if isinstance(name, str) else ("must be a text",):
         yield POLICY_NAME.at(Path(("metadata", "name")), name, complaint=complaint)
-
-
-EARLIEST = datetime.min.replace(tzinfo=UTC)
-"""The time at which no exception has ended."""
-
-
-def in_namespace(exceptions: Sequence[JobSetPolicyException], name: str) -> list[JobSetPolicyException]:
-    """The exceptions in a namespace; a manifest that names none is for `default`."""
-    return [each for each in exceptions if (each.metadata.namespace or DEFAULT) == (name or DEFAULT)]
 
 
 T = TypeVar("T")

@@ -20,8 +20,6 @@ from cli.check.kustomize import with_hint
 from cli.check.manifest_files import Inputs, Named
 from cli.check.object_checks import is_jobset
 from cli.check.policies import (
-    DEFAULT,
-    EARLIEST,
     Policies,
     check_each_file,
     exceptions_in,
@@ -40,7 +38,9 @@ from cli.output import FORMS, dump
 from jobset_client.words import count_noun
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
+from policy.exceptions import EARLIEST
 from policy.judged import Namespace
+from policy.namespaces import DEFAULT
 from webhooks.jobset.engine import Findings
 
 if TYPE_CHECKING:

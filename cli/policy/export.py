@@ -14,7 +14,7 @@ import yaml
 
 from api.features import FeatureGates
 from cli.check.findings import Report, printable, write_text
-from cli.check.policies import DEFAULT, exceptions_in, load, warn_of_conflicts, warn_of_exceptions
+from cli.check.policies import exceptions_in, load, warn_of_conflicts, warn_of_exceptions
 from kube.model.meta import JSON
 from policy.compiled.defaults import mutating
 from policy.compiled.exceptions import MOST_EXCEPTIONS, in_time
@@ -22,6 +22,7 @@ from policy.compiled.policy import Circumstances, validating
 from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import duration_of, format_time, time_of
+from policy.namespaces import DEFAULT
 from policy.rule import Fit
 from policy.types import JobSetPolicy
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
 
 from cli.check.findings import printable
-from cli.policy.judge import Result
+from policy.suites.judge import Result
 
 
 def junit(results: Mapping[str, Sequence[Result]], problems: Sequence[str]) -> str:

@@ -17,10 +17,6 @@ from app.version import user_agent
 from cli import extras, local
 from cli.check.checks import CheckError
 from cli.local import LocalError
-from cli.policy import probes
-from cli.policy.answers import Answer, differences, heard, refused_otherwise
-from cli.policy.judge import Result, compared
-from cli.policy.rounds import rounds
 from cli.policy.server import Server
 from cli.policy.suite import Loaded
 from dev.cluster.assets import Sources, present
@@ -36,23 +32,27 @@ from kube.model.meta import JSON
 from kube.resources import LEASES
 from kube.transport import HttpTransport
 from manifests import NAMESPACE
+from policy.suites import probes
+from policy.suites.answers import Answer, differences, interpret, refused_otherwise
+from policy.suites.judge import Result, compare
+from policy.suites.rounds import rounds
 from policy.types import GATE
 
 SPEC = ClusterSpec(name="policy-test", profile="api")
 Suites = Sequence[tuple[Loaded, list[Result]]]
 
 
-def judged_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
+def judge_online(suites: Suites, gates: FeatureGates) -> list[list[Result]]:
     """The results of all tests, with what an API server says about those that could be judged. Raises `CheckError`."""
-    with _started(gates) as (kubeconfig, audit_log):
+    with _servers(gates) as (kubeconfig, audit_log):
         try:
-            return asyncio.run(_judged(suites, kubeconfig, audit_log))
+            return asyncio.run(_judge_suites(suites, kubeconfig, audit_log))
         except (KubeError, TimeoutError) as error:
             raise CheckError(f"the local API server: {str(error) or 'no answer in time'}") from error
 
 
 @contextlib.contextmanager
-def _started(gates: FeatureGates) -> Iterator[tuple[Path, Path]]:
+def _servers(gates: FeatureGates) -> Iterator[tuple[Path, Path]]:
     """An API server and a manager for the length of the block: the administrator's kubeconfig, and the audit log."""
     if missing := extras.missing():
         raise CheckError(f"--server starts the manager, and {missing} is not installed: install {extras.EXTRA}")
@@ -82,9 +82,9 @@ def _lease() -> JSON:
     return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
 
 
-async def _judged(suites: Suites, kubeconfig: Path, audit_log: Path) -> list[list[Result]]:
+async def _judge_suites(suites: Suites, kubeconfig: Path, audit_log: Path) -> list[list[Result]]:
     transport = HttpTransport(await load(str(kubeconfig)), user_agent=user_agent())
-    count = sum(result.sent for _, results in suites for result in results)
+    count = sum(result.is_askable for _, results in suites for result in results)
     try:
         server = Server(Client(transport).unlimited(), audit_log)
         await server.prepare()
@@ -97,20 +97,20 @@ async def _judged(suites: Suites, kubeconfig: Path, audit_log: Path) -> list[lis
 async def _of_suite(server: Server, loaded: Loaded, results: list[Result], report: Report, count: int) -> list[Result]:
     found = list(results)
     await server.withdraw()
-    for each in rounds(loaded, [number for number, result in enumerate(results) if result.sent]):
+    for each in rounds(loaded, [number for number, result in enumerate(results) if result.is_askable]):
         await server.enter(loaded, each)
         answers = await server.ask(loaded, each.tests, lambda done: report(f"{done} of {count}"))
         for number, answer in answers.items():
-            found[number] = _with(loaded, number, results[number], answer)
+            found[number] = _compare_with(loaded, number, results[number], answer)
     return found
 
 
-def _with(loaded: Loaded, number: int, result: Result, answer: Answer) -> Result:
+def _compare_with(loaded: Loaded, number: int, result: Result, answer: Answer) -> Result:
     """The result of a test, with the differences; of one that only the API server can judge, by its verdict."""
     test, path = loaded.suite.tests[number], FieldPath(("tests", number))
-    said = heard(answer, loaded.policies, update=bool(test.old_jobset))
+    said = interpret(answer, loaded.policies, update=bool(test.old_jobset))
     refused = list(refused_otherwise(said, path.at("jobset"), test.jobset))
     if result.verdict is None:
-        return Result(test.name, (*compared(said.verdict, test, path), *refused), said.verdict)
+        return Result(test.name, (*compare(said.verdict, test, path), *refused), said.verdict)
     more = [*differences(result.verdict, answer, said, path, test.name), *refused]
     return replace(result, failures=(*result.failures, *more), differs=bool(more))

@@ -15,10 +15,10 @@ from cli.check.findings import Report, locate, printable, write_text
 from cli.check.policy_kinds import SUITE_KIND
 from cli.check.sarif import sarif
 from cli.output import FORMS, dump
-from cli.policy.judge import Result, judge
 from cli.policy.junit import junit
-from cli.policy.suite import Loaded, suites
+from cli.policy.suite import Loaded, admission, suites
 from jobset_client.words import count_noun
+from policy.suites.judge import Result, judge
 
 DIFFERS = 3
 """Exit code: an API server judges otherwise."""
@@ -42,8 +42,8 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
     report = Report()
     judged: list[tuple[Loaded, list[Result]]] = []
     for loaded in suites(options.names, report, options.gates):
-        numbers = range(len(loaded.suite.tests))
-        judged.append((loaded, [judge(loaded, number, options.gates) for number in numbers]))
+        numbers, admit = range(len(loaded.suite.tests)), admission(options.gates)
+        judged.append((loaded, [judge(loaded, number, admit) for number in numbers]))
     if options.server and not (report.problems or report.errors):
         judged = _online(judged, report, options.gates)
     results: dict[str, list[Result]] = {}
@@ -65,12 +65,12 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
 def _online(
     judged: list[tuple[Loaded, list[Result]]], report: Report, gates: FeatureGates
 ) -> list[tuple[Loaded, list[Result]]]:
-    from cli.policy.online import judged_online  # noqa: PLC0415 (a second of imports that others need not pay)
+    from cli.policy.online import judge_online  # noqa: PLC0415 (a second of imports that others need not pay)
 
-    if not any(result.sent for _, results in judged for result in results):
+    if not any(result.is_askable for _, results in judged for result in results):
         return judged
     try:
-        results = judged_online(judged, gates)
+        results = judge_online(judged, gates)
     except CheckError as error:
         report.problems.append(str(error))
         return judged

@@ -13,11 +13,7 @@ import msgspec
 
 from api.keys import NAMESPACE_NAME
 from cli.check.checks import CheckError
-from cli.check.policies import DEFAULT
-from cli.policy import probes
-from cli.policy.answers import Answer, answered
-from cli.policy.rounds import Round, namespace_name, standing_exceptions
-from cli.policy.suite import Loaded, SuiteNamespace
+from cli.policy.suite import Loaded
 from controllers.resources import JOBSETS
 from kube.client import Client, warning_texts
 from kube.clock import now, rfc3339
@@ -26,6 +22,11 @@ from kube.model.jsontree import dig, items, without_nulls
 from kube.model.meta import JSON
 from kube.resources import NAMESPACES, Resource
 from kube.transport import Request
+from policy.namespaces import DEFAULT
+from policy.suites import probes
+from policy.suites.answers import Answer, answer_of_response
+from policy.suites.rounds import Round, namespace_name, standing_exceptions
+from policy.suites.types import SuiteNamespace
 from webhooks.policy.watches import JOBSET_POLICIES, POLICY_EXCEPTIONS
 
 AT_ONCE = 16
@@ -75,11 +76,11 @@ class Server:
         """Wait until the API server asks our webhooks."""
         await self._have_namespace(SuiteNamespace(name=probes.NAME))
 
-        async def defaulted() -> bool:
+        async def is_defaulted() -> bool:
             answer = (await self._look_at_probe()).body
             return dig(answer, "spec", "replicatedJobs", 0, "template", "spec", "completionMode") is not None
 
-        await _until(defaulted, "the webhooks of JobSets")
+        await _until(is_defaulted, "the webhooks of JobSets")
 
     async def withdraw(self) -> None:
         """Take policies of every kind away."""
@@ -93,18 +94,18 @@ class Server:
             await self.client.delete(JOBSET_POLICIES, name)
         self.policies.clear()
 
-    async def enter(self, loaded: Loaded, of: Round) -> None:
+    async def enter(self, loaded: Loaded, round_: Round) -> None:
         """Store what the tests of a round need, and wait until it is in force. Raises `CheckError`."""
-        if of.olds:
+        if round_.olds:
             await self.withdraw()
             await self._know_policies()
         for namespace, name in self.jobsets:
             await self.client.delete(JOBSETS, name, namespace=namespace)
         self.jobsets.clear()
-        for wanted in of.namespaces.values():
+        for wanted in round_.namespaces.values():
             await self._have_namespace(wanted)
-        for (namespace, name), old in of.olds.items():
-            body = _placed(loaded.jobsets[old], namespace, name)
+        for (namespace, name), old in round_.olds.items():
+            body = _place_jobset(loaded.jobsets[old], namespace, name)
             await self._create(JOBSETS, body, f"JobSet {old}", namespace)
             self.jobsets.append((namespace, name))
         if not self.policies:
@@ -113,7 +114,7 @@ class Server:
                 self.policies.append(name)
         gone = await self._delete_exceptions()
         await self._know_policies()
-        if await self._store_exceptions(loaded, of) or gone:
+        if await self._store_exceptions(loaded, round_) or gone:
             await self._know_policies(exceptions=True)
         if loaded.admission and not self.admission:
             for body in loaded.admission:
@@ -126,24 +127,24 @@ class Server:
         start = self.audit_log.stat().st_size
         limit = asyncio.Semaphore(AT_ONCE)
 
-        async def one(number: int) -> Sent:
+        async def send(number: int) -> Sent:
             async with limit:
                 sent = await self._send_test(loaded, number)
             self.done += 1
             progress(self.done)
             return sent
 
-        answers = await asyncio.gather(*map(one, numbers))
+        answers = await asyncio.gather(*map(send, numbers))
         annotations = await self._annotations(start, frozenset(sent.token for sent in answers))
         return {
-            number: answered(sent.code, sent.body, sent.warnings, annotations[sent.token])
+            number: answer_of_response(sent.code, sent.body, sent.warnings, annotations[sent.token])
             for number, sent in zip(numbers, answers, strict=True)
         }
 
     async def _send_test(self, loaded: Loaded, number: int) -> Sent:
         test = loaded.suite.tests[number]
         namespace = namespace_name(test)
-        body = _placed(loaded.jobsets[test.jobset], namespace, test.jobset)
+        body = _place_jobset(loaded.jobsets[test.jobset], namespace, test.jobset)
         for _ in range(TRIES):
             if test.old_jobset:
                 old = await self.client.get(JOBSETS, test.jobset, namespace=namespace)
@@ -178,7 +179,7 @@ class Server:
         """Annotations in the audit log about the requests with these tokens."""
         found: dict[str, Mapping[str, str]] = {}
 
-        async def complete() -> bool:
+        async def is_complete() -> bool:
             with self.audit_log.open("rb") as log:
                 log.seek(start)
                 lines = [line for line in log if line.endswith(b"\n") and b"fieldManager=" in line]
@@ -188,7 +189,7 @@ class Server:
                     found[token] = event.get("annotations") or {}
             return found.keys() >= tokens
 
-        await _until(complete, "the audit log")
+        await _until(is_complete, "the audit log")
         return found
 
     async def _look_at_probe(self) -> Sent:
@@ -205,17 +206,17 @@ class Server:
             causes = items((await self._look_at_probe()).body, "details", "causes")
             return sum(f"policy {name}" in cause["message"] for cause in causes)
 
-        async def known() -> bool:
+        async def is_known() -> bool:
             return await refusals() > 0
 
-        async def excepted() -> bool:
+        async def is_excepted() -> bool:
             return await refusals() == 1
 
-        await _until(known, "the policies")
+        await _until(is_known, "the policies")
         if exceptions:
             body = probes.exception(number, rfc3339(now() + probes.SOON))
             await self._create(POLICY_EXCEPTIONS, body, name, probes.NAME)
-            await _until(excepted, "the exceptions")
+            await _until(is_excepted, "the exceptions")
             await self.client.delete(POLICY_EXCEPTIONS, name, namespace=probes.NAME)
         await self.client.delete(JOBSET_POLICIES, name)
 
@@ -226,17 +227,17 @@ class Server:
         for body in bodies:
             await self._create(_resource(body), body, name)
 
-        async def warned() -> bool:
+        async def has_warned() -> bool:
             return any(f"'{name}'" in text for text in (await self._look_at_probe()).warnings)
 
-        await _until(warned, "the admission policies")
+        await _until(has_warned, "the admission policies")
         for body in reversed(bodies):
             await self.client.delete(_resource(body), name)
 
-    async def _store_exceptions(self, loaded: Loaded, of: Round) -> bool:
+    async def _store_exceptions(self, loaded: Loaded, round_: Round) -> bool:
         """Those that count in a round; whether there are any."""
         head = {"apiVersion": POLICY_EXCEPTIONS.api_version, "kind": POLICY_EXCEPTIONS.kind}
-        for i, (namespace, exception, ends) in enumerate(standing_exceptions(loaded, of, now())):
+        for i, (namespace, exception, ends) in enumerate(standing_exceptions(loaded, round_, now())):
             name = f"{exception.metadata.name}-{i}"
             spec = without_nulls(msgspec.to_builtins(exception.spec)) | {"expiresAt": rfc3339(ends)}
             body = {**head, "metadata": {"name": name}, "spec": spec}
@@ -252,19 +253,19 @@ class Server:
         self.exceptions.clear()
         return had
 
-    async def _create(self, resource: Resource, body: JSON, what: str, namespace: str | None = None) -> None:
+    async def _create(self, resource: Resource, body: JSON, subject: str, namespace: str | None = None) -> None:
         """Store it; a webhook that does not answer yet is asked again."""
 
-        async def accepted() -> bool:
+        async def is_accepted() -> bool:
             try:
                 await self.client.create(resource, body, namespace=namespace, timeout=TIMEOUT)
             except ApiError as error:
                 if NO_WEBHOOK not in error.message:
-                    raise CheckError(f"the local API server does not take {what}: {error.message}") from error
+                    raise CheckError(f"the local API server does not take {subject}: {error.message}") from error
                 return False
             return True
 
-        await _until(accepted, f"an answer about {what}")
+        await _until(is_accepted, f"an answer about {subject}")
 
     async def _have_namespace(self, wanted: SuiteNamespace) -> None:
         """Make the namespace have these labels and annotations, and no others."""
@@ -280,7 +281,7 @@ class Server:
             raise CheckError(f"the local API server does not take namespace {name}: {error.message}") from error
 
 
-def _placed(manifest: JSON, namespace: str, name: str) -> JSON:
+def _place_jobset(manifest: JSON, namespace: str, name: str) -> JSON:
     """A JobSet of a suite as it is sent."""
     kept = {key: value for key, value in without_nulls(manifest).items() if key != "status"}
     return {**kept, "metadata": {**(kept.get("metadata") or {}), "name": name, "namespace": namespace}}
@@ -312,11 +313,11 @@ def _resource(body: JSON) -> Resource:
     return Resource(group, version, kind, plural.lower(), namespaced=False)
 
 
-async def _until(reached: Callable[[], Awaitable[bool]], what: str) -> None:
+async def _until(reached: Callable[[], Awaitable[bool]], subject: str) -> None:
     """Ask until it is so. Raises `CheckError` when that takes too long."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + IN_FORCE_TIMEOUT
     while not await reached():
         if loop.time() > deadline:
-            raise CheckError(f"the local API server: not within {IN_FORCE_TIMEOUT:g} s: {what}")
+            raise CheckError(f"the local API server: not within {IN_FORCE_TIMEOUT:g} s: {subject}")
         await asyncio.sleep(PAUSE)

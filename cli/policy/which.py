@@ -124,7 +124,10 @@ def _write(
                 "some, by their labels" if each["someJobSets"] else "all",
                 _HELD[each["apiServer"]["holds"]] if each["apiServer"] else "not asked",
                 ", ".join(
-                    [*each["rules"], *(f"default {key}={_shown(each['values'][key])}" for key in each["defaults"])]
+                    [
+                        *each["rules"],
+                        *(f"default {key}={_format_value(each['values'][key])}" for key in each["defaults"]),
+                    ]
                 ),
             )
             for each in policies
@@ -151,6 +154,6 @@ def _until(exception: Mapping[str, Any]) -> str:
     return f"until {exception['until']}" + (f"; the policy has no rule {absent}" if absent else "")
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """The value of a default as it stands in a manifest."""
     return value if isinstance(value, str) else json.dumps(value)

@@ -63,7 +63,7 @@ class PolicySource(Protocol):
 class InAPIServer(Protocol):
     """What is known of policies that the API server is to hold by itself."""
 
-    def held(self, name: str) -> Held | None: ...
+    def state(self, name: str) -> Held | None: ...
 
 
 class ExceptionMetrics(Protocol):
@@ -156,7 +156,7 @@ class PolicyReconciler:
         if policy is None:
             return
         stored = await self._client.get(JOBSET_POLICIES, name, type=_Stored)
-        held = None if self.enforcement is None else self.enforcement.held(name)
+        held = None if self.enforcement is None else self.enforcement.state(name)
         status = policy_status(policy, stored.status, policies, self._gates, clock.rfc3339(self._now()), held)
         if status == stored.status:
             return
@@ -180,11 +180,11 @@ class PolicyReconciler:
         if status != exception.status:
             await self._write(exception, msgspec.to_builtins(status))
             for condition in reportable_conditions(exception.status, status):
-                what = FIRST_USED if condition.type == USED else EXPIRED
-                note = NOTES[what].format(policy=named, message=condition.message)
-                self._recorder.record(_reference(exception), "Normal", f"Exception{what}", note)
+                event = FIRST_USED if condition.type == USED else EXPIRED
+                note = NOTES[event].format(policy=named, message=condition.message)
+                self._recorder.record(_reference(exception), "Normal", f"Exception{event}", note)
                 if policy is not None:
-                    self._metrics.exception(named, what)
+                    self._metrics.exception(named, event)
         if stands.why_not or stands.until is None:
             return None
         return Result(min((stands.until - at).total_seconds() + LATE, LOOK_AGAIN))

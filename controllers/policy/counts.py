@@ -59,7 +59,7 @@ class PolicyCounts:
         self._new: dict[PolicyId, Tally] = {}
         self._failing = False
 
-    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
+    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         """Count a decision; never waits."""
         if policy in self._new or len(self._new) < MOST_POLICIES:
             self._new.setdefault(policy, Tally()).add(rule, action, count, clock.rfc3339(self._now()))

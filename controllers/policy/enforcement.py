@@ -110,7 +110,7 @@ class Enforcement:
         while True:  # noqa: ASYNC110 -- it may be due because of the time alone
             await asyncio.sleep(LOOK_EVERY if await self.look() else RETRY)
 
-    def held(self, name: str) -> Held | None:
+    def state(self, name: str) -> Held | None:
         """Whether the API server holds the policy of that name; None: it is not known yet."""
         return self._held.get(name)
 
@@ -146,7 +146,7 @@ class Enforcement:
                 self._stored = dict.fromkeys(await self._left_behind(), b"")
         except (KubeError, TimeoutError) as error:
             self._log("", error)
-            self._tell({each.metadata.name: _failed(error) for each in policies if each.spec.in_api_server})
+            self._tell({each.metadata.name: _failure(error) for each in policies if each.spec.in_api_server})
             return False
         for policy in policies:
             name = policy.metadata.name
@@ -158,7 +158,7 @@ class Enforcement:
                 held[name] = APPLIED if bodies else NOTHING
             except Exception as error:  # noqa: BLE001 -- a bug in one rule must not end the manager
                 failed.add(compiled_name(name))
-                held[name] = _failed(error)
+                held[name] = _failure(error)
                 self._log(name, error)
         self._tell({each.metadata.name: held[each.metadata.name] for each in policies if each.spec.in_api_server})
         for key in [key for key in self._stored if key not in wanted and key[1] not in failed]:
@@ -215,10 +215,10 @@ class Enforcement:
         time = asyncio.get_running_loop().time()
         if time >= self._logged + LOG_EVERY:
             self._logged = time
-            log.warning("policy %s is not kept in the API server: %s", name, _failed(error).message)
+            log.warning("policy %s is not kept in the API server: %s", name, _failure(error).message)
 
 
-def _failed(error: Exception) -> Held:
+def _failure(error: Exception) -> Held:
     """Why a policy could not be applied."""
     if isinstance(error, Forbidden):
         return Held(False, "Forbidden", f"{error.message}; {GRANT}")

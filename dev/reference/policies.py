@@ -12,15 +12,16 @@ from msgspec import inspect as mi
 from api.features import FeatureGates
 from cli.check.checks import Checks
 from cli.check.findings import Report
-from cli.check.policies import judged_of, namespace_of
-from cli.policy.judge import GATE_FLAG, judge
-from cli.policy.suite import Loaded, suites
+from cli.check.policies import judged_of
+from cli.policy.suite import Loaded, admission, suites
 from kube.model.field import Rule, with_placeholders
 from manifests.definition import schema_of
 from policy.evaluate import violations
+from policy.namespaces import namespace_of
 from policy.registry import RULES, Rules
 from policy.rule import PolicyRule
 from policy.sentences import kebab
+from policy.suites.judge import GATE_FLAG, judge
 
 _ROOT = Path(__file__).parents[2]
 EXAMPLES = _ROOT / "examples" / "policies"
@@ -75,7 +76,7 @@ def _page(field: str, rule: PolicyRule) -> str:
 def _flag(name: str) -> str:
     """The flag of the feature gates that the example needs, and a space; nothing if it needs none."""
     (loaded,) = suites([str(EXAMPLES / f"{name}.yaml")], Report(), _GATES)
-    failures = (judge(loaded, number, FeatureGates()).failures for number in range(len(loaded.suite.tests)))
+    failures = (judge(loaded, number, admission(FeatureGates())).failures for number in range(len(loaded.suite.tests)))
     found = GATE_FLAG.search(" ".join(str(error) for each in failures for error in each))
     return f"{found[0]} " if found else ""
 

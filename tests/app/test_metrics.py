@@ -149,7 +149,7 @@ def bounds(found: dict[str, float], name: str) -> list[str]:
 def test_decisions_of_policies_have_a_bounded_number_of_series() -> None:
     metrics = Metrics()
     for number in range(MOST_POLICIES + 3):
-        metrics.webhooks.decided(PolicyId(f"limits-{number}", "1"), "maxJobs", "Deny", 2)
+        metrics.webhooks.count_decision(PolicyId(f"limits-{number}", "1"), "maxJobs", "Deny", 2)
     series = {name: value for name, value in scrape(metrics).items() if name.startswith("jobset_policy_decisions")}
     assert len(series) == MOST_POLICIES + 1
     name = 'jobset_policy_decisions_total{{action="Deny",policy="{}",rule="maxJobs"}}'
@@ -338,7 +338,7 @@ async def test_the_page_describes_every_metric_with_its_type_and_labels_and_no_o
     metrics.webhooks.started("/mutate")
     metrics.webhooks.refused("/mutate", "rule")
     metrics.webhooks.finished("/mutate", 200, 0.1)
-    metrics.webhooks.decided(PolicyId("limits", "1"), "maxJobs", "Deny")
+    metrics.webhooks.count_decision(PolicyId("limits", "1"), "maxJobs", "Deny")
     metrics.webhooks.exception("limits", "Expired")
     metrics.certificate("webhook").loaded(0)
     metrics.certificate("webhook").registered("validating", 2)

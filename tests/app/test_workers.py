@@ -38,7 +38,7 @@ class RecordedMetrics:
     def finished(self, path: str, code: int, seconds: float) -> None:
         self.calls.append((path, code, seconds))
 
-    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
+    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         self.calls.append(f"{policy.name} {policy.uid} {rule} {action} {count}")
 
     def used(self, namespace: str, name: str, uid: str) -> None:
@@ -72,8 +72,8 @@ async def test_the_manager_counts_what_a_worker_answers():
         await until(lambda: len(heard.calls) == 7)
         assert sorted(heard.calls[3:6]) == [("/a", "one"), ("/a", "one"), ("/a", "two")]
         assert heard.calls[6] == ("/a", 422, 0.5)
-        records.decided(PolicyId("limits", "1"), "maxJobs", "Deny")
-        records.decided(PolicyId("limits", "1"), "maxJobs", "Deny")
+        records.count_decision(PolicyId("limits", "1"), "maxJobs", "Deny")
+        records.count_decision(PolicyId("limits", "1"), "maxJobs", "Deny")
         await until(lambda: len(heard.calls) == 8)
         assert heard.calls[7] == "limits 1 maxJobs Deny 2"
         for name in ("big-run", "big-run", "other"):
@@ -195,7 +195,7 @@ async def test_a_worker_that_cannot_report_keeps_a_bounded_number():
         records.finished("/a", 200, 0.001)
     assert records.report().count(b"200") == MAX_ANSWERS
     for number in range(MAX_DECISIONS + 10):
-        records.decided(PolicyId(f"limits-{number}", "1"), "maxJobs", "Deny")
+        records.count_decision(PolicyId(f"limits-{number}", "1"), "maxJobs", "Deny")
     assert records.report().count(b"limits-") == MAX_DECISIONS
     for number in range(MAX_USED + 10):
         records.used("team-a", f"run-{number}", f"uid-{number}")
@@ -208,7 +208,7 @@ async def test_a_report_fits_into_the_readers_limit():
     for i in range(MAX_ANSWERS):
         records.finished("/validate-jobset-x-k8s-io-v1alpha2-jobset", 422, 0.0012345678901234567 * i)
     for i in range(MAX_DECISIONS):
-        records.decided(PolicyId(f"{i:0253}", f"{i:036}"), "requiredAnnotations", "Error")
+        records.count_decision(PolicyId(f"{i:0253}", f"{i:036}"), "requiredAnnotations", "Error")
     assert len(records.report()) < MAX_REPORT
 
 

@@ -81,7 +81,7 @@ class Played(Cluster):
 class WithoutRights:
     """What is known of policies that the API server is to hold, if the manager has not the rights."""
 
-    def held(self, _: str) -> Held:
+    def state(self, _: str) -> Held:
         return Held(False, "Forbidden", "no right")
 
 

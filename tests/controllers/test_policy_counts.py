@@ -58,7 +58,7 @@ def failing(verb: str, code: int) -> Fault:
 
 
 def deny(counts: PolicyCounts, policy: str = "limits", count: int = 1) -> None:
-    counts.decided(PolicyId(policy, f"uid of {policy}"), "maxJobs", "Deny", count)
+    counts.count_decision(PolicyId(policy, f"uid of {policy}"), "maxJobs", "Deny", count)
 
 
 async def test_one_read_and_one_write_for_each_policy_that_decided_something():
@@ -68,7 +68,7 @@ async def test_one_read_and_one_write_for_each_policy_that_decided_something():
     assert cluster.asked == [], "nobody has hit a policy"
     for _ in range(100):
         deny(counts)
-    counts.decided(PolicyId("limits", "uid of limits"), "match", "Matched", 100)
+    counts.count_decision(PolicyId("limits", "uid of limits"), "match", "Matched", 100)
     await counts.write()
     await counts.write()
     assert cluster.asked == [("get", "limits"), ("patch", "limits/status")]
@@ -201,7 +201,7 @@ async def test_a_policy_that_is_created_again_gets_no_counts_of_the_one_before_i
     cluster.fault = created_again
     if when == "before":
         created_again()
-    counts.decided(PolicyId("limits", "another uid"), "maxJobs", "Deny", 2)
+    counts.count_decision(PolicyId("limits", "another uid"), "maxJobs", "Deny", 2)
     await counts.write()
     assert cluster.status()["denied"] == 2
 

@@ -201,23 +201,23 @@ def heard(world: World) -> tuple[Enforcement, list[str]]:
 async def test_whether_it_holds_is_told_once_for_each_reason(world: World):
     manager, names = heard(world)
     world.in_force, world.refuses = (asking(), read_policy(manifest("other", maxJobs={"max": 1}))), "validating"
-    assert manager.held("limits") is None
+    assert manager.state("limits") is None
     for _ in range(2):
         assert not await manager.look()
-    held = manager.held("limits")
+    held = manager.state("limits")
     assert held is not None
     assert (held.holds, held.reason) == (False, "Forbidden")
     assert "kubectl apply --server-side -k manifests/policy-in-api-server" in held.message
     assert names == ["limits"], "a second try that fails in the same way is not told"
     world.refuses = ""
     assert await manager.look()
-    assert manager.held("limits") == APPLIED
+    assert manager.state("limits") == APPLIED
     assert names == ["limits", "limits"]
-    assert manager.held("other") is None
+    assert manager.state("other") is None
 
 
 async def test_a_policy_with_nothing_for_the_api_server_is_told(world: World):
     manager, _ = heard(world)
     world.in_force = (asking(actions=("Warn",)),)
     assert await manager.look()
-    assert manager.held("limits") == NOTHING
+    assert manager.state("limits") == NOTHING

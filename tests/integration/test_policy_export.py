@@ -18,7 +18,7 @@ from api.features import FeatureGates
 from api.keys import NAMESPACE_NAME
 from cli.check.checks import Checks
 from cli.check.findings import Report
-from cli.check.policies import judged_of, namespace_of
+from cli.check.policies import judged_of
 from cli.policy.suite import suites
 from dev.cluster.cluster import Cluster
 from dev.reference.policies import EXAMPLES
@@ -27,6 +27,7 @@ from policy.compiled.policy import Circumstances, compiled_name, validating
 from policy.evaluate import violations
 from policy.exception_types import read_exception
 from policy.judged import Judged
+from policy.namespaces import namespace_of
 from policy.registry import RULES
 from policy.sentences import kebab
 from policy.types import read_policy

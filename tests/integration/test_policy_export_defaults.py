@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from cli.check.policies import namespace_of
 from dev.cluster.cluster import Cluster
 from kube.model.meta import JSON
 from policy.compiled.defaults import mutating
 from policy.compiled.policy import compiled_name
 from policy.defaults import ANNOTATION, defaults_for
+from policy.namespaces import namespace_of
 from policy.types import read_policy
 from tests.support.cluster import apply, drop_namespace, request, wait_for
 from tests.support.jobs import JOBSETS

@@ -17,13 +17,13 @@ from kube.errors import TransportError
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.judged import Namespace
 from policy.registry import RULES
-from policy.types import Exceptions, JobSetPolicy, PolicyId, Selector
+from policy.types import AUDIT_KEY, Exceptions, JobSetPolicy, PolicyId, Selector
 from tests.support.asgi import post
 from tests.support.jobsets import JSON, jobset, rjob, stored
 from tests.support.policies import exception, policy
 from tests.support.reviews import answer, encode, review
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
-from webhooks.jobset.policies import AUDIT_KEY, MOST_AUDITED, PolicyChecks
+from webhooks.jobset.policies import MOST_AUDITED, PolicyChecks
 from webhooks.router import create_app
 
 QUEUES = "system:serviceaccount:kueue-system:kueue-controller-manager"
@@ -63,7 +63,7 @@ class Played:
         assert namespace == "default"
         return self._exceptions
 
-    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
+    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         assert count == 1
         if (rule, action) == ("match", "Matched"):
             self.matched.append(policy.name)

@@ -19,16 +19,16 @@ from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity, shorte
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.counts import MATCHED, SET
-from policy.defaults import defaults_for
+from policy.defaults import defaults_for, recorded_defaults
 from policy.evaluate import Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import excused_rules
 from policy.judged import Judged, Namespace
 from policy.sentences import source
-from policy.types import FAIL, JobSetPolicy, PolicyId
+from policy.types import AUDIT_KEY, FAIL, MOST_AUDITED_TEXT, JobSetPolicy, PolicyId
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.engine import Findings
-from webhooks.jobset.policy_defaults import PutBack, keep_defaults, put_back_warnings, recorded_defaults, set_defaults
+from webhooks.jobset.policy_defaults import PutBack, keep_defaults, put_back_warnings, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
 from webhooks.offload import compute, work
@@ -36,13 +36,8 @@ from webhooks.review import AdmissionRequest, AdmissionResponse, denied
 
 log = logging.getLogger(__name__)
 
-AUDIT_KEY: Final = "policy-violations"
-"""Key of the audit annotation. The API server writes `vjobset.kb.io/policy-violations`."""
-
 MOST_AUDITED = 20
 """Violations of one JobSet in the audit log; the rest is counted."""
-MOST_AUDITED_TEXT = 400
-"""Characters of the text of one."""
 ERROR: Final = "Error"
 """The action of a rule that could not be checked."""
 EXCEPTED: Final = "Excepted"
@@ -95,7 +90,7 @@ Clock = Callable[[], datetime]
 class PolicyMetrics(Protocol):
     """Where decisions are counted, once for each review, policy, rule and action; and who hears of exceptions."""
 
-    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
+    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
 
     def used(self, namespace: str, name: str, uid: str) -> None:
         """A rule that a JobSet breaks does not count because of this exception. Not called for dry runs."""
@@ -203,7 +198,7 @@ class Judgement:
         decisions |= {(each.policy.id, each.rule, EXCEPTED) for each in self.excepted}
         decisions |= {(policy, MATCH, MATCHED) for policy in self.matched}
         for decision in sorted(decisions):
-            metrics.decided(*decision)
+            metrics.count_decision(*decision)
 
 
 @dataclass(slots=True)
@@ -262,7 +257,7 @@ class PolicyChecks:
             filled = await compute(self._with_defaults, policies, namespace, obj)
         Judgement(failures=filled.failures).count(self._metrics)
         for policy in filled.policies:
-            self._metrics.decided(policy, DEFAULTS, SET)
+            self._metrics.count_decision(policy, DEFAULTS, SET)
         return filled
 
     def may_keep(self, request: AdmissionRequest) -> bool:

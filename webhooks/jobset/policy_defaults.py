@@ -13,7 +13,7 @@ import msgspec
 from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
-from policy.defaults import ANNOTATION, POD, Default, Record, record_of
+from policy.defaults import ANNOTATION, POD, Default, Record, recorded_defaults
 from policy.sentences import source
 from policy.types import JobSetPolicy
 from webhooks.json_patch import PatchDraft
@@ -30,11 +30,6 @@ PUT_BACK = Rule(
 _ANNOTATION = Path(("metadata", "annotations", ANNOTATION))
 _RJOBS = Path(("spec", "replicatedJobs"))
 _TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-
-
-def recorded_defaults(obj: Any) -> Record:
-    """The defaults that a JobSet says it has got; nothing if that cannot be read."""
-    return record_of(dig(obj, *_ANNOTATION.parts))
 
 
 def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> Record:

@@ -134,7 +134,7 @@ class PolicyWatches:
 
     async def _look_and_watch(self) -> None:
         while True:
-            served = await self._served()
+            served = await self._served_plurals()
             if served is None:
                 await asyncio.sleep(self._pauses.unanswered)
             elif PLURAL in served:
@@ -157,7 +157,7 @@ class PolicyWatches:
                 said = number
                 await asyncio.sleep(self._pauses.number)
 
-    async def _served(self) -> frozenset[str] | None:
+    async def _served_plurals(self) -> frozenset[str] | None:
         """What the API server serves of the group; None if there is no answer."""
         try:
             return await self._client.served(API_VERSION)
@@ -195,7 +195,7 @@ class PolicyWatches:
         log.info("what is served of %s has changed", API_VERSION)
 
     async def _serves_the_same(self, *, with_exceptions: bool) -> bool:
-        served = await self._served()
+        served = await self._served_plurals()
         return served is None or (PLURAL in served and (EXCEPTION_PLURAL in served) is with_exceptions)
 
     async def _sync(self, policies: Informer[JobSetPolicy], exceptions: Informer[JobSetPolicyException] | None) -> None:

@@ -28,7 +28,7 @@ class Policies:
     def exceptions(self, namespace: str) -> tuple[JobSetPolicyException, ...]:  # noqa: ARG002 -- there is one
         return self._exceptions
 
-    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
+    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
         """Nothing is violated."""
 
     def used(self, namespace: str, name: str, uid: str) -> None:

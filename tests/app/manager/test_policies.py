@@ -31,10 +31,10 @@ async def test_what_a_process_hears_of_is_written_if_the_gate_is_on(enabled: boo
 
     async def stages(supervisor: Supervisor) -> None:
         record_decisions(Deps(options, Client(api), metrics, supervisor))
-        metrics.webhooks.decided(PolicyId("limits", "1"), "maxJobs", "Deny", 2)
+        metrics.webhooks.count_decision(PolicyId("limits", "1"), "maxJobs", "Deny", 2)
         if enabled:
             await until(lambda: status().get("denied") == 2)
-        metrics.webhooks.decided(PolicyId("limits", "1"), "maxJobs", "Deny", 3)
+        metrics.webhooks.count_decision(PolicyId("limits", "1"), "maxJobs", "Deny", 3)
 
     await supervise(stages, asyncio.Event(), timeouts=Timeouts(shutdown_delay=0))
     assert status().get("denied") == (5 if enabled else None)

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from cli.check.documents import Document
-from cli.policy import probes
-from cli.policy.rounds import LEAST_LEFT, rounds, standing_exceptions
-from cli.policy.server import Sent, _elsewhere, _placed, _recording, _resource
-from cli.policy.suite import Loaded, Suite, SuiteNamespace, SuiteTest
-from jobset_client.source import Location, Source, Span
+from cli.policy.server import Sent, _elsewhere, _place_jobset, _recording, _resource
 from policy.exception_types import read_exception
+from policy.suites import probes
+from policy.suites.rounds import LEAST_LEFT, rounds, standing_exceptions
+from policy.suites.types import Suite, SuiteContents, SuiteNamespace, SuiteTest
 from policy.types import read_policy
 from tests.support.policies import exception, manifest
 
@@ -24,11 +22,12 @@ def case(name: str = "a", namespace: str = "default", labels: dict[str, str] | N
     return SuiteTest(name="a", jobset=name, namespace=SuiteNamespace(name=namespace, labels=labels or {}), **more)
 
 
-def loaded(*tests: SuiteTest, exceptions: Any = (), allowed: Any = None) -> Loaded:
+def loaded(*tests: SuiteTest, exceptions: Any = (), allowed: Any = None) -> SuiteContents:
     policy = manifest(maxJobs={"max": 1})
     policy["spec"]["exceptions"] = {"allowedNamespaces": allowed or {}, "maxDuration": "1d"}
-    document = Document(Source("s.yaml", ""), 1, {}, Location(Span(0, 0)), [])
-    return Loaded(document, Suite(tests=tests), [read_policy(policy)], list(map(read_exception, exceptions)))
+    return SuiteContents(
+        suite=Suite(tests=tests), policies=[read_policy(policy)], exceptions=list(map(read_exception, exceptions))
+    )
 
 
 def planned(*tests: SuiteTest, **more: Any) -> list[list[int]]:
@@ -87,7 +86,7 @@ def test_policies_are_stored_so_that_every_violation_is_recorded():
 
 
 def test_jobsets_are_sent_under_the_name_and_in_the_namespace_of_the_test():
-    sent = _placed({"metadata": {"name": "a", "labels": None}, "spec": {}, "status": {"restarts": 1}}, "team-a", "b")
+    sent = _place_jobset({"metadata": {"name": "a", "labels": None}, "spec": {}, "status": {"restarts": 1}}, "team-a", "b")
     assert sent == {"metadata": {"name": "b", "namespace": "team-a"}, "spec": {}}
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from cli.check.policies import DEFAULT, EARLIEST, in_namespace, namespace_of
-from cli.policy.suite import Loaded, SuiteNamespace, SuiteTest
 from policy.exception_types import JobSetPolicyException
-from policy.exceptions import duration_of, standing, time_of
+from policy.exceptions import EARLIEST, duration_of, in_namespace, standing, time_of
 from policy.judged import Namespace
+from policy.namespaces import DEFAULT, namespace_of
+from policy.suites.types import SuiteContents, SuiteNamespace, SuiteTest
 
 LEAST_LEFT = timedelta(minutes=5)
 """For how long an exception that counts in a test is stored at least: the test must not outlast it."""
@@ -41,7 +41,7 @@ class Round:
         """What has to be stored."""
         return {place: old for place, old in self.stored.items() if old}
 
-    def take(self, number: int, test: SuiteTest, *, timed: bool) -> bool:
+    def add(self, number: int, test: SuiteTest, *, timed: bool) -> bool:
         """Add a test, if it agrees with the others."""
         name, time = namespace_name(test), test.time if timed else ""
         place = (name, test.jobset)
@@ -56,28 +56,30 @@ class Round:
         return True
 
 
-def rounds(loaded: Loaded, numbers: Iterable[int]) -> list[Round]:
+def rounds(contents: SuiteContents, numbers: Iterable[int]) -> list[Round]:
     """The rounds of these tests: first those that need no stored JobSet."""
     found: list[Round] = []
-    tests, timed = loaded.suite.tests, bool(loaded.exceptions)
+    tests, timed = contents.suite.tests, bool(contents.exceptions)
     for number in sorted(numbers, key=lambda number: bool(tests[number].old_jobset)):
-        if not any(each.take(number, tests[number], timed=timed) for each in found):
+        if not any(each.add(number, tests[number], timed=timed) for each in found):
             found.append(Round())
-            found[-1].take(number, tests[number], timed=timed)
+            found[-1].add(number, tests[number], timed=timed)
     return found
 
 
-def standing_exceptions(loaded: Loaded, of: Round, now: datetime) -> list[tuple[str, JobSetPolicyException, datetime]]:
+def standing_exceptions(
+    contents: SuiteContents, round_: Round, now: datetime
+) -> list[tuple[str, JobSetPolicyException, datetime]]:
     """The exceptions that count at the times of a round: namespace, exception, and when it ends by the real clock.
 
     Nobody can set the clock of the API server and the manager: an exception is stored with as much time as it has left.
     """
-    policies = {policy.metadata.name: policy for policy in loaded.policies}
+    policies = {policy.metadata.name: policy for policy in contents.policies}
     found = []
-    for name, namespace in of.namespaces.items():
-        time = time_of(of.times[name]) or EARLIEST
+    for name, namespace in round_.namespaces.items():
+        time = time_of(round_.times[name]) or EARLIEST
         where = _where(namespace)
-        for exception in in_namespace(loaded.exceptions, name):
+        for exception in in_namespace(contents.exceptions, name):
             policy = policies.get(exception.spec.policy)
             stands = standing(exception, policy, where, time)
             if policy and policy.spec.exceptions and stands.until and not stands.why_not:

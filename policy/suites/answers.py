@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from cli.policy.judge import AUDIT, MOST_QUOTED, Found, Verdict, action_of
-from cli.policy.suite import VALIDATING
 from kube.model.field import MAX_SHOWN_ERRORS, ErrorType, FieldError, Path, Rule, shortened
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
+from policy.defaults import recorded_defaults
 from policy.sentences import source
-from policy.types import DENY, WARN, JobSetPolicy
-from webhooks.jobset.policies import AUDIT_KEY, MOST_AUDITED_TEXT
-from webhooks.jobset.policy_defaults import recorded_defaults
+from policy.suites.judge import AUDIT, MOST_QUOTED, Finding, Verdict, action_of
+from policy.suites.types import VALIDATING
+from policy.types import AUDIT_KEY, DENY, MOST_AUDITED_TEXT, WARN, JobSetPolicy
 
 OURS = f"vjobset.kb.io/{AUDIT_KEY}"
 THEIRS = "validation.policy.admission.k8s.io/validation_failure"
@@ -58,40 +57,40 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Interpretation:
     """An answer as far as it is about policies.
 
-    `more`: violations that were not recorded. `others`: why else the JobSet is refused, or could not be judged.
+    `more`: violations that were not recorded. `other_causes`: why else the JobSet is refused, or could not be judged.
     """
 
     verdict: Verdict
     more: int = 0
-    others: Sequence[str] = ()
+    other_causes: Sequence[str] = ()
 
 
-def heard(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool) -> Heard:
+def interpret(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool) -> Interpretation:
     """What an answer says about policies."""
     actions = {policy.metadata.name: action_of(policy) for policy in policies}
     record = _record(answer.annotations.get(OURS, ""), dict)
     more = int(record.get("more") or 0)
     entries = [entry for entry in record.get("violations") or () if isinstance(entry, dict)]
     found = [
-        _found(actions.get(entry["policy"], AUDIT), entry["policy"], entry["rule"], entry["path"], entry["message"])
+        _finding(actions.get(entry["policy"], AUDIT), entry["policy"], entry["rule"], entry["path"], entry["message"])
         for entry in entries
         if "message" in entry
     ]
     failed = [f"{entry['rule']} of policy {entry['policy']}: {entry['error']}" for entry in entries if "error" in entry]
     denied = _DENIED.search(answer.message) if answer.object is None else None
     found += _by_the_api_server(answer, denied)
-    others = failed
+    other_causes = failed
     if answer.object is None and denied is None:
-        others = [*failed, *_not_by_policies(answer, found, list(actions) if more else [])]
+        other_causes = [*failed, *_not_by_policies(answer, found, list(actions) if more else [])]
     defaults = None if update or answer.object is None else recorded_defaults(answer.object)
-    return Heard(Verdict(found, defaults), more, others)
+    return Interpretation(Verdict(found, defaults), more, other_causes)
 
 
-def _found(action: str, policy: str, rule: str, path: str, complaint: str) -> Found:
-    return Found(action, policy, rule, path, complaint, f"{path}: {complaint}" if path else complaint)
+def _finding(action: str, policy: str, rule: str, path: str, complaint: str) -> Finding:
+    return Finding(action, policy, rule, path, complaint, f"{path}: {complaint}" if path else complaint)
 
 
 def _record(text: str, kind: type) -> Any:
@@ -99,31 +98,31 @@ def _record(text: str, kind: type) -> Any:
     return value if isinstance(value, kind) else kind()
 
 
-def _by_the_api_server(answer: Answer, denied: re.Match[str] | None) -> Iterator[Found]:
+def _by_the_api_server(answer: Answer, denied: re.Match[str] | None) -> Iterator[Finding]:
     """Failures of ValidatingAdmissionPolicies."""
     if denied:
-        yield _found(DENY, denied[1], VALIDATING, "", denied[2])
+        yield _finding(DENY, denied[1], VALIDATING, "", denied[2])
     for text in answer.warnings:
         if warned := _WARNED.fullmatch(text):
-            yield _found(WARN, warned[1], VALIDATING, "", warned[2])
+            yield _finding(WARN, warned[1], VALIDATING, "", warned[2])
     for entry in _record(answer.annotations.get(THEIRS, ""), list):
         if AUDIT in (entry.get("validationActions") or ()):
-            yield _found(AUDIT, entry.get("policy", ""), VALIDATING, "", entry.get("message", ""))
+            yield _finding(AUDIT, entry.get("policy", ""), VALIDATING, "", entry.get("message", ""))
 
 
-def _not_by_policies(answer: Answer, found: Sequence[Found], unrecorded: Sequence[str]) -> list[str]:
+def _not_by_policies(answer: Answer, found: Sequence[Finding], unrecorded: Sequence[str]) -> list[str]:
     """The causes of a refusal for which no recorded violation stands. `unrecorded`: policies that may have more."""
     told = Counter((each.path, each.complaint) for each in found if each.action == DENY)
-    others = []
+    other_causes = []
     for place, text in answer.causes:
         own = next((key for key in told if key[0] == place and _begins(text, key[1]) and told[key]), None)
         if own is None and any(f"policy {name}" in text for name in unrecorded):
             continue
         if own is None:
-            others.append(f"{place}: {text}" if place else text)
+            other_causes.append(f"{place}: {text}" if place else text)
         else:
             told[own] -= 1
-    return others if answer.causes else [answer.message]
+    return other_causes if answer.causes else [answer.message]
 
 
 def _begins(text: str, complaint: str) -> bool:
@@ -131,19 +130,19 @@ def _begins(text: str, complaint: str) -> bool:
     return text.startswith(complaint[:-3] if cut else complaint)
 
 
-def differences(own: Verdict, answer: Answer, said: Heard, path: Path, name: str) -> Iterator[FieldError]:
+def differences(own: Verdict, answer: Answer, said: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
     """What the API server says and the verdict does not, or the other way round. `name`: of the test."""
     for text in islice(_differences(own, answer, said), MOST_QUOTED):
         yield DIFFERS.at(path, name, what=text)
 
 
-def _differences(own: Verdict, answer: Answer, said: Heard) -> Iterator[str]:
+def _differences(own: Verdict, answer: Answer, said: Interpretation) -> Iterator[str]:
     here, there = Counter(map(_key, own.found)), Counter(map(_key, said.verdict.found))
     for key in (there - here).elements():
-        yield f"only the API server says: {_shown(key)}"
+        yield f"only the API server says: {_describe(key)}"
     missing = list((here - there).elements())
     if len(missing) != said.more:
-        yield from (f"only this command says: {_shown(key)}" for key in missing)
+        yield from (f"only this command says: {_describe(key)}" for key in missing)
     refused = any(each.action == DENY for each in said.verdict.found)
     if refused and answer.object is not None:
         yield "a rule that denies is broken, and the JobSet is admitted"
@@ -152,11 +151,11 @@ def _differences(own: Verdict, answer: Answer, said: Heard) -> Iterator[str]:
         yield f"the JobSet gets the defaults {said.verdict.defaults or 'none'} there, and {own.defaults or 'none'} here"
 
 
-def _key(found: Found) -> tuple[str, str, str, str, str]:
+def _key(found: Finding) -> tuple[str, str, str, str, str]:
     return found.action, found.policy, found.rule, found.path, shortened(found.complaint, MOST_AUDITED_TEXT)
 
 
-def _shown(key: tuple[str, str, str, str, str]) -> str:
+def _describe(key: tuple[str, str, str, str, str]) -> str:
     action, policy, rule, path, complaint = key
     return f"{action} by {rule} of {policy}" + (f" at {path}" if path else "") + f": {complaint}"
 
@@ -171,13 +170,13 @@ def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
             yield f"the refusal does not say: {each.text}"
 
 
-def refused_otherwise(said: Heard, path: Path, name: str) -> Iterator[FieldError]:
+def refused_otherwise(said: Interpretation, path: Path, name: str) -> Iterator[FieldError]:
     """The finding that the JobSet of that name is refused for something else."""
-    if said.others:
-        yield OTHERWISE.at(path, name, text="; ".join(said.others[:MOST_QUOTED]))
+    if said.other_causes:
+        yield OTHERWISE.at(path, name, text="; ".join(said.other_causes[:MOST_QUOTED]))
 
 
-def answered(code: int, body: Any, warnings: Sequence[str], annotations: Mapping[str, str]) -> Answer:
+def answer_of_response(code: int, body: Any, warnings: Sequence[str], annotations: Mapping[str, str]) -> Answer:
     """The answer in a response of the API server."""
     if code < 300:
         return Answer(body, "", (), warnings, annotations)

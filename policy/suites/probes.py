@@ -8,10 +8,9 @@ from datetime import timedelta
 from typing import Final
 
 from api.keys import GROUP, NAMESPACE_NAME
-from cli.policy.suite import MUTATING, VALIDATING
 from kube.model.meta import JSON
-from manifests.naming import obj
 from policy.exception_types import EXCEPTION_KIND
+from policy.suites.types import MUTATING, VALIDATING
 from policy.types import API_VERSION, KIND
 
 NAME: Final = "jobset-policy-test"
@@ -77,17 +76,15 @@ def admission(number: int) -> list[JSON]:
         "matchConstraints": _HERE,
         "validations": [{"expression": seen, "message": mine}],
     }
+    bodies = {
+        MUTATING: mutating,
+        VALIDATING: validating,
+        f"{MUTATING}Binding": {"policyName": mine},
+        f"{VALIDATING}Binding": {"policyName": mine, "validationActions": ["Warn"]},
+    }
     return [
-        obj(_ADMISSION, MUTATING, mine, namespace=None, spec=mutating),
-        obj(_ADMISSION, VALIDATING, mine, namespace=None, spec=validating),
-        obj(_ADMISSION, f"{MUTATING}Binding", mine, namespace=None, spec={"policyName": mine}),
-        obj(
-            _ADMISSION,
-            f"{VALIDATING}Binding",
-            mine,
-            namespace=None,
-            spec={"policyName": mine, "validationActions": ["Warn"]},
-        ),
+        {"apiVersion": _ADMISSION, "kind": kind, "metadata": {"name": mine}, "spec": spec}
+        for kind, spec in bodies.items()
     ]
 
 

@@ -11,15 +11,23 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from cli.check.checks import Checks
-from cli.check.documents import Document
-from cli.policy.answers import OURS, THEIRS, Answer, Heard, answered, differences, heard, refused_otherwise
-from cli.policy.judge import Found, Result, Verdict, judge
 from cli.policy.server import _recording
-from cli.policy.suite import Loaded, Suite, SuiteNamespace, SuiteTest
-from jobset_client.source import Location, Source, Span
+from cli.policy.suite import admission
 from kube.model.field import Path
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Namespace
+from policy.suites.answers import (
+    OURS,
+    THEIRS,
+    Answer,
+    Interpretation,
+    answer_of_response,
+    differences,
+    interpret,
+    refused_otherwise,
+)
+from policy.suites.judge import Finding, Result, Verdict, judge
+from policy.suites.types import Suite, SuiteContents, SuiteNamespace, SuiteTest
 from policy.types import JobSetPolicy, PolicyId, read_policy
 from tests.support import policy_table
 from tests.support.asgi import post
@@ -52,7 +60,7 @@ class Webhook:
     def exceptions(self, namespace: str) -> Sequence[JobSetPolicyException]:
         return ()
 
-    def decided(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
+    def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None: ...
 
     def used(self, namespace: str, name: str, uid: str) -> None: ...
 
@@ -65,27 +73,26 @@ class Webhook:
         recorded = {f"vjobset.kb.io/{key}": text for key, text in said.get("auditAnnotations", {}).items()}
         code = 200 if said["allowed"] else said["status"]["code"]
         body = sent[0] if said["allowed"] else said["status"]
-        return answered(code, body, said.get("warnings", ()), recorded)
+        return answer_of_response(code, body, said.get("warnings", ()), recorded)
 
 
-def loaded(policies: Sequence[JSON], *jobsets: JSON, test: SuiteTest | None = None) -> Loaded:
+def loaded(policies: Sequence[JSON], *jobsets: JSON, test: SuiteTest | None = None) -> SuiteContents:
     """A suite of one test, unless it is given another one."""
     namespace = SuiteNamespace(**policy_table.NAMESPACE)
     tests = test or SuiteTest(name="a", jobset=jobsets[0]["metadata"]["name"], namespace=namespace)
-    document = Document(Source("s.yaml", ""), 1, {}, Location(Span(0, 0)), [])
     named = {js["metadata"]["name"]: js for js in jobsets}
-    return Loaded(document, Suite(tests=(tests,)), list(map(read_policy, policies)), [], named)
+    return SuiteContents(suite=Suite(tests=(tests,)), policies=list(map(read_policy, policies)), jobsets=named)
 
 
 async def asked(
     policies: Sequence[JSON], js: JSON, there: Sequence[JSON] | None = None
-) -> tuple[Result, Answer, Heard]:
+) -> tuple[Result, Answer, Interpretation]:
     """The verdict by some policies, and what an API server says that may have others."""
     own = loaded(policies, js)
     stored = [read_policy(_recording(body)) for body in (policies if there is None else there)]
     webhook = Webhook(stored, policy_table.NAMESPACE["labels"], policy_table.NAMESPACE["annotations"])
     said = await webhook.answer(js)
-    return judge(own, 0, GATES), said, heard(said, own.policies, update=False)
+    return judge(own, 0, admission(GATES)), said, interpret(said, own.policies, update=False)
 
 
 async def texts(policies: Sequence[JSON], js: JSON, there: Sequence[JSON] | None = None) -> list[str]:
@@ -130,7 +137,7 @@ async def test_a_difference_is_said_with_its_place(here: list[JSON], there: list
 async def test_violations_that_are_not_recorded_are_counted():
     many = [manifest(f"limits-{number:02}", ("Deny",), maxJobs={"max": 1}) for number in range(25)]
     _, said, what = await asked(many, LARGE)
-    assert (what.more, what.others, len(said.causes)) == (5, [], 25)
+    assert (what.more, what.other_causes, len(said.causes)) == (5, [], 25)
     assert await texts(many, LARGE) == []
     assert len(await texts(many[1:], LARGE, many)) == 1
     assert len(await texts([*many, manifest("more", ("Deny",), maxJobs={"max": 1})], LARGE, many)) > 0
@@ -140,33 +147,33 @@ async def test_what_refuses_it_apart_from_policies_is_a_difference():
     old = jobset(rjob(replicas=2))
     webhook = Webhook([read_policy(_recording(ONE))], {}, {})
     said = await webhook.answer(LARGE, old)
-    what = heard(said, [read_policy(ONE)], update=True)
+    what = interpret(said, [read_policy(ONE)], update=True)
     assert [each.rule for each in what.verdict.found] == ["maxJobs"]
     (text,) = map(str, refused_otherwise(what, PLACE, "a"))
     assert "field is immutable" in text
     assert "policy limits" not in text
-    nobody = answered(500, {"message": "failed calling webhook"}, (), {})
-    assert heard(nobody, [], update=False).others == ["failed calling webhook"]
-    assert heard(answered(502, None, (), {}), [], update=False).others == ["code 502"]
+    nobody = answer_of_response(500, {"message": "failed calling webhook"}, (), {})
+    assert interpret(nobody, [], update=False).other_causes == ["failed calling webhook"]
+    assert interpret(answer_of_response(502, None, (), {}), [], update=False).other_causes == ["code 502"]
 
 
 def test_a_rule_that_could_not_be_checked_is_a_difference():
     record = json.dumps({"violations": [{"policy": "limits", "rule": "maxJobs", "error": "KeyError"}]})
-    what = heard(Answer({}, annotations={OURS: record}), [read_policy(ONE)], update=False)
-    assert what.others == ["maxJobs of policy limits: KeyError"]
+    what = interpret(Answer({}, annotations={OURS: record}), [read_policy(ONE)], update=False)
+    assert what.other_causes == ["maxJobs of policy limits: KeyError"]
 
 
 def test_policies_of_the_api_server_are_heard_with_each_action():
     failure = {"policy": "no-x", "binding": "b", "message": "no", "validationActions": ["Audit"]}
     said = [
-        answered(422, {"message": VALID}, (), {}),
+        answer_of_response(422, {"message": VALID}, (), {}),
         Answer({}, warnings=["Validation failed for ValidatingAdmissionPolicy 'no-x' with binding 'b': no", "other"]),
         Answer({}, annotations={THEIRS: json.dumps([failure])}),
     ]
     for each, action in zip(said, ("Deny", "Warn", "Audit"), strict=True):
-        what = heard(each, [], update=False)
-        assert what.verdict.found == [Found(action, "no-x", "ValidatingAdmissionPolicy", "", "no", "no")]
-        assert what.others == []
+        what = interpret(each, [], update=False)
+        assert what.verdict.found == [Finding(action, "no-x", "ValidatingAdmissionPolicy", "", "no", "no")]
+        assert what.other_causes == []
 
 
 def test_defaults_are_compared_if_the_jobset_is_admitted():
@@ -174,10 +181,10 @@ def test_defaults_are_compared_if_the_jobset_is_admitted():
         return {"metadata": {"annotations": {"policy.jobset.x-k8s.io/defaults": text}}}
 
     own, there = Verdict((), {"tenants": ["labels[team]"]}), Answer(filled('{"tenants":["labels[team]"]}'))
-    assert list(differences(own, there, heard(there, [], update=False), PLACE, "a")) == []
+    assert list(differences(own, there, interpret(there, [], update=False), PLACE, "a")) == []
     other = Answer(filled("{}"))
-    (error,) = differences(own, other, heard(other, [], update=False), PLACE, "a")
+    (error,) = differences(own, other, interpret(other, [], update=False), PLACE, "a")
     assert "gets the defaults none there, and {'tenants': ['labels[team]']} here" in str(error)
-    assert list(differences(replace(own, defaults=None), other, heard(other, [], update=True), PLACE, "a")) == []
-    refused = answered(422, {"message": "no", "details": {"causes": []}}, (), {})
-    assert heard(refused, [], update=False).verdict.defaults is None
+    assert list(differences(replace(own, defaults=None), other, interpret(other, [], update=True), PLACE, "a")) == []
+    refused = answer_of_response(422, {"message": "no", "details": {"causes": []}}, (), {})
+    assert interpret(refused, [], update=False).verdict.defaults is None

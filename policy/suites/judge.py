@@ -2,29 +2,26 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from api.features import FeatureGates
 from api.keys import NAMESPACE_NAME
-from cli.check.checks import Checks
-from cli.check.policies import EARLIEST, in_namespace, judged_of, namespace_of, with_policy_defaults
-from cli.policy.suite import VALIDATING, Expectation, Loaded, SuiteTest, missing
 from kube.model.field import ErrorType, FieldError, Path, Rule
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from policy.defaults import Record
+from policy.defaults import Record, recorded_defaults
 from policy.evaluate import Violation, in_force, violations
-from policy.exceptions import Excused, excused_rules, time_of
-from policy.judged import Judged
+from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace, time_of
+from policy.judged import Judged, Namespace
 from policy.mismatch import Mismatch, of_policy
+from policy.namespaces import namespace_of
 from policy.sentences import source
+from policy.suites.types import VALIDATING, Expectation, SuiteContents, SuiteTest, missing_jobset
 from policy.types import DENY, WARN, JobSetPolicy
-from webhooks.jobset.policy_defaults import recorded_defaults
 
 PASS = "Pass"  # noqa: S105 - a verdict
 AUDIT = "Audit"
@@ -75,8 +72,20 @@ GATE_FLAG = re.compile(r"--feature-gates=(\w+=true(?:,\w+=true)*)")
 """What faults say about a feature gate that is off."""
 
 
+class Admitted(NamedTuple):
+    """A JobSet as it is admitted: with defaults, as rules look at it (None if it cannot be read), and its faults."""
+
+    object: JSON
+    jobset: Judged | None
+    errors: Sequence[FieldError]
+
+
+Admit = Callable[[JSON, Sequence[JobSetPolicy], Namespace], Admitted]
+"""Admits a JobSet, as it is written, with the defaults that these policies set in that namespace."""
+
+
 @dataclass(frozen=True, slots=True)
-class Found:
+class Finding:
     """One finding about a JobSet. `text`: all that is said, path included; `complaint`: without path and fix."""
 
     action: str
@@ -98,7 +107,7 @@ class Verdict:
     `asked`: the policies, each with why it is not about the JobSet, or None; None: it is not known which were asked.
     """
 
-    found: Sequence[Found] = ()
+    found: Sequence[Finding] = ()
     defaults: Record | None = None
     asked: Sequence[tuple[JobSetPolicy, Mismatch | None]] | None = None
     excused_rules: Excused = field(default_factory=dict)
@@ -120,7 +129,7 @@ class Result:
     note: str = ""
 
     @property
-    def sent(self) -> bool:
+    def is_askable(self) -> bool:
         """Whether an API server can be asked about the JobSet."""
         return self.skipped or self.verdict is not None
 
@@ -137,53 +146,50 @@ def action_of(policy: JobSetPolicy) -> str:
     return DENY if policy.spec.denies else WARN if policy.spec.warns else AUDIT
 
 
-def judge(loaded: Loaded, number: int, gates: FeatureGates) -> Result:
+def judge(contents: SuiteContents, number: int, admit: Admit) -> Result:
     """The test of that number."""
-    test, path = loaded.suite.tests[number], Path(("tests", number))
+    test, path = contents.suite.tests[number], Path(("tests", number))
     objects: dict[str, JSON] = {}
     for member, name in (("jobset", test.jobset), ("oldJobset", test.old_jobset)):
         if not name:
             continue
-        if name not in loaded.jobsets:
-            return Result(test.name, (missing(path.at(member), name, loaded.jobsets),))
-        objects[member] = loaded.jobsets[name]
+        if name not in contents.jobsets:
+            return Result(test.name, (missing_jobset(path.at(member), name, contents.jobsets),))
+        objects[member] = contents.jobsets[name]
     if test.server_only:
         return Result(test.name, skipped=True)
-    verdict, faults = _judged(loaded, test, path, objects, gates)
-    failures = faults if verdict is None else list(compared(verdict, test, path))
+    verdict, faults = _verdict(contents, test, path, objects, admit)
+    failures = faults if verdict is None else list(compare(verdict, test, path))
     return Result(test.name, tuple(failures), verdict, note="" if verdict is None or failures else _note(verdict))
 
 
-def _judged(
-    loaded: Loaded, test: SuiteTest, path: Path, objects: dict[str, JSON], gates: FeatureGates
+def _verdict(
+    contents: SuiteContents, test: SuiteTest, path: Path, objects: dict[str, JSON], admit: Admit
 ) -> tuple[Verdict | None, list[FieldError]]:
     """The verdict; or None, and why there is none."""
     judged: dict[str, Judged] = {}
-    checks = Checks(gates)
     got: Record | None = None
     where = namespace_of(test.namespace.name, test.namespace.labels, test.namespace.annotations)
     for member, obj in objects.items():
-        sent = checks.prepare(obj)
-        if member == "jobset" and "oldJobset" not in objects:
-            sent = replace(sent, object=with_policy_defaults(loaded.policies, sent.object, where, gates))
-            got = recorded_defaults(sent.object)
-        findings = checks.create(sent, children=False)
-        read = judged_of(findings.object, gates)
-        if findings.errors or read is None:
-            return None, list(_faults(findings.errors, path.at(member), dig(obj, "metadata", "name")))
-        judged[member] = read
-    own = in_namespace(loaded.exceptions, test.namespace.name)
-    without = excused_rules(own, loaded.policies, judged["jobset"], where, time_of(test.time) or EARLIEST)
+        is_new = member == "jobset" and "oldJobset" not in objects
+        admitted = admit(obj, contents.policies if is_new else (), where)
+        if admitted.errors or admitted.jobset is None:
+            return None, list(_faults(admitted.errors, path.at(member), dig(obj, "metadata", "name")))
+        judged[member] = admitted.jobset
+        if is_new:
+            got = recorded_defaults(admitted.object)
+    own = in_namespace(contents.exceptions, test.namespace.name)
+    without = excused_rules(own, contents.policies, judged["jobset"], where, time_of(test.time) or EARLIEST)
     found = violations(
-        loaded.policies,
+        contents.policies,
         judged["jobset"],
         where,
         judged.get("oldJobset"),
         excepted=lambda policy, rule: (policy.metadata.name, rule) in without,
     )
     labels = judged["jobset"].js.metadata.labels
-    asked = [(policy, of_policy(policy, labels, where)) for policy in loaded.policies]
-    return Verdict([_found(violation) for violation in found], got, asked, without), []
+    asked = [(policy, of_policy(policy, labels, where)) for policy in contents.policies]
+    return Verdict([_finding(violation) for violation in found], got, asked, without), []
 
 
 def _note(verdict: Verdict) -> str:
@@ -195,7 +201,7 @@ def _note(verdict: Verdict) -> str:
 
 
 def _mismatches(asked: Iterable[tuple[JobSetPolicy, Mismatch | None]]) -> str:
-    return _quoted(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in asked)
+    return _join_first(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in asked)
 
 
 def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:
@@ -203,19 +209,21 @@ def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[Fie
     gates = [(error, found[1]) for error in errors if (found := GATE_FLAG.search(error.fix))]
     if gates:
         names = dict.fromkeys(name for _, needed in gates for name in needed.split(","))
-        fields = _quoted(str(error.path) for error, _ in gates)
+        fields = _join_first(str(error.path) for error, _ in gates)
         yield NEEDS_GATE.at(path, name, flag=f"--feature-gates={','.join(names)}", fields=fields)
-    others = [str(error) for error in errors if not GATE_FLAG.search(error.fix)]
-    if others or not gates:
-        yield INVALID_JOBSET.at(path, name, text=_quoted(others))
+    other_faults = [str(error) for error in errors if not GATE_FLAG.search(error.fix)]
+    if other_faults or not gates:
+        yield INVALID_JOBSET.at(path, name, text=_join_first(other_faults))
 
 
-def _found(violation: Violation) -> Found:
+def _finding(violation: Violation) -> Finding:
     error, policy = violation.error, violation.policy
-    return Found(action_of(policy), policy.metadata.name, violation.rule, str(error.path), error.complaint, str(error))
+    return Finding(
+        action_of(policy), policy.metadata.name, violation.rule, str(error.path), error.complaint, str(error)
+    )
 
 
-def compared(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldError]:
+def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldError]:
     """What is expected and was not found, and what was found and is not expected."""
     if test.defaults is not None:
         names = sorted(name for names in (verdict.defaults or {}).values() for name in names)
@@ -227,7 +235,7 @@ def compared(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErr
     known = set().union(*fitting)
     for number, (wanted, fits) in enumerate(zip(test.expect, fitting, strict=True)):
         place = path.at("expect", number)
-        why, remedy = _unchecked(verdict, wanted)
+        why, remedy = _why_unchecked(verdict, wanted)
         if bool(fits) != (wanted.action == PASS):
             if why and wanted.action == PASS:
                 yield NOT_CHECKED.at(place, wanted.rule, rule=wanted.rule, why=why, remedy=remedy)
@@ -238,8 +246,8 @@ def compared(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErr
             yield error
             known |= close
             continue
-        why = f"{why}; {remedy}" if why else _excepted(verdict, wanted, test)
-        said = _quoted(str(each) for each in found if each.rule == wanted.rule) or (
+        why = f"{why}; {remedy}" if why else _exception_note(verdict, wanted, test)
+        said = _join_first(str(each) for each in found if each.rule == wanted.rule) or (
             f"nothing by this rule: {why}" if why else "nothing by this rule"
         )
         yield NOT_FOUND.at(place, wanted.rule, rule=wanted.rule, action=wanted.action.lower(), found=said)
@@ -248,20 +256,20 @@ def compared(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldErr
             yield UNEXPECTED.at(path.at("expect"), each.rule, rule=each.rule, action=each.action, text=each.text)
 
 
-def _near(wanted: Expectation, found: Mapping[int, Found], place: Path) -> tuple[FieldError, set[int]] | None:
+def _near(wanted: Expectation, found: Mapping[int, Finding], place: Path) -> tuple[FieldError, set[int]] | None:
     """What is said about findings that differ from what is expected in their text or their place alone, and which."""
     if wanted.action == PASS:
         return None
     for rule, member in ((OTHER_MESSAGE, "message"), (OTHER_PATH, "path")):
         without = msgspec.structs.replace(wanted, **{member: ""})
         if close := {i for i, each in found.items() if _fits(without, each)}:
-            said = _quoted(found[i].path if rule is OTHER_PATH else found[i].text for i in sorted(close))
+            said = _join_first(found[i].path if rule is OTHER_PATH else found[i].text for i in sorted(close))
             words = {"rule": wanted.rule, "action": wanted.action, "found": said}
             return rule.at(place.at(member), getattr(wanted, member), **words), close
     return None
 
 
-def _excepted(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> str:
+def _exception_note(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> str:
     """Which exception lets the JobSet break the rule, and how a test names a time after it; empty if none does."""
     own = {name: each for (name, rule), each in verdict.excused_rules.items() if rule == wanted.rule}
     exception = own.get(wanted.policy, "") if wanted.policy else next(iter(own.values()), "")
@@ -271,7 +279,7 @@ def _excepted(verdict: Verdict, wanted: Expectation, test: SuiteTest) -> str:
     return f"exception {exception} excepts the JobSet from it{time}"
 
 
-def _unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
+def _why_unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
     """Why the rule was not checked, and what to do; empty texts if it was, or if that is not known."""
     if verdict.asked is None:
         return "", ""
@@ -283,8 +291,8 @@ def _unchecked(verdict: Verdict, wanted: Expectation) -> tuple[str, str]:
         if wanted.policy in {"", policy.metadata.name} and wanted.rule in {rule.name for rule, _ in in_force(policy)}
     ]
     if not own:
-        of = f"policy {wanted.policy}" if wanted.policy else "policy"
-        return f"the suite has no {of} with this rule", "add it to the files in `policies`, or correct the name"
+        named = f"policy {wanted.policy}" if wanted.policy else "policy"
+        return f"the suite has no {named} with this rule", "add it to the files in `policies`, or correct the name"
     mismatches = [mismatch for _, mismatch in own if mismatch]
     if len(mismatches) < len(own):
         return "", ""
@@ -304,11 +312,11 @@ def _remedy(mismatch: Mismatch) -> str:
     return f"write `labels: {{{wanted.key}: {json.dumps(value)}}}` under `namespace` of the test"
 
 
-def _quoted(texts: Iterable[str]) -> str:
+def _join_first(texts: Iterable[str]) -> str:
     return "; ".join(islice(texts, MOST_QUOTED))
 
 
-def _fits(wanted: Expectation, found: Found) -> bool:
+def _fits(wanted: Expectation, found: Finding) -> bool:
     """Whether a finding is what is meant; for `Pass`, what must not be there."""
     return (
         found.rule == wanted.rule

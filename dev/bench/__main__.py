@@ -1,6 +1,6 @@
 """`python -m dev.bench`: measures managers of JobSets against each other and against the floor of API calls.
 
-Table on the terminal; raw figures and plots in a folder. The exit code is 1 when something could not be measured or had
+Tables on the terminal; raw figures and plots in a folder. The exit code is 1 if something could not be measured or had
 a wrong result; a goal that is missed is no error.
 """
 
@@ -11,18 +11,13 @@ import json
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from cli import local
-from dev.bench import managers, once, plots, run, runs, show
+from dev.bench import managers, once, plots, report, run, runs, show
 from dev.bench.ending import unwound_by_sigterm
-from dev.bench.machine import machine, revision
-from dev.bench.options import positive
-from dev.bench.scenarios.group import Size
+from dev.bench.output import JSON, command_line, machine, names_among, positive, print_result, revision
 from dev.bench.scene import say
 from dev.cluster.errors import DevclusterError
-
-JSON = dict[str, Any]
 
 SCENARIOS = tuple(f"P{number}" for number in range(1, 17))
 OF_P10 = {"P1", "P2", "P3", "P4"}
@@ -37,25 +32,21 @@ def main() -> int:
     except (DevclusterError, local.LocalError) as error:
         print(error, file=sys.stderr)
         return 1
-    folder = options.again.parent if options.again else options.out
-    for path in plots.draw(results, folder):
+    for path in plots.draw(results, options.again.parent if options.again else options.out):
         say(f"drawn: {path}")
-    if options.output == "json":
-        print(json.dumps(results, indent=1))
-    else:
-        show.show(results, calls=options.calls)
-    return 1 if show.errors(results) else 0
+    print_result(options.output, results, lambda results: show.show(results, calls=options.calls))
+    return int(bool(report.errors(results)))
 
 
 def _measure(options: argparse.Namespace) -> JSON:
-    """Run everything; after each turn the results so far are stored."""
+    """Run everything; the results so far are stored after each turn."""
     wanted = frozenset(options.scenarios)
     bench = run.Bench(
         entries=options.manager,
         wanted=wanted | OF_P10 if "P10" in wanted else wanted,
         rounds=options.rounds,
         nodes=options.nodes,
-        size=Size(options.scale),
+        scale=options.scale,
     )
     results: JSON = {
         "machine": machine(),
@@ -68,20 +59,18 @@ def _measure(options: argparse.Namespace) -> JSON:
     options.out.mkdir(parents=True, exist_ok=True)
     for turn in run.turns(bench):
         results["turns"].append(turn)
-        _keep(results, bench, options.out)
+        _store(results, bench, options.out)
     results |= once.measure(bench)
-    results = _keep(results, bench, options.out)
-    if runs.counts(results) and not show.errors(results):
+    _store(results, bench, options.out)
+    results = _read(options.out / RESULTS)
+    if runs.is_comparable(results) and not report.errors(results):
         say(f"to keep this run for comparison: python -m dev.bench.runs {options.out / RESULTS}")
     return results
 
 
-def _keep(results: JSON, bench: run.Bench, folder: Path) -> JSON:
-    """Write the results, and give them as they will be read."""
+def _store(results: JSON, bench: run.Bench, folder: Path) -> None:
     text = json.dumps({**results, "seconds": time.monotonic() - bench.begun}, indent=1)
     (folder / RESULTS).write_text(text + "\n", encoding="utf-8")
-    read: JSON = json.loads(text)
-    return read
 
 
 def _read(path: Path) -> JSON:
@@ -90,7 +79,7 @@ def _read(path: Path) -> JSON:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m dev.bench", description=__doc__)
+    parser = command_line("dev.bench", __doc__)
     parser.add_argument(
         "--manager",
         action="append",
@@ -102,24 +91,20 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=positive, default=3, help="turns of each manager (default %(default)s)")
     parser.add_argument(
         "--scenarios",
-        type=_scenarios,
+        type=names_among(SCENARIOS),
         default=SCENARIOS,
         metavar="P1,P2,...",
         help=f"some of P1 to {SCENARIOS[-1]} (default: all)",
     )
     parser.add_argument("--nodes", type=positive, default=600, help="fake nodes (default %(default)s)")
     parser.add_argument(
-        "--scale",
-        type=_scale,
-        default=1.0,
-        help="part of every scenario's Jobs, to try things out (default %(default)g)",
+        "--scale", type=_scale, default=1.0, help="part of every scenario's Jobs, for a trial (default %(default)g)"
     )
     folder = Path("build", "bench", time.strftime("%Y%m%d-%H%M%S"))
     parser.add_argument("--out", type=Path, default=folder, help="folder of the results (default build/bench/TIME)")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="(default %(default)s)")
     parser.add_argument("--calls", action="store_true", help="list every call by verb, resource and code, too")
     parser.add_argument(
-        "--from", type=_kept, dest="again", metavar="FILE", help="measure nothing: show and draw these results again"
+        "--from", type=_results_file, dest="again", metavar="FILE", help="measure nothing: show and draw these again"
     )
     options = parser.parse_args()
     options.manager = options.manager or [managers.KNOWN[name] for name in managers.USUAL]
@@ -135,19 +120,12 @@ def _scale(text: str) -> float:
     return number
 
 
-def _kept(text: str) -> Path:
+def _results_file(text: str) -> Path:
     path = Path(text)
     path = path / RESULTS if path.is_dir() else path
     if not path.is_file():
         raise argparse.ArgumentTypeError(f"{text} is no file of results: runs keep them in build/bench/TIME/{RESULTS}")
     return path
-
-
-def _scenarios(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in SCENARIOS]:
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not among {', '.join(SCENARIOS)}")
-    return names
 
 
 if __name__ == "__main__":

@@ -76,19 +76,19 @@ class SeenPod(Base, frozen=True, kw_only=True):
 
 
 class SimulatedAgent:
-    """One run of one agent. `lifted` is called with the attempt when it lets its worker go.
+    """One run of one agent. `on_lift` is called with the attempt when it lets its worker go.
 
     With `second` the run continues when its attempt is over.
     """
 
     def __init__(
-        self, client: Client, second: Connect | None, pod: SeenPod, jobset: str, lifted: Callable[[int], None]
+        self, client: Client, second: Connect | None, pod: SeenPod, jobset: str, on_lift: Callable[[int], None]
     ) -> None:
         self._client = client
         self._second = second
         self._pod = pod.metadata
         self._jobset = jobset
-        self._lifted = lifted
+        self._on_lift = on_lift
         self._own = Own()
         self._version = ""
 
@@ -151,7 +151,7 @@ class SimulatedAgent:
         if action is not Action.LIFT:
             return action
         self._own = self._own._replace(lifted=True)
-        self._lifted(self._own.attempt or 0)
+        self._on_lift(self._own.attempt or 0)
         return Action.WAIT
 
 
@@ -165,7 +165,7 @@ class Containers:
         self._namespace, self._jobset, self._tasks = namespace, jobset, tasks
         self._running: dict[str, tuple[SeenPod, asyncio.Task[None]]] = {}
 
-    def seen(self, _kind: ChangeKind, old: SeenPod | None, new: SeenPod | None) -> None:
+    def on_pod(self, _kind: ChangeKind, old: SeenPod | None, new: SeenPod | None) -> None:
         """A pod has changed: start its container, or end it."""
         pod = new or old
         if pod is None or pod.metadata.namespace != self._namespace:
@@ -188,12 +188,12 @@ class Containers:
     async def _run(self, pod: SeenPod) -> None:
         name = pod.metadata.name
 
-        def lifted(attempt: int) -> None:
+        def print_lift(attempt: int) -> None:
             print(json.dumps({"pod": name, "attempt": attempt, "moment": time.monotonic()}), flush=True)
 
         with contextlib.suppress(asyncio.CancelledError):
             while True:
-                await SimulatedAgent(self._client, self._second, pod, self._jobset, lifted).run()
+                await SimulatedAgent(self._client, self._second, pod, self._jobset, print_lift).run()
 
 
 async def run(kubeconfig: str, namespace: str, jobset: str, *, worker_only: bool) -> None:
@@ -222,7 +222,7 @@ async def run(kubeconfig: str, namespace: str, jobset: str, *, worker_only: bool
     async with connect() as client, asyncio.TaskGroup() as tasks:
         pods = Informer(client, PODS, SeenPod, label_selector=f"{keys.JOBSET_NAME}={jobset}")
         containers = Containers(client, second if worker_only else None, namespace, jobset, tasks)
-        pods.on_event(containers.seen)
+        pods.on_event(containers.on_pod)
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, containers.fail_one)
         tasks.create_task(pods.run())
         await asyncio.Event().wait()

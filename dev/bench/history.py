@@ -1,6 +1,6 @@
-"""Whether a restart kept its promise: no pod of the old attempt can still run when its Job is created again.
+"""The order of a restart: no pod of the old attempt can still run when its Job is created again.
 
-Told from resource versions, which put every change of the cluster in one order, not from clocks. Must not measure.
+It shows in resource versions, which put every change of the cluster in one order. Must not measure.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from api.leftovers import NOT_ENDED, PodMeta
 from dev.bench.scene import BenchmarkError, Event, Scene
 from dev.bench.sets import BATCH, attempt
 
-NAMED = 5
-"""Jobs that are named when there are more of them."""
+MOST_NAMES = 5
+"""Jobs that a message names."""
 
 
 @contextlib.contextmanager
-def promise(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator[None]:
+def ordered_restart(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator[None]:
     """Raises `BenchmarkError` unless each of the Jobs is created after its pods of attempt `old` have ended.
 
     The block has to last until all Jobs of the next attempt are there.
     """
     with (
-        scene.watch(scene.path("pods"), labelSelector=attempt(old), fieldSelector=NOT_ENDED) as of_pods,
-        scene.watch(scene.path("jobs", BATCH), labelSelector=attempt(old + 1)) as of_jobs,
+        scene.watch(scene.path("pods"), labelSelector=attempt(old), fieldSelector=NOT_ENDED) as pod_events,
+        scene.watch(scene.path("jobs", BATCH), labelSelector=attempt(old + 1)) as job_events,
         ThreadPoolExecutor(2) as pool,
     ):
-        gone = pool.submit(lambda: list(islice(_first(of_pods, has_ended), pods)))
-        created = pool.submit(lambda: list(islice(_first(of_jobs, lambda event: event.type == "ADDED"), jobs)))
+        gone = pool.submit(lambda: list(islice(_first(pod_events, has_ended), pods)))
+        created = pool.submit(lambda: list(islice(_first(job_events, lambda event: event.type == "ADDED"), jobs)))
         yield
         last: dict[str, int] = {}
         for event in gone.result():
@@ -40,9 +40,10 @@ def promise(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator[None]:
             last[job] = max(last.get(job, 0), int(event.metadata["resourceVersion"]))
         first = {event.metadata["name"]: int(event.metadata["resourceVersion"]) for event in created.result()}
     if wrong := too_early(first, last):
-        more = f" and {len(wrong) - NAMED} more" if len(wrong) > NAMED else ""
+        more = f" and {len(wrong) - MOST_NAMES} more" if len(wrong) > MOST_NAMES else ""
         raise BenchmarkError(
-            f"{len(wrong)} Jobs were created while pods of attempt {old} could run: {', '.join(wrong[:NAMED])}{more}"
+            f"{len(wrong)} Jobs were created while pods of attempt {old} could run:"
+            f" {', '.join(wrong[:MOST_NAMES])}{more}"
         )
 
 

@@ -1,7 +1,7 @@
-"""The processes that are measured: how they are named on the command line, installed and started.
+"""The processes under measurement: their names on the command line, installation and start.
 
-Every manager gets what a Go manager can be given, too: certificates in a folder, webhook configurations that trust
-them, all rights, no election. Must not know what is measured.
+Every manager gets what a Go manager takes, too: certificates in a folder, webhook configurations that trust them, all
+rights, no election. Must not know what is measured.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,13 +20,14 @@ from typing import Any
 
 from cli import local
 from dev.cluster import pki
-from dev.cluster.cluster import Cluster
+from dev.cluster.cluster import Cluster, running
+from dev.cluster.spec import ClusterSpec
 from manifests import NAMESPACE, SERVICE_ACCOUNT
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A manager to be measured. `floor`: it does no admission, and others are compared with it."""
+    """A manager under measurement. `floor`: it does no admission, and others are compared with it."""
 
     name: str
     command: tuple[str, ...]
@@ -51,7 +53,7 @@ ALONE = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"e
 
 
 def entry(text: str) -> Entry:
-    """What `--manager` names: one of `KNOWN`, `NAME=COMMAND`, or a command, whose name is its program's."""
+    """The manager that `--manager` names: one of `KNOWN`, `NAME=COMMAND`, or a command, whose name is its program's."""
     if text in KNOWN:
         return KNOWN[text]
     name, equals, command = text.partition("=")
@@ -64,7 +66,17 @@ def entry(text: str) -> Entry:
 
 
 @contextlib.contextmanager
-def started(
+def scratch_cluster(spec: ClusterSpec) -> Iterator[tuple[Cluster, Path]]:
+    """A control plane and a scratch folder, for the length of the block."""
+    with (
+        tempfile.TemporaryDirectory(prefix="jobset-bench-") as scratch,
+        running(spec, state_root=Path(scratch) / "cluster") as cluster,
+    ):
+        yield cluster, Path(scratch)
+
+
+@contextlib.contextmanager
+def running_manager(
     cluster: Cluster, folder: Path, chosen: Entry, sections: Mapping[str, Any] | None = None
 ) -> Iterator[local.Manager]:
     """Install what the manager needs, run it for the length of the block; `sections` go into its configuration.
@@ -90,7 +102,7 @@ def started(
 
 
 def _all_rights() -> dict[str, Any]:
-    """Rights differ between managers and are not what is compared."""
+    """The rights that managers need differ, and are not compared."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",

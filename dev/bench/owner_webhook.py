@@ -119,7 +119,9 @@ def _handler(scene: Scene) -> type[BaseHTTPRequestHandler]:
 
 def _missing_owner(scene: Scene, metadata: JSON) -> str:
     """Name of the JobSet that owns a Job and is not stored; empty if it is, or if there is none."""
-    owners = [one["name"] for one in metadata.get("ownerReferences") or () if one["kind"] == keys.KIND]
+    owners = [
+        reference["name"] for reference in metadata.get("ownerReferences") or () if reference["kind"] == keys.KIND
+    ]
     if not owners:
         return ""
     with scene.cluster.connect() as connection:

@@ -1,14 +1,13 @@
-"""One measured phase: when pods run, what the manager used, what it asked of the API server.
+"""One measured phase: when pods run, the manager's processor time and memory, and its requests to the API server.
 
-The moments come from a watch, requests from the audit log, processor time and memory from /proc. Must not know any
-scenario.
+Moments come from a watch, requests from the audit log, processor time and memory from /proc. Must not know scenarios.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from dev.bench.counts import counts
 from dev.bench.proc import cpu_seconds, memory_mib, reset_peak
@@ -16,15 +15,15 @@ from dev.bench.scene import JSON, BenchmarkError, Event, Scene
 from dev.cluster import audit
 
 SETTLE_SECONDS = 1.5
-"""After the end of a phase, until what was asked because of it is in the audit log."""
+"""Time after a phase until its last requests are in the audit log."""
 
 REPORT_SECONDS = 30
-"""Until a JobSet's status says what is true of its pods."""
+"""Time limit for the status of a JobSet to agree with its pods."""
 
 
 @contextlib.contextmanager
-def counted(scene: Scene) -> Iterator[JSON]:
-    """What is asked of the API server in the block, by whom, and what it costs the manager."""
+def count_requests(scene: Scene) -> Iterator[JSON]:
+    """Requests in the block by client, and what it costs the manager."""
     reset_peak(scene.pid)
     offset, busy = audit.size(scene.cluster.audit_log), cpu_seconds(scene.pid)
     phase: JSON = {}
@@ -36,26 +35,32 @@ def counted(scene: Scene) -> Iterator[JSON]:
 
 
 @contextlib.contextmanager
-def measured(
-    scene: Scene,
-    pods: int,
-    *,
-    selector: str,
-    until: str = "ADDED",
-    reported: Callable[[], bool],
+def measure_pods(
+    scene: Scene, pods: int, *, selector: str, until: str = "ADDED", reported: Callable[[], bool]
 ) -> Iterator[JSON]:
-    """Seconds from the start of the block until half of the pods run and until all do, and all that `counted` gives.
+    """Seconds from the start of the block until half of the pods run and until all do, and `count_requests`.
 
-    `selector` is of the pods' labels. `until` DELETED: until they run no more. `reported` asks whether the JobSets'
-    status says so, too; the counts go on until then.
+    `selector` selects pods by labels. `until` DELETED: until they run no more. `reported` asks whether the status of
+    the JobSets agrees; requests are counted until then. The block may set another start, `begun`.
     """
-    with counted(scene) as phase, running(scene, selector) as events:
-        begun = time.monotonic()
+    with count_requests(scene) as phase, running(scene, selector) as events:
+        phase["begun"] = time.monotonic()
         yield phase
-        moments = [moment - begun for moment, _ in reaching(events, until, pods)]
-        phase |= {"pods": pods, "half_seconds": moments[(pods - 1) // 2], "seconds": moments[-1]}
-        phase["pods_per_second"] = pods / phase["seconds"]
-        phase["reported_seconds"] = settled(reported) - begun
+        begun = phase.pop("begun")
+        phase.update(figures([moment for moment, _ in reaching(events, until, pods)], begun))
+        phase["reported_seconds"] = wait_for_status(reported) - begun
+
+
+def figures(moments: Sequence[float], begun: float) -> JSON:
+    """Seconds until half of the pods and all of them reached a state, from the moment of each."""
+    after = sorted(moment - begun for moment in moments)
+    count, seconds = len(after), after[-1]
+    return {
+        "pods": count,
+        "half_seconds": after[(count - 1) // 2],
+        "seconds": seconds,
+        "pods_per_second": count / seconds,
+    }
 
 
 def running(scene: Scene, selector: str = "") -> contextlib.AbstractContextManager[Iterator[Event]]:
@@ -74,10 +79,10 @@ def reaching(events: Iterator[Event], until: str, pods: int) -> Iterator[tuple[f
             yield event.moment, event.metadata
 
 
-def settled(said: Callable[[], bool]) -> float:
-    """The moment from which on a status says what it should (monotonic seconds), once all is in the audit log."""
+def wait_for_status(reported: Callable[[], bool]) -> float:
+    """The moment at which a status agrees with the pods (monotonic seconds); returns once its request is in the log."""
     deadline = time.monotonic() + REPORT_SECONDS
-    while not said():
+    while not reported():
         if time.monotonic() > deadline:
             raise BenchmarkError(
                 f"the pods are as they should be, but the status has not said so for {REPORT_SECONDS} s"

@@ -4,21 +4,16 @@ A plan is pure, so this needs no cluster. The garbage collector is off while the
 heap, and a collection would be counted against whichever plan it hits.
 """
 
-import argparse
 import gc
-import json
 import math
 import statistics
-import sys
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from api.batch import Job, Service
 from api.children import NO_UID, build_job, build_service
@@ -37,7 +32,7 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 from controllers.planning.sorted_jobs import SortedJobs
-from kube.model.meta import JSON
+from dev.bench.output import JSON, command_line, print_result, print_table, print_text
 from kube.store import Store
 
 NOW = "2026-01-01T00:00:00Z"
@@ -54,15 +49,12 @@ HUGE = 10_000_000
 """Jobs of a set that no cluster can hold, and that one may have stored all the same; the goal is for its plan, too."""
 
 FITTED = 1000
-"""Jobs from which on the curve is fitted: below, what a plan costs without any Job shows."""
+"""Jobs from which on the curve is fitted: below, the constant part of a plan dominates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Processor seconds of one plan by number of Jobs, and the exponent of the curve through them (1 = linear).
-
-    `slope` is None where there is one size only.
-    """
+    """Processor seconds of one plan by number of Jobs, and the exponent of the curve (None for a single size)."""
 
     scenario: str
     seconds: dict[int, float]
@@ -91,41 +83,41 @@ def jobs(js: JobSet, **status: object) -> tuple[Job, ...]:
     return tuple(out)
 
 
-def observed(js: JobSet, found: tuple[Job, ...]) -> Observed:
+def state_of(js: JobSet, found: tuple[Job, ...]) -> Observed:
     return Observed(js, found, msgspec.convert(build_service(js), Service), frozenset(), NOW, 1.0)
 
 
-def counted(js: JobSet, found: tuple[Job, ...]) -> JobSet:
+def with_status(js: JobSet, found: tuple[Job, ...]) -> JobSet:
     """The set with the status that its own plan gives it."""
-    status = plan(observed(js, found), GATES).status
+    status = plan(state_of(js, found), GATES).status
     return js if status is None else msgspec.structs.replace(js, status=status)
 
 
 def at_rest(count: int) -> Observed:
     js = jobset(count)
     found = jobs(js, active=1, ready=1, startTime=NOW)
-    return observed(counted(js, found), found)
+    return state_of(with_status(js, found), found)
 
 
 def to_be_created(count: int) -> Observed:
-    return observed(jobset(count), ())
+    return state_of(jobset(count), ())
 
 
 def to_be_deleted(count: int) -> Observed:
     js = jobset(count)
     found = jobs(js, active=1, ready=1, startTime=NOW)
-    return observed(jobset(count, JobSetStatus(restarts=1, execution_attempts=1)), found)
+    return state_of(jobset(count, JobSetStatus(restarts=1, execution_attempts=1)), found)
 
 
 def half_completed(count: int) -> Observed:
-    """Every second Job is done: the longest text of indexes there can be."""
+    """Every second Job has completed, so that the text of completed indexes is longest."""
     js = jobset(count)
     done = {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 1}
     running = jobs(js, active=1, ready=1)
     found = tuple(
         msgspec.convert({**_raw(job), "status": done}, Job) if n % 2 else job for n, job in enumerate(running)
     )
-    return observed(counted(js, found), found)
+    return state_of(with_status(js, found), found)
 
 
 def _raw(job: Job) -> JSON:
@@ -133,7 +125,7 @@ def _raw(job: Job) -> JSON:
     return raw
 
 
-def grouped(count: int) -> JobSet:
+def gang_of(count: int) -> JobSet:
     """The set as one gang of Jobs, each a gang of pods."""
     entry = {"targetReplicatedJobs": [f"group-{n}" for n in range(4)], "job": {}}
     scheduling = msgspec.convert({"replicatedJobs": [entry], "schedulingPolicy": {"gang": {}}}, Scheduling)
@@ -142,12 +134,12 @@ def grouped(count: int) -> JobSet:
 
 
 def groups_to_be_created(count: int) -> Observed:
-    return replace(observed(grouped(count), ()), groups=KnownGroups(SERVED))
+    return replace(state_of(gang_of(count), ()), groups=KnownGroups(SERVED))
 
 
 def groups_at_rest(count: int) -> Observed:
     """All groups exist, and all Jobs run in them."""
-    js = grouped(count)
+    js = gang_of(count)
     wanted = forest(js)
     if wanted is None:
         return at_rest(count)
@@ -170,9 +162,9 @@ def groups_at_rest(count: int) -> Observed:
             "podGroupName": group.name if group else ""
         }
         found.append(msgspec.convert(raw, Job))
-    what = replace(observed(js, tuple(found)), groups=known)
-    status = plan(what, GATES).status
-    return what if status is None else replace(what, jobset=msgspec.structs.replace(js, status=status))
+    state = replace(state_of(js, tuple(found)), groups=known)
+    status = plan(state, GATES).status
+    return state if status is None else replace(state, jobset=msgspec.structs.replace(js, status=status))
 
 
 def _with_uid(body: JSON) -> JSON:
@@ -193,72 +185,66 @@ OF_THE_LARGEST = ("all ready", "half completed", "one Job has changed", "forty J
 """The scenarios that are measured for `LARGEST` Jobs, too."""
 
 
-def suspended(count: int) -> Observed:
+def suspended_set(count: int) -> Observed:
     js = jobset(count)
-    return observed(msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, suspend=True)), ())
+    return state_of(msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, suspend=True)), ())
 
 
 HUGE_SCENARIOS: dict[str, Callable[[int], Observed]] = {
     "all to be created": to_be_created,
-    "all to be created, suspended": suspended,
+    "all to be created, suspended": suspended_set,
 }
 """Those of a set of `HUGE` Jobs: what exists is small."""
 
 
-def best_time(what: Observed, rounds: int) -> float:
-    """Processor seconds of the fastest of several plans: what the code needs on an otherwise idle machine."""
+def best_time(history: Iterable[Observed], rounds: int, known: SortedJobs | None = None) -> float:
+    """Processor seconds of the fastest of several plans, as on an otherwise idle machine.
+
+    With `known` each plan uses the results of the one before; the first, which has none, does not count.
+    """
     times = []
-    for _ in range(rounds):
-        fresh = replace(what)
+    for state in islice(history, rounds + (known is not None)):
         gc.collect()
         gc.disable()
         started = time.process_time()
-        plan(fresh, GATES)
+        plan(state, GATES, known=known)
         times.append(time.process_time() - started)
         gc.enable()
-    return min(times)
+    return min(times[known is not None :])
 
 
-def best_time_of_next(history: Iterator[Observed], rounds: int) -> float:
-    """The same for a set that is known from the plan before: of so many plans after the first."""
-    known = SortedJobs()
-    times = []
-    for what in islice(history, rounds + 1):
-        gc.collect()
-        gc.disable()
-        started = time.process_time()
-        plan(what, GATES, known=known)
-        times.append(time.process_time() - started)
-        gc.enable()
-    return min(times[1:])
+def fresh_states(state: Observed) -> Iterator[Observed]:
+    """The same state, of which no plan has cached anything."""
+    while True:
+        yield replace(state)
 
 
 def one_changes(count: int) -> Iterator[Observed]:
-    """All Jobs are ready; then one after the other is ready no more."""
-    what = at_rest(count)
+    """All Jobs are ready; then one Job is not ready any more."""
+    state = at_rest(count)
     while True:
-        yield what
-        first, *others = what.jobs
+        yield state
+        first, *unchanged = state.jobs
         status = msgspec.structs.replace(first.status, ready=0)
-        what = replace(what, jobs=(*others, msgspec.structs.replace(first, status=status)))
+        state = replace(state, jobs=(*unchanged, msgspec.structs.replace(first, status=status)))
 
 
 def forty_are_created(count: int) -> Iterator[Observed]:
     """Half of the Jobs exist; then forty more."""
-    what = at_rest(count)
-    for exist in range(count // 2, count, DEFAULT_LIMITS.queued_jobs):
-        yield replace(what, jobs=what.jobs[:exist])
+    state = at_rest(count)
+    for existing in range(count // 2, count, DEFAULT_LIMITS.queued_jobs):
+        yield replace(state, jobs=state.jobs[:existing])
 
 
 NEXT: dict[str, Callable[[int], Iterator[Observed]]] = {
     "one Job has changed": one_changes,
     "forty Jobs have been created": forty_are_created,
 }
-"""Of these the plan before is known."""
+"""Scenarios in which each plan knows the one before."""
 
 
 def memory(count: int) -> tuple[int, int]:
-    """Bytes that the Jobs of a set take in the cache, decoded as the watch does, and bytes of how they were sorted."""
+    """Bytes of the Jobs of a set in the cache, decoded as by the watch, and bytes of their sorted form."""
     js = jobset(count)
     bodies = [msgspec.json.encode(job) for job in jobs(js, active=1, ready=1, startTime=NOW)]
     tracemalloc.start()
@@ -277,33 +263,21 @@ def memory(count: int) -> tuple[int, int]:
 def slope_of(seconds: dict[int, float]) -> float:
     """Least-squares exponent of time over number of Jobs."""
     fitted = {count: spent for count, spent in seconds.items() if count >= FITTED}
-    fit = statistics.linear_regression([math.log(n) for n in fitted], [math.log(s) for s in fitted.values()])
-    return fit.slope
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m dev.bench.plan", description=__doc__)
-    parser.add_argument("-o", "--output", choices=["table", "json"], default="table", help="format of the result")
-    parser.add_argument("--rounds", type=int, default=15, help="plans for each figure; the fastest counts (15)")
-    args = parser.parse_args()
-    rows = measure(args.rounds)
-    if args.output == "json":
-        print(json.dumps([asdict(row) for row in rows], indent=2))
-    else:
-        show(rows)
+    return statistics.linear_regression([*map(math.log, fitted)], [*map(math.log, fitted.values())]).slope
 
 
 def measure(rounds: int = 15) -> list[Row]:
-    """A row for each scenario, those of a huge set last; of so many plans the fastest counts."""
-    rows = []
-    for name, scenario in SCENARIOS.items():
-        seconds = {count: best_time(scenario(count), rounds) for count in sizes_of(name)}
-        rows.append(Row(name, seconds, slope_of(seconds)))
-    for name, history in NEXT.items():
-        seconds = {count: best_time_of_next(history(count), rounds) for count in sizes_of(name)}
-        rows.append(Row(name, seconds, slope_of(seconds)))
-    rows += [Row(name, {HUGE: best_time(scenario(HUGE), rounds)}, None) for name, scenario in HUGE_SCENARIOS.items()]
-    return rows
+    """A row for each scenario, those of a huge set last; the fastest of so many plans counts."""
+    seconds = {
+        name: {count: best_time(fresh_states(scenario(count)), rounds) for count in sizes_of(name)}
+        for name, scenario in SCENARIOS.items()
+    } | {
+        name: {count: best_time(history(count), rounds, SortedJobs()) for count in sizes_of(name)}
+        for name, history in NEXT.items()
+    }
+    rows = [Row(name, by_size, slope_of(by_size)) for name, by_size in seconds.items()]
+    huge = {name: best_time(fresh_states(scenario(HUGE)), rounds) for name, scenario in HUGE_SCENARIOS.items()}
+    return rows + [Row(name, {HUGE: spent}, None) for name, spent in huge.items()]
 
 
 def sizes_of(scenario: str) -> tuple[int, ...]:
@@ -312,20 +286,28 @@ def sizes_of(scenario: str) -> tuple[int, ...]:
     return (*SIZES, LARGEST) if scenario in OF_THE_LARGEST else SIZES
 
 
-def show(rows: list[Row]) -> None:
+def main() -> None:
+    parser = command_line("dev.bench.plan", __doc__)
+    parser.add_argument("--rounds", type=int, default=15, help="plans for each figure; the fastest counts (15)")
+    options = parser.parse_args()
+    print_result(options.output, [asdict(row) for row in measure(options.rounds)], show)
+
+
+def show(rows: list[JSON]) -> None:
     sizes = (*SIZES, LARGEST, HUGE)
-    table = Table(*["plan", *(f"{count:,} Jobs" for count in sizes), "slope"], title="milliseconds for one plan")
+    lines = []
     for row in rows:
-        cells = [f"{row.seconds[count] * 1e3:.1f}" if count in row.seconds else "" for count in sizes]
-        table.add_row(row.scenario, *cells, "" if row.slope is None else f"{row.slope:.2f}")
-    console = Console(width=None if sys.stdout.isatty() else 160)
-    console.print(table)
-    late = [row.scenario for row in rows if row.seconds[10_000 if row.slope else HUGE] > GOAL]
+        spent = {f"{count:,} Jobs": row["seconds"].get(count) for count in sizes}
+        cells = {title: "" if seconds is None else f"{seconds * 1e3:.1f}" for title, seconds in spent.items()}
+        slope = "" if row["slope"] is None else f"{row['slope']:.2f}"
+        lines.append({"scenario": row["scenario"], **cells, "slope": slope})
+    print_table(lines, "milliseconds for one plan")
+    late = [row["scenario"] for row in rows if row["seconds"][10_000 if row["slope"] else HUGE] > GOAL]
     verdict = f"above it: {', '.join(late)}" if late else "all within it"
-    console.print(f"Goal for 10,000 and for {HUGE:,} Jobs: {GOAL * 1e3:.0f} ms; {verdict}. A slope of 1 is linear.")
-    cached, remembered = memory(SIZES[-1])
-    each = f"{cached / SIZES[-1] / 1024:.1f} KiB for each, and {remembered / 2**20:.1f} MiB"
-    console.print(f"{SIZES[-1]:,} Jobs take {cached / 2**20:.0f} MiB in the cache, {each} for how they were sorted.")
+    print_text(f"Goal for 10,000 and for {HUGE:,} Jobs: {GOAL * 1e3:.0f} ms; {verdict}. A slope of 1 is linear.")
+    cached, known = memory(SIZES[-1])
+    each = f"{cached / SIZES[-1] / 1024:.1f} KiB for each, and {known / 2**20:.1f} MiB"
+    print_text(f"{SIZES[-1]:,} Jobs take {cached / 2**20:.0f} MiB in the cache, {each} for how they were sorted.")
 
 
 if __name__ == "__main__":

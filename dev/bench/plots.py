@@ -1,22 +1,19 @@
-"""The pictures of a run, as SVG and PNG: times, calls, memory, admission. Must not measure, nor show on a screen."""
+"""The pictures of a run, as SVG: times, calls, memory, admission. Must not measure, nor show on a screen."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from dev.bench.output import JSON
 from dev.bench.report import Spread, managers, names, rounds
 
-JSON = dict[str, Any]
-
-FORMATS = ("svg", "png")
 WIDTH = 0.8
 """Of all bars of a group."""
 
@@ -26,20 +23,20 @@ OTHER = "other requests"
 
 def draw(results: JSON, folder: Path) -> list[Path]:
     """Write every picture there is something for; the paths."""
-    with _steady():
+    with _reproducible():
         pictures = {
             "times": _bars(results, "seconds", "seconds until all pods run (median, range)"),
             "calls": _calls(results),
             "memory": _bars(results, "peak_rss_mib", "peak RSS in MiB (median, range)"),
             "admission": _admission(results["admission"]),
         }
-        return [path for name, figure in pictures.items() if figure for path in _saved(figure, folder / name)]
+        return [_save(figure, folder / f"{name}.svg") for name, figure in pictures.items() if figure]
 
 
-def draw_ratios(ratios: Mapping[str, Sequence[tuple[str, float]]], folder: Path) -> list[Path]:
+def draw_ratios(ratios: Mapping[str, Sequence[tuple[str, float]]], folder: Path) -> Path:
     """Write the picture of ratios over runs, a line for each phase: (run, ratio) in their order; the path."""
     runs = list(dict.fromkeys(run for points in ratios.values() for run, _ in points))
-    with _steady():
+    with _reproducible():
         figure, axes = _figure(len(runs) + 4)
         for name, points in ratios.items():
             places = [runs.index(run) for run, _ in points]
@@ -48,13 +45,13 @@ def draw_ratios(ratios: Mapping[str, Sequence[tuple[str, float]]], folder: Path)
         axes.set_xticks(range(len(runs)), runs, rotation=30, ha="right")
         axes.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
         axes.set_title("seconds over those of the floor, or of plain pods (medians)", loc="left")
-        return _saved(figure, folder / "ratios", ("svg",))
+        return _save(figure, folder / "ratios.svg")
 
 
-def draw_recovery(steps: Sequence[tuple[str, int, int, str]], folder: Path) -> list[Path]:
+def draw_recovery(steps: Sequence[tuple[str, int, int, str]], folder: Path) -> Path:
     """Write the time line of a recovery: name, begin and end of each step, and what it depends on; the path."""
     whole = steps[-1][2]
-    with _steady():
+    with _reproducible():
         figure = Figure(figsize=(10, 0.55 * len(steps) + 1.4))
         axes = figure.subplots()
         axes.spines[["top", "right", "left"]].set_visible(False)
@@ -77,21 +74,17 @@ def draw_recovery(steps: Sequence[tuple[str, int, int, str]], folder: Path) -> l
         axes.set_yticks(range(len(steps) + 1), ["the set", *(name for name, *_ in steps)])
         axes.tick_params(length=0)
         axes.invert_yaxis()
-        return _saved(figure, folder / "recovery", ("svg",))
+        return _save(figure, folder / "recovery.svg")
 
 
-def _steady() -> AbstractContextManager[None]:
+def _reproducible() -> AbstractContextManager[None]:
     """The same results give the same files: no random ids, no dates."""
     return mpl.rc_context({"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9})
 
 
-def _saved(figure: Figure, stem: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
-    paths = []
-    for form in formats:
-        path = stem.with_suffix(f".{form}")
-        figure.savefig(path, metadata={"Date": None} if form == "svg" else None, dpi=120, bbox_inches="tight")
-        paths.append(path)
-    return paths
+def _save(figure: Figure, path: Path) -> Path:
+    figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
+    return path
 
 
 def _figure(groups: int) -> tuple[Figure, Axes]:
@@ -103,7 +96,7 @@ def _figure(groups: int) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _grouped(
+def _place_bars(
     axes: Axes, groups: Sequence[str], members: Sequence[str], bar: Callable[[str, str, float, float], None]
 ) -> None:
     """Call `bar` with group, member, place and width for each."""
@@ -116,42 +109,42 @@ def _grouped(
 
 def _bars(results: JSON, key: str, title: str) -> Figure | None:
     """A bar for each manager in each phase; P6 large is left out, for it would dwarf the others."""
-    shown, who = [name for name in names(results) if name != "P6 large"], managers(results)
-    if not shown:
+    phases, runners = [name for name in names(results) if name != "P6 large"], managers(results)
+    if not phases:
         return None
-    figure, axes = _figure(len(shown))
+    figure, axes = _figure(len(phases))
 
     def bar(name: str, manager: str, place: float, width: float) -> None:
-        spread = Spread.of(phase[key] for phase in rounds(results, manager, name).values())
+        spread = Spread.of_figures(phase[key] for phase in rounds(results, manager, name).values())
         if spread:
             reach = [[spread.median - spread.low], [spread.high - spread.median]]
-            axes.bar(place, spread.median, width, yerr=reach, color=f"C{who.index(manager)}", capsize=2)
+            axes.bar(place, spread.median, width, yerr=reach, color=f"C{runners.index(manager)}", capsize=2)
 
-    _grouped(axes, shown, who, bar)
-    _legend(axes, {manager: f"C{index}" for index, manager in enumerate(who)})
+    _place_bars(axes, phases, runners, bar)
+    _legend(axes, {manager: f"C{index}" for index, manager in enumerate(runners)})
     axes.set_title(title, loc="left")
     return figure
 
 
 def _calls(results: JSON) -> Figure | None:
     """What each manager asked for, stacked; median of the rounds."""
-    shown, who = [name for name in names(results) if not name.startswith("P6")], managers(results)
-    if not shown:
+    phases, runners = [name for name in names(results) if not name.startswith("P6")], managers(results)
+    if not phases:
         return None
-    figure, axes = _figure(len(shown))
+    figure, axes = _figure(len(phases))
 
     def bar(name: str, manager: str, place: float, width: float) -> None:
-        phases = list(rounds(results, manager, name).values())
+        found = list(rounds(results, manager, name).values())
         bottom = 0.0
         for index, key in enumerate([*CALLS, OTHER]):
-            spread = Spread.of(_count(phase["manager"], key) for phase in phases)
+            spread = Spread.of_figures(_count(phase["manager"], key) for phase in found)
             if spread:
                 axes.bar(place, spread.median, width * 0.95, bottom=bottom, color=f"C{index}")
                 bottom += spread.median
-        if phases:
+        if found:
             axes.annotate(manager, (place, bottom), rotation=90, fontsize=6, ha="center", va="bottom")
 
-    _grouped(axes, shown, who, bar)
+    _place_bars(axes, phases, runners, bar)
     _legend(axes, {text: f"C{index}" for index, text in enumerate([*CALLS.values(), OTHER])})
     axes.set_title("requests of the manager to the API server, watches apart (median)", loc="left")
     return figure

@@ -1,6 +1,6 @@
-"""What a run of the benchmark says: figures by phase, ratios between managers, goals. Pure: results in, rows out.
+"""The tables of a run: figures by phase and manager, and ratios between managers. Pure: results in, rows out.
 
-A ratio is taken within a round, since rounds differ in what else the machine did.
+A ratio is taken within a round, since rounds differ in the other load of the machine.
 """
 
 from __future__ import annotations
@@ -8,30 +8,39 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-JSON = dict[str, Any]
+from dev.bench.output import JSON, value_at
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Several figures of the same thing."""
+    """The range and the median of figures."""
 
     low: float
     median: float
     high: float
 
     @classmethod
-    def of(cls, figures: Iterable[float]) -> Spread | None:
+    def of_figures(cls, figures: Iterable[float]) -> Spread | None:
         """None without figures."""
         found = list(figures)
         return cls(min(found), statistics.median(found), max(found)) if found else None
 
+    @classmethod
+    def at(cls, phases: Iterable[JSON], path: str) -> Spread | None:
+        """The spread of a figure in phases that have it."""
+        return cls.of_figures(value for phase in phases if (value := value_at(phase, path)) is not None)
+
     def text(self, digits: int = 1) -> str:
-        """The median with the range, where there is one."""
+        """The median, with the range if there is one."""
         middle = f"{self.median:.{digits}f}"
-        spread = f" ({self.low:.{digits}f}-{self.high:.{digits}f})"
-        return middle if self.low == self.high else middle + spread
+        return middle if self.low == self.high else f"{middle} ({self.low:.{digits}f}-{self.high:.{digits}f})"
+
+
+def median_text(phases: Sequence[JSON], path: str, digits: int) -> str:
+    """The median of a figure, or a dash."""
+    spread = Spread.at(phases, path)
+    return f"{spread.median:.{digits}f}" if spread else "-"
 
 
 def rounds(results: JSON, manager: str, name: str) -> dict[int, JSON]:
@@ -49,16 +58,24 @@ def names(results: JSON) -> list[str]:
 
 
 def managers(results: JSON, *, floor: bool | None = None) -> list[str]:
-    """Names of the managers: of all, of those that are floors, or of those that are not."""
+    """Names of the managers: of all, of the floors, or of all but the floors."""
     return [manager["name"] for manager in results["managers"] if floor in {None, manager["floor"]}]
 
 
+def errors(results: JSON) -> list[str]:
+    """The measurements that failed or had a wrong result."""
+    in_turns = [
+        f"{turn['manager']}, round {turn['round']}: {error}" for turn in results["turns"] for error in turn["errors"]
+    ]
+    return [*in_turns, *results["errors"]]
+
+
 def seconds(results: JSON, manager: str, name: str) -> Spread | None:
-    return Spread.of(phase["seconds"] for phase in rounds(results, manager, name).values())
+    return Spread.at(rounds(results, manager, name).values(), "seconds")
 
 
 def reference(results: JSON, name: str) -> str | None:
-    """The floor that was fastest in a phase; None where no floor has run it."""
+    """The floor that was fastest in a phase; None if no floor has run it."""
     found = [
         (taken.median, manager)
         for manager in managers(results, floor=True)
@@ -70,7 +87,27 @@ def reference(results: JSON, name: str) -> str | None:
 def ratio(results: JSON, measured: tuple[str, str], base: tuple[str, str]) -> Spread | None:
     """The times of one (manager, phase) over those of another, round by round."""
     ours, theirs = rounds(results, *measured), rounds(results, *base)
-    return Spread.of(ours[n]["seconds"] / theirs[n]["seconds"] for n in ours.keys() & theirs.keys())
+    return Spread.of_figures(ours[n]["seconds"] / theirs[n]["seconds"] for n in ours.keys() & theirs.keys())
+
+
+COLUMNS = {
+    "pods/s": ("pods_per_second", 0),
+    "reported (s)": ("reported_seconds", 1),
+    "CPU (s)": ("manager_cpu_seconds", 2),
+    "MiB": ("peak_rss_mib", 0),
+    "pods refused": ("pod_creates_refused", 0),
+    "calls": ("manager.requests", 0),
+    "dry runs": ("manager.dry_runs", 0),
+    "creates": ("manager.creates", 0),
+    "duplicates": ("manager.duplicates", 0),
+    "deletes": ("manager.deletes", 0),
+    "status": ("manager.status_writes", 0),
+    "conflicts": ("manager.conflicts", 0),
+}
+"""Path of a figure and its digits, by the title of the column."""
+
+AGENT_COLUMNS = {"writes/agent": ("writes_per_agent", 1), "watched MiB": ("watched_mib", 1)}
+"""Further columns of phases with agents: writes of each, and the data that the API server sends to all."""
 
 
 def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
@@ -81,52 +118,22 @@ def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
         found = list(rounds(results, manager, name).values())
         if not found:
             continue
-        over = ratio(results, (manager, name), (floor, name)) if floor else None
+        time, over = seconds(results, manager, name), ratio(results, (manager, name), (floor or "", name))
+        agents = {title: column for title, column in AGENT_COLUMNS.items() if column[0] in found[0]}
         rows.append(
             {
                 "manager": manager,
                 "runs": str(len(found)),
-                "seconds": _spread(found, "seconds"),
+                "seconds": time.text() if time else "-",
                 "x floor": over.text(2) if over else "-",
-                "pods/s": _median(found, "pods_per_second", 0),
-                "reported (s)": _median(found, "reported_seconds", 1),
-                "CPU (s)": _median(found, "manager_cpu_seconds", 2),
-                "MiB": _median(found, "peak_rss_mib", 0),
-                "pods refused": _median(found, "pod_creates_refused", 0),
-                **{column: _median([phase["manager"] for phase in found], key, 0) for column, key in COUNTS.items()},
-                **{column: _median(found, key, 1) for column, key in OF_AGENTS.items() if key in found[0]},
+                **{title: median_text(found, *column) for title, column in {**COLUMNS, **agents}.items()},
             }
         )
     return rows
 
 
-COUNTS = {
-    "calls": "requests",
-    "dry runs": "dry_runs",
-    "creates": "creates",
-    "duplicates": "duplicates",
-    "deletes": "deletes",
-    "status": "status_writes",
-    "conflicts": "conflicts",
-}
-"""Columns of what the manager asked for."""
-
-OF_AGENTS = {"writes/agent": "writes_per_agent", "watched MiB": "watched_mib"}
-"""Columns of phases with agents: what each writes, and what the API server sends to all."""
-
-
-def _spread(found: Sequence[JSON], key: str) -> str:
-    spread = Spread.of(phase[key] for phase in found)
-    return spread.text() if spread else "-"
-
-
-def _median(found: Sequence[JSON], key: str, digits: int) -> str:
-    values = [figures[key] for figures in found if key in figures]
-    return f"{statistics.median(values):.{digits}f}" if values else "-"
-
-
 def call_rows(results: JSON, name: str) -> list[dict[str, str]]:
-    """The exact calls of a phase by verb, resource and code: the median of the rounds for each manager."""
+    """The calls of a phase by verb, resource and code: the median of the rounds for each manager."""
     found: dict[tuple[str, str, int], dict[str, str]] = {}
     columns = [manager for manager in managers(results) if rounds(results, manager, name)]
     for manager in columns:
@@ -138,43 +145,7 @@ def call_rows(results: JSON, name: str) -> list[dict[str, str]]:
             middle = statistics.median(calls.get(key, 0) for calls in counted)
             found.setdefault(key, {})[manager] = f"{middle:g}"
     return [
-        {
-            "verb": verb,
-            "resource": resource,
-            "code": str(code),
-            **{manager: counts.get(manager, "0") for manager in columns},
-        }
+        {"verb": verb, "resource": resource, "code": str(code)}
+        | {manager: counts.get(manager, "0") for manager in columns}
         for (verb, resource, code), counts in sorted(found.items())
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What is to be reached: `value` is to be at most `limit`, or `at_least` so much."""
-
-    name: str
-    value: float
-    limit: float
-    unit: str = ""
-    at_least: bool = False
-
-    @property
-    def reached(self) -> bool:
-        return self.value >= self.limit if self.at_least else self.value <= self.limit
-
-    def verdict(self) -> str:
-        """Reached, or missed and by how much."""
-        if self.reached:
-            return "reached"
-        if not self.limit:
-            return "missed"
-        return f"missed by {abs(self.value - self.limit) / self.limit:.0%}"
-
-    def row(self) -> dict[str, str]:
-        bound = ">=" if self.at_least else "<="
-        return {
-            "goal": self.name,
-            "is": f"{self.value:,.4g}{self.unit}",
-            "should be": f"{bound} {self.limit:,.4g}{self.unit}",
-            "verdict": self.verdict(),
-        }

@@ -13,12 +13,10 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from dev.bench import plots, report
+from dev.bench.output import JSON
 from dev.bench.scene import say
-
-JSON = dict[str, Any]
 
 FILE = Path(__file__).with_name("runs.jsonl")
 PICTURES = Path(__file__).parents[2] / "docs" / "images" / "performance"
@@ -28,7 +26,7 @@ PLAIN = {"P3 create": "P3 plain create", "P3 restart": "P3 plain restart"}
 
 
 def line(results: JSON, day: str) -> JSON:
-    """What is kept of a run: medians of each phase, and the ratio to the fastest floor, or to plain pods."""
+    """The line of a run: medians of each phase, and the ratio to the fastest floor, or to plain pods."""
     phases = {name: _phase(results, name) for name in report.names(results) if report.rounds(results, OURS, name)}
     return {
         "day": day,
@@ -43,16 +41,16 @@ def _phase(results: JSON, name: str) -> JSON:
     floor = report.reference(results, name)
     base = (floor, name) if floor else (OURS, PLAIN.get(name, ""))
     ratio = report.ratio(results, (OURS, name), base)
-    seconds = {who: report.seconds(results, who, name) for who in report.managers(results)}
-    calls = report.Spread.of(phase["manager"]["requests"] for phase in report.rounds(results, OURS, name).values())
+    seconds = {manager: report.seconds(results, manager, name) for manager in report.managers(results)}
+    calls = report.Spread.at(report.rounds(results, OURS, name).values(), "manager.requests")
     return {
-        "seconds": {who: round(taken.median, 2) for who, taken in seconds.items() if taken},
+        "seconds": {manager: round(taken.median, 2) for manager, taken in seconds.items() if taken},
         "ratio": round(ratio.median, 2) if ratio else None,
         "calls": calls.median if calls else None,
     }
 
 
-def counts(results: JSON) -> bool:
+def is_comparable(results: JSON) -> bool:
     """Whether a run is comparable with others: of full size, and of this tree."""
     return results["scale"] == 1 and OURS in report.managers(results) and bool(results["turns"])
 
@@ -83,12 +81,11 @@ def main() -> int:
     wanted = parser.parse_args().results
     if wanted is not None:
         results = json.loads(wanted.read_text(encoding="utf-8"))
-        if not counts(results):
+        if not is_comparable(results):
             parser.error(f"{wanted} is of another scale than 1 or of other managers: it cannot be compared")
         day = time.strftime("%Y-%m-%d", time.localtime(wanted.stat().st_mtime))
         add(FILE, line(results, day))
-    for drawn in plots.draw_ratios(ratios(read(FILE)), PICTURES):
-        say(f"drawn: {drawn}")
+    say(f"drawn: {plots.draw_ratios(ratios(read(FILE)), PICTURES)}")
     return 0
 
 

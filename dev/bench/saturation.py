@@ -1,28 +1,23 @@
-"""How many reviews a second an admission server answers at most: P8 (mutate) and P9 (validate).
+"""The number of reviews a second that an admission server answers at most: P8 (mutate) and P9 (validate).
 
 `python -m dev.bench.saturation` measures one server without a cluster; `measure` any manager that is there already.
 Reviews are creates of JobSets that differ in name and uid. A manager has to run without the child dry run, for with it
-the figure is the API server's. It must not judge: goals belong to who asks.
+the figure is the API server's. Must not judge.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
 
 from dev.bench import proc
 from dev.bench.admission import samples
 from dev.bench.admission.load import cores, server
-from dev.bench.closed_loop import Load, run
 from dev.bench.ending import unwound_by_sigterm
+from dev.bench.load_generator import Load, Review, run
+from dev.bench.output import JSON, Columns, cells, command_line, print_result, print_table
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
 CONNECTIONS = (1, 16, 64)
@@ -42,11 +37,11 @@ def measure(
     sizes: Sequence[str] = tuple(SIZES),
     *,
     pid: int | None = None,
-) -> list[dict[str, Any]]:
-    """A row for each webhook, size and number of connections; with `pid`, what the server used is in it, too.
+) -> list[JSON]:
+    """A row for each webhook, size and number of connections.
 
-    A row has what `dev.bench.closed_loop.run` reports, `webhook`, `size`, `bytes` of a review and `connections`; with
-    `pid` also `cpu_us`, processor time of the server and its children for one request, and their `rss_mib`.
+    A row has the report of `dev.bench.load_generator.run`, `webhook`, `size`, `bytes` of a review and `connections`;
+    with `pid` also `cpu_us`, processor time of the server and its children for one request, and their `rss_mib`.
     """
     return [
         {"webhook": webhook, "size": size, **_row(port, ca_file, path, size, Load(count, seconds, seconds / 5), pid)}
@@ -56,45 +51,38 @@ def measure(
     ]
 
 
-def _row(port: int, ca_file: Path, path: str, size: str, load: Load, pid: int | None) -> dict[str, Any]:
-    bodies = list(reviews(path, *SIZES[size]))
+def _row(port: int, ca_file: Path, path: str, size: str, load: Load, pid: int | None) -> JSON:
+    sent = list(reviews(path, *SIZES[size]))
     before = proc.cpu_seconds(pid) if pid else 0.0
-    report = {"bytes": len(bodies[0]), "connections": load.connections, **run(port, ca_file, path, bodies, load)}
+    report = {"bytes": len(sent[0][1]), "connections": load.connections, **run(port, ca_file, sent, load)}
     if pid:
         used = proc.cpu_seconds(pid) - before
         report |= {"cpu_us": used * 1e6 / max(report["answered"], 1), "rss_mib": proc.memory_mib(pid)}
     return report
 
 
-def reviews(path: str, rjobs: int, env: int) -> Iterator[bytes]:
-    """As the API server sends them: what a validating webhook gets has its defaults."""
+def reviews(path: str, rjobs: int, env: int) -> Iterator[Review]:
+    """Reviews as the API server sends them: a validating webhook gets JobSets with defaults."""
     for i in range(DIFFERENT):
         js = samples.jobset(rjobs, env)
         js["metadata"]["name"] += f"-{i:02}"
-        yield samples.review(
-            samples.stored(js) if path == VALIDATE_PATH else js, uid=f"705ab4f5-6393-11e8-b7cc-{i:012}"
-        )
+        complete = samples.with_defaults(js) if path == VALIDATE_PATH else js
+        yield path, samples.review(complete, uid=f"705ab4f5-6393-11e8-b7cc-{i:012}")
 
 
-HEAD = ("webhook", "size", "conns", "req/s", "p50", "p99", "refused", "lost", "CPU", "RSS")
+COLUMNS: Columns = {
+    "webhook": ("webhook", "s"),
+    "size": ("size", "s"),
+    "conns": ("connections", "d"),
+    "req/s": ("per_s", ",.0f"),
+    "p50": ("p50_ms", ".2f"),
+    "p99": ("p99_ms", ".2f"),
+    "refused": ("refused", "d"),
+    "lost": ("lost", "d"),
+    "CPU": ("cpu_us", ".0f"),
+    "RSS": ("rss_mib", ".0f"),
+}
 UNITS = "p50, p99: milliseconds; CPU: microseconds of the server for one request; RSS: MiB"
-
-
-def rows(result: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """The result as texts under `HEAD`, in `UNITS`; empty where it is not known."""
-    return [
-        (
-            row["webhook"],
-            row["size"],
-            str(row["connections"]),
-            f"{row['per_s']:,.0f}",
-            *(f"{row[key]:.2f}" for key in ("p50_ms", "p99_ms")),
-            str(row["refused"]),
-            str(row["lost"]),
-            *(f"{row[key]:.0f}" if key in row else "" for key in ("cpu_us", "rss_mib")),
-        )
-        for row in result
-    ]
 
 
 @unwound_by_sigterm()
@@ -107,19 +95,12 @@ def main() -> None:
         result = measure(
             running.port, running.authorities, options.seconds, options.connections, options.sizes, pid=pid
         )
-    if options.output == "json":
-        print(json.dumps(result, indent=2))
-        return
-    title = f"Admission at saturation, {options.seconds:g} s each, load {os.getloadavg()[0]:.2f}"
-    table = Table(*HEAD, title=title, caption=UNITS, box=SIMPLE_HEAD)
-    for row in rows(result):
-        table.add_row(*row)
-    Console().print(table)
+    title = f"Admission at saturation, {options.seconds:g} s each, load {os.getloadavg()[0]:.2f}; {UNITS}"
+    print_result(options.output, result, lambda rows: print_table([cells(COLUMNS, row) for row in rows], title))
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m dev.bench.saturation", description=__doc__)
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="format of the result")
+    parser = command_line("dev.bench.saturation", __doc__)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="length of a run (default %(default)s)")
     parser.add_argument("--connections", type=int, nargs="+", default=CONNECTIONS, help="numbers of connections")
     parser.add_argument("--sizes", choices=SIZES, nargs="+", default=tuple(SIZES), help="sizes of reviews")

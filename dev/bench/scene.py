@@ -1,4 +1,4 @@
-"""Where a benchmark happens: a cluster, a process, a namespace; requests and watches as administrator.
+"""The cluster, process and namespace of a benchmark; requests and watches as administrator.
 
 Must not know what is measured, nor what a JobSet is.
 """
@@ -24,10 +24,10 @@ from manifests import SERVICE_ACCOUNT
 JSON = dict[str, Any]
 
 STALL_SECONDS = 90
-"""So long a watch showed nothing: what is waited for does not come."""
+"""Time without events after which a watch has failed."""
 
 CLEAR_SECONDS = 300
-"""Until a namespace and all that is in it has gone."""
+"""Time limit for the deletion of a namespace with its objects."""
 
 AT_ONCE = 16
 """Connections on which many objects are created."""
@@ -63,9 +63,14 @@ class Scene:
         return f"{group}/namespaces/{self.namespace}/{plural}"
 
     def request(self, method: str, path: str, body: JSON | None = None, content: str = "application/json") -> Any:
-        """What the API server answers. Raises `BenchmarkError` for a refusal."""
+        """The answer of the API server. Raises `BenchmarkError` for a refusal."""
         with self.cluster.connect() as connection:
             return _answer(connection, method, path, body, content)
+
+    def items(self, plural: str, group: str = "/api/v1", query: str = "") -> list[JSON]:
+        """The objects of a collection in the namespace."""
+        found: list[JSON] = self.request("GET", self.path(plural, group) + query)["items"]
+        return found
 
     def create_namespace(self) -> None:
         self.request("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
@@ -82,7 +87,7 @@ class Scene:
         wait(gone, CLEAR_SECONDS, f"namespace {self.namespace} to go")
 
     def create_all(self, path: str, bodies: list[JSON]) -> list[float]:
-        """Create objects over several connections at once; when each creation was sent (monotonic seconds)."""
+        """Create objects over several connections at once. Returns when each was sent (monotonic seconds)."""
 
         def some(first: int) -> list[tuple[int, float]]:
             sent = []
@@ -106,26 +111,25 @@ class Scene:
         port = self.cluster.plan.ports["kube-apiserver"]
         connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=STALL_SECONDS, context=tls)
 
-        def opened(version: int) -> http.client.HTTPResponse:
+        def open_watch(version: int) -> http.client.HTTPResponse:
             since = {"resourceVersion": str(version)} if version else {}
             url = f"{path}?{urlencode({'watch': 'true', **query, **since})}"
             connection.request("GET", url, headers={"Accept": METADATA_ONLY})
             return connection.getresponse()
 
         with contextlib.closing(connection):
-            yield _events(opened(0), opened, path)
+            yield _events(open_watch(0), open_watch, path)
 
 
 def _answer(connection: rest.Connection, method: str, path: str, body: JSON | None, content: str) -> Any:
     status, answer = connection.request(method, path, body, content)
     if status >= 400:
-        said = answer.get("message") if isinstance(answer, dict) else answer
-        raise BenchmarkError(f"{method} {path} was answered with {status}: {said}")
+        raise BenchmarkError(f"{method} {path} was answered with {status}: {rest.reason_of(answer)}")
     return answer
 
 
 def _events(
-    answer: http.client.HTTPResponse, opened: Callable[[int], http.client.HTTPResponse], path: str
+    answer: http.client.HTTPResponse, reopen: Callable[[int], http.client.HTTPResponse], path: str
 ) -> Iterator[Event]:
     """The lines of a watch. A busy API server ends watches; the next one goes on where this one ended."""
     version = 0
@@ -135,7 +139,7 @@ def _events(
         except TimeoutError:
             raise BenchmarkError(f"for {STALL_SECONDS} s nothing has happened to {path}") from None
         if not line:
-            answer = opened(version)
+            answer = reopen(version)
             continue
         event = json.loads(line)
         if event["type"] == "ERROR":
@@ -145,15 +149,15 @@ def _events(
         yield Event(time.monotonic(), event["type"], metadata)
 
 
-def wait(reached: Callable[[], bool], seconds: float, what: str) -> None:
-    """Ask until it is so. Raises `BenchmarkError` when it is not in time."""
+def wait(reached: Callable[[], bool], seconds: float, goal: str) -> None:
+    """Poll until `reached` is true. Raises `BenchmarkError` after so many seconds."""
     deadline = time.monotonic() + seconds
     while not reached():
         if time.monotonic() > deadline:
-            raise BenchmarkError(f"waited {seconds:g} s in vain for {what}")
+            raise BenchmarkError(f"waited {seconds:g} s in vain for {goal}")
         time.sleep(0.2)
 
 
 def say(text: str) -> None:
-    """Progress, beside the result."""
+    """Print progress to standard error."""
     print(text, file=sys.stderr, flush=True)

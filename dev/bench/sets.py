@@ -1,6 +1,6 @@
 """JobSets of the scenarios, and what has to be true of them when a phase is over.
 
-Manifests say what webhooks would set, since a floor has none. Must not measure.
+Manifests have the defaults that webhooks would set, since a floor has none. Must not measure.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ BATCH = "/apis/batch/v1"
 TOPOLOGY, SUPERSLICE = "rack", "superslice"
 """Labels of nodes: a superslice is made of whole racks."""
 
+HALF_A_NODE = "16"
+"""CPUs of a pod: a rack of ten nodes has room for two Jobs of ten pods, so that only the rule keeps Jobs apart."""
+
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 """Annotation of a fake pod: it ends with this code."""
 
 
 def jobset(jobs: int, pods: int = 1, *, name: str = "bench", cpu: str = "", exclusive: bool = False) -> JSON:
-    """A JobSet of equal Jobs that fails with its first pod and may restart. `cpu` is what a pod asks for."""
+    """A JobSet of equal Jobs that fails with its first pod and may restart. `cpu` is the request of a pod."""
     container: JSON = {"name": "main", "image": "train"}
     if cpu:
         container["resources"] = {"requests": {"cpu": cpu}}
@@ -44,7 +47,7 @@ def jobset(jobs: int, pods: int = 1, *, name: str = "bench", cpu: str = "", excl
 
 
 def restarting_in_place(manifest: JSON) -> JSON:
-    """The JobSet, which restarts in place."""
+    """The JobSet with restarts in place."""
     manifest["spec"]["failurePolicy"]["restartStrategy"] = "InPlaceRestart"
     job = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]
     job |= {"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"}
@@ -53,7 +56,7 @@ def restarting_in_place(manifest: JSON) -> JSON:
 
 
 def jobs_of(manifest: JSON) -> tuple[int, int]:
-    """How many Jobs a JobSet has, and how many pods."""
+    """The number of Jobs of a JobSet, and of pods."""
     [group] = manifest["spec"]["replicatedJobs"]
     return group["replicas"], group["replicas"] * group["template"]["spec"]["parallelism"]
 
@@ -63,10 +66,13 @@ def attempt(number: int) -> str:
     return f"{keys.RESTART_ATTEMPT}={number}"
 
 
+def job_name(pod: JSON) -> str:
+    return str(pod["metadata"]["labels"]["job-name"])
+
+
 def statuses(scene: Scene) -> list[JSON]:
     """The status of every JobSet of the namespace."""
-    found = scene.request("GET", scene.path("jobsets", GROUP))["items"]
-    return [one.get("status") or {} for one in found]
+    return [jobset.get("status") or {} for jobset in scene.items("jobsets", GROUP)]
 
 
 def says(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
@@ -79,31 +85,27 @@ def says(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
 
 
 def fail_one(scene: Scene, pods: list[JSON]) -> None:
-    """Let one pod fail; a follower, where there are any, since the leader of a Job is the special case."""
+    """Fail one pod: a follower if there are any, since the leader of a Job is the special case."""
     chosen = max(pods, key=lambda pod: pod["metadata"]["labels"].get(keys.COMPLETION_INDEX, "0") != "0")
-    end(scene, chosen["metadata"]["name"], code=1)
+    end_pod(scene, chosen["metadata"]["name"], code=1)
 
 
-def end(scene: Scene, pod: str, *, code: int) -> None:
-    """Let a running pod end with an exit code."""
+def end_pod(scene: Scene, pod: str, *, code: int) -> None:
+    """End a running pod with an exit code."""
     path = f"{scene.path('pods')}/{pod}"
     scene.request("PATCH", path, {"metadata": {"annotations": {EXIT_CODE: str(code)}}}, MERGE)
 
 
-def suspend(scene: Scene, *, value: bool, name: str = "bench") -> None:
-    scene.request("PATCH", f"{scene.path('jobsets', GROUP)}/{name}", {"spec": {"suspend": value}}, MERGE)
-
-
-def checked(scene: Scene, pods: int, *, restarts: int = 0) -> list[JSON]:
-    """The running pods. Raises `BenchmarkError` unless there are so many, all of one attempt, and no others."""
-    found = scene.request("GET", scene.path("pods"))["items"]
+def running_pods(scene: Scene, pods: int, *, restarts: int = 0) -> list[JSON]:
+    """All pods. Raises `BenchmarkError` unless there are so many, all of one attempt, and all run."""
+    found = scene.items("pods")
     kinds = Counter((pod["metadata"]["labels"][keys.RESTART_ATTEMPT], _state(pod)) for pod in found)
     if kinds != {(str(restarts), "Running"): pods}:
         seen = ", ".join(f"{count} {state} of attempt {number}" for (number, state), count in sorted(kinds.items()))
         raise BenchmarkError(
             f"expected {pods} running pods of attempt {restarts} and no others, found: {seen or 'none'}"
         )
-    return list(found)
+    return found
 
 
 def _state(pod: JSON) -> str:
@@ -114,14 +116,14 @@ def check_exclusive(scene: Scene, pods: list[JSON]) -> None:
     """Raises `BenchmarkError` unless each Job has one rack alone."""
     nodes = scene.request("GET", "/api/v1/nodes")["items"]
     racks = {node["metadata"]["name"]: node["metadata"]["labels"][TOPOLOGY] for node in nodes}
-    if wrong := misplaced([(pod["metadata"]["labels"]["job-name"], racks[pod["spec"]["nodeName"]]) for pod in pods]):
+    if wrong := placement_errors([(job_name(pod), racks[pod["spec"]["nodeName"]]) for pod in pods]):
         raise BenchmarkError(f"not exclusive: {'; '.join(wrong)}")
 
 
-def misplaced(placed: list[tuple[str, str]]) -> list[str]:
-    """What is wrong with pods, given as (Job, rack), of which each Job should have one rack alone."""
+def placement_errors(pods: list[tuple[str, str]]) -> list[str]:
+    """The Jobs on several racks and the racks with several Jobs, of pods given as (Job, rack)."""
     racks, jobs = defaultdict(set), defaultdict(set)
-    for job, rack in placed:
+    for job, rack in pods:
         racks[job].add(rack)
         jobs[rack].add(job)
     spread = [f"Job {job} is on {', '.join(sorted(used))}" for job, used in sorted(racks.items()) if len(used) > 1]

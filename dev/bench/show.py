@@ -1,19 +1,11 @@
-"""Prints the results of a run: a table for each phase, what was measured once, the goals. Must not measure."""
+"""Prints the results of a run: a table for each phase, what was measured once, and the goals. Must not measure."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-
 from dev.bench import report, saturation
 from dev.bench.goals import cpu_seconds, goals
+from dev.bench.output import JSON, cells, machine_text, print_table, print_text
 from dev.bench.simulated import run as simulated
-
-JSON = dict[str, Any]
 
 TITLES = {
     "P1": "a JobSet of 300 Jobs with a pod each is created",
@@ -42,90 +34,58 @@ TITLES = {
     "P16": "a program of 4 hangs under real agents: seconds after its last heartbeat until all have begun again",
     "P13 finish": "their pods succeed, until all JobSets are Completed",
 }
-LEFT = {"manager", "verb", "resource", "goal", "phase", "webhook", "size", "scenario"}
-"""Columns of words; the others are figures."""
 
 
 def show(results: JSON, *, calls: bool) -> None:
     """`calls`: also every call by verb, resource and code."""
-    console = Console(width=None if sys.stdout.isatty() else 180)
-    machine = results["machine"]
-    console.print(
-        f"Python {machine['python']} on {machine['system']}, {machine['cores']} cores, load"
-        f" {machine['load_average']:.2f} at the start; revision {results['revision']}; {results['nodes']} fake nodes;"
-        f" {results['seconds'] / 60:.0f} minutes",
-        highlight=False,
+    print_text(
+        f"{machine_text(results['machine'])} at the start; revision {results['revision']}; {results['nodes']} fake"
+        f" nodes; {results['seconds'] / 60:.0f} minutes"
     )
     if results["scale"] != 1:
-        console.print(f"Scaled to {results['scale']:g} of the sizes below: no figure here is comparable.")
+        print_text(f"Scaled to {results['scale']:g} of the sizes below: no figure here is comparable.")
     for name in sorted(report.names(results), key=list(TITLES).index):
-        _table(console, f"{name}: {TITLES[name]}", report.phase_rows(results, name))
+        print_table(report.phase_rows(results, name), f"{name}: {TITLES[name]}")
         if calls:
-            _table(console, f"{name}: calls by verb, resource and code", report.call_rows(results, name))
-    _table(console, "P10: through P1 to P4", _resources(results))
-    _once(console, results)
+            print_table(report.call_rows(results, name), f"{name}: calls by verb, resource and code")
+    print_table(_resources(results), "P10: through P1 to P4")
+    _show_once(results)
     for manager in report.managers(results, floor=False):
-        _table(console, f"goals: {manager}", [goal.row() for goal in goals(results, manager)])
-    for error in errors(results):
-        console.print(f"failed: {error}", style="red", markup=False)
-
-
-def errors(results: JSON) -> list[str]:
-    """What could not be measured, or had a wrong result."""
-    in_turns = [
-        f"{turn['manager']}, round {turn['round']}: {error}" for turn in results["turns"] for error in turn["errors"]
-    ]
-    return [*in_turns, *results["errors"]]
+        print_table([goal.row() for goal in goals(results, manager)], f"goals: {manager}")
+    for error in report.errors(results):
+        print_text(f"failed: {error}")
 
 
 def _resources(results: JSON) -> list[dict[str, str]]:
     rows = []
     for manager in report.managers(results):
-        after = report.rounds(results, manager, "P4")
-        idle = [
-            turn["idle_rss_mib"] for turn in results["turns"] if turn["manager"] == manager and "idle_rss_mib" in turn
-        ]
+        after = report.rounds(results, manager, "P4").values()
+        turns = [turn for turn in results["turns"] if turn["manager"] == manager]
         spreads = {
-            "idle RSS (MiB)": report.Spread.of(idle),
-            "RSS after (MiB)": report.Spread.of(phase["rss_mib"] for phase in after.values()),
-            "CPU (s)": report.Spread.of(cpu_seconds(results, manager)),
+            "idle RSS (MiB)": report.Spread.at(turns, "idle_rss_mib"),
+            "RSS after (MiB)": report.Spread.at(after, "rss_mib"),
+            "CPU (s)": report.Spread.of_figures(cpu_seconds(results, manager)),
         }
         if after:
-            rows.append(
-                {"manager": manager, **{key: spread.text() if spread else "-" for key, spread in spreads.items()}}
-            )
+            texts = {title: spread.text() if spread else "-" for title, spread in spreads.items()}
+            rows.append({"manager": manager, **texts})
     return rows
 
 
-def _once(console: Console, results: JSON) -> None:
+def _show_once(results: JSON) -> None:
     """P8, P9, P11, P12."""
     for manager, rows in results["admission"].items():
-        lines = [
-            {"processes": str(row["workers"]), **dict(zip(saturation.HEAD, cells, strict=True))}
-            for row, cells in zip(rows, saturation.rows(rows), strict=True)
-        ]
-        _table(console, f"P8 and P9: admission of {manager} at saturation; {saturation.UNITS}", lines)
+        lines = [{"processes": str(row["workers"]), **cells(saturation.COLUMNS, row)} for row in rows]
+        print_table(lines, f"P8 and P9: admission of {manager} at saturation; {saturation.UNITS}")
     for manager, found in results["simulated"].items():
-        _table(console, f"P12: {manager} under a simulated API server", simulated.rows(found))
+        print_table(simulated.rows(found), f"P12: {manager} under a simulated API server")
     plans = results.get("plan") or ()
     sizes = dict.fromkeys(size for row in plans for size in row["seconds"])
     lines = [
         {"scenario": row["scenario"], **{f"{n} Jobs (ms)": _ms(row["seconds"].get(n)) for n in sizes}} for row in plans
     ]
-    _table(console, "P11: one plan()", lines)
+    print_table(lines, "P11: one plan()")
 
 
 def _ms(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds * 1e3:.1f}"
-
-
-def _table(console: Console, title: str, rows: Sequence[dict[str, str]]) -> None:
-    """Nothing without rows."""
-    if not rows:
-        return
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for column in rows[0]:
-        table.add_column(column, justify="left" if column in LEFT or column == "verdict" else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row.values())
-    console.print("", table)

@@ -45,17 +45,17 @@ def recovery(page: str) -> AttemptTimes:
     return msgspec.convert(yaml.safe_load(text)["status"]["recovery"], Recovery, strict=False).attempts[-1]
 
 
-def steps(of: AttemptTimes) -> Iterator[Step]:
+def steps(attempt: AttemptTimes) -> Iterator[Step]:
     """The steps that a recovery had."""
     names = {field.encode_name: field.name for field in msgspec.structs.fields(AttemptTimes)}
     begin = 0
     for name, causes in DEPENDS_ON.items():
-        end = getattr(of, names[name])
+        end = getattr(attempt, names[name])
         if end is not None:
             yield Step(name, begin, end, causes)
             begin = end
 
 
 if __name__ == "__main__":
-    for drawn in plots.draw_recovery([*steps(recovery(PAGE.read_text(encoding="utf-8")))], PICTURES):
-        say(f"drawn: {drawn}")
+    drawn = plots.draw_recovery([*steps(recovery(PAGE.read_text(encoding="utf-8")))], PICTURES)
+    say(f"drawn: {drawn}")

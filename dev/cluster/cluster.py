@@ -164,7 +164,8 @@ def get(name: str, *, state_root: Path | None = None) -> Cluster:
     layout = Layout.for_name(name, state_root)
     if not _alive(layout):
         raise not_up(
-            name, [of["name"] for of in statuses(state_root=state_root) if of["phase"] in {"ready", "degraded"}]
+            name,
+            [status["name"] for status in statuses(state_root=state_root) if status["phase"] in {"ready", "degraded"}],
         )
     return Cluster(Plan.read(layout), existed=True)
 

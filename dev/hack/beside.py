@@ -89,7 +89,7 @@ def _elsewhere(lease: Found) -> str:
     return (
         "End that one first: the one that starts now only waits, and its webhooks are not called. It runs"
         f" {where}. There, the first command gives the NUMBER for the second:\n"
-        "  pgrep -fa 'jobset manager|app manager'\n"
+        "  pgrep -fa 'jobset manager|cli manager'\n"
         "  kill NUMBER\n"
     )
 

@@ -83,7 +83,7 @@ class Stage:
     def pod(self):
         return request(self.cluster, "GET", f"/api/v1/namespaces/{self.namespace}/pods/pod")[1]
 
-    def reported(self):
+    def reported_attempt(self):
         """The attempt on the pod; None if there is none."""
         return self.pod()["metadata"].get("annotations", {}).get(agents.ANNOTATION)
 

@@ -7,7 +7,7 @@ from agent.decision import DISABLE, Action, Own, decide, next_attempt
 STARTED = Own()
 
 
-def reported(attempt):
+def reporting(attempt):
     return Own(attempt, reported=True)
 
 
@@ -31,18 +31,18 @@ def jobset(previous=None, current=None, *, strategy="InPlaceRestart", annotation
         (None, running(3), Action.WAIT),
         (jobset(), STARTED, Action.REPORT),
         (jobset(2, 3), Own(4), Action.REPORT),
-        (jobset(), reported(0), Action.WAIT),
-        (jobset(None, 0), reported(0), Action.LIFT),
+        (jobset(), reporting(0), Action.WAIT),
+        (jobset(None, 0), reporting(0), Action.LIFT),
         (jobset(None, 0), running(0), Action.WAIT),
-        (jobset(None, 0), reported(1), Action.WAIT),
-        (jobset(0, 0), reported(1), Action.WAIT),
-        (jobset(0, 1), reported(1), Action.LIFT),
+        (jobset(None, 0), reporting(1), Action.WAIT),
+        (jobset(0, 0), reporting(1), Action.WAIT),
+        (jobset(0, 1), reporting(1), Action.LIFT),
         (jobset(0, 0), running(0), Action.RESTART),
-        (jobset(0, 0), reported(0), Action.RESTART),
-        (jobset(4, 3), reported(4), Action.RESTART),
+        (jobset(0, 0), reporting(0), Action.RESTART),
+        (jobset(4, 3), reporting(4), Action.RESTART),
         (jobset(4, 3), running(2), Action.RESTART),
         (jobset(4, 5), running(5), Action.WAIT),
-        (jobset(4, 6), reported(5), Action.WAIT),
+        (jobset(4, 6), reporting(5), Action.WAIT),
     ],
 )
 def test_decisions(js, own, wanted):
@@ -60,7 +60,7 @@ def test_decisions(js, own, wanted):
 )
 def test_bypass_lifts_once_and_asks_for_nothing_else(js):
     assert decide(js, STARTED) is Action.LIFT
-    assert decide(js, reported(3)) is Action.LIFT, "also where a report was under way"
+    assert decide(js, reporting(3)) is Action.LIFT, "also where a report was under way"
     assert decide(js, Own(lifted=True)) is Action.WAIT
     assert decide(js, running(3)) is Action.WAIT
 

@@ -28,7 +28,7 @@ def worker_pid(stage):
     return int(stage.file_text("pid"))
 
 
-def gone(pid):
+def wait_for_end(pid):
     wait_for(lambda: not agents.alive(pid), what=f"the end of process {pid}")
 
 
@@ -87,7 +87,7 @@ class TestMainContainer:
     def test_one_attempt_from_report_to_end(self, stage):
         stage.jobset()
         agent = stage.agent(ENDLESS)
-        wait_for(lambda: stage.reported() == "0")
+        wait_for(lambda: stage.reported_attempt() == "0")
         managers = [m["manager"] for m in stage.pod()["metadata"]["managedFields"]]
         assert "in-place-restart-agent" in managers
         assert not (stage.folder / "pid").exists(), "the barrier is up"
@@ -96,12 +96,12 @@ class TestMainContainer:
         assert agents.alive(pid)
         stage.attempts(current=0, previous=0)
         assert agent.ended() == 1
-        gone(pid)
+        wait_for_end(pid)
 
     def test_the_next_attempt_waits_for_its_own_turn(self, stage):
         stage.jobset(previous=2, current=2)
         agent = stage.agent(ENDLESS, IN_PLACE_RESTART_EXIT_CODE="77")
-        wait_for(lambda: stage.reported() == "3")
+        wait_for(lambda: stage.reported_attempt() == "3")
         stage.attempts(previous=2, current=3)
         worker_pid(stage)
         stage.attempts(previous=3, current=3)
@@ -121,7 +121,7 @@ class TestMainContainer:
         kubectl(stage.cluster, "annotate", "pod", "pod", f"{agents.ANNOTATION}=junk", namespace=stage.namespace)
         stage.jobset()
         stage.agent(ENDLESS).wait_log("reported attempt 0")
-        assert stage.reported() == "0"
+        assert stage.reported_attempt() == "0"
 
     @pytest.mark.parametrize(
         ("command", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137), ("kill -TERM $$", 143)]
@@ -135,7 +135,7 @@ class TestMainContainer:
         stage.jobset(strategy="Recreate")
         agent = stage.agent(f'{escape} while ! [ -s "$FOLDER/escaped" ]; do sleep 0.01; done; exit 3')
         assert agent.ended() == 3
-        gone(int(stage.file_text("escaped")))
+        wait_for_end(int(stage.file_text("escaped")))
 
     def test_an_attempt_that_is_over_takes_all_processes_along(self, stage):
         tree = '(setsid sh -c \'echo $$ > "$FOLDER/deep"; trap "" TERM; sleep 300; :\' & wait) &'
@@ -147,7 +147,7 @@ class TestMainContainer:
         stage.attempts(current=0, previous=0)
         assert agent.ended() == 1
         for pid in pids:
-            gone(pid)
+            wait_for_end(pid)
 
     @pytest.mark.parametrize("ignored", [(), ("HUP", "QUIT", "USR1")], ids=["none", "hup-quit-usr1"])
     def test_a_worker_gets_its_default_signals(self, stage, ignored):
@@ -223,7 +223,7 @@ class TestSidecar:
     def test_the_probe_fails_until_the_barrier_is_down(self, stage, port):
         stage.jobset()
         agent = stage.agent(STARTUP_PROBE_PORT=str(port))
-        wait_for(lambda: stage.reported() == "0")
+        wait_for(lambda: stage.reported_attempt() == "0")
         assert probe(port) == 503
         stage.attempts(current=0)
         wait_for(lambda: probe(port) == 200)
@@ -253,13 +253,13 @@ class TestBypass:
         agent = stage.agent(ENDLESS)
         worker_pid(stage)
         assert agent.running
-        assert stage.reported() is None
+        assert stage.reported_attempt() is None
 
     def test_a_set_that_disables_in_place_restart_starts_at_once(self, stage):
         stage.jobset(annotations={"jobset.sigs.k8s.io/disable-in-place-restart": ""}, previous=5, current=5)
         stage.agent(ENDLESS)
         worker_pid(stage)
-        assert stage.reported() is None
+        assert stage.reported_attempt() is None
 
     def test_it_can_be_disabled_while_pods_wait(self, stage):
         stage.jobset()
@@ -276,7 +276,7 @@ class TestBypass:
         agent = stage.agent(ENDLESS)
         pid = worker_pid(stage)
         stage.annotate(disable_in_place_restart=None)
-        wait_for(lambda: stage.reported() == "0")
+        wait_for(lambda: stage.reported_attempt() == "0")
         assert agents.alive(pid)
         stage.attempts(current=0, previous=0)
         assert agent.ended() == 1
@@ -299,7 +299,7 @@ class TestTheApiServer:
         agent = stage.agent(ENDLESS, port=line.port)
         agent.wait_log("trying again")
         line.repair()
-        wait_for(lambda: stage.reported() == "0")
+        wait_for(lambda: stage.reported_attempt() == "0")
 
     def test_away_while_watching(self, stage, line):
         stage.jobset()

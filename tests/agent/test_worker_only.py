@@ -30,7 +30,7 @@ def test_the_worker_alone_starts_again_in_the_next_attempt(stage):
         for name in ("pid", "deep"):
             (stage.folder / name).unlink()
         stage.attempts(current=attempt, previous=attempt)
-        wait_for(lambda n=attempt + 1: stage.reported() == str(n))
+        wait_for(lambda n=attempt + 1: stage.reported_attempt() == str(n))
         assert not any(map(agents.alive, pids))
         assert not (stage.folder / "pid").exists(), "the barrier is up again"
     stage.attempts(current=2, previous=1)

@@ -105,7 +105,7 @@ class Set:
         status = self.js.status
         entry = msgspec.convert(
             {"name": "group-0", "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0},
-            type(bench.counted(self.js, ()).status.replicated_jobs_status[0]),
+            type(bench.with_status(self.js, ()).status.replicated_jobs_status[0]),
         )
         if what == "restart":
             status = replace(status, restarts=number)

@@ -16,7 +16,7 @@ from app.settings import LeaderElectionSettings
 from cli import local
 from controllers.resources import JOBSETS
 from dev.bench import proc
-from dev.bench.closed_loop import Load, run
+from dev.bench.load_generator import Load, run
 from dev.bench.saturation import reviews
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
@@ -78,7 +78,7 @@ def test_all_of_them_answer(cluster: Cluster, manager: local.Manager, tmp_path: 
     before = {pid: cpu(pid) for pid in family}
     bodies = list(reviews(MUTATE_PATH, 1, 0))
     trusted, load = authorities(cluster, tmp_path), Load(connections=32, seconds=2, warm_up=0.2)
-    report = run(manager.webhook_port, trusted, MUTATE_PATH, bodies, load)
+    report = run(manager.webhook_port, trusted, bodies, load)
     assert report["requests"] > 100
     assert (report["refused"], report["lost"]) == (0, 0)
     assert all(cpu(pid) > before[pid] for pid in family[1:])

@@ -56,7 +56,7 @@ def test_one_that_does_not_run_holds_no_lease_and_answers_nothing(free):
 def test_another_process_with_the_lease_is_named(none):
     assert said(none, lease("laptop_1", 0.4)).startswith("laptop_1 holds the lease (jobset-system/6d4f6a47.jobset")
     assert said(none, lease("laptop_1", 99)) == ""
-    ends = "  pgrep -fa 'jobset manager|app manager'\n  kill NUMBER\n"
+    ends = "  pgrep -fa 'jobset manager|cli manager'\n  kill NUMBER\n"
     assert said(none, lease("laptop_1", 0)).endswith(
         f" on the machine, or in the pod, laptop. There, the first command gives the NUMBER for the second:\n{ends}"
     )

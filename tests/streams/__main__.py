@@ -50,13 +50,13 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="jobset-streams-") as scratch:
         folder = (arguments.binaries or Path(scratch) / "bin").absolute()
-        binaries = {module: built(module, folder) for module in (clients.KUEUE, clients.TRAINER)}
+        binaries = {module: build_client(module, folder) for module in (clients.KUEUE, clients.TRAINER)}
         if not arguments.build_only:
             work = arguments.work or Path(scratch) / "work"
             record(binaries, work.absolute(), arguments.output)
 
 
-def built(module: clients.Module, folder: Path) -> Path:
+def build_client(module: clients.Module, folder: Path) -> Path:
     binary = folder / Path(module.package).name
     if not binary.exists():
         print(f"building {module.path} {module.version}", flush=True)
@@ -69,20 +69,20 @@ def record(binaries: dict[clients.Module, Path], work: Path, output: Path) -> No
     recorded = ("jobsets.jobset.x-k8s.io", "jobsets/status.jobset.x-k8s.io", "jobs.batch")
     spec = ClusterSpec(name="streams", nodes=FakeNodes(count=20, label_every={"rack": 10}), audit_bodies=recorded)
     work.mkdir(parents=True, exist_ok=True)
-    with running(spec, state_root=work / "state") as cluster, installed(cluster, binaries, work):
+    with running(spec, state_root=work / "state") as cluster, running_clients(cluster, binaries, work):
         about = {
             "madeBy": {module.path: module.version for module in binaries},
             "kubernetes": kubernetes(cluster),
             "recordAgain": COMMAND,
         }
         for name, phases in lives(cluster):
-            stream = {"about": about, "phases": followed(cluster, phases)}
+            stream = {"about": about, "phases": record_streams(cluster, phases)}
             path = output / f"{name}.json"
             path.write_text(json.dumps(stream, indent=1) + "\n", encoding="utf-8")
             print(f"{path}: {sum(len(phase['requests']) for phase in stream['phases'].values())} requests", flush=True)
 
 
-def followed(cluster: Cluster, phases: Iterator[str]) -> JSON:
+def record_streams(cluster: Cluster, phases: Iterator[str]) -> JSON:
     """What was sent in each phase, and which dry runs of ours were refused."""
     found: JSON = {}
     start = audit.size(cluster.audit_log)
@@ -106,7 +106,7 @@ def kubernetes(cluster: Cluster) -> str:
 
 
 @contextlib.contextmanager
-def installed(cluster: Cluster, binaries: dict[clients.Module, Path], work: Path) -> Iterator[None]:
+def running_clients(cluster: Cluster, binaries: dict[clients.Module, Path], work: Path) -> Iterator[None]:
     """This manager and both clients run through the length of the block."""
     port = local.free_port()
     local.install(cluster, webhook_port=port)

@@ -119,7 +119,7 @@ class Client:
 
         def served() -> bool:
             status, found = request(self.cluster, "GET", group)
-            listed = status == 200 and any(one["name"] == plural for one in found["resources"])
+            listed = status == 200 and any(each["name"] == plural for each in found["resources"])
             return listed and request(self.cluster, "GET", f"{group}/{plural}?limit=1")[0] == 200
 
         wait_for(served, timeout=START_SECONDS, what=f"{group}/{plural} to be served")

@@ -27,13 +27,13 @@ def pod(**fields: Any) -> JSON:
     return {"containers": [CONTAINER], **fields}
 
 
-def queued() -> JSON:
+def queued_set() -> JSON:
     linux = pod(nodeSelector={"kubernetes.io/os": "linux"})
     body = manifest(group("driver", pod=pod()), group("workers", 2, 2, pod=linux))
     return {**body, "metadata": {"name": "js", "labels": QUEUE}}
 
 
-def staged() -> JSON:
+def staged_set() -> JSON:
     """The second stage waits until both Jobs of the first are ready; a Job that fails is restarted alone."""
     second = group("second", pod=pod(), dependsOn=[{"name": "first", "status": "Ready"}])
     policy = {"maxRestarts": 3, "rules": [{"name": "alone", "action": "RestartJob"}]}
@@ -131,7 +131,7 @@ def live(sets: Sets, queue: Queue, name: str, create: Callable[[], None], end: C
     queue.set("rack-1", "HoldAndDrain")
     wait_for(lambda: sets.get(name)["spec"]["suspend"] and idle(sets, name), timeout=60, what=f"{name} idle")
     wait_for(lambda: reserved_nothing(sets), timeout=60, what="the quota to be free", last=lambda: workloads(sets))
-    wait_for(lambda: not restored(sets, name), what="the templates as they were")
+    wait_for(lambda: not templates_with_rack(sets, name), what="the templates as they were")
     yield "evicted"
     queue.set("rack-0", "None")
     wait_for(lambda: running(sets, name), timeout=60, what=f"{name} on rack-0", last=lambda: workloads(sets))
@@ -149,11 +149,11 @@ def workloads(sets: Sets) -> list[JSON]:
 
 def reserved_nothing(sets: Sets) -> bool:
     found = workloads(sets)
-    return bool(found) and all(one.get("QuotaReserved") != "True" for one in found)
+    return bool(found) and all(each.get("QuotaReserved") != "True" for each in found)
 
 
 def finished(sets: Sets) -> bool:
-    return all(one.get("Finished") == "True" for one in workloads(sets))
+    return all(each.get("Finished") == "True" for each in workloads(sets))
 
 
 def running(sets: Sets, name: str) -> bool:
@@ -162,7 +162,7 @@ def running(sets: Sets, name: str) -> bool:
     return phases == {"Running"} and sets.counts(name)["ready"] > 0
 
 
-def restored(sets: Sets, name: str) -> list[JSON]:
+def templates_with_rack(sets: Sets, name: str) -> list[JSON]:
     """Templates that still name a rack."""
     rjobs = sets.get(name)["spec"]["replicatedJobs"]
     specs = [rjob["template"]["spec"]["template"]["spec"] for rjob in rjobs]
@@ -193,24 +193,24 @@ def lives(cluster: Cluster) -> Iterator[tuple[str, Iterator[str]]]:
 
     def jobset(body: JSON, *steps: str) -> Iterator[str]:
         name = body["metadata"]["name"]
-        create = lambda: posted(cluster, ours, body)  # noqa: E731
+        create = lambda: post(cluster, ours, body)  # noqa: E731
         return live(sets, queue, name, create, lambda: finish(sets, name, *steps))
 
-    yield "queued", jobset(queued(), "driver", "workers")
+    yield "queued", jobset(queued_set(), "driver", "workers")
     remove(sets, f"{ours}/js")
-    yield "staged", jobset(staged(), "second", "first")
+    yield "staged", jobset(staged_set(), "second", "first")
     remove(sets, f"{ours}/staged")
     group = "/apis/trainer.kubeflow.org/v1alpha1"
     jobs = f"{group}/namespaces/{NAMESPACE}/trainjobs"
-    posted(cluster, f"{group}/clustertrainingruntimes", runtime())
+    post(cluster, f"{group}/clustertrainingruntimes", runtime())
     steps = ("dataset-initializer", "model-initializer", "launcher")
     yield (
         "train",
-        live(sets, queue, "train", lambda: posted(cluster, jobs, train()), lambda: finish(sets, "train", *steps)),
+        live(sets, queue, "train", lambda: post(cluster, jobs, train()), lambda: finish(sets, "train", *steps)),
     )
 
 
-def posted(cluster: Cluster, path: str, body: JSON) -> None:
+def post(cluster: Cluster, path: str, body: JSON) -> None:
     def stored() -> bool:
         status, answer = request(cluster, "POST", path, body)
         # A webhook that has just been installed may not be called yet, or not be served.

@@ -25,7 +25,7 @@ def event(body: Any, verb: str = "patch", **more: Any) -> dict[str, Any]:
     }
 
 
-def written(*events: dict[str, Any]) -> list[dict[str, Any]]:
+def writes(*events: dict[str, Any]) -> list[dict[str, Any]]:
     return normalise.writes(events, ["trainer", "admin"], "ns")
 
 
@@ -33,7 +33,7 @@ def test_what_differs_from_run_to_run_becomes_a_variable():
     owner = {"kind": "TrainJob", "name": "train", "uid": "1234"}
     meta = {"namespace": "ns", "resourceVersion": "77", "ownerReferences": [owner], "managedFields": [{"a": 1}]}
     labels = {"workload": "trainjob-train-0a1b2"}
-    [entry] = written(event({"kind": "JobSet", "metadata": {**meta, "labels": labels}}))
+    [entry] = writes(event({"kind": "JobSet", "metadata": {**meta, "labels": labels}}))
     assert entry["request"] == {
         "client": "trainer",
         "userAgent": "trainer-controller-manager",
@@ -55,7 +55,7 @@ def test_what_differs_from_run_to_run_becomes_a_variable():
 
 def test_nulls_are_kept():
     body = {"kind": "JobSet", "metadata": {"creationTimestamp": None}}
-    [entry] = written(event(body))
+    [entry] = writes(event(body))
     assert entry["request"]["body"] == body
 
 
@@ -63,7 +63,7 @@ def test_equal_requests_in_a_row_are_counted_and_refused_ones_left_out():
     merge, other = event({"spec": {"suspend": False}}), event({"spec": {"suspend": True}})
     refused = event({"spec": {}}, responseStatus={"code": 409})
     foreign = event({"spec": {}}, user={"username": "scheduler"})
-    entries = written(merge, merge, refused, foreign, other)
+    entries = writes(merge, merge, refused, foreign, other)
     assert [entry["times"] for entry in entries] == [2, 1]
     assert entries[0]["request"]["contentType"] == "application/merge-patch+json"
 
@@ -71,7 +71,7 @@ def test_equal_requests_in_a_row_are_counted_and_refused_ones_left_out():
 def test_a_set_that_a_webhook_has_suspended_is_marked():
     created = event({"metadata": {"name": "train"}, "spec": {}}, "create")
     asked = event({"metadata": {"name": "train"}, "spec": {"suspend": True}}, "create")
-    assert ["suspendedByWebhook" in entry for entry in written(created, asked)] == [True, False]
+    assert ["suspendedByWebhook" in entry for entry in writes(created, asked)] == [True, False]
 
 
 def test_only_answered_requests_are_read():

@@ -1,7 +1,7 @@
 """Processor time of one review without HTTP: reading it, deciding, writing the answer.
 
-Run in a fresh process (`python -m dev.bench.admission.cpu`; with a number: what so many policies cost), so that nothing
-but the code under test is warm. It must not open sockets.
+Run in a fresh process (`python -m dev.bench.admission.cpu`; with a number: the cost of so many policies), so that
+only the code under test is warm. Must not open sockets.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from dev.bench.admission import samples
 from dev.bench.admission.policies import RULES_OF_EACH, Policies
+from dev.bench.output import JSON
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import PolicyChecks
 from webhooks.review import AdmissionResponse, Handler, decided, decode_review, encode_review
@@ -31,16 +32,17 @@ ROUND_SECONDS = 0.2
 def cases() -> dict[str, tuple[str, bytes]]:
     """Name -> path and review; all but the last are of 8 ReplicatedJobs."""
     written = samples.jobset()
+    suspended = samples.suspended_set(written)
     return {
         "mutate create": (MUTATE_PATH, samples.review(written)),
-        "validate create": (VALIDATE_PATH, samples.review(samples.stored(written))),
-        "validate update": (VALIDATE_PATH, samples.review(samples.resumed(written), samples.suspended(written))),
+        "validate create": (VALIDATE_PATH, samples.review(samples.with_defaults(written))),
+        "validate update": (VALIDATE_PATH, samples.review(samples.resumed_set(written), suspended)),
         "refuse 5 faults": (VALIDATE_PATH, samples.review(samples.five_faults())),
         "refuse 500 faults": (VALIDATE_PATH, samples.review(samples.many_faults(500))),
     }
 
 
-def measure() -> list[dict[str, Any]]:
+def measure() -> list[JSON]:
     """One row a case; times in milliseconds of processor time, the median of rounds."""
     gates = FeatureGates()
     handlers, held = (
@@ -54,7 +56,7 @@ def measure() -> list[dict[str, Any]]:
     return [*rows, _row(f"create, {MANY_POLICIES} policies", held[path], body)]
 
 
-def measure_policies(number: int) -> dict[str, Any]:
+def measure_policies(number: int) -> JSON:
     """What so many policies, with defaults and exceptions, cost a new JobSet; and one rule, in microseconds."""
     gates = FeatureGates()
     rows = []
@@ -69,9 +71,9 @@ def measure_policies(number: int) -> dict[str, Any]:
     return {"rows": rows, "rule_us": (spent[number] - spent[1]) * 1e3 / more}
 
 
-def _row(name: str, handler: Handler, body: bytes) -> dict[str, Any]:
+def _row(name: str, handler: Handler, body: bytes) -> JSON:
     request = decode_review(body).request
-    response = asyncio.run(_handled(handler, request, 1))[1]
+    response = asyncio.run(_answer(handler, request))
     return {
         "case": name,
         "bytes": len(body),
@@ -79,43 +81,46 @@ def _row(name: str, handler: Handler, body: bytes) -> dict[str, Any]:
         "causes": len((response.status or {}).get("details", {}).get("causes", ())),
         "warnings": len(response.warnings),
         "read_ms": _median(lambda: decode_review(body)),
-        "decide_ms": _decided(handler, request),
+        "decide_ms": _median_decision(handler, request),
         "write_ms": _median(lambda: encode_review(response, uid="u", api_version="admission.k8s.io/v1")),
     }
 
 
+async def _answer(handler: Handler, request: Any) -> AdmissionResponse:
+    return await decided(handler(request))
+
+
 def _median(call: Callable[[], object]) -> float:
-    """Milliseconds of processor time of one call."""
-    count = _count(lambda n: _timed(call, n))
-    return statistics.median(_timed(call, count) / count for _ in range(ROUNDS)) * 1e3
+    """Milliseconds of processor time of one call: the median of rounds."""
+
+    def spend(count: int) -> float:
+        begun = time.process_time()
+        for _ in range(count):
+            call()
+        return time.process_time() - begun
+
+    return _median_of_rounds(spend)
 
 
-def _timed(call: Callable[[], object], count: int) -> float:
-    began = time.process_time()
-    for _ in range(count):
-        call()
-    return time.process_time() - began
-
-
-def _decided(handler: Handler, request: Any) -> float:
+def _median_decision(handler: Handler, request: Any) -> float:
     """The same for a handler, which has to be awaited."""
-    count = _count(lambda n: asyncio.run(_handled(handler, request, n))[0])
-    return statistics.median(asyncio.run(_handled(handler, request, count))[0] / count for _ in range(ROUNDS)) * 1e3
+
+    async def spend(count: int) -> float:
+        begun = time.process_time()
+        for _ in range(count):
+            await decided(handler(request))
+        return time.process_time() - begun
+
+    return _median_of_rounds(lambda count: asyncio.run(spend(count)))
 
 
-async def _handled(handler: Handler, request: Any, count: int) -> tuple[float, AdmissionResponse]:
-    began = time.process_time()
-    for _ in range(count):
-        response = await decided(handler(request))
-    return time.process_time() - began, response
-
-
-def _count(timed: Callable[[int], float]) -> int:
-    """How many calls fill a round."""
+def _median_of_rounds(spend: Callable[[int], float]) -> float:
+    """Milliseconds of one call, with as many calls as fill a round. `spend` returns the seconds of so many calls."""
     count = 1
-    while (took := timed(count)) < ROUND_SECONDS / 10:
+    while (taken := spend(count)) < ROUND_SECONDS / 10:
         count *= 2
-    return max(1, int(count * ROUND_SECONDS / took))
+    count = max(1, int(count * ROUND_SECONDS / taken))
+    return statistics.median(spend(count) / count for _ in range(ROUNDS)) * 1e3
 
 
 if __name__ == "__main__":

@@ -1,23 +1,22 @@
-"""What the child dry run adds to a validating review: latency against a local API server, with the manager's rights.
+"""The latency that the child dry run adds to a validating review, against a local API server with the manager's rights.
 
-One JobSet at a time, so that the figures are the API server's own time and not the wait for it. It must not go through
-the webhooks: their part is measured without a cluster.
+One JobSet at a time, so that the figures are the API server's own time and not the wait for it. Must not go through the
+webhooks: their part is measured without a cluster.
 """
 
 from __future__ import annotations
 
 import asyncio
 import statistics
-import tempfile
 import time
-from pathlib import Path
-from typing import Any
 
 from api.features import FeatureGates
 from app.engine import engine
 from cli import local
 from dev.bench.admission import samples
-from dev.cluster.cluster import Cluster, running
+from dev.bench.managers import scratch_cluster
+from dev.bench.output import JSON
+from dev.cluster.cluster import Cluster
 from dev.cluster.progress import step
 from dev.cluster.spec import ClusterSpec
 from kube.client import Client
@@ -32,19 +31,16 @@ WARM_UP = 20
 GROUPS = ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}"]
 
 
-def measure() -> dict[str, Any]:
+def measure() -> JSON:
     """One row for each number of ReplicatedJobs, all of different templates; times in milliseconds."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        running(ClusterSpec(name="bench-admission", profile="api", audit=False), state_root=Path(folder)) as cluster,
-    ):
+    with scratch_cluster(ClusterSpec(name="bench-admission", profile="api", audit=False)) as (cluster, _):
         local.install(cluster, webhook_port=None)
         local.kubectl(cluster, "create", "namespace", samples.NAMESPACE)
         with step(f"{CALLS} dry runs for each of {len(SIZES)} sizes"):
             return {"dry_run": asyncio.run(_rows(cluster))}
 
 
-async def _rows(cluster: Cluster) -> list[dict[str, Any]]:
+async def _rows(cluster: Cluster) -> list[JSON]:
     user = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
     transport = HttpTransport(await load(str(cluster.kubeconfig_for(user, GROUPS))), user_agent="bench-admission")
     try:
@@ -54,7 +50,7 @@ async def _rows(cluster: Cluster) -> list[dict[str, Any]]:
         await transport.close()
 
 
-async def _row(checks: ClusterChecks, rjobs: int) -> dict[str, Any]:
+async def _row(checks: ClusterChecks, rjobs: int) -> JSON:
     gates = FeatureGates()
     js = engine(gates).create(samples.jobset(rjobs)).object
     times = []

@@ -1,4 +1,4 @@
-"""The reviews that the benchmark sends: a training JobSet of some size, as its author, its stored form, and its faults.
+"""The reviews that the benchmark sends: a training JobSet of some size, as written, as stored, and with faults.
 
 Modelled on what trainers and queueing systems create: a coordinator that the workers depend on, environment, volumes,
 resources, policies. Must not depend on the code under test.
@@ -136,7 +136,7 @@ def _pod(name: str, env: int) -> JSON:
     }
 
 
-def stored(js: JSON) -> JSON:
+def with_defaults(js: JSON) -> JSON:
     """The same JobSet with every default, as the validating webhook sees it."""
     js = copy.deepcopy(js)
     js["metadata"] |= {"uid": "4f1c2f5a-8a39-4f7d-9f43-3c1f3f9e0d11", "generation": 1, "resourceVersion": "4711"}
@@ -152,16 +152,16 @@ def stored(js: JSON) -> JSON:
     return js
 
 
-def suspended(js: JSON) -> JSON:
-    """As a queueing system holds it back."""
-    js = stored(js)
+def suspended_set(js: JSON) -> JSON:
+    """The JobSet while a queueing system holds it back."""
+    js = with_defaults(js)
     js["spec"]["suspend"] = True
     return js
 
 
-def resumed(js: JSON) -> JSON:
-    """As a queueing system lets it go: with a node selector in every template."""
-    js = stored(js)
+def resumed_set(js: JSON) -> JSON:
+    """The JobSet that a queueing system resumes: with a node selector in every template."""
+    js = with_defaults(js)
     js["spec"]["suspend"] = False
     for rjob in js["spec"]["replicatedJobs"]:
         rjob["template"]["spec"]["template"]["spec"]["nodeSelector"]["topology.example.com/block"] = "b7"
@@ -170,7 +170,7 @@ def resumed(js: JSON) -> JSON:
 
 def five_faults(rjobs: int = 8) -> JSON:
     """Five mistakes of different layers."""
-    js = stored(jobset(rjobs))
+    js = with_defaults(jobset(rjobs))
     spec = js["spec"]
     spec["successPolicy"]["operator"] = "Most"
     spec["replicatedJobs"][1]["replicas"] = "two"
@@ -182,7 +182,7 @@ def five_faults(rjobs: int = 8) -> JSON:
 
 def many_faults(count: int = 500) -> JSON:
     """`count` ReplicatedJobs, each with a reference to one that does not exist."""
-    js = stored(jobset(1, env=0))
+    js = with_defaults(jobset(1, env=0))
     first = js["spec"]["replicatedJobs"][0]
     js["spec"]["replicatedJobs"] = [
         {**first, "name": f"r{i}", "dependsOn": [{"name": f"missing-{i}", "status": "Ready"}]} for i in range(count)

@@ -102,7 +102,7 @@ def _refuses(scene: Scene) -> bool:
         return connection.request("POST", scene.path("jobsets", GROUP) + "?dryRun=All", wrong)[0] == 422
 
 
-def measured(seconds: int) -> Scrapes:
+def scrape_load(seconds: int) -> Scrapes:
     """The scrapes of a run with so many seconds of load. Raises `BenchmarkError`, `LocalError` or `DevclusterError`."""
     with tempfile.TemporaryDirectory(prefix="jobset-dashboard-") as scratch, contextlib.ExitStack() as on_end:
         folder = Path(scratch)
@@ -138,7 +138,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="a file for the lines that are drawn, as JSON")
     args = parser.parse_args()
     try:
-        scrapes = measured(args.seconds)
+        scrapes = scrape_load(args.seconds)
         say("promtool evaluates the queries")
         lines = evaluate([query.expression for _, query in queries()], scrapes, METRICS_SERVICE)
     except (BenchmarkError, local.LocalError, DevclusterError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The agents of a JobSet that restarts in place, and what kubelets and the Job controller write about its pods.
+"""The agents of a JobSet that restarts in place, and the writes of kubelets and the Job controller about its pods.
 
 They are played inside the simulated API server, where they cost least; each write goes into the storage and to the
 watches of the manager. What an agent does is decided by `agent.decision`, from the JobSet as it is stored. Its process,
@@ -25,7 +25,7 @@ from dev.simulator.storage import Event, Key, Scope, Watcher
 from kube.resources import PODS
 
 AT_ONCE = 100
-"""Pods that something happens to in one turn of the event loop; the manager's requests are answered in between."""
+"""Actions in one turn of the event loop; the manager's requests are answered between turns."""
 
 JOB_SYNC_SECONDS = 1.0
 """So long the Job controller collects changes of a Job's pods (SyncJobBatchPeriod of Kubernetes)."""
@@ -39,7 +39,7 @@ class Agents:
     def __init__(self, cluster: Cluster, jobset: Key) -> None:
         self._cluster, self._jobset = cluster, jobset
         self.later: Later = lambda seconds, act: asyncio.get_running_loop().call_later(seconds, act)
-        """Calls something after so many seconds."""
+        """Calls a function after a delay in seconds."""
         namespace, name = jobset
         pods = cluster.storage[PODS.plural].find(Scope(namespace, labels=parse(f"{keys.JOBSET_NAME}={name}")))
         self._own = {pod.key: Own(0, reported=True, lifted=True) for pod in pods}
@@ -48,16 +48,16 @@ class Agents:
         self._uncounted: set[Key] = set()
         self._start_seconds = 0.0
         self._lifted: Counter[int] = Counter()
-        self._seen_bytes = self._events = self._reports = self._kubelet_writes = 0
+        self._watched_bytes = self._events = self._reports = self._kubelet_writes = 0
         self._failed = self._last_lifted = 0.0
         only = Scope(namespace, fields=parse(f"metadata.name={name}"))
-        cluster.storage[JOBSETS.plural].watch(Watcher(only, self._seen))
+        cluster.storage[JOBSETS.plural].watch(Watcher(only, self._on_jobset))
 
     def state(self) -> JSON:
-        """What they have done so far. `lifted`: how many have let their workers go, by attempt.
+        """Counts so far. `lifted`: how many agents have let their workers go, by attempt.
 
-        `seconds`: from the failure of a worker until the last did. `events`: changes of the JobSet that each was told,
-        of `seen_bytes` together.
+        `seconds`: from the failure of a worker until the last did. `events`: changes of the JobSet that each agent was
+        sent, `watched_bytes` together.
         """
         status = self._body().get("status") or {}
         return {
@@ -66,7 +66,7 @@ class Agents:
             "reports": self._reports,
             "kubelet_writes": self._kubelet_writes,
             "events": self._events,
-            "seen_bytes": self._seen_bytes,
+            "watched_bytes": self._watched_bytes,
             "status_bytes": len(encode(status)),
         }
 
@@ -75,10 +75,10 @@ class Agents:
         self._start_seconds, self._failed = start_seconds, time.monotonic()
         self._end(next(iter(self._own)))
 
-    def _seen(self, event: Event) -> None:
-        """The JobSet has changed, and every agent is told."""
+    def _on_jobset(self, event: Event) -> None:
+        """The JobSet has changed: every agent looks at it."""
         self._events += 1
-        self._seen_bytes += len(encode(event.item.body()))
+        self._watched_bytes += len(encode(event.item.body()))
         for key in self._own:
             self._soon(self._look, key)
 
@@ -86,7 +86,7 @@ class Agents:
         return self._cluster.get(JOBSETS.plural, self._jobset).body()
 
     def _look(self, key: Key) -> None:
-        """An agent does what the JobSet asks for, if it still runs."""
+        """An agent that still runs acts on the state of the JobSet."""
         own = self._own.get(key)
         action = Action.WAIT if own is None else decide(self._body(), own)
         if action is Action.RESTART:
@@ -97,24 +97,24 @@ class Agents:
             self._last_lifted = time.monotonic()
 
     def _end(self, key: Key) -> None:
-        """An agent ends, and its kubelet sees it."""
+        """An agent ends, and its kubelet starts it again later."""
         del self._own[key]
-        self._kubelet_says(replace(self._pod(key), starting=True))
+        self._write_pod_status(replace(self._pod(key), starting=True))
         self.later(self._start_seconds, lambda: self._soon(self._begin, key))
 
     def _begin(self, key: Key) -> None:
         """The container runs again, and its agent reports the attempt that it is about to run."""
         pod = self._pod(key)
         pod = replace(pod, starting=False, restarts=pod.restarts + 1)
-        self._kubelet_says(pod)
+        self._write_pod_status(pod)
         attempt = next_attempt(self._body())
         self._cluster.storage.put(PODS.plural, replace(pod, attempt=str(attempt)))
         self._reports += 1
         self._own[key] = Own(attempt, reported=True)
         self._look(key)
 
-    def _kubelet_says(self, pod: Pod) -> None:
-        """A kubelet writes the status of a pod; the Job controller counts what is ready some time later."""
+    def _write_pod_status(self, pod: Pod) -> None:
+        """A kubelet writes the status of a pod; the Job controller counts ready pods some time later."""
         self._cluster.storage.put(PODS.plural, pod)
         self._kubelet_writes += 1
         job = pod.job.key

@@ -1,4 +1,4 @@
-"""The API as a manager under measurement sees it: what it asks is answered at once, and counted."""
+"""The API for a manager under measurement: requests are answered at once and counted."""
 
 import time
 from collections import Counter
@@ -10,7 +10,7 @@ from dev.simulator.discovery import discovery
 from dev.simulator.resources import ALL, GROUPS
 from dev.simulator.rest import PATH, Answer, Request, Rest, Stream, encode, refusal_answer
 
-SERVED = {place: kind for place, kind in ALL.items() if kind not in GROUPS}
+SERVED = {key: kind for key, kind in ALL.items() if kind not in GROUPS}
 STATUS = f"{JOBSETS.plural}/status"
 HEALTH = frozenset({"/readyz", "/healthz", "/livez"})
 
@@ -26,38 +26,38 @@ class Api(Rest):
         self.first_write: float | None = None
         """When the manager first wrote an object, in seconds of the machine's monotonic clock."""
         self.failures: dict[str, float] = {}
-        """When a Job of a JobSet failed at will, by the JobSet's name, until the manager writes its status."""
+        """When a Job was made to fail, by the name of its JobSet, until the manager writes the status."""
         self.delays: list[float] = []
         """Seconds from such a failure to that write."""
 
     def handle(self, request: Request) -> Answer | Stream:
         """Answer one request, and count it."""
-        verb, what, answer = self.answer(request) if PATH.match(request.path) else _server_answer(request)
+        verb, resource, answer = self.answer(request) if PATH.match(request.path) else _server_answer(request)
         if "user-agent" in request.headers:  # the benchmark itself does not name itself
-            self.calls[verb, what, answer.status if isinstance(answer, Answer) else 200] += 1
+            self.calls[verb, resource, answer.status if isinstance(answer, Answer) else 200] += 1
             if isinstance(answer, Stream):
-                answer = self._weighed(answer, what)
+                answer = self._count_bytes(answer, resource)
             if request.method != "GET" and self.first_write is None:
                 self.first_write = time.monotonic()
-            if what == STATUS and (failed := self.failures.pop(request.path.split("/")[-2], None)) is not None:
+            if resource == STATUS and (failed := self.failures.pop(request.path.split("/")[-2], None)) is not None:
                 self.delays.append(time.monotonic() - failed)
         return answer
 
-    def _weighed(self, stream: Stream, what: str) -> Stream:
-        """The same stream, whose bytes are counted."""
+    def _count_bytes(self, stream: Stream, resource: str) -> Stream:
+        """The same stream with its bytes counted in `sent`."""
 
         def begin(write: Callable[[bytes], None]) -> Callable[[], None]:
-            def weigh(line: bytes) -> None:
-                self.sent[what] += len(line)
+            def write_counted(line: bytes) -> None:
+                self.sent[resource] += len(line)
                 write(line)
 
-            return stream.begin(weigh)
+            return stream.begin(write_counted)
 
         return Stream(begin)
 
 
 def _server_answer(request: Request) -> tuple[str, str, Answer]:
-    """What the server says about itself."""
+    """The answer to a request that is not about objects."""
     if request.path in HEALTH:
         return "get", request.path, Answer(200, b"ok")
     found = discovery(request.path, SERVED.values())

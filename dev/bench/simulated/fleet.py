@@ -1,4 +1,4 @@
-"""What is there when the manager starts: nodes, and JobSets that run with all their Jobs and pods."""
+"""The objects that exist when the manager starts: nodes, and running JobSets with all their Jobs and pods."""
 
 import random
 from dataclasses import dataclass, replace
@@ -21,12 +21,12 @@ from kube.resources import JOBS, NODES, PRIORITY_CLASSES, SERVICES
 NAMESPACE = "training"
 WORKERS = "workers"
 NODE_LABELS = 20
-"""Labels of a node beside the ones that are asked for; those of clouds and device plugins are that many."""
+"""Further labels of a node, as many as clouds and device plugins set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """How much there is: domains of so many nodes, and JobSets of so many Jobs of so many pods."""
+    """The size: `domains` of `nodes` each, and `jobsets` of `jobs` with `pods` each."""
 
     domains: int = 3750
     nodes: int = 4
@@ -82,7 +82,7 @@ def jobset(name: str, jobs: int, pods: int, *, exclusive: bool, watches_nodes: b
 
 
 def fill(cluster: Cluster, fleet: Fleet) -> None:
-    """Make it all. Raises `RefusedError` for what the API would refuse."""
+    """Create the objects of a fleet. Raises `RefusedError` if the API refuses one."""
     for name in ("default", NAMESPACE):
         cluster.create(NAMESPACES.plural, "", {"metadata": {"name": name}})
     for name, value in (("system-node-critical", 2_000_001_000), ("system-cluster-critical", 2_000_000_000)):

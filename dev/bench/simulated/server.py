@@ -1,7 +1,7 @@
 """The simulated API server as a process: `python -m dev.bench.simulated.server --folder DIR`. Prints "ready PORT".
 
-Beside the API it answers `/simulated/...`: what has been asked, how far the JobSets are, and at will a Job or a worker
-fails, or all watches end.
+Beside the API it serves `/simulated/...`: numbers of requests and objects, the states of JobSets and agents, and
+orders: a Job or a worker fails, all watches end.
 """
 
 import argparse
@@ -48,44 +48,37 @@ class Server:
         fill(self.cluster, fleet)
         self.cluster.call_soon = lambda act: asyncio.get_running_loop().call_soon(act)
         self._own: dict[str, Callable[[dict[str, str]], object]] = {
-            "/simulated/state": lambda _: self.state(),
             "/simulated/counts": lambda _: self.counts(),
+            "/simulated/jobsets": lambda _: self.jobsets(),
             "/simulated/running": lambda _: self.running(),
             "/simulated/fail": lambda query: self.fail(query["namespace"], query["name"]),
             "/simulated/expire": lambda _: self.api.expire(),
         }
-        """What the benchmark asks for, by path."""
-        self.agents: Agents | None = None
-        if fleet.in_place:
-            self._play(Agents(self.cluster, (NAMESPACE, set_name(0))))
-        self._reporting = itertools.cycle([item.key for item in self.storage[NODES.plural].objects.values()])
-
-    def _play(self, agents: Agents) -> None:
-        """Answer what is asked of agents, too: also what watches of the manager were sent, and our processor time."""
-        self.agents = agents
-        self._own |= {
-            "/simulated/in-place": lambda _: {
+        """Requests of the benchmark, by path."""
+        self.agents = Agents(self.cluster, (NAMESPACE, set_name(0))) if fleet.in_place else None
+        if self.agents is not None:
+            agents = self.agents
+            self._own["/simulated/agents"] = lambda _: {
                 **agents.state(),
                 "sent": self.api.sent,
                 "cpu_seconds": time.process_time(),
-            },
-            "/simulated/fail-worker": lambda query: agents.fail_worker(float(query["seconds"])),
-        }
+            }
+            self._own["/simulated/fail-worker"] = lambda query: agents.fail_worker(float(query["seconds"]))
+        self._reporting = itertools.cycle([item.key for item in self.storage[NODES.plural].objects.values()])
 
     def handle(self, request: Request) -> Answer | Stream:
         """Answer a request of a manager, or of the benchmark."""
         own = self._own.get(request.path)
         return self.api.handle(request) if own is None else Answer(200, encode(own(request.query)))
 
-    def state(self) -> JSON:
-        """What has happened so far, and each JobSet as its status says. Cheap for few JobSets: it is asked often."""
-        jobsets = {item.key[1]: _reported(item.body()) for item in self.storage[JOBSETS.plural].objects.values()}
-        return {**self.counts(), "jobsets": jobsets}
+    def jobsets(self) -> JSON:
+        """Restarts and ready Jobs of each JobSet, as its status says."""
+        return {item.key[1]: _status_summary(item.body()) for item in self.storage[JOBSETS.plural].objects.values()}
 
     def counts(self) -> JSON:
-        """What has happened so far."""
+        """Requests of the manager, delays and numbers of objects so far."""
         return {
-            "calls": [[*what, count] for what, count in sorted(self.api.calls.items())],
+            "calls": [[*call, count] for call, count in sorted(self.api.calls.items())],
             "first_write": self.api.first_write,
             "pods": len(self.storage["pods"].objects),
             "pods_started": self.cluster.pods_started,
@@ -94,21 +87,21 @@ class Server:
         }
 
     def report_nodes(self, count: int) -> None:
-        """The next nodes in turn say that they are well."""
+        """The next nodes in turn report that they are ready."""
         for key in itertools.islice(self._reporting, count):
             node = self.cluster.get(NODES.plural, key).body()
             ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": f"{time.time_ns()}"}
             self.cluster.put(NODES.plural, {**node, "status": {"conditions": [ready]}})
 
     def fail(self, namespace: str, name: str) -> None:
-        """Let a Job fail, and take the time until its JobSet's status is written."""
+        """Fail a Job, and measure the time until the status of its JobSet is written."""
         job = self.storage.get("jobs", (namespace, name))
         if job is not None:
             self.api.failures[job.body()["metadata"]["labels"][keys.JOBSET_NAME]] = time.monotonic()
         self.cluster.fail((namespace, name))
 
     def running(self) -> JSON:
-        """Jobs of the current attempt whose pods all run, by JobSet: what is true, whatever the status says."""
+        """Jobs of the current attempt whose pods all run, by JobSet, whatever the status says."""
         return {
             item.key[1]: sum(_runs(job.body(), item.body()) for job in self._jobs_of(item))
             for item in self.storage[JOBSETS.plural].objects.values()
@@ -118,7 +111,7 @@ class Server:
         return self.storage["jobs"].find(Scope(labels=parse(f"{keys.JOBSET_UID}={js.uid}")))
 
 
-def _reported(js: JSON) -> JSON:
+def _status_summary(js: JSON) -> JSON:
     status = js.get("status") or {}
     ready = sum(entry["ready"] for entry in status.get("replicatedJobsStatus") or ())
     return {"restarts": status.get("restarts", 0), "ready": ready}
@@ -127,7 +120,7 @@ def _reported(js: JSON) -> JSON:
 def _runs(job: JSON, js: JSON) -> bool:
     attempt = job["metadata"]["labels"][keys.RESTART_ATTEMPT]
     running = job["status"].get("ready") == job["spec"]["parallelism"]
-    return bool(running and attempt == str(_reported(js)["restarts"]))
+    return bool(running and attempt == str(_status_summary(js)["restarts"]))
 
 
 async def serve(server: Server, tls: ssl.SSLContext, heartbeats: int) -> None:
@@ -150,13 +143,13 @@ async def serve(server: Server, tls: ssl.SSLContext, heartbeats: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m dev.bench.simulated.server", description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True, help="folder with serving.crt and serving.key")
+    parser.add_argument("--folder", type=Path, required=True, help="folder with tls.crt and tls.key")
     for field in fields(Fleet):
         parser.add_argument(f"--{field.name}", type=int, default=field.default)
     given: dict[str, Any] = vars(parser.parse_args())
     folder = given.pop("folder")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(folder / "serving.crt", folder / "serving.key")
+    tls.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     fleet = Fleet(**given)
     uvloop.run(serve(Server(fleet), tls, fleet.heartbeats))
 

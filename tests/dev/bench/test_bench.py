@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import dataclasses
 import json
 import subprocess
 import sys
@@ -14,13 +15,14 @@ import pytest
 
 from dev.bench import __main__ as command_line
 from dev.bench import agents, managers, proc, run
+from dev.bench.agent_process import AgentProcess
+from dev.bench.hang import DEADLINE_SECONDS, Programs
 from dev.bench.history import too_early
-from dev.bench.phases import reaching
-from dev.bench.scenarios.group import Size
-from dev.bench.scenarios.hang import DEADLINE_SECONDS, Said
-from dev.bench.scenarios.in_place import watched_mib
-from dev.bench.scenarios.node_lost import AFTER_SECONDS, PODS, Lifted, figures
+from dev.bench.phases import figures, reaching
+from dev.bench.play import Play, watched_mib
+from dev.bench.scenarios import AFTER_SECONDS, SCENARIOS
 from dev.bench.scene import Event
+from dev.bench.show import TITLES
 from kube.store import ChangeKind
 
 ROOT = Path(__file__).parents[3]
@@ -81,8 +83,26 @@ def test_each_pod_counts_once_and_only_for_the_event_that_is_waited_for():
     assert [moment for moment, _ in reaching(iter(events), "DELETED", 1)] == [3.0]
 
 
-def test_a_scaled_scenario_keeps_two_of_everything():
-    assert (Size().of(300), Size(0.05).of(300), Size(0.01).of(40)) == (300, 15, 2)
+@pytest.mark.parametrize(("scale", "count", "scaled"), [(1, 300, 300), (0.05, 300, 15), (0.01, 40, 2)])
+def test_a_scaled_scenario_keeps_two_of_everything(scale, count, scaled):
+    assert Play(None, scale).scale_count(count) == scaled
+
+
+def test_each_phase_has_a_title_and_a_scenario_that_can_be_asked_for():
+    names = [name for scenario in SCENARIOS for name in scenario.phases]
+    assert sorted(names) == sorted(TITLES)
+    assert {code for scenario in SCENARIOS for code in scenario.codes} < set(command_line.SCENARIOS)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "played"),
+    [("P1", ["P1"]), ("P2", ["P1", "P2"]), ("P5", ["P1", "P5 suspend", "P5 resume"])],
+)
+def test_a_scenario_plays_its_first_phase_and_the_wanted_ones(wanted, played):
+    [scenario] = [scenario for scenario in SCENARIOS if wanted in scenario.codes]
+    phases = dict.fromkeys(scenario.phases, lambda _: {})
+    scenario = dataclasses.replace(scenario, phases=phases)
+    assert [name for name, _ in scenario.play(Play(None), frozenset({wanted}))] == played
 
 
 CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]])"
@@ -153,7 +173,7 @@ def test_a_whole_run(binaries, tmp_path):
     assert 1 <= ours["deletes"] <= 3
     assert floor["deletes"] == 4, "each Job, and once the pods"
     assert floor["status_writes"] == 1
-    assert {path.name for path in tmp_path.iterdir()} >= {"times.svg", "times.png", "calls.svg", "memory.svg"}
+    assert {path.name for path in tmp_path.iterdir()} >= {"times.svg", "calls.svg", "memory.svg"}
 
     again = bench("--from", str(tmp_path), "--calls")
     assert again.returncode == 0, again.stderr
@@ -178,7 +198,7 @@ def test_a_lost_node_costs_the_time_that_the_set_leaves_it(binaries, tmp_path):
     again, of_ten, lost, *in_place = phases
     assert again["pods_created"] == again["manager"]["creates"] == 6
     assert (of_ten["pods_created"], of_ten["manager"]["creates"]) == (20, 2)
-    assert lost["pods_created"] == PODS * lost["manager"]["creates"]
+    assert lost["pods_created"] == 10 * lost["manager"]["creates"]
     for phase in in_place:
         assert phase["pods_created"] == phase["pods_replaced"] < 6
         assert phase["manager"]["creates"] == 0
@@ -222,7 +242,7 @@ async def test_the_container_whose_worker_fails_starts_again_and_no_other(monkey
         for name in "ab":
             meta = agents.SeenMeta(name=name, namespace="ns", uid=name)
             pod = agents.SeenPod(metadata=meta, status=agents.SeenStatus(phase="Running"))
-            containers.seen(ChangeKind.ADDED, None, pod)
+            containers.on_pod(ChangeKind.ADDED, None, pod)
         await asyncio.sleep(0)
         containers.fail_one()
         await asyncio.sleep(0)
@@ -231,12 +251,13 @@ async def test_the_container_whose_worker_fails_starts_again_and_no_other(monkey
             containers._running[container][1].cancel()
 
 
-def test_what_programs_say_gives_the_last_heartbeat_and_each_beginning():
-    said = Said()
+def test_what_programs_print_gives_the_last_heartbeat_and_each_start():
+    programs = Programs()
     lines = [("a", "begun", 1.0), ("b", "begun", 2.0), ("a", "hangs", 3.0), ("a", "begun", 9.0), ("b", "begun", 8.0)]
-    for pod, what, moment in lines:
-        said.read(json.dumps({"pod": pod, "said": what, "moment": moment}))
-    assert (said.begun(1), said.hangs, said.begun(2), said.begun(3)) == ([1.0, 2.0], 3.0, [9.0, 8.0], [])
+    for pod, event, moment in lines:
+        programs.read(json.dumps({"pod": pod, "said": event, "moment": moment}))
+    starts = [programs.starts(run) for run in (1, 2, 3)]
+    assert (starts[0], programs.last_heartbeat, *starts[1:]) == ([1.0, 2.0], 3.0, [9.0, 8.0], [])
 
 
 def test_what_watches_are_sent_is_each_change_to_each_agent():
@@ -246,7 +267,7 @@ def test_what_watches_are_sent_is_each_change_to_each_agent():
 def test_times_of_a_lost_node_begin_with_its_taint():
     found = figures([12.0, 17.0, 13.0], 10.0)
     assert (found["pods"], found["half_seconds"], found["seconds"]) == (3, 3.0, 7.0)
-    lifted = Lifted()
+    process = AgentProcess()
     for pod, attempt, moment in (("a", 0, 1.0), ("a", 1, 2.0), ("b", 1, 3.0), ("a", 1, 9.0)):
-        lifted.read(json.dumps({"pod": pod, "attempt": attempt, "moment": moment}))
-    assert sorted(lifted.moments(1)) == [2.0, 3.0]
+        process.read(json.dumps({"pod": pod, "attempt": attempt, "moment": moment}))
+    assert sorted(process.moments(1)) == [2.0, 3.0]

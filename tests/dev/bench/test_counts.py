@@ -15,12 +15,12 @@ def call(user: str, verb: str = "create", resource: str = "pods", code: int = 20
     return Call(verb, resource, "ns", "name", user, "agent", code, dry_run)
 
 
-def counted(*calls: Call) -> dict:
+def count_calls(*calls: Call) -> dict:
     return counts(calls, "jobset-controller-manager")
 
 
 def test_refused_creations_are_counted_apart_and_patches_are_the_managers():
-    phase = counted(
+    phase = count_calls(
         call(JOB_CONTROLLER),
         call(JOB_CONTROLLER, code=403),
         call(JOB_CONTROLLER, "patch", code=200),
@@ -34,7 +34,7 @@ def test_refused_creations_are_counted_apart_and_patches_are_the_managers():
 
 
 def test_what_the_benchmark_and_the_fake_nodes_ask_is_not_counted():
-    phase = counted(
+    phase = count_calls(
         call("kubernetes-admin", "list"), call("kwok", "patch", "pods/status"), call(JOB_CONTROLLER, dry_run=True)
     )
     assert phase["requests"] == 0
@@ -60,11 +60,11 @@ def test_what_the_benchmark_and_the_fake_nodes_ask_is_not_counted():
     ],
 )
 def test_a_call_counts_as_what_it_is(made, figures):
-    assert figures.items() <= counted(made)["manager"].items()
+    assert figures.items() <= count_calls(made)["manager"].items()
 
 
 def test_calls_are_counted_by_verb_resource_and_code():
-    phase = counted(
+    phase = count_calls(
         *[call(MANAGER, resource="jobs")] * 3, call(MANAGER, resource="jobs", code=409), call(JOB_CONTROLLER)
     )
     assert phase["calls"] == [

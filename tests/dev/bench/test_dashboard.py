@@ -48,16 +48,16 @@ def test_what_promtool_says_is_read():
 def test_every_panel_is_drawn_with_its_lines_and_the_same_again(tmp_path):
     labels = "{" + ", ".join(f'{name}="here"' for name in LABELS) + "}"
     lines = {query.expression: {labels: [(0.0, 1.0), (2.0, 3.0)]} for _, query in queries()}
-    one, other = tmp_path / "one.svg", tmp_path / "other.svg"
-    draw(lines, 10, one)
+    first, other = tmp_path / "one.svg", tmp_path / "other.svg"
+    draw(lines, 10, first)
     draw(lines, 10, other)
-    picture = one.read_text()
+    picture = first.read_text()
     assert picture == other.read_text()
     assert "no data" not in picture
     assert all(panel.title in picture for panel, _ in queries())
     assert {panel.unit for panel, _ in queries()} <= FORMATS.keys()
-    draw({key: {} for key in lines}, 10, one)
-    assert one.read_text().count("no data") == len({panel.title for panel, _ in queries()})
+    draw({key: {} for key in lines}, 10, first)
+    assert first.read_text().count("no data") == len({panel.title for panel, _ in queries()})
 
 
 def test_legends_are_filled():

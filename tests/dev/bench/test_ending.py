@@ -19,7 +19,7 @@ from tests.support.cluster import wait_for
 
 ROOT = Path(__file__).parents[3]
 START_NOTHING = {
-    "dev.bench.closed_loop",
+    "dev.bench.load_generator",
     "dev.bench.plan",
     "dev.bench.runs",
     "dev.bench.timeline",
@@ -77,17 +77,17 @@ class Started:
                 continue
         return found
 
-    def runs(self, what: str) -> bool:
+    def runs(self, part: str) -> bool:
         assert self.process.poll() is None, "it has ended by itself"
-        return any(what in command for command in self.commands().values())
+        return any(part in command for command in self.commands().values())
 
 
 @pytest.fixture
-def simulated(tmp_path: Path) -> Iterator[Started]:
+def simulated_bench(tmp_path: Path) -> Iterator[Started]:
     """A benchmark whose manager runs, beside the simulated API server."""
     started = Started(tmp_path, "dev.bench.simulated", "--small")
     try:
-        wait_for(lambda: started.runs("app manager"), what="the manager to run")
+        wait_for(lambda: started.runs("cli manager"), what="the manager to run")
         assert started.runs("dev.bench.simulated.server")
         yield started
     finally:
@@ -96,26 +96,26 @@ def simulated(tmp_path: Path) -> Iterator[Started]:
         started.process.wait()
 
 
-def test_a_benchmark_that_gets_sigterm_ends_its_manager_and_its_server(simulated):
-    simulated.process.terminate()
-    assert simulated.process.wait(60) == EXIT_CODE
-    assert simulated.commands() == {}
+def test_a_benchmark_that_gets_sigterm_ends_its_manager_and_its_server(simulated_bench):
+    simulated_bench.process.terminate()
+    assert simulated_bench.process.wait(60) == EXIT_CODE
+    assert simulated_bench.commands() == {}
 
 
-def test_another_sigterm_does_not_keep_it_from_ending_them(simulated):
+def test_another_sigterm_does_not_keep_it_from_ending_them(simulated_bench):
     over = threading.Event()
 
     def again() -> None:
         while not over.wait(0.01):
-            simulated.process.terminate()
+            simulated_bench.process.terminate()
 
     thread = threading.Thread(target=again)
     thread.start()
     try:
-        assert simulated.process.wait(60) in {EXIT_CODE, -signal.SIGTERM}, (
+        assert simulated_bench.process.wait(60) in {EXIT_CODE, -signal.SIGTERM}, (
             "once all is ended, SIGTERM may end it at once"
         )
     finally:
         over.set()
         thread.join()
-    assert simulated.commands() == {}
+    assert simulated_bench.commands() == {}

@@ -22,7 +22,7 @@ def call(user: str, verb: str, resource: str, name: str, second: float, code: in
     return Call(verb, resource, "many", name, user, "", code, dry_run=False, received=received)
 
 
-def restarted(name: str, second: float, delay: float) -> Iterator[Call]:
+def restart_calls(name: str, second: float, delay: float) -> Iterator[Call]:
     """The calls about a JobSet whose first Job fails at this second."""
     job = f"{name}-workers-0"
     yield call(MANAGER, "patch", "jobsets/status", name, second - 0.1)
@@ -37,14 +37,14 @@ def restarted(name: str, second: float, delay: float) -> Iterator[Call]:
 
 
 def test_a_delay_runs_from_the_old_jobs_last_write_to_the_jobsets_next():
-    found = [*restarted("set-0", 1, 0.25), *restarted("set-1", 2, 0.05)]
+    found = [*restart_calls("set-0", 1, 0.25), *restart_calls("set-1", 2, 0.05)]
     assert many.delays_ms(found, ["set-0", "set-1"]) == pytest.approx([50, 250])
     assert many.delays_ms(found, ["set-1"]) == pytest.approx([50])
 
 
 @pytest.mark.parametrize("kept", range(1, 6))
 def test_a_jobset_whose_job_is_not_created_again_yet_has_no_delay(kept):
-    assert many.delays_ms(list(restarted("set-0", 1, 0.25))[:kept], ["set-0"]) == []
+    assert many.delays_ms(list(restart_calls("set-0", 1, 0.25))[:kept], ["set-0"]) == []
 
 
 def test_a_floor_is_refused_since_it_neither_restarts_nor_takes_over(monkeypatch, capsys):
@@ -67,6 +67,6 @@ def test_a_whole_run_as_small_as_can_be(binaries):
     assert phases["create"]["manager"]["creates"] == 15
     assert len(phases["failures"]["delays_ms"]) == 2
     started = phases["start"]["manager"]
-    changes = [started[what] for what in ("creates", "deletes", "status_writes")]
+    changes = [started[kind] for kind in ("creates", "deletes", "status_writes")]
     assert changes == [0, 0, 0], "a manager that starts changes no JobSet at rest"
     assert len(phases["takeover"]["delays_ms"]) == 1

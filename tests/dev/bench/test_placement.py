@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from dev.bench import placement, sets
-from dev.bench.placement_run import Size
+from dev.bench.placement import Size
+from dev.bench.play import Play
 
 ROOT = Path(__file__).parents[3]
 
@@ -24,17 +25,17 @@ def bench(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_reported():
-    assert sets.misplaced([("a", "rack-0"), ("a", "rack-0"), ("b", "rack-1")]) == []
-    reported = sets.misplaced([("a", "rack-0"), ("a", "rack-1"), ("b", "rack-1")])
+    assert sets.placement_errors([("a", "rack-0"), ("a", "rack-0"), ("b", "rack-1")]) == []
+    reported = sets.placement_errors([("a", "rack-0"), ("a", "rack-1"), ("b", "rack-1")])
     assert reported == ["Job a is on rack-0, rack-1", "rack-1 holds a, b"]
 
 
 @pytest.mark.parametrize(
-    ("size", "exclusive", "running"),
-    [(Size(60, 10, 40, 10), True, 40), (Size(30, 10, 40, 10), True, 30), (Size(30, 10, 40, 10), False, 40)],
+    ("size", "running"),
+    [(Size(60, 10, 40, 10), 40), (Size(30, 10, 40, 10), 30)],
 )
-def test_exclusive_jobs_without_a_rack_are_not_waited_for(size, exclusive, running):
-    assert size.running(exclusive=exclusive) == running
+def test_exclusive_jobs_without_a_rack_are_not_waited_for(size, running):
+    assert Play(None, manifest=sets.jobset(size.jobs, size.pods), room=placement.room(size)).jobs == running
 
 
 def run(variant: str, seconds: float, **more: object) -> dict[str, object]:
@@ -89,15 +90,15 @@ def test_help_says_what_the_flags_do():
 SMALL = ("--racks", "2", "--nodes", "3", "--jobs", "3", "--pods", "3", "--wait-seconds", "1")
 
 
-def measured(*args: str) -> tuple[list[dict[str, Any]], str]:
+def run_bench(*args: str) -> tuple[list[dict[str, Any]], str]:
     """The runs of a benchmark in which no pod is refused, and what it printed of its progress."""
     done = bench("-o", "json", "--repeat", "1", *args, timeout=380)
     assert done.returncode == 0, done.stderr
     runs: list[dict[str, Any]] = json.loads(done.stdout)["runs"]
-    for one in runs:
+    for run in runs:
         for phase in ("start", "restart"):
-            assert one[phase]["seconds"] >= one[phase]["half_seconds"] > 0
-            assert one[phase]["pod_creates_refused"] == 0
+            assert run[phase]["seconds"] >= run[phase]["half_seconds"] > 0
+            assert run[phase]["pod_creates_refused"] == 0
     return runs, done.stderr
 
 
@@ -106,7 +107,7 @@ def measured(*args: str) -> tuple[list[dict[str, Any]], str]:
 @pytest.mark.timeout(400)
 def test_a_run_of_one_variant(binaries):
     """Three Jobs on two racks: the third has to wait, and its pods are created once all the same."""
-    [webhook], _ = measured("--variants", "webhooks", *SMALL)
+    [webhook], _ = run_bench("--variants", "webhooks", *SMALL)
     assert webhook["variant"] == "webhooks"
     for count in ("pods_created", "pod_webhook_calls"):
         assert webhook["start"][count] + webhook["waiting"][count] == 9, "once each"
@@ -116,9 +117,9 @@ def test_a_run_of_one_variant(binaries):
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_whole_run(binaries):
-    (plain, webhook, policies), reported = measured(*SMALL)
+    (plain, webhook, policies), reported = run_bench(*SMALL)
     assert "run 3 of 3: policies" in reported
-    assert [one["variant"] for one in (plain, webhook, policies)] == ["plain", "webhooks", "policies"]
+    assert [run["variant"] for run in (plain, webhook, policies)] == ["plain", "webhooks", "policies"]
     assert plain["start"]["pod_webhook_calls"] == policies["start"]["pod_webhook_calls"] == 0
     assert webhook["start"]["pod_webhook_calls"] + webhook["waiting"]["pod_webhook_calls"] == 9
     assert policies["start"]["pods_patched_by_manager"] == 4, "the followers of the two Jobs that have a rack"
@@ -133,7 +134,7 @@ def test_a_whole_run(binaries):
 @pytest.mark.timeout(400)
 def test_forty_jobs_of_ten_pods_on_sixty_racks(binaries):
     """Every Job on one rack alone, after the start and after a restart; the run fails where that is not so."""
-    [one], _ = measured("--variants", "webhooks")
+    [run], _ = run_bench("--variants", "webhooks")
     for phase in ("start", "restart"):
-        assert one[phase]["pods_created"] == 400, "once each"
-        assert one[phase]["pod_webhook_calls"] == 400
+        assert run[phase]["pods_created"] == 400, "once each"
+        assert run[phase]["pod_webhook_calls"] == 400

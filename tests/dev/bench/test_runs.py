@@ -11,7 +11,7 @@ from dev.bench import plots, runs
 from tests.dev.bench.test_report import FLOOR, OURS, phase, results, turn
 
 
-def found() -> dict:
+def two_rounds() -> dict:
     return results(
         turn(OURS, 1, P1=phase(6), P3_plain_create=phase(4), P3_create=phase(6)),
         turn(FLOOR, 1, P1=phase(3)),
@@ -21,7 +21,7 @@ def found() -> dict:
 
 
 def test_a_line_has_medians_and_the_ratio_to_the_floor_or_to_plain_pods():
-    line = runs.line(found(), "2026-01-02")
+    line = runs.line(two_rounds(), "2026-01-02")
     assert (line["day"], line["revision"], line["rounds"]) == ("2026-01-02", "abc", 2)
     assert line["machine"]["load_average"] == 0.1
     assert line["phases"] == {
@@ -32,14 +32,14 @@ def test_a_line_has_medians_and_the_ratio_to_the_floor_or_to_plain_pods():
 
 
 def test_runs_of_a_part_or_of_other_managers_are_not_kept():
-    assert runs.counts(found())
-    assert not runs.counts({**found(), "scale": 0.1})
-    assert not runs.counts(results(turn("go", 1, P1=phase(5))))
+    assert runs.is_comparable(two_rounds())
+    assert not runs.is_comparable({**two_rounds(), "scale": 0.1})
+    assert not runs.is_comparable(results(turn("go", 1, P1=phase(5))))
 
 
 def test_lines_are_added_in_order(tmp_path):
     for day in ("2026-01-02", "2026-01-03"):
-        runs.add(tmp_path / "runs.jsonl", runs.line(found(), day))
+        runs.add(tmp_path / "runs.jsonl", runs.line(two_rounds(), day))
     kept = runs.read(tmp_path / "runs.jsonl")
     assert runs.ratios(kept)["P1"] == [("2026-01-02 abc", 1.75), ("2026-01-03 abc", 1.75)]
     assert "P3 plain create" not in runs.ratios(kept)
@@ -48,7 +48,7 @@ def test_lines_are_added_in_order(tmp_path):
 def test_the_picture_in_the_docs_is_that_of_all_runs(tmp_path):
     kept = runs.ratios(runs.read(runs.FILE))
     assert kept
-    [drawn] = plots.draw_ratios(kept, tmp_path)
+    drawn = plots.draw_ratios(kept, tmp_path)
     stored = (runs.PICTURES / drawn.name).read_text()
     for text in {*kept, *(run for points in kept.values() for run, _ in points)}:
         assert f">{text}<" in stored, "python -m dev.bench.runs draws it again"
@@ -60,11 +60,11 @@ def test_a_run_is_kept_when_asked_for_and_only_then(tmp_path, monkeypatch, capsy
     monkeypatch.setattr(runs, "PICTURES", tmp_path)
     runs.FILE.write_bytes(stored)
     results_file = tmp_path / "results.json"
-    results_file.write_text(json.dumps(found()))
+    results_file.write_text(json.dumps(two_rounds()))
     monkeypatch.setattr(sys, "argv", ["runs", str(results_file)])
     assert runs.main() == 0
     assert len(runs.FILE.read_bytes().splitlines()) == len(stored.splitlines()) + 1
-    results_file.write_text(json.dumps({**found(), "scale": 0.1}))
+    results_file.write_text(json.dumps({**two_rounds(), "scale": 0.1}))
     with pytest.raises(SystemExit):
         runs.main()
     assert "cannot be compared" in capsys.readouterr().err

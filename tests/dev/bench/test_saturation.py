@@ -9,7 +9,8 @@ import pytest
 from dev.bench import saturation
 from dev.bench.admission import samples
 from dev.bench.admission.load import Running, cores, server
-from dev.bench.closed_loop import Load, run
+from dev.bench.load_generator import Load, run
+from dev.bench.output import cells
 from dev.cluster.errors import DevclusterError
 from webhooks.jobset.handlers import VALIDATE_PATH
 from webhooks.review import MAX_BODY
@@ -37,7 +38,7 @@ def test_a_row_for_each_webhook_size_and_number_of_connections(process: Running)
         assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["max_ms"]
         assert row["cpu_us"] > 0
         assert 20 < row["rss_mib"] < 500
-    assert all(len(texts) == len(saturation.HEAD) for texts in saturation.rows(rows))
+    assert all(all(cells(saturation.COLUMNS, row).values()) for row in rows)
 
 
 def test_the_sizes_are_what_they_are_called(process: Running):
@@ -46,9 +47,9 @@ def test_the_sizes_are_what_they_are_called(process: Running):
 
 
 def test_refusals_are_counted_and_mixed_sizes_of_answers_read(process: Running):
-    bodies = [samples.review(samples.stored(samples.jobset(1))), samples.review(samples.five_faults())]
+    bodies = [samples.review(samples.with_defaults(samples.jobset(1))), samples.review(samples.five_faults())]
     load = dataclasses.replace(SHORT, connections=1, seconds=1)
-    report = run(process.port, process.authorities, VALIDATE_PATH, bodies, load)
+    report = run(process.port, process.authorities, [(VALIDATE_PATH, body) for body in bodies], load)
     assert report["requests"] > 2
     assert abs(report["refused"] - report["requests"] / 2) <= 1
     assert report["answered"] > report["requests"]
@@ -56,16 +57,16 @@ def test_refusals_are_counted_and_mixed_sizes_of_answers_read(process: Running):
 
 
 def test_an_answer_that_is_no_review_is_no_success(process: Running):
-    report = run(process.port, process.authorities, "/nothing-here", [b"{}"], SHORT)
+    report = run(process.port, process.authorities, [("/nothing-here", b"{}")], SHORT)
     assert report["refused"] == report["requests"] > 0
 
 
 def test_a_connection_that_the_server_closes_is_lost(process: Running):
     load = Load(connections=2, seconds=60, warm_up=0)  # it is over when no connection is left
-    report = run(process.port, process.authorities, VALIDATE_PATH, [bytes(MAX_BODY + 1)], load)
+    report = run(process.port, process.authorities, [(VALIDATE_PATH, bytes(MAX_BODY + 1))], load)
     assert (report["lost"], report["answered"]) == (2, 2)
 
 
 def test_without_a_server_it_says_so(process: Running):
     with pytest.raises(DevclusterError, match=r"the load generator failed, port 1, (.|\n)*Connection refused"):
-        run(1, process.authorities, VALIDATE_PATH, [b"{}"], SHORT)
+        run(1, process.authorities, [(VALIDATE_PATH, b"{}")], SHORT)

@@ -51,7 +51,7 @@ def ask(server: Server, method: str, path: str, body: object = None, *, headers=
     return server.handle(Request(method, path, query, {"user-agent": "test", **(headers or {})}, data))
 
 
-def answered(server: Server, method: str, path: str, body: object = None, *, code: int = 200, **rest):
+def ask_for_json(server: Server, method: str, path: str, body: object = None, *, code: int = 200, **rest):
     answer = ask(server, method, path, body, **rest)
     assert isinstance(answer, Answer)
     assert answer.status == code, answer.body
@@ -106,25 +106,25 @@ def test_a_selector_may_ask_for_an_empty_value():
 def test_a_selector_that_cannot_be_parsed_is_refused(server, text):
     with pytest.raises(SelectorError):
         parse(text)
-    answered(server, "GET", PODS_PATH, labelSelector=text, code=400)
+    ask_for_json(server, "GET", PODS_PATH, labelSelector=text, code=400)
 
 
 def test_a_list_is_selected_by_labels_and_given_in_pages(server):
     of_one = f"{keys.JOBSET_NAME}=train-00,{keys.JOB_INDEX} in (1)"
-    assert names(answered(server, "GET", JOBS_PATH, labelSelector=of_one)) == ["train-00-workers-1"]
+    assert names(ask_for_json(server, "GET", JOBS_PATH, labelSelector=of_one)) == ["train-00-workers-1"]
     pages, token = [], ""
     while True:
-        page = answered(server, "GET", PODS_PATH, limit="5", **({"continue": token} if token else {}))
+        page = ask_for_json(server, "GET", PODS_PATH, limit="5", **({"continue": token} if token else {}))
         pages.append(names(page))
         token = page["metadata"].get("continue", "")
         if not token:
             break
     assert [len(page) for page in pages] == [5, 5, 5, 1]
-    assert [name for page in pages for name in page] == names(answered(server, "GET", PODS_PATH))
+    assert [name for page in pages for name in page] == names(ask_for_json(server, "GET", PODS_PATH))
 
 
 def test_who_asks_for_metadata_gets_no_more(server):
-    listed = answered(server, "GET", PODS_PATH, headers={"accept": METADATA}, limit="1")
+    listed = ask_for_json(server, "GET", PODS_PATH, headers={"accept": METADATA}, limit="1")
     assert {*listed["items"][0]} == {"kind", "apiVersion", "metadata"}
 
 
@@ -135,14 +135,14 @@ def test_a_streaming_list_ends_with_a_bookmark_and_continues_as_a_watch(server, 
     assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
     assert watch.events() == [("ADDED", "train-00-workers-0"), ("ADDED", "train-00-workers-1"), ("BOOKMARK", "")]
     for name in ("train-00", "train-01"):
-        answered(server, "DELETE", f"{JOBS_PATH}/{name}-workers-0", {"propagationPolicy": "Background"})
+        ask_for_json(server, "DELETE", f"{JOBS_PATH}/{name}-workers-0", {"propagationPolicy": "Background"})
     assert watch.events() == [("DELETED", "train-00-workers-0")]
 
 
 def test_a_watch_from_a_version_gets_the_events_since_then(server, turns):
-    version = answered(server, "GET", JOBS_PATH)["metadata"]["resourceVersion"]
+    version = ask_for_json(server, "GET", JOBS_PATH)["metadata"]["resourceVersion"]
     server.cluster.fail((NAMESPACE, "train-00-workers-0"))
-    answered(server, "DELETE", f"{JOBS_PATH}/train-00-workers-0", {"propagationPolicy": "Background"})
+    ask_for_json(server, "DELETE", f"{JOBS_PATH}/train-00-workers-0", {"propagationPolicy": "Background"})
     watch = Watch(server, JOBS_PATH, resourceVersion=version)
     assert watch.events() == [("MODIFIED", "train-00-workers-0"), ("DELETED", "train-00-workers-0")]
 
@@ -152,23 +152,23 @@ def test_a_watch_from_before_what_is_remembered_has_to_list_again(server):
     for index in "01":
         server.cluster.fail((NAMESPACE, f"train-00-workers-{index}"))
         server.cluster.fail((NAMESPACE, f"train-01-workers-{index}"))
-    answered(server, "GET", JOBS_PATH, watch="true", resourceVersion="2", code=410)
+    ask_for_json(server, "GET", JOBS_PATH, watch="true", resourceVersion="2", code=410)
 
 
 def test_all_watches_end_when_what_has_happened_is_forgotten(server):
-    version = answered(server, "GET", JOBS_PATH)["metadata"]["resourceVersion"]
+    version = ask_for_json(server, "GET", JOBS_PATH)["metadata"]["resourceVersion"]
     watches = [Watch(server, path, resourceVersion=version) for path in (JOBS_PATH, PODS_PATH)]
-    page = answered(server, "GET", PODS_PATH, limit="5")["metadata"]["continue"]
+    page = ask_for_json(server, "GET", PODS_PATH, limit="5")["metadata"]["continue"]
     server.cluster.fail((NAMESPACE, "train-00-workers-0"))
     for watch in watches:
         watch.lines.clear()
-    answered(server, "POST", "/simulated/expire")
+    ask_for_json(server, "POST", "/simulated/expire")
     for watch in watches:
         [said] = [json.loads(line) for line in watch.lines]
         assert (said["type"], said["object"]["code"], said["object"]["reason"]) == ("ERROR", 410, "Expired")
         watch.lines.clear()
-    answered(server, "GET", JOBS_PATH, watch="true", resourceVersion=version, code=410)
-    answered(server, "GET", PODS_PATH, **{"continue": page}, code=410)
+    ask_for_json(server, "GET", JOBS_PATH, watch="true", resourceVersion=version, code=410)
+    ask_for_json(server, "GET", PODS_PATH, **{"continue": page}, code=410)
     again = Watch(server, JOBS_PATH, sendInitialEvents="true")
     server.cluster.fail((NAMESPACE, "train-01-workers-0"))
     assert again.events()[-1] == ("MODIFIED", "train-01-workers-0")
@@ -182,44 +182,44 @@ def test_an_object_that_leaves_the_selection_is_deleted_for_the_watch(server, tu
     path, headers = f"{JOBS_PATH}/train-00-workers-0", {"content-type": MERGE}
     for value in ("yes", "yes", None):
         patch = {"metadata": {"labels": {"mine": value}}}
-        answered(server, "PATCH", path, patch, headers=headers)
+        ask_for_json(server, "PATCH", path, patch, headers=headers)
     job = "train-00-workers-0"
     # The second patch changes nothing, and so is no event.
     assert watch.events() == [("BOOKMARK", ""), ("ADDED", job), ("DELETED", job)]
     watch.end()
-    answered(server, "PATCH", path, {"metadata": {"labels": {"mine": "yes"}}}, headers=headers)
+    ask_for_json(server, "PATCH", path, {"metadata": {"labels": {"mine": "yes"}}}, headers=headers)
     assert watch.events() == []
 
 
 def test_a_job_that_is_created_runs_in_a_domain_of_its_own(server, turns):
-    job = answered(server, "GET", f"{JOBS_PATH}/train-00-workers-0")
+    job = ask_for_json(server, "GET", f"{JOBS_PATH}/train-00-workers-0")
     assert job["status"]["ready"] == 4
     jobs = {}
-    for pod in answered(server, "GET", PODS_PATH)["items"]:
+    for pod in ask_for_json(server, "GET", PODS_PATH)["items"]:
         domain = pod["spec"]["nodeName"].rpartition("-")[0]
         jobs.setdefault(domain, set()).add(pod["metadata"]["labels"]["job-name"])
     assert [len(of) for of in jobs.values()] == [1, 1, 1, 1]
 
 
 def test_a_job_waits_for_a_domain_until_one_is_free(server, turns):
-    owner = answered(server, "GET", f"{JOBSETS_PATH}/train-00")["metadata"]["uid"]
-    job = answered(server, "GET", f"{JOBS_PATH}/train-00-workers-0")
+    owner = ask_for_json(server, "GET", f"{JOBSETS_PATH}/train-00")["metadata"]["uid"]
+    job = ask_for_json(server, "GET", f"{JOBS_PATH}/train-00-workers-0")
     body = {"metadata": {**job["metadata"], "name": "another", "namespace": NAMESPACE}, "spec": job["spec"]}
-    answered(server, "POST", JOBS_PATH, body, code=201)
+    ask_for_json(server, "POST", JOBS_PATH, body, code=201)
     turns.run()
-    assert answered(server, "GET", f"{JOBS_PATH}/another")["status"] == {}
+    assert ask_for_json(server, "GET", f"{JOBS_PATH}/another")["status"] == {}
     selector = f"{keys.JOBSET_UID}={owner},{keys.JOB_INDEX}=1"
-    deleted = answered(server, "DELETE", JOBS_PATH, {"propagationPolicy": "Background"}, labelSelector=selector)
+    deleted = ask_for_json(server, "DELETE", JOBS_PATH, {"propagationPolicy": "Background"}, labelSelector=selector)
     assert names(deleted) == ["train-00-workers-1"]
     turns.run()
-    assert answered(server, "GET", f"{JOBS_PATH}/another")["status"]["ready"] == 4
-    assert len(answered(server, "GET", PODS_PATH, labelSelector="job-name=train-00-workers-1")["items"]) == 0
+    assert ask_for_json(server, "GET", f"{JOBS_PATH}/another")["status"]["ready"] == 4
+    assert len(ask_for_json(server, "GET", PODS_PATH, labelSelector="job-name=train-00-workers-1")["items"]) == 0
 
 
 def test_foreground_deletion_shows_the_job_until_its_pods_are_gone(server, turns):
     watch = Watch(server, JOBS_PATH, sendInitialEvents="true")
     watch.events()
-    left = answered(server, "DELETE", f"{JOBS_PATH}/train-00-workers-0", {"propagationPolicy": "Foreground"})
+    left = ask_for_json(server, "DELETE", f"{JOBS_PATH}/train-00-workers-0", {"propagationPolicy": "Foreground"})
     assert left["metadata"]["finalizers"] == ["foregroundDeletion"]
     assert left["metadata"]["deletionTimestamp"]
     assert watch.events() == [("MODIFIED", "train-00-workers-0")]
@@ -237,7 +237,9 @@ def test_pods_are_deleted_by_selector(server, turns):
         sendInitialEvents="true",
     )
     watch.events()
-    answered(server, "DELETE", PODS_PATH, labelSelector=f"{keys.JOBSET_NAME}=train-00,{keys.RESTART_ATTEMPT} in (0)")
+    ask_for_json(
+        server, "DELETE", PODS_PATH, labelSelector=f"{keys.JOBSET_NAME}=train-00,{keys.RESTART_ATTEMPT} in (0)"
+    )
     assert [kind for kind, _ in watch.events()] == ["MODIFIED", "DELETED"] * 4
     assert len(server.storage["pods"].objects) == 8
 
@@ -245,15 +247,15 @@ def test_pods_are_deleted_by_selector(server, turns):
 def test_what_no_cluster_would_have_is_refused(server):
     with pytest.raises(ValueError, match="5 exclusive Jobs cannot run in 4 domains"):
         Fleet(domains=4, nodes=1, jobsets=1, jobs=5, pods=1)
-    job = answered(server, "GET", f"{JOBS_PATH}/train-00-workers-0")
+    job = ask_for_json(server, "GET", f"{JOBS_PATH}/train-00-workers-0")
     again = {"metadata": {"name": "train-00-workers-0"}, "spec": job["spec"]}
-    assert answered(server, "POST", JOBS_PATH, again, code=409)["reason"] == "AlreadyExists"
+    assert ask_for_json(server, "POST", JOBS_PATH, again, code=409)["reason"] == "AlreadyExists"
     nobody = {"apiVersion": JOBSETS.api_version, "kind": "JobSet", "name": "train-00", "uid": "of-another"}
     orphan = {"metadata": {"name": "new", "ownerReferences": [nobody]}, "spec": job["spec"]}
-    assert "does not exist" in answered(server, "POST", JOBS_PATH, orphan, code=422)["message"]
-    answered(server, "GET", "/apis/scheduling.k8s.io/v1beta1/workloads", code=404)
+    assert "does not exist" in ask_for_json(server, "POST", JOBS_PATH, orphan, code=422)["message"]
+    ask_for_json(server, "GET", "/apis/scheduling.k8s.io/v1beta1/workloads", code=404)
     stale = {"preconditions": {"uid": "of-another"}}
-    answered(server, "DELETE", f"{JOBS_PATH}/train-00-workers-0", stale, code=409)
+    ask_for_json(server, "DELETE", f"{JOBS_PATH}/train-00-workers-0", stale, code=409)
 
 
 @pytest.mark.parametrize(
@@ -291,30 +293,30 @@ def test_a_body_that_is_no_json_object_is_refused(server, method, path, content,
 )
 def test_a_status_that_cannot_be_true_is_refused(server, status, code):
     path, headers = f"{JOBSETS_PATH}/train-00/status", {"content-type": MERGE}
-    answered(server, "PATCH", path, {"status": status}, headers=headers, code=code)
+    ask_for_json(server, "PATCH", path, {"status": status}, headers=headers, code=code)
 
 
 def test_a_write_on_an_old_version_is_a_conflict(server):
     path, headers = f"{JOBSETS_PATH}/train-00/status", {"content-type": MERGE}
-    old = answered(server, "GET", f"{JOBSETS_PATH}/train-00")["metadata"]["resourceVersion"]
+    old = ask_for_json(server, "GET", f"{JOBSETS_PATH}/train-00")["metadata"]["resourceVersion"]
     patch = {"metadata": {"resourceVersion": old}, "status": {"restarts": 1}}
-    stored = answered(server, "PATCH", path, patch, headers=headers)
+    stored = ask_for_json(server, "PATCH", path, patch, headers=headers)
     assert stored["metadata"]["generation"] == 1
-    answered(server, "PATCH", path, patch, headers=headers, code=409)
+    ask_for_json(server, "PATCH", path, patch, headers=headers, code=409)
 
 
 def test_calls_of_the_manager_are_counted_and_others_are_not(server):
-    answered(server, "GET", JOBS_PATH)
-    answered(server, "GET", f"{JOBS_PATH}/nothing", code=404)
+    ask_for_json(server, "GET", JOBS_PATH)
+    ask_for_json(server, "GET", f"{JOBS_PATH}/nothing", code=404)
     server.handle(Request("GET", JOBS_PATH, {}, {}, b""))
-    assert server.state()["calls"] == [["get", "jobs", 404, 1], ["list", "jobs", 200, 1]]
-    assert server.state()["first_write"] is None
+    assert server.counts()["calls"] == [["get", "jobs", 404, 1], ["list", "jobs", 200, 1]]
+    assert server.counts()["first_write"] is None
 
 
 def test_a_fleet_is_what_it_says(server):
-    state = server.state()
-    assert (state["nodes"], state["pods"]) == (8, 16)
-    assert state["jobsets"] == {name: {"restarts": 0, "ready": 2} for name in ("train-00", "train-01")}
+    counts = server.counts()
+    assert (counts["nodes"], counts["pods"]) == (8, 16)
+    assert server.jobsets() == {name: {"restarts": 0, "ready": 2} for name in ("train-00", "train-01")}
     assert server.running() == {"train-00": 2, "train-01": 2}
     with pytest.raises(Exception, match="already exists"):
         fill(server.cluster, FLEET)
@@ -326,7 +328,7 @@ def test_the_manager_restarts_a_fleet_under_it():
     result = measure([sys.executable, "-m", "cli", "manager"], FLEET, single=5)
     restart = result["restart"]
     assert (restart["jobs"], restart["pods"]) == (4, 16)
-    counted = {(verb, what): count for verb, what, code, count in restart["calls"] if code < 300}
+    counted = {(verb, resource): count for verb, resource, code, count in restart["calls"] if code < 300}
     assert counted["create", "jobs"] == 4
     assert all(code < 300 for _, _, code, _ in restart["calls"])
     assert result["single"]["restart"]["pods"] == 5
@@ -344,6 +346,6 @@ def test_nodes_report_in_turn_and_jobsets_watch_them():
     server.report_nodes(3)
     server.report_nodes(3)
     assert len({name for _, name in watch.events()}) == 6, "of eight nodes"
-    js = answered(server, "GET", f"{JOBSETS_PATH}/train-00")
+    js = ask_for_json(server, "GET", f"{JOBSETS_PATH}/train-00")
     assert js["spec"]["failurePolicy"]["nodeFailure"]
     assert "nodeFailure" not in jobset("x", 1, 1, exclusive=False)["spec"]["failurePolicy"]

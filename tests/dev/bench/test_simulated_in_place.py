@@ -67,10 +67,10 @@ class Played:
         """Pod, whether it is ready, its restarts, and the attempt that it reports, of each event since the last call."""
         found = [json.loads(line)["object"] for line in self.lines]
         self.lines.clear()
-        return [self._said(pod) for pod in found]
+        return [self._pod_state(pod) for pod in found]
 
     @staticmethod
-    def _said(pod) -> tuple[str, bool, int, str]:
+    def _pod_state(pod) -> tuple[str, bool, int, str]:
         [container] = pod["status"]["containerStatuses"]
         ready = {c["type"]: c["status"] for c in pod["status"]["conditions"]}["Ready"] == "True"
         assert ready == container["ready"]
@@ -110,7 +110,7 @@ def test_all_agents_follow_and_wait_until_the_attempt_is_current():
     state = played.agents.state()
     assert state["lifted"] == {"1": 6}
     assert (state["reports"], state["kubelet_writes"], state["events"]) == (6, 12, 2)
-    assert state["status_bytes"] < state["seen_bytes"] / 2
+    assert state["status_bytes"] < state["watched_bytes"] / 2
     assert played.events() == [], "the end of the wait is nothing that an agent writes"
 
 

@@ -7,8 +7,8 @@ from dev.bench import plots, timeline
 
 
 def test_a_step_begins_when_the_one_before_has_ended():
-    of = AttemptTimes(attempt=0, since="2026-01-01T00:00:00Z", detected_after_seconds=3, ready_after_seconds=7)
-    assert [(step.name, step.begin, step.end) for step in timeline.steps(of)] == [
+    attempt = AttemptTimes(attempt=0, since="2026-01-01T00:00:00Z", detected_after_seconds=3, ready_after_seconds=7)
+    assert [(step.name, step.begin, step.end) for step in timeline.steps(attempt)] == [
         ("detectedAfterSeconds", 0, 3),
         ("readyAfterSeconds", 3, 7),
     ], "a restart in place drains and creates nothing"
@@ -17,7 +17,7 @@ def test_a_step_begins_when_the_one_before_has_ended():
 def test_the_picture_is_that_of_the_status_on_the_page(tmp_path):
     page = timeline.PAGE.read_text()
     steps = [*timeline.steps(timeline.recovery(page))]
-    [drawn] = plots.draw_recovery(steps, tmp_path)
+    drawn = plots.draw_recovery(steps, tmp_path)
     stored = timeline.PICTURES / drawn.name
     assert f"../images/{drawn.name}" in page
     for step in steps:

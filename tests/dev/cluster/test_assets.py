@@ -49,7 +49,7 @@ def nowhere() -> Releases:
     return Releases(kubernetes="1.37.1", etcd=ETCD, bases={"kubernetes": "", "etcd": ""})
 
 
-def built(go: Path) -> list[str]:
+def built_packages(go: Path) -> list[str]:
     """The packages that the fake compiler was asked to build, by last segment."""
     calls = go.with_name("calls").read_text().splitlines() if go.with_name("calls").exists() else []
     return [word for line in calls if line.startswith("build ") for word in line.split(" -o ")[1].split()[1:]]
@@ -60,7 +60,7 @@ def test_good_releases_are_installed_and_only_kwok_is_built(server, sources, go,
     assert folder == sources.cache_root / cache_key()
     assert {name: (folder / name).read_bytes() for name in DOWNLOADABLE} == {n: content(n) for n in DOWNLOADABLE}
     assert (folder / "kwok").read_bytes() == BUILT
-    assert built(go) == ["sigs.k8s.io/kwok/cmd/kwok"]
+    assert built_packages(go) == ["sigs.k8s.io/kwok/cmd/kwok"]
     assert {path.name for path in folder.iterdir()} == set(BINARIES)
     assert all((folder / name).stat().st_mode & 0o111 for name in BINARIES)
     assert "downloading kube-apiserver: done after" in capfd.readouterr().err
@@ -83,7 +83,7 @@ def test_tampered_file_is_a_hard_error_that_names_file_and_sums(server, sources,
     with pytest.raises(DevclusterError) as error:
         locate(sources)
     assert all(part in str(error.value) for part in ("wrong checksum", server.url + path, expected, got))
-    assert built(go) == []
+    assert built_packages(go) == []
     assert not (sources.cache_root / cache_key()).exists()
     assert list(sources.cache_root.iterdir()) == [sources.cache_root / f"{cache_key()}.lock"]
 
@@ -112,7 +112,7 @@ def test_file_cut_short_twice_is_built_instead(server, sources, go, capfd):
 def test_missing_file_or_checksum_is_built_and_the_rest_downloaded(server, sources, go, suffix):
     del server.files[server.path_of("kube-controller-manager") + suffix]
     folder = locate(sources)
-    assert sorted(built(go)) == ["k8s.io/kubernetes/cmd/kube-controller-manager", "sigs.k8s.io/kwok/cmd/kwok"]
+    assert sorted(built_packages(go)) == ["k8s.io/kubernetes/cmd/kube-controller-manager", "sigs.k8s.io/kwok/cmd/kwok"]
     assert (folder / "kubectl").read_bytes() == content("kubectl")
 
 
@@ -157,7 +157,7 @@ def test_unreachable_or_hanging_server_is_given_up_after_one_try(tmp_path, go, c
         locate(Sources(cache_root=tmp_path / "cache", releases=Releases(kubernetes="1", etcd="1", bases=bases)))
     lines = [line for line in capfd.readouterr().err.splitlines() if "is not reachable" in line]
     assert len(lines) == 2
-    assert len(built(go)) == len(BINARIES)
+    assert len(built_packages(go)) == len(BINARIES)
 
 
 def test_mirrors_come_from_the_environment(server, monkeypatch):
@@ -210,7 +210,7 @@ def test_two_at_once_fetch_and_build_once(server, sources, go):
     for thread in threads:
         thread.join()
     assert server.asked.count(server.path_of("kubectl")) == 1
-    assert len(built(go)) == 1
+    assert len(built_packages(go)) == 1
 
 
 def test_failed_build_shows_the_output_of_go_and_installs_nothing(tmp_path, go):
@@ -284,14 +284,14 @@ def test_key_changes_with_what_would_be_built(monkeypatch):
 def test_helm_is_built_once_from_modules_of_its_own(tmp_path, go):
     """Each version; the control plane's modules stay as they are, and so does what is built of them."""
     paths = [locate_program(HELM[version], tmp_path / "cache") for version in (3, 4, 3)]
-    assert built(go) == ["helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v4/cmd/helm"]
+    assert built_packages(go) == ["helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v4/cmd/helm"]
     assert paths[0] == paths[2] != paths[1]
     assert {path.read_bytes() for path in paths} == {BUILT}
 
 
 def test_cert_manager_is_built_with_its_crds_beside_it(tmp_path, go):
     path = locate_program(CERT_MANAGER, tmp_path / "cache")
-    assert built(go) == ["certmanager"]
+    assert built_packages(go) == ["certmanager"]
     assert {each.name: each.read_text() for each in path.parent.iterdir() if each != path} == {"data.yaml": "of: it\n"}
     assert path.read_bytes() == BUILT
 
@@ -306,14 +306,14 @@ def test_a_program_is_built_again_when_our_source_of_it_changes(tmp_path, go):
     (module / "main.go").write_text("after")
     paths.append(locate_program(program, tmp_path / "cache"))
     assert paths[0] != paths[1]
-    assert built(go) == ["example.com/tool"] * 2
+    assert built_packages(go) == ["example.com/tool"] * 2
 
 
 def test_promtool_is_built_without_the_clouds(tmp_path, go):
     """Some of their modules are not on every proxy, so they must not be listed either."""
     path = locate_program(PROMTOOL, tmp_path / "cache")
     assert path.read_bytes() == BUILT
-    assert built(go) == ["github.com/prometheus/prometheus/cmd/promtool"]
+    assert built_packages(go) == ["github.com/prometheus/prometheus/cmd/promtool"]
     calls = go.with_name("calls").read_text().splitlines()
     asked = [line for line in calls if line.startswith(("list ", "build "))]
     assert len(asked) == 2

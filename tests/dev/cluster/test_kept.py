@@ -69,7 +69,7 @@ class Kept:
             self.processes.tend()
         return self.now - begin
 
-    def ended(self) -> object:
+    def last_end(self) -> object:
         return self.processes.report()["manager"]["ended"]
 
 
@@ -87,56 +87,58 @@ def cluster(layout: Layout) -> Cluster:
 
 
 @pytest.fixture
-def kept(cluster: Cluster, layout: Layout) -> Kept:
+def kept_manager(cluster: Cluster, layout: Layout) -> Kept:
     cluster.keep("manager", ["manager", f"--config={layout.root}/config.yaml"])
     found = Kept(layout)
     assert found.processes.tend()
     return found
 
 
-def test_a_process_that_ends_is_started_again_and_its_log_says_so(kept: Kept):
-    assert len(kept.started) == 1
-    assert not kept.processes.tend()
-    kept.end(1)
-    assert kept.ended() == "ended with exit code 1"
+def test_a_process_that_ends_is_started_again_and_its_log_says_so(kept_manager: Kept):
+    assert len(kept_manager.started) == 1
+    assert not kept_manager.processes.tend()
+    kept_manager.end(1)
+    assert kept_manager.last_end() == "ended with exit code 1"
     assert (
         "local cluster: manager ended with exit code 1; it is started again after 1 s\n"
-        in kept.layout.log("manager").read_text()
+        in kept_manager.layout.log("manager").read_text()
     )
-    assert kept.pause() == FIRST_PAUSE
-    assert kept.processes.report()["manager"]["starts"] == 2
+    assert kept_manager.pause() == FIRST_PAUSE
+    assert kept_manager.processes.report()["manager"]["starts"] == 2
 
 
-def test_the_pause_grows_up_to_a_bound_and_begins_again_after_a_long_run(kept: Kept):
+def test_the_pause_grows_up_to_a_bound_and_begins_again_after_a_long_run(kept_manager: Kept):
     pauses = []
     for _ in range(8):
-        kept.end(-9)
-        pauses.append(kept.pause())
+        kept_manager.end(-9)
+        pauses.append(kept_manager.pause())
     assert pauses == [1, 2, 4, 8, 16, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
-    kept.end(1, after=LONG_RUN + 1)
-    assert kept.pause() == FIRST_PAUSE
+    kept_manager.end(1, after=LONG_RUN + 1)
+    assert kept_manager.pause() == FIRST_PAUSE
 
 
-def test_a_program_that_is_not_there_is_tried_again_and_named(kept: Kept):
-    kept.broken = True
-    kept.end(1)
-    kept.now += FIRST_PAUSE
-    kept.processes.tend()
-    assert kept.ended() == "cannot be started: manager: No such file or directory"
+def test_a_program_that_is_not_there_is_tried_again_and_named(kept_manager: Kept):
+    kept_manager.broken = True
+    kept_manager.end(1)
+    kept_manager.now += FIRST_PAUSE
+    kept_manager.processes.tend()
+    assert kept_manager.last_end() == "cannot be started: manager: No such file or directory"
 
 
-def test_the_status_of_the_cluster_says_that_a_process_does_not_run(kept: Kept, cluster: Cluster, layout: Layout):
+def test_the_status_of_the_cluster_says_that_a_process_does_not_run(
+    kept_manager: Kept, cluster: Cluster, layout: Layout
+):
     layout.record.write_text(cluster.plan.as_json())
     root = layout.root.parent
     with layout.lock.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        write_status(layout, {"phase": "ready", "kept": kept.processes.report()})
+        write_status(layout, {"phase": "ready", "kept": kept_manager.processes.report()})
         assert [(each["phase"], each["message"]) for each in statuses(state_root=root)] == [("ready", "")]
-        kept.end(1)
-        write_status(layout, {"phase": "ready", "kept": kept.processes.report()})
+        kept_manager.end(1)
+        write_status(layout, {"phase": "ready", "kept": kept_manager.processes.report()})
         shown = cli("status", "--state-dir", str(root)).stdout
-        kept.pause()
-        write_status(layout, {"phase": "ready", "kept": kept.processes.report()})
+        kept_manager.pause()
+        write_status(layout, {"phase": "ready", "kept": kept_manager.processes.report()})
         again = cli("status", "--state-dir", str(root)).stdout
     assert "degraded" in shown
     assert (
@@ -245,12 +247,12 @@ def test_a_manager_that_lacks_rights_is_not_ready_and_the_status_says_why(tmp_pa
         assert str(cluster.plan.layout.log(local.KEPT)) in message().partition(lacks)[2]
         lease = "/apis/coordination.k8s.io/v1/namespaces/jobset-system/leases/" + LeaderElectionSettings().resource_name
 
-        def noted() -> str:
+        def holder() -> str:
             _, body = request(cluster, "GET", lease)
             return str((body.get("metadata", {}).get("annotations") or {}).get(NOT_READY, ""))
 
         held = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}  # as if its leader had ended long ago
         assert request(cluster, "PATCH", lease, held, "application/merge-patch+json")[0] == 200
-        wait_for(lambda: "the manager may not" in noted(), timeout=60, what="the note at the lease", last=noted)
+        wait_for(lambda: "the manager may not" in holder(), timeout=60, what="the note at the lease", last=holder)
         assert request(cluster, "POST", binding.rpartition("/")[0], granted)[0] == 201
-        wait_for(lambda: not noted(), timeout=60, what="a manager that is ready takes its note away", last=noted)
+        wait_for(lambda: not holder(), timeout=60, what="a manager that is ready takes its note away", last=holder)

@@ -141,11 +141,11 @@ def test_component_that_dies_ends_the_cluster_and_its_last_log_lines_are_shown(r
     (entry,) = statuses(state_root=root)
     os.kill(entry["components"]["etcd"], signal.SIGKILL)
 
-    def failed() -> str:
+    def phase() -> str:
         (entry,) = statuses(state_root=root)
         return entry["message"] if entry["phase"] == "failed" else ""
 
-    message = wait_for(failed)
+    message = wait_for(phase)
     assert message.startswith("etcd was killed by signal 9.\nLast lines of ")
     assert "simple token is not cryptographically signed" in message
     assert "`jobset cluster down --name one` removes what is left; then start it as before" in message.splitlines()[-1]
@@ -182,11 +182,11 @@ def test_binary_that_cannot_be_run_is_explained(root, tmp_path):
 
 
 def test_interrupted_up_stops_what_it_started(root, tmp_path, monkeypatch):
-    def interrupted(_layout: Layout) -> None:
+    def interrupt(_layout: Layout) -> None:
         wait_for(lambda: len(clusters._read_status(Layout(root / "one")).get("components", {})) == 2)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(clusters, "_wait_until_ready", interrupted)
+    monkeypatch.setattr(clusters, "_wait_until_ready", interrupt)
     with pytest.raises(KeyboardInterrupt):
         up(API, sources=Sources(assets=fake_binaries(tmp_path / "asleep")), state_root=root)
     assert not [pid for pid in processes(root) if alive(pid)]

@@ -35,11 +35,11 @@ def taints(cluster: Cluster, node: str) -> list[dict[str, Any]]:
 
 
 def ready(found: dict[str, Any]) -> str:
-    return next(one["status"] for one in found["status"]["conditions"] if one["type"] == "Ready")
+    return next(each["status"] for each in found["status"]["conditions"] if each["type"] == "Ready")
 
 
 @pytest.fixture
-def lost(full_cluster, namespace):
+def lost_pod(full_cluster, namespace):
     """(path of a pod that runs, name of its node, which is silent); the node is back at the end."""
     pod = create_pod(full_cluster, namespace)
     node = get(full_cluster, pod)["spec"]["nodeName"]
@@ -51,9 +51,9 @@ def lost(full_cluster, namespace):
 
 
 @pytest.mark.e2e
-def test_pods_of_a_silent_node_stay_terminating_until_it_is_back(full_cluster, lost):
-    pod, node = lost
-    assert UNREACHABLE in {one["key"] for one in taints(full_cluster, node)}
+def test_pods_of_a_silent_node_stay_terminating_until_it_is_back(full_cluster, lost_pod):
+    pod, node = lost_pod
+    assert UNREACHABLE in {each["key"] for each in taints(full_cluster, node)}
     assert ready(get(full_cluster, f"/api/v1/nodes/{node}")) == "Unknown"
     assert ready(get(full_cluster, pod)) == "False"
     request(full_cluster, "DELETE", f"{pod}?gracePeriodSeconds=1")
@@ -66,8 +66,8 @@ def test_pods_of_a_silent_node_stay_terminating_until_it_is_back(full_cluster, l
 
 
 @pytest.mark.e2e
-def test_pods_that_were_kept_are_ready_again_once_the_node_is_back(full_cluster, lost):
-    pod, node = lost
+def test_pods_that_were_kept_are_ready_again_once_the_node_is_back(full_cluster, lost_pod):
+    pod, node = lost_pod
     with full_cluster.connect() as connection:
         come_back(connection, node)
     wait_for(lambda: ready(get(full_cluster, pod)) == "True", what="the pod is ready")
@@ -80,7 +80,7 @@ def test_the_command_adds_replaces_and_removes_taints(full_cluster, capsys):
     before = taints(full_cluster, node)
     for value in ("a", "b"):
         assert main(["cluster", "node", node, *place, "--taint", f"example.com/bad={value}:NoSchedule"]) == 0
-    added = [one for one in taints(full_cluster, node) if one["key"] == "example.com/bad"]
+    added = [each for each in taints(full_cluster, node) if each["key"] == "example.com/bad"]
     assert added == [{"key": "example.com/bad", "value": "b", "effect": "NoSchedule"}]
     assert main(["cluster", "node", node, *place, "--untaint", "example.com/bad"]) == 0
     assert taints(full_cluster, node) == before
@@ -94,24 +94,25 @@ def test_the_command_lets_a_node_fall_silent_and_come_back(full_cluster, namespa
     node = get(full_cluster, pod)["spec"]["nodeName"]
     place = ["--name", full_cluster.name, "--state-dir", str(full_cluster.plan.layout.root.parent)]
 
-    def said(*change: str) -> str:
+    def run_command(*change: str) -> str:
         command = [sys.executable, "-m", "cli", "cluster", "node", node, *place, *change]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
         return done.stdout
 
     try:
-        assert said("--silent") == f"Node {node} is silent and has the taint {UNREACHABLE}.\n"
-        assert UNREACHABLE in {one["key"] for one in taints(full_cluster, node)}
+        assert run_command("--silent") == f"Node {node} is silent and has the taint {UNREACHABLE}.\n"
+        assert UNREACHABLE in {each["key"] for each in taints(full_cluster, node)}
         assert ready(get(full_cluster, pod)) == "False"
     finally:
-        assert said("--back") == f"Node {node} is back.\n"
-    assert UNREACHABLE not in {one["key"] for one in taints(full_cluster, node)}
+        assert run_command("--back") == f"Node {node} is back.\n"
+    assert UNREACHABLE not in {each["key"] for each in taints(full_cluster, node)}
     wait_for(lambda: ready(get(full_cluster, pod)) == "True", what="the pod is ready")
     assert (
-        said("--taint", "example.com/bad=x:NoSchedule") == f"Node {node} has the taint example.com/bad=x:NoSchedule.\n"
+        run_command("--taint", "example.com/bad=x:NoSchedule")
+        == f"Node {node} has the taint example.com/bad=x:NoSchedule.\n"
     )
-    assert {one["key"] for one in taints(full_cluster, node)} == {"example.com/bad"}
-    assert said("--untaint", "example.com/bad") == f"Node {node} has no taint example.com/bad.\n"
+    assert {each["key"] for each in taints(full_cluster, node)} == {"example.com/bad"}
+    assert run_command("--untaint", "example.com/bad") == f"Node {node} has no taint example.com/bad.\n"
     wait_for(lambda: not taints(full_cluster, node), what="the node has no taint")
 
 

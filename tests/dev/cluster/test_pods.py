@@ -136,12 +136,12 @@ def test_job_fails_by_pod_failure_policy_on_the_exit_code(full_cluster, namespac
     status, answer = request(full_cluster, "POST", f"/apis/batch/v1/namespaces/{namespace}/jobs", job)
     assert status == 201, answer
 
-    def failed() -> list[str]:
+    def failed_conditions() -> list[str]:
         found = request(full_cluster, "GET", f"/apis/batch/v1/namespaces/{namespace}/jobs/job")[1]
         conditions = found["status"].get("conditions", [])
         return [c["reason"] for c in conditions if c["type"] == "Failed" and c["status"] == "True"]
 
-    assert wait_for(failed) == ["PodFailurePolicy"]
+    assert wait_for(failed_conditions) == ["PodFailurePolicy"]
 
 
 def test_audit_log_counts_calls(full_cluster, namespace):
@@ -149,10 +149,10 @@ def test_audit_log_counts_calls(full_cluster, namespace):
     create_pod(full_cluster, namespace)
     in_phase(full_cluster, namespace, "Running")
 
-    def made() -> list[audit.Call]:
+    def pod_calls() -> list[audit.Call]:
         found = audit.calls(full_cluster.audit_log, start)
         return [call for call in found if call.namespace == namespace and call.verb == "create"]
 
-    creates = [call for call in made() if call.resource == "pods"]
+    creates = [call for call in pod_calls() if call.resource == "pods"]
     assert [(call.user, call.code) for call in creates] == [("kubernetes-admin", 201)]
-    assert [call.user for call in made() if call.resource == "pods/binding"] == ["system:kube-scheduler"]
+    assert [call.user for call in pod_calls() if call.resource == "pods/binding"] == ["system:kube-scheduler"]

@@ -21,14 +21,14 @@ SIZES = [
 """What a spec says, its parallelism and completions with their defaults, and how many pods run at once."""
 
 
-def stored(**spec: object) -> dict[str, dict[str, object]]:
+def with_defaults(**spec: object) -> dict[str, dict[str, object]]:
     meta = {"name": "job", "namespace": "ns", "uid": "uid"}
     return job_rules.with_defaults({"metadata": meta, "spec": {"template": {"spec": {}}, **spec}})
 
 
 @pytest.mark.parametrize(("given", "sizes", "pods"), SIZES)
 def test_sizes_are_defaulted_together(given, sizes, pods):
-    job = stored(**given)
+    job = with_defaults(**given)
     assert (job["spec"]["parallelism"], job["spec"].get("completions")) == sizes
     assert ("completions" in job["spec"]) == (sizes[1] is not None), "an unset field is not stored as null"
     assert job_status.pods_wanted(job) == pods
@@ -41,19 +41,19 @@ def test_sizes_are_defaulted_together(given, sizes, pods):
     [({}, 1), ({"parallelism": 2, "completions": 5}, 5), ({"parallelism": 3}, 3), ({"completions": 0}, 0)],
 )
 def test_a_complete_job_has_all_its_completions(given, succeeded):
-    ended = job_status.end_status(stored(**given), NOW, "Complete")
+    ended = job_status.end_status(with_defaults(**given), NOW, "Complete")
     assert ended["succeeded"] == succeeded
 
 
 def test_a_job_that_needs_no_completion_is_complete_at_once():
-    job = stored(completions=0)
+    job = with_defaults(completions=0)
     status = job_status.next_status(job, NOW)
     assert job_status.finished({**job, "status": status})
     assert (status["startTime"], status["active"], status["succeeded"]) == (NOW, 0, 0)
 
 
 def test_a_paused_job_starts_and_has_no_pods():
-    job = stored(parallelism=0, completions=2)
+    job = with_defaults(parallelism=0, completions=2)
     status = job_status.next_status(job, NOW)
     assert (status["startTime"], status["active"], status["ready"]) == (NOW, 0, 0)
     assert job_status.next_status({**job, "status": status}, NOW) is None

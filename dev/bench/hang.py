@@ -18,21 +18,18 @@ from pathlib import Path
 
 import yaml
 
-from dev.bench.phases import counted, settled
-from dev.bench.scenarios.group import Result, Size
-from dev.bench.scenarios.node_lost import figures
-from dev.bench.scenarios.steps import created
+from dev.bench.phases import count_requests, figures, wait_for_status
+from dev.bench.play import Play
 from dev.bench.scene import JSON, STALL_SECONDS, BenchmarkError, Scene, wait
-from dev.bench.sets import checked, jobset, restarting_in_place, says
+from dev.bench.sets import jobset, restarting_in_place, running_pods, says
 
 JOBS, PODS = 2, 2
-"""And pods of each Job: every agent is a process that starts on this machine, whatever else that does."""
+"""Jobs, and pods of each: few, since every agent is a process on this machine."""
 
 DEADLINE_SECONDS = 5
-"""Without a heartbeat for so long a program hangs."""
+"""Time without a heartbeat after which a program hangs."""
 
-GATES = {"InPlaceRestart": True}
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 RIGHTS = ROOT / "examples" / "in-place-restart.yaml"
 ACCOUNT = "in-place-restart"
 HANG_EXIT_CODE = 124
@@ -40,8 +37,8 @@ HANG_EXIT_CODE = 124
 PROGRAM = """
 import faulthandler, itertools, json, os, pathlib, signal, time
 faulthandler.register(signal.SIGUSR1, all_threads=True)
-def say(what):
-    print(json.dumps({"pod": os.environ["POD_NAME"], "said": what, "moment": time.monotonic()}), flush=True)
+def say(event):
+    print(json.dumps({"pod": os.environ["POD_NAME"], "said": event, "moment": time.monotonic()}), flush=True)
 say("begun")
 beat = pathlib.Path(os.environ["JOBSET_HEARTBEAT_FILE"])
 for number in itertools.count():
@@ -51,50 +48,51 @@ for number in itertools.count():
         signal.pause()
     time.sleep(0.1)
 """
-"""Says when it begins, and when it has given its last heartbeat."""
+"""Reports its start, and its last heartbeat."""
 
 
-def run(scene: Scene, _size: Size, _: frozenset[str]) -> Iterator[Result]:
-    """The set begins, one of its programs hangs, and all begin again."""
-    pods = created(scene, restarting_in_place(jobset(JOBS, PODS)))[1]
-    with tempfile.TemporaryDirectory(prefix="jobset-bench-") as folder, counted(scene) as phase:
-        said = Said()
-        with _containers(scene, pods, said, Path(folder)) as containers:
-            wait(lambda: len(said.begun(2)) == len(pods), STALL_SECONDS, "all programs to begin again")
+def restart_after_hang(play: Play) -> JSON:
+    """P16: the set begins, one of its programs hangs, and all begin again."""
+    scene = play.scene
+    play.create(restarting_in_place(jobset(JOBS, PODS)))
+    count = len(play.pods)
+    with tempfile.TemporaryDirectory(prefix="jobset-bench-") as folder, count_requests(scene) as phase:
+        programs = Programs()
+        with _containers(scene, play.pods, programs, Path(folder)) as containers:
+            wait(lambda: len(programs.starts(2)) == count, STALL_SECONDS, "all programs to begin again")
             if containers[0].codes != [HANG_EXIT_CODE]:
                 raise BenchmarkError(f"the agent of the program that hangs ended with {containers[0].codes}")
-            phase.update(figures(said.begun(2), said.hangs))
-            phase["reported_seconds"] = settled(lambda: says(scene, ready=JOBS))
-            phase["reported_seconds"] -= said.hangs
-            checked(scene, len(pods))
-    yield "P16", phase
+            phase.update(figures(programs.starts(2), programs.last_heartbeat))
+            phase["reported_seconds"] = wait_for_status(lambda: says(scene, ready=JOBS)) - programs.last_heartbeat
+            running_pods(scene, count)
+    return phase
 
 
-class Said:
-    """What programs say: when each began, run after run, and when the one that hangs has given its last heartbeat."""
+class Programs:
+    """The starts of programs, run after run, and the last heartbeat of the one that hangs, from what they print."""
 
     def __init__(self) -> None:
-        self.hangs = 0.0
-        self._begun: dict[str, list[float]] = {}
+        self.last_heartbeat = 0.0
+        self._starts: dict[str, list[float]] = {}
 
     def read(self, line: str) -> None:
-        found = json.loads(line)
-        if found["said"] == "hangs":
-            self.hangs = found["moment"]
+        report = json.loads(line)
+        if report["said"] == "hangs":
+            self.last_heartbeat = report["moment"]
         else:
-            self._begun.setdefault(found["pod"], []).append(found["moment"])
+            self._starts.setdefault(report["pod"], []).append(report["moment"])
 
-    def begun(self, times: int) -> list[float]:
-        """When programs began for that time, from 1; of those that have."""
-        return [moments[times - 1] for moments in self._begun.values() if len(moments) >= times]
+    def starts(self, run: int) -> list[float]:
+        """When programs began their run of this number, from 1; of those that have."""
+        return [moments[run - 1] for moments in self._starts.values() if len(moments) >= run]
 
 
 class Container:
     """The container of a pod: a real agent and its program, which start again whenever they end."""
 
-    def __init__(self, env: dict[str, str], said: Said, log: Path) -> None:
+    def __init__(self, env: dict[str, str], programs: Programs, log: Path) -> None:
         self.codes: list[int] = []
-        self._env, self._said, self._log = env, said, log
+        self._env, self._programs, self._log = env, programs, log
         self._process: subprocess.Popen[str] | None = None
         self._over = False
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -111,7 +109,7 @@ class Container:
             ):
                 self._process = process
                 for line in process.stdout or ():
-                    self._said.read(line)
+                    self._programs.read(line)
             self.codes.append(process.returncode)
             self._env = {**self._env, "HANGS_AFTER": "-1"}
 
@@ -125,8 +123,8 @@ class Container:
 
 
 @contextlib.contextmanager
-def _containers(scene: Scene, pods: list[JSON], said: Said, folder: Path) -> Iterator[list[Container]]:
-    """Those of all pods for the length of the block. The program of the first hangs after a second in its first run."""
+def _containers(scene: Scene, pods: list[JSON], programs: Programs, folder: Path) -> Iterator[list[Container]]:
+    """The containers of all pods. The first program hangs after a second of its first run."""
     account = _account(scene, folder / "account")
     running: list[Container] = []
     try:
@@ -145,7 +143,7 @@ def _containers(scene: Scene, pods: list[JSON], said: Said, folder: Path) -> Ite
                 "STACK_DUMP_SIGNAL": "SIGUSR1",
                 "HANGS_AFTER": "-1" if number else "10",
             }
-            running.append(Container(env, said, folder / f"{name}.log"))
+            running.append(Container(env, programs, folder / f"{name}.log"))
         yield running
     finally:
         for container in running:
@@ -153,7 +151,7 @@ def _containers(scene: Scene, pods: list[JSON], said: Said, folder: Path) -> Ite
 
 
 def _account(scene: Scene, folder: Path) -> Path:
-    """A folder such as the kubelet mounts into a pod, of an account with the rights that an agent needs."""
+    """A folder as the kubelet mounts it, for a ServiceAccount with the rights of an agent."""
     for body in [*yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8"))][:3]:
         root = "/api/v1" if body["apiVersion"] == "v1" else f"/apis/{body['apiVersion']}"
         scene.request("POST", scene.path(f"{body['kind'].lower()}s", root), body)

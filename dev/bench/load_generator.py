@@ -1,0 +1,238 @@
+"""A load generator for admission: reviews over kept connections, at a constant rate or as fast as they are answered.
+
+At a constant rate (an open loop) a server that stalls meets the reviews that are due meanwhile, as it would in
+production, and the stall shows in the latencies. Without a rate (a closed loop) each connection sends its next review
+once the last one is answered.
+
+`python -m dev.bench.load_generator` is a process that reads the load from standard input and prints a report.
+It has to be light, since it shares two cores with the server: requests are made before the start, and of an answer only
+its end is looked for, and whether it lets the object pass.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gc
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import cycle
+from pathlib import Path
+
+import uvloop
+
+from dev.bench.output import JSON
+from dev.cluster.errors import DevclusterError
+
+ROOT = Path(__file__).parents[2]
+LAST_ANSWERS_TIMEOUT = 20.0
+"""Seconds after the end in which the last answers have to come."""
+
+Review = tuple[str, bytes]
+"""The path of a webhook, and a body."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """So many connections for `seconds`, after `warm_up` seconds that do not count. `rate` 0 is a closed loop."""
+
+    connections: int = 16
+    seconds: float = 5
+    warm_up: float = 1
+    rate: float = 0
+
+
+def run(port: int, authorities: Path, reviews: Sequence[Review], load: Load) -> JSON:
+    """Send the reviews in turn, over TLS.
+
+    `answered` counts all answers and `requests` those in the time that counts, of which `refused` did not let the
+    object pass and `errors` were no HTTP 200; `lost` are connections that ended early. Times in milliseconds;
+    `generator_us` is the generator's own processor time for one request. Raises `DevclusterError` without a server.
+    """
+    order = {
+        "port": port,
+        "authorities": str(authorities),
+        "reviews": [(path, base64.b64encode(body).decode()) for path, body in reviews],
+        "load": asdict(load),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "dev.bench.load_generator"],
+        input=json.dumps(order),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=load.seconds + load.warm_up + 3 * LAST_ANSWERS_TIMEOUT,
+        check=False,
+    )
+    if done.returncode:
+        raise DevclusterError(f"the load generator failed, port {port}, path {reviews[0][0]}:\n{done.stderr[-1500:]}")
+    report: JSON = json.loads(done.stdout)
+    return report
+
+
+class _Run:
+    """Hands out requests to connections, and counts the answers to those sent from `begin` to `end`."""
+
+    def __init__(self, requests: Sequence[bytes], load: Load) -> None:
+        self.load = load
+        self.begin = time.perf_counter() + load.warm_up
+        self.end = self.begin + load.seconds
+        self.over = asyncio.get_running_loop().create_future()
+        self.milliseconds: list[float] = []
+        self.answered = self.refused = self.errors = self.lost = 0
+        self._requests = cycle(requests)
+        self._free: list[_Connection] = []
+        self._due: deque[float] = deque()
+        self._open = load.connections
+
+    def serve(self, connection: _Connection) -> None:
+        """A connection is free: send its next request, keep it for later, or close it at the end."""
+        now = time.perf_counter()
+        if now > self.end:
+            self.close(connection)
+        elif not self.load.rate:
+            connection.send(next(self._requests), now)
+        elif self._due:
+            connection.send(next(self._requests), self._due.popleft())
+        else:
+            self._free.append(connection)
+
+    async def keep_rate(self) -> None:
+        """Send at the rate; a request without a free connection waits, and this time counts for its latency."""
+        start, number = time.perf_counter(), 0
+        while (now := time.perf_counter()) < self.end:
+            number += 1
+            await asyncio.sleep(max(0.0, start + number / self.load.rate - now))
+            if self._free:
+                self._free.pop().send(next(self._requests), time.perf_counter())
+            else:
+                self._due.append(time.perf_counter())
+        for connection in self._free:
+            self.close(connection)
+
+    def record(self, sent: float, *, ok: bool, allowed: bool) -> None:
+        self.answered += 1
+        now = time.perf_counter()
+        if self.begin <= sent and now <= self.end:
+            self.milliseconds.append((now - sent) * 1e3)
+            self.errors += not ok
+            self.refused += not allowed
+
+    def lose(self) -> None:
+        """A connection has ended early."""
+        self.lost += 1
+        self._drop()
+
+    def close(self, connection: _Connection) -> None:
+        connection.close()
+        self._drop()
+
+    def _drop(self) -> None:
+        self._open -= 1
+        if not self._open and not self.over.done():
+            self.over.set_result(None)
+
+    def report(self) -> JSON:
+        times = sorted(self.milliseconds)
+        return {
+            "answered": self.answered,
+            "requests": len(times),
+            "per_s": len(times) / self.load.seconds,
+            **{f"p{percent}_ms": _rank(times, percent / 100) for percent in (50, 90, 99)},
+            "max_ms": _rank(times, 1.0),
+            "refused": self.refused,
+            "errors": self.errors,
+            "lost": self.lost,
+        }
+
+
+class _Connection(asyncio.Protocol):
+    """One request after the other."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        self._received = b""
+        self._length = 0
+        self._sent = 0.0
+        self._closed = False
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # TLS can be written to
+        self._transport = transport
+        self._run.serve(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 (asyncio's signature)
+        if not self._closed:
+            self._run.lose()
+
+    def data_received(self, data: bytes) -> None:
+        self._received = self._received + data if self._received else data
+        if not self._length:
+            self._length = _answer_length(self._received)
+        if self._length and len(self._received) >= self._length:
+            ok = self._received.startswith(b"HTTP/1.1 200 ")
+            self._run.record(self._sent, ok=ok, allowed=ok and b'"allowed":true' in self._received)
+            self._run.serve(self)
+
+    def send(self, request: bytes, due: float) -> None:
+        self._received, self._length, self._sent = b"", 0, due
+        self._transport.write(request)
+
+    def close(self) -> None:
+        self._closed = True
+        self._transport.close()
+
+
+def _answer_length(answer: bytes) -> int:
+    """Bytes of the whole answer; 0 while its head is not complete."""
+    head = answer.find(b"\r\n\r\n")
+    if head < 0:
+        return 0
+    start = answer.lower().index(b"content-length:", 0, head) + len("content-length:")
+    return head + 4 + int(answer[start : answer.index(b"\r\n", start)])
+
+
+def _rank(times: Sequence[float], share: float) -> float:
+    return times[min(int(share * len(times)), len(times) - 1)] if times else 0.0
+
+
+def _request(path: str, body: bytes) -> bytes:
+    """A request as an API server sends it."""
+    head = (
+        f"POST {path}?timeout=10s HTTP/1.1\r\nHost: jobset-webhook-service.jobset-system.svc:443\r\n"
+        f"User-Agent: kube-apiserver-admission\r\nContent-Length: {len(body)}\r\nAccept: application/json, */*\r\n"
+        f"Content-Type: application/json\r\nKubernetes-Request-Timeout: 10s\r\nAccept-Encoding: gzip\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+async def _generate(order: JSON) -> JSON:
+    loop, load = asyncio.get_running_loop(), Load(**order["load"])
+    context = ssl.create_default_context(cafile=order["authorities"])
+    requests = [_request(path, base64.b64decode(body)) for path, body in order["reviews"]]
+    gc.freeze()
+    used = time.process_time()
+    run = _Run(requests, load)
+    for _ in range(load.connections):
+        # A socket of our own, for uvloop does not set the option on those that it makes.
+        address = "127.0.0.1", order["port"]
+        connected = await asyncio.to_thread(socket.create_connection, address, LAST_ANSWERS_TIMEOUT)
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await loop.create_connection(lambda: _Connection(run), sock=connected, ssl=context, server_hostname="127.0.0.1")
+    async with asyncio.timeout_at(loop.time() + load.warm_up + load.seconds + LAST_ANSWERS_TIMEOUT):
+        if load.rate:
+            await run.keep_rate()
+        await run.over
+    return run.report() | {"generator_us": (time.process_time() - used) * 1e6 / max(run.answered, 1)}
+
+
+if __name__ == "__main__":
+    print(json.dumps(uvloop.run(_generate(json.load(sys.stdin)))))

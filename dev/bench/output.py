@@ -1,0 +1,137 @@
+"""The command line and the tables that all benchmarks share, and the machine that figures are from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+JSON = dict[str, Any]
+Columns = Mapping[str, tuple[str, str]]
+"""Path of a figure (keys joined by dots) and its format, by the title of the column."""
+
+WORDS = frozenset(
+    ("manager", "verb", "resource", "goal", "verdict", "phase", "variant", "webhook", "size", "scenario", "run")
+) | {"review", "answers"}
+"""Columns of words, which are aligned to the left; the others are figures."""
+
+
+def command_line(module: str, description: str | None) -> argparse.ArgumentParser:
+    """A parser for `python -m MODULE` with the option for the format of the result."""
+    parser = argparse.ArgumentParser(
+        prog=f"python -m {module}", description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="format of the result (default %(default)s)"
+    )
+    return parser
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1. Raises what argparse shows as a usage error."""
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def numbers(text: str) -> list[int]:
+    """Whole numbers separated by commas. Raises what argparse shows as a usage error."""
+    if not all(part.isascii() and part.isdigit() for part in text.split(",")):
+        raise argparse.ArgumentTypeError(f"{text} is not a list of whole numbers separated by commas")
+    return [int(part) for part in text.split(",")]
+
+
+def names_among(known: Sequence[str]) -> Callable[[str], list[str]]:
+    """A type for names separated by commas, all of them known."""
+
+    def names(text: str) -> list[str]:
+        if unknown := [name for name in text.split(",") if name not in known]:
+            raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: not among {', '.join(known)}")
+        return text.split(",")
+
+    return names
+
+
+def print_result(output: str, result: object, show: Callable[[Any], None]) -> None:
+    """Print JSON, or call `show` for the tables."""
+    if output == "json":
+        print(json.dumps(result, indent=2))
+    else:
+        show(result)
+
+
+def value_at(figures: Any, path: str) -> Any:
+    """The figure at a path; None if there is none."""
+    for key in path.split("."):
+        figures = figures.get(key) if isinstance(figures, dict) else None
+    return figures
+
+
+def cells(columns: Columns, figures: JSON) -> dict[str, str]:
+    """A row of a table: text by title, empty where there is no figure."""
+    values = {title: (value_at(figures, path), style) for title, (path, style) in columns.items()}
+    return {title: "" if value is None else format(value, style) for title, (value, style) in values.items()}
+
+
+def console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else 190)
+
+
+def print_table(rows: Sequence[Mapping[str, str]], title: str = "") -> None:
+    """Print rows of cells by column; nothing without rows."""
+    if not rows:
+        return
+    table = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+    for column in rows[0]:
+        words = column in WORDS
+        table.add_column(column, justify="left" if words else "right", no_wrap=words)
+    for row in rows:
+        table.add_row(*row.values())
+    console().print(*([""] if title else []), table)
+
+
+def print_text(text: str) -> None:
+    console().print(text, highlight=False, markup=False)
+
+
+def goal_verdict(name: str, value: float, limit: float, unit: str = "ms") -> str:
+    """Whether a figure is at most the limit, as a sentence."""
+    return f"{name}: {value:.2f} {unit}, goal <= {limit:g} {unit}: {'reached' if value <= limit else 'MISSED'}"
+
+
+def machine() -> JSON:
+    """The properties of this machine that figures depend on, and its load."""
+    return {
+        "cores": os.cpu_count(),
+        "load_average": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def machine_text(machine: JSON) -> str:
+    return (
+        f"Python {machine['python']} on {machine['system']}, {machine['cores']} cores, load"
+        f" {machine['load_average']:.2f}"
+    )
+
+
+def revision() -> str:
+    """The output of `git describe`; empty outside of a repository."""
+    output = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],  # noqa: S607 - its place differs between systems
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return output.stdout.strip()

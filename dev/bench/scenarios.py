@@ -1,0 +1,308 @@
+"""The scenarios of `python -m dev.bench` as a table of phases, each an act that is measured (dev/bench/README.md)."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from api import keys
+from dev.bench import hang
+from dev.bench.owner_webhook import looking_for_owners
+from dev.bench.phases import count_requests, measure_pods, reaching, running, wait_for_status
+from dev.bench.play import Play, silent_node
+from dev.bench.scene import AT_ONCE, JSON, STALL_SECONDS, Scene
+from dev.bench.sets import (
+    GROUP,
+    HALF_A_NODE,
+    SUPERSLICE,
+    TOPOLOGY,
+    attempt,
+    end_pod,
+    jobset,
+    restarting_in_place,
+    running_pods,
+    says,
+    statuses,
+)
+
+Act = Callable[[Play], JSON]
+"""Does something, and returns the figures of that phase."""
+
+AFTER_SECONDS = 10
+"""How long JobSets wait for a node with a taint (P14). The Job controller replaces no failed pod sooner."""
+
+JOIN_SECONDS = 600
+"""Time limit for 5,000 agents to begin (P15): each opens a connection of its own."""
+
+FLAVOR = {"kubernetes.io/os": "linux"}
+"""Labels that all fake nodes have, as a node selector (P13)."""
+
+LARGE_SET = f"{keys.JOBSET_NAME}=large"
+IN_PLACE, NODE_FAILURE = {"InPlaceRestart": True}, {"JobSetNodeFailure": True, "RestartJob": True}
+GANG = {"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Phases that build on each other, by name; each begins with the code of a scenario. The first is always played.
+
+    `floors`: floors play them, too. `once`: in the first round alone. `apart`: on a cluster of their own, with a
+    manager that has these feature `gates`. `around` is entered for all of them.
+    """
+
+    phases: Mapping[str, Act]
+    floors: bool = True
+    once: bool = False
+    apart: bool = False
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    around: Callable[[Scene], AbstractContextManager[None]] = lambda _: nullcontext()
+
+    @property
+    def codes(self) -> list[str]:
+        return list(dict.fromkeys(name.partition(" ")[0] for name in self.phases))
+
+    def play(self, play: Play, wanted: frozenset[str]) -> Iterator[tuple[str, JSON]]:
+        """Name and figures of each phase."""
+        with self.around(play.scene):
+            for number, (name, act) in enumerate(self.phases.items()):
+                if not number or name.partition(" ")[0] in wanted:
+                    yield name, act(play)
+
+
+def create(jobs: int, pods: int = 1, change: Callable[[JSON], JSON] = lambda manifest: manifest, **options: str) -> Act:
+    """Create a JobSet of so many Jobs, scaled. `change` has the last word on the manifest."""
+    return lambda play: play.create(change(jobset(play.scale_count(jobs), pods, **options)))
+
+
+def exclusive(manifest: JSON) -> JSON:
+    manifest["metadata"]["annotations"][keys.EXCLUSIVE_TOPOLOGY] = TOPOLOGY
+    return manifest
+
+
+def gang(manifest: JSON) -> JSON:
+    """One gang in a superslice, each Job of it on a rack."""
+    rack, superslice = ({"topology": [{"key": key}]} for key in (TOPOLOGY, SUPERSLICE))
+    workers = {"targetReplicatedJobs": ["workers"], "job": {"schedulingConstraints": rack}}
+    manifest["spec"]["scheduling"] = {
+        "schedulingPolicy": {"gang": {}},
+        "schedulingConstraints": superslice,
+        "replicatedJobs": [workers],
+    }
+    return manifest
+
+
+def watching_nodes(manifest: JSON) -> JSON:
+    """The JobSet does not wait for a lost node."""
+    manifest["spec"]["failurePolicy"]["nodeFailure"] = {"afterSeconds": AFTER_SECONDS, "forceDeletePods": True}
+    return manifest
+
+
+def restarting_one_job(manifest: JSON) -> JSON:
+    """The JobSet restarts the failed Job and no other, also after the loss of a node."""
+    manifest["spec"]["failurePolicy"]["rules"] = [{"name": "job", "action": "RestartJob"}]
+    return watching_nodes(manifest)
+
+
+def lose_node(jobs: int, pods: int = 1, change: Callable[[JSON], JSON] = watching_nodes) -> Act:
+    """P14: a node falls silent under a new JobSet. The time runs from the taint of kube-controller-manager.
+
+    How long that takes is left out: 40 to 50 s with its defaults (--node-monitor-grace-period).
+    """
+
+    def act(play: Play) -> JSON:
+        play.create(change(jobset(play.scale_count(jobs), pods)))
+        return play.restart_lost_jobs(silent_node) if change is restarting_one_job else play.restart(silent_node)
+
+    return act
+
+
+def lose_node_in_place(*, worker_only: bool = False) -> Act:
+    """P14: the pods of the other nodes stay. With `worker_only` their agents go on, and workers alone restart."""
+
+    def act(play: Play) -> JSON:
+        if not worker_only:
+            play.create(restarting_in_place(watching_nodes(jobset(play.scale_count(300)))))
+        return play.restart_in_place(silent_node, worker_only=worker_only, join_seconds=STALL_SECONDS)
+
+    return act
+
+
+def fail_in_place(*, worker_only: bool = False) -> Act:
+    """P15: one worker of 5,000 fails."""
+
+    def act(play: Play) -> JSON:
+        if not worker_only:
+            play.create(restarting_in_place(jobset(play.scale_count(50), play.scale_count(100))))
+        return play.restart_in_place(None, worker_only=worker_only, join_seconds=JOIN_SECONDS)
+
+    return act
+
+
+def create_many(sets: int, jobs: int) -> Act:
+    """Create JobSets at once, until all their pods run."""
+
+    def act(play: Play) -> JSON:
+        scene, count = play.scene, play.scale_count(sets)
+        pods = count * jobs
+        reported = functools.partial(says, scene, ready=pods)
+        with measure_pods(scene, pods, selector=attempt(0), reported=reported) as phase:
+            scene.create_all(scene.path("jobsets", GROUP), [jobset(jobs, name=f"set-{n}") for n in range(count)])
+        running_pods(scene, pods)
+        return {**phase, "jobs": pods}
+
+    return act
+
+
+def wait_alone(play: Play) -> JSON:
+    """P6: how long 50 JobSets of one pod wait for it."""
+    small = play.scale_count(50)
+    with count_requests(play.scene) as phase:
+        phase.update(_waits(play.scene, "alone", small))
+        wait_for_status(lambda: says(play.scene, ready=small))
+    return phase
+
+
+def wait_beside(play: Play) -> JSON:
+    """P6: as many more just after one of 2,000 Jobs, which is the phase beside."""
+    scene, small, large = play.scene, play.scale_count(50), play.scale_count(2000)
+    with count_requests(scene) as whole, running(scene, LARGE_SET) as events, ThreadPoolExecutor(1) as pool:
+        arriving = pool.submit(lambda: [moment for moment, _ in reaching(events, "ADDED", large)])
+        [begun] = scene.create_all(scene.path("jobsets", GROUP), [jobset(large, name="large")])
+        with count_requests(scene) as phase:
+            phase.update(_waits(scene, "beside", small))
+        whole |= {"pods": large, "seconds": arriving.result()[-1] - begun}
+        whole["pods_per_second"] = large / whole["seconds"]
+        whole["reported_seconds"] = wait_for_status(lambda: says(scene, ready=large + 2 * small)) - begun
+    running_pods(scene, large + 2 * small)
+    play.side = whole
+    return phase
+
+
+def _waits(scene: Scene, prefix: str, count: int) -> JSON:
+    """Seconds from sending a JobSet of one pod until that pod runs: the median and the longest."""
+    manifests = [jobset(1, name=f"{prefix}-{n}") for n in range(count)]
+    names = [manifest["metadata"]["name"] for manifest in manifests]
+    with running(scene, f"{keys.JOBSET_NAME} in ({','.join(names)})") as events:
+        sent = scene.create_all(scene.path("jobsets", GROUP), manifests)
+        ran = {meta["labels"][keys.JOBSET_NAME]: moment for moment, meta in reaching(events, "ADDED", count)}
+    waits = [ran[name] - moment for name, moment in zip(names, sent, strict=True)]
+    return {"pods": count, "seconds": max(waits), "half_seconds": statistics.median(waits), "waits": sorted(waits)}
+
+
+def queue(play: Play) -> JSON:
+    """P13: 40 suspended JobSets of two different ReplicatedJobs with a Job each are created."""
+    scene, sets = play.scene, play.scale_count(40)
+    with count_requests(scene) as phase:
+        begun = time.monotonic()
+        scene.create_all(scene.path("jobsets", GROUP), [_suspended_set(f"set-{n}") for n in range(sets)])
+        phase["created_seconds"] = time.monotonic() - begun
+        phase["seconds"] = wait_for_status(lambda: says(scene, suspended=2 * sets)) - begun
+    return phase
+
+
+def admit(play: Play) -> JSON:
+    """P13: a queue resumes them and puts their pods on nodes of a flavor, as Kueue does."""
+    scene, sets = play.scene, play.scale_count(40)
+    reported = functools.partial(says, scene, ready=2 * sets)
+    with measure_pods(scene, 2 * sets, selector=attempt(0), reported=reported) as phase:
+        _in_parallel(functools.partial(_admit, scene), [f"set-{n}" for n in range(sets)])
+    play.pods = running_pods(scene, 2 * sets)
+    return phase
+
+
+def finish(play: Play) -> JSON:
+    """P13: their pods succeed, until all JobSets are Completed."""
+    scene, sets = play.scene, play.scale_count(40)
+    with count_requests(scene) as phase:
+        begun = time.monotonic()
+        _in_parallel(functools.partial(end_pod, scene, code=0), [pod["metadata"]["name"] for pod in play.pods])
+        phase["seconds"] = wait_for_status(lambda: _completed_sets(scene) == sets) - begun
+    return phase
+
+
+def _completed_sets(scene: Scene) -> int:
+    return sum(status.get("terminalState") == "Completed" for status in statuses(scene))
+
+
+def _suspended_set(name: str) -> JSON:
+    manifest = jobset(1, name=name)
+    [workers] = manifest["spec"]["replicatedJobs"]
+    leader = {**workers, "name": "leader", "template": {"spec": {**workers["template"]["spec"], "backoffLimit": 1}}}
+    manifest["spec"] |= {"suspend": True, "replicatedJobs": [leader, workers]}
+    manifest["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "bench"}
+    return manifest
+
+
+def _admit(scene: Scene, name: str) -> None:
+    path = f"{scene.path('jobsets', GROUP)}/{name}"
+    body = scene.request("GET", path)
+    body["spec"]["suspend"] = False
+    for rjob in body["spec"]["replicatedJobs"]:
+        template = rjob["template"]["spec"]["template"]
+        template.setdefault("metadata", {})["labels"] = {"kueue.x-k8s.io/podset": rjob["name"]}
+        template["spec"]["nodeSelector"] = FLAVOR
+    scene.request("PUT", path, body)
+
+
+def _in_parallel(act: Callable[[str], object], names: list[str]) -> None:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(act, names))
+
+
+SCENARIOS = (
+    Scenario({"P1": create(300), "P2": Play.restart, "P5 suspend": Play.suspend, "P5 resume": Play.resume}),
+    Scenario(
+        {"P3 plain create": create(40, 10, cpu=HALF_A_NODE), "P3 plain restart": Play.restart},
+        floors=False,
+    ),
+    Scenario(
+        {"P3 create": create(40, 10, exclusive, cpu=HALF_A_NODE), "P3 restart": Play.restart},
+        floors=False,
+    ),
+    Scenario({"P4": create_many(150, 2)}),
+    Scenario(
+        {"P13 create": queue, "P13 admit": admit, "P13 finish": finish},
+        floors=False,
+        once=True,
+        around=looking_for_owners,
+    ),
+    Scenario(
+        {"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.side},
+        floors=False,
+        once=True,
+        apart=True,
+    ),
+    Scenario(
+        {"P7 create": create(16, 16, gang, cpu=HALF_A_NODE), "P7 restart": Play.restart},
+        floors=False,
+        once=True,
+        apart=True,
+        gates=GANG,
+    ),
+    Scenario(
+        {
+            "P14 recreate": lose_node(300),
+            "P14 recreate 10": lose_node(30, 10),
+            "P14 recreate lost": lose_node(30, 10, restarting_one_job),
+            "P14 in place": lose_node_in_place(),
+            "P14 worker only": lose_node_in_place(worker_only=True),
+        },
+        floors=False,
+        once=True,
+        apart=True,
+        gates=IN_PLACE | NODE_FAILURE,
+    ),
+    Scenario(
+        {"P15": fail_in_place(), "P15 worker only": fail_in_place(worker_only=True)},
+        floors=False,
+        once=True,
+        apart=True,
+        gates=IN_PLACE,
+    ),
+    Scenario({"P16": hang.restart_after_hang}, floors=False, once=True, apart=True, gates=IN_PLACE),
+)

@@ -1,1 +1,0 @@
-"""The scenarios of `python -m dev.bench`, a file each."""

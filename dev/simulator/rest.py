@@ -196,11 +196,11 @@ class Rest:
         """The verb of a request, and the call that carries it out."""
         if request.watches:
             return "watch", partial(self._stream, request, target)
-        whole = {"GET": ("list", self._list), "POST": ("create", self._create)}
-        whole["DELETE"] = "deletecollection", self._delete_all
-        one = {"GET": ("get", self._get), "PUT": ("update", self._update), "PATCH": ("patch", self._patch)}
-        one["DELETE"] = "delete", self._delete
-        verb, act = (one if target.name else whole).get(request.method, ("", None))
+        collection = {"GET": ("list", self._list), "POST": ("create", self._create)}
+        collection["DELETE"] = "deletecollection", self._delete_all
+        single = {"GET": ("get", self._get), "PUT": ("update", self._update), "PATCH": ("patch", self._patch)}
+        single["DELETE"] = "delete", self._delete
+        verb, act = (single if target.name else collection).get(request.method, ("", None))
         if act is None:
             raise RefusedError(405, "MethodNotAllowed", f"{request.method} {request.path}")
         return verb, partial(act, request, target)

@@ -57,9 +57,9 @@ def start(agent_file, tmp_path):
         process.close()
 
 
-def beats(what):
+def beats(heartbeat):
     """A command that gives heartbeats for longer than the deadline, and then ends by itself."""
-    return f"for n in 1 2 3 4 5; do {what}; sleep 0.5; done; exit 7"
+    return f"for n in 1 2 3 4 5; do {heartbeat}; sleep 0.5; done; exit 7"
 
 
 class TestHeartbeats:

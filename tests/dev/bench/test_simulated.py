@@ -94,7 +94,7 @@ class Watch:
 )
 def test_selectors_select_as_kubernetes_documents_them(text, selected):
     labels = {"a": {"k": "1"}, "b": {"k": "2"}, "none": {}}
-    assert [name for name, of in labels.items() if parse(text).met(of.get)] == selected
+    assert [name for name, found in labels.items() if parse(text).met(found.get)] == selected
 
 
 def test_a_selector_may_ask_for_an_empty_value():
@@ -198,7 +198,7 @@ def test_a_job_that_is_created_runs_in_a_domain_of_its_own(server, turns):
     for pod in ask_for_json(server, "GET", PODS_PATH)["items"]:
         domain = pod["spec"]["nodeName"].rpartition("-")[0]
         jobs.setdefault(domain, set()).add(pod["metadata"]["labels"]["job-name"])
-    assert [len(of) for of in jobs.values()] == [1, 1, 1, 1]
+    assert [len(names) for names in jobs.values()] == [1, 1, 1, 1]
 
 
 def test_a_job_waits_for_a_domain_until_one_is_free(server, turns):

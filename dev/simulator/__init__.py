@@ -1,5 +1,9 @@
 """A simulated Kubernetes API server that keeps its objects in memory, for tests and benchmarks.
 
+Entries, without arguments: `cluster.SteppedCluster()`, whose reactions a test runs with `settle()` or one by one;
+`cluster.Cluster()`, which reacts at once; `api_server.ApiServer()` without controllers. `rest.Rest(server)` answers
+HTTP requests to one of them.
+
 What it simulates:
 
 - Requests on objects: create, get, list (in pages), watch, update, patch, delete, deletecollection; with UIDs,

@@ -24,18 +24,21 @@ TOPOLOGY = "topology.example.com/rack"
 class Topology:
     """The nodes of a cluster: `nodes` in each of `domains` topology domains."""
 
-    domains: int
-    nodes: int
+    domains: int = 1
+    nodes: int = 1
 
     def node(self, domain: int, number: int) -> str:
         """The name of a node; numbers go round within its domain."""
         return f"node-{domain:05}-{number % self.nodes:03}"
 
 
-class Cluster(ApiServer):
-    """Reacts to writes. `call_soon` runs something after the present request was answered."""
+ONE_NODE = Topology()
 
-    def __init__(self, storage: Storage, topology: Topology) -> None:
+
+class Cluster(ApiServer):
+    """Reacts to writes. `call_soon` runs a reaction; by default at once, inside of the request."""
+
+    def __init__(self, topology: Topology = ONE_NODE, storage: Storage | None = None) -> None:
         super().__init__(storage)
         self.call_soon: Callable[[Callable[[], object]], object] = lambda act: act()
         self.pods_started = 0
@@ -200,3 +203,21 @@ class Cluster(ApiServer):
         current = self.storage.get("jobs", job.key)
         if current is not None and current.uid == job.uid:
             self.storage.put("jobs", Plain({**current.body(), "status": status}))
+
+
+class SteppedCluster(Cluster):
+    """A cluster whose reactions happen when a test says so, in their order."""
+
+    def __init__(self, topology: Topology = ONE_NODE, storage: Storage | None = None) -> None:
+        super().__init__(topology, storage)
+        self.reactions: deque[Callable[[], object]] = deque()
+        self.call_soon = self.reactions.append
+
+    def step(self) -> None:
+        """The next reaction. Raises IndexError if there is none."""
+        self.reactions.popleft()()
+
+    def settle(self) -> None:
+        """All reactions, and those that follow from them."""
+        while self.reactions:
+            self.step()

@@ -3,7 +3,7 @@
 The refusals are those of ValidateJob and ValidateJobUpdate that a JobSet controller can run into.
 """
 
-from dev.simulator.job_status import sizes, suspended
+from dev.simulator.job_status import ENDS, finished, has, sizes, suspended
 from dev.simulator.patches import JSON
 
 UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
@@ -60,9 +60,17 @@ def change_refusal(old: JSON, new: JSON, *, before_1_36: bool = False) -> str:
 
 def status_refusal(old: JSON, new: JSON) -> str:
     """Why the update of a Job's status is not valid; "" if it is."""
-    had, has = (("startTime" in (job.get("status") or {})) for job in (old, new))
-    if had and not has and not old["spec"].get("suspend"):
+    had, status = old.get("status") or {}, new.get("status") or {}
+    if "startTime" in had and "startTime" not in status and not old["spec"].get("suspend"):
         return "status.startTime: Required value: startTime cannot be removed for unsuspended job"
+    if lost := [kind for kind in sorted(ENDS) if has(old, kind) and not has(new, kind)]:
+        return f"status.conditions: Invalid value: cannot disable the terminal {lost[0]} condition"
+    if all(has(new, kind) for kind in ENDS):
+        return "status.conditions: Invalid value: cannot set Complete=True and Failed=true conditions"
+    if finished(new) and status.get("active"):
+        return "status.active: Invalid value: active>0 is invalid for finished job"
+    if status.get("ready", 0) > status.get("active", 0):
+        return "status.ready: Invalid value: cannot set more ready pods than active"
     return ""
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from dev.simulator.api_server import ApiServer, RefusedError, status
 from dev.simulator.patches import JSON, merge, strategic
+from dev.simulator.resources import ALL
 from dev.simulator.selectors import SelectorError, parse
 from dev.simulator.storage import Collection, Event, Item, Key, Scope, TooOldError, Watcher
 from kube.resources import Resource
@@ -138,10 +139,15 @@ def refusal_answer(error: RefusedError) -> Answer:
     return Answer(error.code, encode(status(error.code, error.reason, str(error))))
 
 
-class Rest:
-    """Answers requests on an `ApiServer`. `find` gives what is served by an apiVersion and plural name, if anything."""
+def find_resource(api_version: str, plural: str) -> Resource | None:
+    """Every resource that a simulated cluster may serve."""
+    return ALL.get((api_version, plural))
 
-    def __init__(self, server: ApiServer, find: Callable[[str, str], Resource | None]) -> None:
+
+class Rest:
+    """Answers requests on an `ApiServer`. `find` gives the served resource of an apiVersion and plural name, if any."""
+
+    def __init__(self, server: ApiServer, find: Callable[[str, str], Resource | None] = find_resource) -> None:
         self.server = server
         self._find = find
         self._lists: dict[str, tuple[int, list[Item]]] = {}

@@ -43,7 +43,7 @@ class Server:
 
     def __init__(self, fleet: Fleet) -> None:
         self.storage = Storage(INDEXED)
-        self.cluster = Cluster(self.storage, Topology(fleet.domains, fleet.nodes))
+        self.cluster = Cluster(Topology(fleet.domains, fleet.nodes), self.storage)
         self.api = Api(self.cluster)
         fill(self.cluster, fleet)
         self.cluster.call_soon = lambda act: asyncio.get_running_loop().call_soon(act)

@@ -1,32 +1,18 @@
 """The simulated controllers: Jobs that wait for a domain get one, and what is written about a Job is of its pods."""
 
-from collections import deque
-from collections.abc import Callable
-
 import pytest
 
 from api import keys
-from dev.simulator.cluster import TOPOLOGY, Cluster, Topology
-from dev.simulator.storage import Storage
+from dev.simulator.cluster import TOPOLOGY, SteppedCluster, Topology
 
 NS = "ns"
 
 
-class Turning(Cluster):
-    """A cluster of two domains whose event loop is turned by hand."""
+class TwoDomains(SteppedCluster):
+    """A cluster of two domains with one node each."""
 
     def __init__(self) -> None:
-        super().__init__(Storage(), Topology(domains=2, nodes=1))
-        self.acts: deque[Callable[[], object]] = deque()
-        self.call_soon = self.acts.append
-
-    def turn(self) -> None:
-        """Do what is to be done in the next turn."""
-        self.acts.popleft()()
-
-    def settle(self) -> None:
-        while self.acts:
-            self.turn()
+        super().__init__(Topology(domains=2))
 
     def add(self, *names: str, **spec: object) -> None:
         """Create exclusive Jobs."""
@@ -48,19 +34,19 @@ class Turning(Cluster):
 
 
 @pytest.fixture
-def cluster() -> Turning:
-    cluster = Turning()
+def cluster() -> TwoDomains:
+    cluster = TwoDomains()
     cluster.add("a", "b", "c", "d")
     cluster.settle()
     assert cluster.running() == {"a", "b"}
     return cluster
 
 
-def delete(cluster: Turning, name: str) -> None:
+def delete(cluster: TwoDomains, name: str) -> None:
     cluster.delete("jobs", (NS, name))
 
 
-@pytest.mark.parametrize("leave", [delete, Turning.suspend, lambda cluster, name: cluster.fail((NS, name))])
+@pytest.mark.parametrize("leave", [delete, TwoDomains.suspend, lambda cluster, name: cluster.fail((NS, name))])
 def test_a_domain_goes_to_the_next_job_when_the_first_in_line_cannot_run(cluster, leave):
     leave(cluster, "c")
     cluster.settle()
@@ -118,8 +104,8 @@ def test_pods_of_a_job_suspended_while_it_starts_are_not_counted_as_running(clus
     cluster.settle()
     cluster.suspend("a", value=False)
     for _ in range(turns):
-        if cluster.acts:
-            cluster.turn()
+        if cluster.reactions:
+            cluster.step()
     cluster.suspend("a")
     cluster.settle()
     assert (cluster.status("a")["active"], cluster.status("a")["ready"]) == (0, 0)

@@ -4,6 +4,7 @@ import pytest
 
 from dev.simulator import job_rules, job_status
 from dev.simulator.api_server import ApiServer, RefusedError
+from dev.simulator.job_status import condition
 
 NOW = "2026-01-01T00:00:00Z"
 
@@ -65,3 +66,26 @@ def test_a_work_queue_cannot_be_indexed():
     with pytest.raises(RefusedError, match=r"spec\.completions: Required value: when completion mode is Indexed"):
         ApiServer().create("jobs", "ns", indexed)
     assert "completions" not in ApiServer().create("jobs", "ns", body).body()["spec"]
+
+
+@pytest.mark.parametrize(
+    ("had", "status", "refusal"),
+    [
+        ({"startTime": NOW}, {}, "status.startTime"),
+        ({"conditions": [condition("Failed", NOW)]}, {}, "cannot disable the terminal Failed"),
+        ({}, {"conditions": [condition("Failed", NOW), condition("Complete", NOW)]}, "Complete=True and Failed=true"),
+        ({}, {"conditions": [condition("Complete", NOW)], "active": 1}, "invalid for finished job"),
+        ({}, {"active": 1, "ready": 2}, "more ready pods than active"),
+        ({"active": 1}, {"active": 2, "ready": 2}, ""),
+    ],
+    ids=["start time", "end undone", "two ends", "active after the end", "too many ready", "valid"],
+)
+def test_a_status_that_no_job_controller_writes_is_refused(had, status, refusal):
+    server = ApiServer()
+    server.create("jobs", "ns", {"metadata": {"name": "job"}, "spec": {"template": {"spec": {}}}})
+    server.put("jobs", {**server.get("jobs", ("ns", "job")).body(), "status": had})
+    if not refusal:
+        assert server.patch("jobs", ("ns", "job"), {"status": status}, "status").body()["status"] == {**had, **status}
+        return
+    with pytest.raises(RefusedError, match=refusal):
+        server.update("jobs", ("ns", "job"), {"status": status}, "status")

@@ -20,7 +20,7 @@ READ = {"metadata", "annotations", DISABLE, "spec", "failurePolicy", "restartStr
 
 
 class Action(enum.Enum):
-    """What to do next."""
+    """The next thing that an agent has to do."""
 
     WAIT = "wait"
     REPORT = "report the attempt on the pod"
@@ -29,7 +29,7 @@ class Action(enum.Enum):
 
 
 class Own(NamedTuple):
-    """What this agent has done in its attempt.
+    """The progress of this agent in its attempt.
 
     `attempt` is chosen once: a report whose answer was lost may have been counted, and a second, higher one would make
     everybody restart.

@@ -45,7 +45,7 @@ class Watchdog:
 
     @property
     def output(self) -> Mapping[int, int]:
-        """What the worker gets as stdout and stderr; empty where it keeps those of the agent."""
+        """The descriptors for stdout and stderr of the worker; empty if it keeps those of the agent."""
         return {} if self._log is None else self._log.writers
 
     @property

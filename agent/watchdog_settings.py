@@ -51,7 +51,7 @@ to end a worker that makes no progress any more (watchdog; main container mode o
 
 
 class WatchdogSettings(NamedTuple):
-    """What counts as a hang and what is done about it. Times are in seconds."""
+    """The definition of a hang, and the reaction to it. Times are in seconds."""
 
     deadline: int
     first: int

@@ -1,4 +1,4 @@
-"""What was asked of the API server, from the records of its audit log. Pure: records in, figures out."""
+"""Requests to the API server, from the records of its audit log. Pure: records in, figures out."""
 
 from __future__ import annotations
 

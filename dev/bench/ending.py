@@ -1,4 +1,4 @@
-"""A benchmark that is told to end by SIGTERM ends what it has started, as with Ctrl-C."""
+"""A benchmark that gets SIGTERM ends its processes, as with Ctrl-C."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 EXIT_CODE = 128 + signal.SIGTERM
-"""What shells report for a process that SIGTERM has ended."""
+"""The code that shells report for a process that SIGTERM has ended."""
 
 
 @contextlib.contextmanager

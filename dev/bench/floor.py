@@ -39,7 +39,7 @@ from kube.store import ChangeKind
 from kube.transport import HttpTransport
 
 RESTARTS = ("foreground", "parallel", "collection")
-"""How Jobs of a failed attempt go: each in the foreground; each in the background; all in the background by one call.
+"""How Jobs of a failed attempt are deleted: each in the foreground, each in the background, all by one call.
 
 Those in the background have their pods deleted by one call, and a Job is created again once the old one and its pods
 have gone.

@@ -37,14 +37,14 @@ def command_line(module: str, description: str | None) -> argparse.ArgumentParse
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1. Raises what argparse shows as a usage error."""
+    """A whole number of at least 1. Raises ArgumentTypeError."""
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number
 
 
 def numbers(text: str) -> list[int]:
-    """Whole numbers separated by commas. Raises what argparse shows as a usage error."""
+    """Whole numbers separated by commas. Raises ArgumentTypeError."""
     if not all(part.isascii() and part.isdigit() for part in text.split(",")):
         raise argparse.ArgumentTypeError(f"{text} is not a list of whole numbers separated by commas")
     return [int(part) for part in text.split(",")]

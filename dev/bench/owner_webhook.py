@@ -31,7 +31,7 @@ CALLED_SECONDS = 30
 
 
 def not_found(name: str) -> str:
-    """What Kueue's webhook says of a Job whose JobSet is not stored."""
+    """The message of Kueue's webhook for a Job whose JobSet is not stored."""
     return f'{keys.KIND}.{keys.GROUP} "{name}" not found'
 
 

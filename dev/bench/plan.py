@@ -194,7 +194,7 @@ HUGE_SCENARIOS: dict[str, Callable[[int], Observed]] = {
     "all to be created": to_be_created,
     "all to be created, suspended": suspended_set,
 }
-"""Those of a set of `HUGE` Jobs: what exists is small."""
+"""Scenarios of a set of `HUGE` Jobs, of which few exist."""
 
 
 def best_time(history: Iterable[Observed], rounds: int, known: SortedJobs | None = None) -> float:

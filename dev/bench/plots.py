@@ -78,7 +78,7 @@ def draw_recovery(steps: Sequence[tuple[str, int, int, str]], folder: Path) -> P
 
 
 def _reproducible() -> AbstractContextManager[None]:
-    """The same results give the same files: no random ids, no dates."""
+    """Settings for reproducible files, without random ids and dates."""
     return mpl.rc_context({"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9})
 
 
@@ -127,7 +127,7 @@ def _bars(results: JSON, key: str, title: str) -> Figure | None:
 
 
 def _calls(results: JSON) -> Figure | None:
-    """What each manager asked for, stacked; median of the rounds."""
+    """The requests of each manager, stacked; median of the rounds."""
     phases, runners = [name for name in names(results) if not name.startswith("P6")], managers(results)
     if not phases:
         return None

@@ -1,4 +1,4 @@
-"""What a process and all its descendants use: processor time and memory, as /proc says (Linux).
+"""Processor time and memory of a process and all its descendants, from /proc (Linux).
 
 Must not start, signal or wait for anything.
 """
@@ -16,7 +16,7 @@ PARENT, CPU = 1, slice(11, 15)
 """Fields of stat, counted from the third: the parent, and the times of the process and of its reaped children."""
 
 RESET_PEAK = "5"
-"""What clear_refs takes for: forget the most memory there has been."""
+"""The value of clear_refs that resets the peak of resident memory."""
 
 
 def cpu_seconds(pid: int) -> float:
@@ -25,7 +25,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory_mib(pid: int, field: str = "VmRSS") -> float:
-    """Resident memory of the process and its descendants now, or the most each has had (VmHWM).
+    """Resident memory of the process and its descendants now, or the peak of each (VmHWM).
 
     Pages that processes share are counted for each of them.
     """
@@ -33,12 +33,12 @@ def memory_mib(pid: int, field: str = "VmRSS") -> float:
 
 
 def shared_once_mib(pid: int) -> float:
-    """The same now, but of a page that n processes share each has an n-th: what a container is charged for."""
+    """Proportional memory now: shared pages count once, as a container is charged for them."""
     return sum(_kib(PROC / str(member) / "smaps_rollup", "Pss") for member in family(pid)) / 1024
 
 
 def reset_peak(pid: int) -> None:
-    """Let VmHWM begin again from what is resident now."""
+    """Reset VmHWM to the resident memory of now."""
     for member in family(pid):
         with contextlib.suppress(FileNotFoundError):
             (PROC / str(member) / "clear_refs").write_text(RESET_PEAK, encoding="ascii")
@@ -65,7 +65,7 @@ def _stat(pid: int) -> list[str]:
 
 
 def _kib(path: Path, field: str) -> int:
-    """A line of a file about a process; 0 if that has just ended."""
+    """The value of a line in a file of a process; 0 if the process has ended."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for line in path.read_text(encoding="utf-8").splitlines():
             if line.startswith(f"{field}:"):

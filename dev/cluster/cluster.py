@@ -87,7 +87,7 @@ class Cluster:
         scratch.replace(scratch.with_suffix(".json"))
 
     def kept_process(self, name: str) -> dict[str, Any]:
-        """What `KeptProcesses.report` says of it; {} before its first start."""
+        """The report of a kept process (`KeptProcesses.report`); {} before its first start."""
         found: dict[str, Any] = _read_status(self.plan.layout).get("kept", {}).get(name, {})
         return found
 

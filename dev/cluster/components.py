@@ -52,7 +52,7 @@ class Plan:
 
     @classmethod
     def read(cls, layout: Layout) -> Plan:
-        """What was written when the cluster was made; DevclusterError when another version wrote it, or half of it."""
+        """The stored plan of a cluster. Raises DevclusterError if it is incomplete, or of another version."""
         try:
             data = json.loads(layout.record.read_text())
             return cls(ClusterSpec.from_json(data["spec"]), layout, Path(data["binaries"]), data["ports"])

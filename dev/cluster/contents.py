@@ -1,4 +1,4 @@
-"""What a new cluster holds before anybody uses it: fake nodes and fake volumes. It only talks to the API server."""
+"""The first objects of a new cluster: fake nodes and fake volumes. It only talks to the API server."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Asset:
 
 
 def release_assets(releases: Releases, platform: tuple[str, str]) -> list[Asset]:
-    """What the releases may have for `platform` (Go's words)."""
+    """The files of the releases for `platform` (in Go's terms)."""
     system, arch = platform
     assets = []
     if base := releases.bases.get("kubernetes"):

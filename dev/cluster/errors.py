@@ -19,7 +19,7 @@ class DevclusterError(Exception):
 
 
 class UsageError(DevclusterError):
-    """What was asked for makes no sense, whatever the state of the machine."""
+    """A request that is not valid, whatever the state of the machine."""
 
 
 def not_up(name: str, running: Sequence[str]) -> DevclusterError:
@@ -31,7 +31,7 @@ def not_up(name: str, running: Sequence[str]) -> DevclusterError:
 
 
 def processes_gone(name: str) -> str:
-    """What is said of a cluster whose supervisor is gone, too."""
+    """The message for a cluster whose supervisor is gone, too."""
     return (
         "its processes have ended without a command to end them (has the machine been restarted?):"
         f" `jobset cluster down --name {name}` removes what is left."
@@ -39,7 +39,7 @@ def processes_gone(name: str) -> str:
 
 
 def ended_with_all(name: str) -> str:
-    """What is said of a cluster that has ended because one of its components did."""
+    """The message for a cluster that has ended because one of its components did."""
     return (
         f"The cluster has ended with all that was in it. `jobset cluster down --name {name}` removes what is left; then"
         " start it as before: `jobset cluster up`, or `make demo KEEP=1`."

@@ -36,7 +36,7 @@ class _State:
 
 
 class KeptProcesses:
-    """Those of one cluster. `spawn` starts one; it raises OSError if that is not possible."""
+    """The kept processes of one cluster. `spawn` starts a process, or raises OSError."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class KeptProcesses:
         return changed
 
     def running(self) -> list[tuple[Component, subprocess.Popen[bytes]]]:
-        """Those that have been started, for the stop of the cluster."""
+        """The processes that run, for the stop of the cluster."""
         return [(state.component, state.process) for state in self._states.values() if state.process is not None]
 
     def report(self) -> dict[str, dict[str, object]]:

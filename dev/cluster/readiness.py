@@ -24,7 +24,7 @@ def unready_words(report: Mapping[str, Mapping[str, object]], layout: Layout) ->
 
 
 def _fault(layout: Layout, name: str) -> str:
-    """What a process lacks; empty if it is ready, or has not told how it is asked."""
+    """What a process lacks; empty if it is ready, or has no probe."""
     path = layout.probe(name)
     if not path.is_file():
         return ""

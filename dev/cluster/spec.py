@@ -1,4 +1,4 @@
-"""What a local cluster is asked to be, and where its files lie. Plain data: it must not start or write anything."""
+"""The specification of a local cluster and its files. Plain data: it must not start or write anything."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Layout:
 
     @property
     def record(self) -> Path:
-        """What was asked for, the ports and the binaries: written once, before anything starts."""
+        """The specification, the ports and the binaries: written once, before anything starts."""
         return self.root / "cluster.json"
 
     @property
@@ -144,7 +144,7 @@ class Layout:
 
     @property
     def kept_folder(self) -> Path:
-        """What runs beside the control plane: for each process a file of its name with its command line."""
+        """The kept processes beside the control plane: a file with the command line of each."""
         return self.root / "kept"
 
     def probe(self, name: str) -> Path:

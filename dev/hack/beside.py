@@ -43,7 +43,7 @@ class Kept:
 def manager_notice(
     deployment: Found, lease: Found, at: datetime, kubectl: str, kubeconfig: str, kept: Kept | None = None
 ) -> str:
-    """What to know before another manager starts; "" if nothing. {} stands for an object that does not exist."""
+    """A notice before another manager starts; "" if there is none. {} stands for an object that does not exist."""
     replicas = int((deployment.get("spec") or {}).get("replicas", 0))
     ready = int((deployment.get("status") or {}).get("readyReplicas") or 0)
     holder = _holder(lease, at)
@@ -109,7 +109,7 @@ def _kept_manager(kubeconfig: str) -> Kept | None:
 
 
 def _holder(lease: Found, at: datetime) -> str:
-    """Who holds the lease; "" if nobody does, or nobody has renewed it in time."""
+    """The holder of the lease; "" if it is not held, or was not renewed in time."""
     spec = lease.get("spec") or {}
     holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
     if not (holder and renewed):

@@ -34,7 +34,7 @@ Object = dict[str, Any]
 
 
 def stage(dockerfile: str, arguments: dict[str, str]) -> Object:
-    """What the last stage says, as `config` of an image. `arguments` are those of the build: `VERSION`, for example."""
+    """The last stage as the `config` of an image. `arguments` are those of the build: `VERSION`, for example."""
     parser = DockerfileParser(fileobj=io.BytesIO(dockerfile.encode()), build_args=arguments)
     said: dict[str, str] = {}
     for line in parser.structure:

@@ -61,7 +61,7 @@ def _applies(requirement: Requirement, extras: frozenset[str]) -> bool:
 
 
 def licence(name: str) -> str:
-    """What the distribution says about its licence, in its own words."""
+    """The licence as the distribution declares it."""
     metadata = distribution(name).metadata
     for text in metadata.get_all("License-Expression") or metadata.get_all("License") or ():
         if text and len(text) <= LONGEST:
@@ -77,7 +77,7 @@ def table(names: Iterable[str]) -> str:
 
 
 def run_time() -> set[str]:
-    """What the image holds: dependencies and extras."""
+    """The distributions in the image: dependencies and extras."""
     return required_distributions(
         PROJECT["project"]["dependencies"] + [text for extra in EXTRAS.values() for text in extra]
     )

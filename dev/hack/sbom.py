@@ -67,7 +67,7 @@ def installed_versions(root: Path) -> dict[str, str]:
 
 
 def python_packages(root: Path) -> list[Part]:
-    """Those of the lock file, and ours. SystemExit if the image has others."""
+    """The packages of the lock file, and ours. SystemExit if the image has others."""
     names, versions = run_time(), locked_versions()
     wanted = {name: versions[name] for name in names} | {OURS: VERSION}
     there = installed_versions(root)
@@ -193,7 +193,7 @@ def _brought(part: Part) -> bool:
 
 
 def _identity(parts: list[Part]) -> uuid.UUID:
-    """The same for the same parts."""
+    """A UUID that depends on the parts alone."""
     return uuid.uuid5(uuid.NAMESPACE_URL, "\n".join(part.purl.to_string() for part in parts))
 
 

@@ -1,4 +1,4 @@
-"""How clients find out what a simulated API server serves: its version, its API groups, and their resources.
+"""Discovery of a simulated API server: its version, its API groups, and their resources.
 
 `/version`, `/api`, `/apis`, `/api/v1` and `/apis/GROUP/VERSION` are answered. There is no aggregated discovery and no
 OpenAPI; each group has one version.
@@ -30,7 +30,7 @@ def _groups(served: Collection[Resource]) -> list[JSON]:
 
 
 def _resources(path: str, served: Collection[Resource]) -> JSON | None:
-    """What is served in the version that has this path; None if there is no such version."""
+    """The resources of the version with this path; None if there is no such version."""
     found = [
         resource for resource in served if path in {f"/apis/{resource.api_version}", f"/api/{resource.api_version}"}
     ]

@@ -1,4 +1,4 @@
-"""What the Job controller writes into the status of a Job. Pure: each function gives a new status for a Job as JSON.
+"""The statuses that the Job controller writes. Pure: each function gives a new status for a Job as JSON.
 
 `now` is a time as the API server writes it. The functions do not check whether the transition is valid; `may_run` does.
 """

@@ -104,7 +104,7 @@ class Pod:
         }
 
     def _containers(self) -> list[JSON]:
-        """What the kubelet says of the containers."""
+        """The container statuses that the kubelet reports."""
         state = {"terminated": {"exitCode": 1, "reason": "Error"}} if self.starting else {"running": {}}
         shared = {"ready": self.ready, "started": self.ready, "restartCount": self.restarts, "state": state}
         return [

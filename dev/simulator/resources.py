@@ -6,7 +6,7 @@ from kube.resources import Resource
 
 NAMESPACES = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 GROUPS = (resources.WORKLOADS, resources.POD_GROUPS, resources.COMPOSITE_POD_GROUPS)
-"""What is served only with feature gates."""
+"""Resources that are served with feature gates only."""
 
 _OTHERS = (JOBSETS, NAMESPACES, Resource("", "v1", "Event", "events"))
 ALL = {(r.api_version, r.plural): r for r in (*vars(resources).values(), *_OTHERS) if isinstance(r, Resource)}

@@ -99,7 +99,7 @@ class Target:
 
 @dataclass(slots=True)
 class Watch:
-    """What a client watches. Lines are as they are sent."""
+    """The watch of a client. Lines are encoded as they are sent."""
 
     collection: Collection
     kind: Resource

@@ -37,7 +37,7 @@ class Item(Hashable, Protocol):
         """The whole object, to be read only."""
 
     def at(self, version: int) -> Self:
-        """The same as of that version."""
+        """The object with that resource version."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,7 +81,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a list, watch or collective deletion is about. `namespace` "" means all of them."""
+    """The selection of a list, watch or collective deletion. `namespace` "" means all of them."""
 
     namespace: str = ""
     labels: Selector = EVERYTHING
@@ -104,7 +104,7 @@ def _field(body: JSON, path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What a watch says: ADDED, MODIFIED or DELETED."""
+    """An event of a watch: ADDED, MODIFIED or DELETED."""
 
     kind: str
     item: Item
@@ -172,7 +172,7 @@ class Collection:
         return list(self.objects.values())
 
     def since(self, version: int, scope: Scope) -> list[Event]:
-        """What has happened in a scope after a version. Raises `TooOldError`."""
+        """The events in a scope after a version. Raises `TooOldError`."""
         if version < self.forgotten:
             raise TooOldError(f"too old resource version: {version} ({self.forgotten})")
         new = takewhile(lambda change: change.version > version, reversed(self.history))

@@ -57,7 +57,7 @@ def measure() -> list[JSON]:
 
 
 def measure_policies(number: int) -> JSON:
-    """What so many policies, with defaults and exceptions, cost a new JobSet; and one rule, in microseconds."""
+    """The cost of so many policies, with defaults and exceptions, for a new JobSet; of one rule in microseconds."""
     gates = FeatureGates()
     rows = []
     for count in sorted({0, 1, number}):

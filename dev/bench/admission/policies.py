@@ -11,7 +11,7 @@ RULES_OF_EACH = len(samples.policy("")["spec"]["rules"])
 
 
 class Policies:
-    """So many policies, each with the rules and defaults of the others, and as many exceptions. Nothing is counted.
+    """`number` equal policies with rules and defaults, and as many exceptions. Nothing is counted.
 
     All policies match, and none is violated.
     """

@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,10 +20,10 @@ from dev.bench.dashboard.evaluate import evaluate
 from dev.bench.dashboard.picture import draw
 from dev.bench.dashboard.scrape import EVERY, Scrapes, scraping
 from dev.bench.ending import unwound_by_sigterm
+from dev.bench.managers import scratch_cluster
 from dev.bench.scene import JSON, BenchmarkError, Scene, say, wait
 from dev.bench.sets import GROUP, fail_one, jobset
-from dev.cluster.assets import Sources, locate
-from dev.cluster.cluster import Cluster, running
+from dev.cluster.cluster import Cluster
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests.dashboard import queries
@@ -44,7 +43,7 @@ REFUSED: tuple[JSON, ...] = (
     {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["none"]}},
     {"network": {"subdomain": "Not A Name"}},
 )
-"""What makes a spec one that admission refuses."""
+"""Changes of a spec that admission refuses."""
 
 
 def training(number: int) -> JSON:
@@ -75,12 +74,11 @@ def load(scene: Scene, until: float, numbers: Iterator[int]) -> None:
                 wrong = jobset(1, name=f"wrong-{number}")
                 wrong["spec"] |= REFUSED[number // 3 % len(REFUSED)]
                 connection.request("POST", path, wrong)
-            for each in scene.request("GET", f"{path}?labelSelector=fails%3Dtrue")["items"]:
+            for each in scene.items("jobsets", GROUP, "?labelSelector=fails%3Dtrue"):
                 name, status = each["metadata"]["name"], each.get("status") or {}
                 jobs = each["spec"]["replicatedJobs"][0]["replicas"]
                 if name not in failed and sum(row["ready"] for row in status.get("replicatedJobsStatus") or ()) == jobs:
-                    selector = f"?labelSelector={keys.JOBSET_NAME}%3D{name}"
-                    fail_one(scene, scene.request("GET", scene.path("pods") + selector)["items"])
+                    fail_one(scene, scene.items("pods", query=f"?labelSelector={keys.JOBSET_NAME}%3D{name}"))
                     failed.add(name)
             time.sleep(max(0.0, due - time.monotonic()))
 
@@ -104,11 +102,8 @@ def _refuses(scene: Scene) -> bool:
 
 def scrape_load(seconds: int) -> Scrapes:
     """The scrapes of a run with so many seconds of load. Raises `BenchmarkError`, `LocalError` or `DevclusterError`."""
-    with tempfile.TemporaryDirectory(prefix="jobset-dashboard-") as scratch, contextlib.ExitStack() as on_end:
-        folder = Path(scratch)
-        spec = ClusterSpec(name="dashboard", nodes=FakeNodes(count=20))
-        sources = Sources(assets=locate(Sources()))
-        cluster = on_end.enter_context(running(spec, sources=sources, state_root=folder / "cluster"))
+    spec = ClusterSpec(name="dashboard", nodes=FakeNodes(count=20))
+    with scratch_cluster(spec) as (cluster, folder), contextlib.ExitStack() as on_end:
         webhooks, metrics = ([local.free_port() for _ in range(2)] for _ in range(2))
         local.install(cluster, webhook_port=webhooks[1])
         managers = []

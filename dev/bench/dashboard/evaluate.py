@@ -1,4 +1,4 @@
-"""What Prometheus makes of the dashboard's queries: promtool evaluates them over the scraped series.
+"""The results of the dashboard's queries: promtool evaluates them over the scraped series.
 
 It is asked as for a test of rules in which no query has a result, and says what each has instead.
 """
@@ -22,7 +22,7 @@ STEP = 2
 """Seconds between two points of a line."""
 
 RATE_INTERVAL = "15s"
-"""What Grafana fills in goes with the interval of scrapes: four of them at least."""
+"""The value that Grafana fills in: at least four intervals between scrapes."""
 
 MOMENTS = ("jobset_certificate_expiry_seconds",)
 """Metrics that are points in time. promtool's time begins with 0, so theirs has to as well."""
@@ -70,7 +70,7 @@ def _promtool(document: object) -> str:
 
 
 def results(said: str) -> dict[str, Lines]:
-    """What promtool says that expressions have: the samples of each at each time."""
+    """The samples of each expression at each time, from the output of promtool."""
     found: dict[str, Lines] = defaultdict(lambda: defaultdict(list))
     expression, second = "", 0.0
     for line in said.splitlines():

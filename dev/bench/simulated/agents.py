@@ -28,7 +28,7 @@ AT_ONCE = 100
 """Actions in one turn of the event loop; the manager's requests are answered between turns."""
 
 JOB_SYNC_SECONDS = 1.0
-"""So long the Job controller collects changes of a Job's pods (SyncJobBatchPeriod of Kubernetes)."""
+"""Time in which the Job controller collects changes of a Job's pods (SyncJobBatchPeriod of Kubernetes)."""
 
 Later = Callable[[float, Callable[[], object]], object]
 

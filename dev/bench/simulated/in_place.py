@@ -1,4 +1,4 @@
-"""What a restart in place of one JobSet costs the manager, by the number of its pods.
+"""The cost of a restart in place of one JobSet for the manager, by the number of its pods.
 
     python -m dev.bench.simulated.in_place
     python -m dev.bench.simulated.in_place --pods 1000,5000,20000 -o json

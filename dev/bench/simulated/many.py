@@ -1,4 +1,4 @@
-"""What one more JobSet costs a manager that has many, most of them at rest: `python -m dev.bench.simulated.many`.
+"""The cost of one more JobSet for a manager that has many, most of them at rest: `python -m dev.bench.simulated.many`.
 
 Each has five Jobs of one pod, all running; one Job has failed just before the manager starts. Measured for each number
 of them: the start until the manager writes a status because of this failure, and until it is idle; memory; processor

@@ -72,18 +72,15 @@ QUEUED_CREATE_SECONDS = 5.1
 """In P13: 1.3 times the time of the Go manager until 40 sets are created under Kueue (3.9 s)."""
 
 IN_PLACE_STATUS_WRITES, WRITES_PER_AGENT = 4, 2
-TAINT, AGENTS_GO_ON = "all pods run after the taint", "all agents go on after the failure"
-EACH_ROUND = (
-    *(
-        (f"P14 {form}", TAINT, "seconds", AFTER_SECONDS + 5, " s")
-        for form in ("recreate", "recreate 10", "recreate lost")
-    ),
+TAINT = "all pods run after the taint"
+EACH_ROUND: tuple[tuple[str, str, str, float, str], ...] = (
+    *((f"P14 recreate{form}", TAINT, "seconds", AFTER_SECONDS + 5, " s") for form in ("", " 10", " lost")),
     *((f"P14 {form}", TAINT, "seconds", AFTER_SECONDS + 3, " s") for form in ("in place", "worker only")),
     *(
-        (name, *goal)
+        (name, text, path, limit, unit)
         for name in ("P15", "P15 worker only")
-        for goal in (
-            (AGENTS_GO_ON, "seconds", 10, " s"),
+        for text, path, limit, unit in (
+            ("all agents go on after the failure", "seconds", 10, " s"),
             ("writes of each agent", "writes_per_agent", WRITES_PER_AGENT, ""),
             ("status writes", "manager.status_writes", IN_PLACE_STATUS_WRITES, ""),
         )

@@ -84,7 +84,7 @@ class _Run:
         self.load = load
         self.begin = time.perf_counter() + load.warm_up
         self.end = self.begin + load.seconds
-        self.over = asyncio.get_running_loop().create_future()
+        self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.milliseconds: list[float] = []
         self.answered = self.refused = self.errors = self.lost = 0
         self._requests = cycle(requests)

@@ -52,8 +52,8 @@ IDLE_SECONDS = 1.0
 
 WEBHOOK_TIMES = "apiserver_admission_webhook_admission_duration_seconds"
 PLAIN = "plain"
-VARIANTS = (PLAIN, *get_args(PodAdmission))
-"""Pods without exclusive placement, and each way of `manifests` to admit those with it."""
+VARIANTS: dict[str, PodAdmission] = {PLAIN: "webhooks", **{pods: pods for pods in get_args(PodAdmission)}}
+"""Pods without exclusive placement, and those with it, by each way of `manifests` to admit them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeat", type=positive, default=3, help="runs of each variant (default %(default)s)")
     parser.add_argument(
         "--variants",
-        type=names_among(VARIANTS),
+        type=names_among(tuple(VARIANTS)),
         default="plain,webhooks,policies",
         help=f"some of {','.join(VARIANTS)} (default %(default)s)",
     )
@@ -176,7 +176,7 @@ def webhook_times(scene: Scene) -> tuple[int, float]:
 def _manager(cluster: Cluster, folder: Path, variant: str) -> Iterator[Scene]:
     """A fresh manager with the variant installed, and a namespace that is empty and gone afterwards."""
     port = local.free_port()
-    install(cluster, "webhooks" if variant == PLAIN else variant, port)
+    install(cluster, VARIANTS[variant], port)
     manager = local.start(cluster, folder, webhook_port=port)
     try:
         time.sleep(IDLE_SECONDS)

@@ -63,7 +63,7 @@ class Play:
 
     def scale_count(self, count: int) -> int:
         """A part of a count, at least 2."""
-        return max(2, round(count * self.scale))
+        return count if self.scale == 1 else max(2, round(count * self.scale))
 
     @property
     def jobs(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -96,58 +97,55 @@ def _figure(groups: int) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _place_bars(
-    axes: Axes, groups: Sequence[str], members: Sequence[str], bar: Callable[[str, str, float, float], None]
-) -> None:
-    """Call `bar` with group, member, place and width for each."""
-    width = WIDTH / max(len(members), 1)
-    for index, group in enumerate(groups):
-        for place, member in enumerate(members):
-            bar(group, member, index + (place - (len(members) - 1) / 2) * width, width)
-    axes.set_xticks(range(len(groups)), groups, rotation=30, ha="right")
+def _grouped(
+    results: JSON, title: str, texts: Sequence[str], left_out: str, bar: Callable[[Axes, list[JSON], int, float], None]
+) -> Figure | None:
+    """A group of bars for each phase, one for each manager; `bar` draws it from the rounds of the phase.
 
-
-def _bars(results: JSON, key: str, title: str) -> Figure | None:
-    """A bar for each manager in each phase; P6 large is left out, for it would dwarf the others."""
-    phases, runners = [name for name in names(results) if name != "P6 large"], managers(results)
+    It gets the number of the manager, and the place of the bar. `texts` are those of the legend.
+    """
+    phases = [name for name in names(results) if not name.startswith(left_out)]
     if not phases:
         return None
     figure, axes = _figure(len(phases))
-
-    def bar(name: str, manager: str, place: float, width: float) -> None:
-        spread = Spread.of_figures(phase[key] for phase in rounds(results, manager, name).values())
-        if spread:
-            reach = [[spread.median - spread.low], [spread.high - spread.median]]
-            axes.bar(place, spread.median, width, yerr=reach, color=f"C{runners.index(manager)}", capsize=2)
-
-    _place_bars(axes, phases, runners, bar)
-    _legend(axes, {manager: f"C{index}" for index, manager in enumerate(runners)})
+    runners = managers(results)
+    for group, name in enumerate(phases):
+        for number, manager in enumerate(runners):
+            place = group + (number - (len(runners) - 1) / 2) * WIDTH / len(runners)
+            if found := list(rounds(results, manager, name).values()):
+                bar(axes, found, number, place)
+    axes.set_xticks(range(len(phases)), phases, rotation=30, ha="right")
+    axes.legend(handles=[Patch(color=f"C{n}", label=text) for n, text in enumerate(texts)], frameon=False)
     axes.set_title(title, loc="left")
     return figure
 
 
+def _bars(results: JSON, key: str, title: str) -> Figure | None:
+    """The median of a figure with its range; P6 large is left out, since it would dwarf the others."""
+    runners = managers(results)
+
+    def bar(axes: Axes, found: list[JSON], number: int, place: float) -> None:
+        if spread := Spread.at(found, key):
+            reach = [[spread.median - spread.low], [spread.high - spread.median]]
+            axes.bar(place, spread.median, WIDTH / len(runners), yerr=reach, color=f"C{number}", capsize=2)
+
+    return _grouped(results, title, runners, "P6 large", bar)
+
+
 def _calls(results: JSON) -> Figure | None:
     """The requests of each manager, stacked; median of the rounds."""
-    phases, runners = [name for name in names(results) if not name.startswith("P6")], managers(results)
-    if not phases:
-        return None
-    figure, axes = _figure(len(phases))
+    runners = managers(results)
 
-    def bar(name: str, manager: str, place: float, width: float) -> None:
-        found = list(rounds(results, manager, name).values())
+    def bar(axes: Axes, found: list[JSON], number: int, place: float) -> None:
         bottom = 0.0
         for index, key in enumerate([*CALLS, OTHER]):
-            spread = Spread.of_figures(_count(phase["manager"], key) for phase in found)
-            if spread:
-                axes.bar(place, spread.median, width * 0.95, bottom=bottom, color=f"C{index}")
-                bottom += spread.median
-        if found:
-            axes.annotate(manager, (place, bottom), rotation=90, fontsize=6, ha="center", va="bottom")
+            height = statistics.median(_count(phase["manager"], key) for phase in found)
+            axes.bar(place, height, WIDTH / len(runners) * 0.95, bottom=bottom, color=f"C{index}")
+            bottom += height
+        axes.annotate(runners[number], (place, bottom), rotation=90, fontsize=6, ha="center", va="bottom")
 
-    _place_bars(axes, phases, runners, bar)
-    _legend(axes, {text: f"C{index}" for index, text in enumerate([*CALLS.values(), OTHER])})
-    axes.set_title("requests of the manager to the API server, watches apart (median)", loc="left")
-    return figure
+    title = "requests of the manager to the API server, watches apart (median)"
+    return _grouped(results, title, [*CALLS.values(), OTHER], "P6", bar)
 
 
 def _count(manager: JSON, key: str) -> int:
@@ -175,8 +173,3 @@ def _admission(by_manager: JSON) -> Figure | None:
     axes.legend(frameon=False, fontsize=7)
     axes.set_title("reviews a second at saturation", loc="left")
     return figure
-
-
-def _legend(axes: Axes, colors: dict[str, str]) -> None:
-    handles = [Patch(color=color, label=label) for label, color in colors.items()]
-    axes.legend(handles=handles, frameon=False)

@@ -74,9 +74,9 @@ class Scenario:
                     yield name, act(play)
 
 
-def create(jobs: int, pods: int = 1, change: Callable[[JSON], JSON] = lambda manifest: manifest, **options: str) -> Act:
+def create(jobs: int, pods: int = 1, change: Callable[[JSON], JSON] = lambda manifest: manifest, cpu: str = "") -> Act:
     """Create a JobSet of so many Jobs, scaled. `change` has the last word on the manifest."""
-    return lambda play: play.create(change(jobset(play.scale_count(jobs), pods, **options)))
+    return lambda play: play.create(change(jobset(play.scale_count(jobs), pods, cpu=cpu)))
 
 
 def exclusive(manifest: JSON) -> JSON:

@@ -74,7 +74,7 @@ def test_few_reviews_those_beside_a_fault_and_their_probes_are_not_judged():
     assert strangers.check_reviews(slow, THERE, ALWAYS)[1], "the same reviews without the fault"
 
 
-def test_what_reviews_may_take_is_a_second_or_four_times_what_they_took_before_the_neighbour_came():
+def test_reviews_may_take_a_second_or_four_times_what_they_took_before_the_neighbour():
     alone = [(105.0, 140.0)]
     for seconds, allowed in ((0.01, 1.0), (0.25, 1.0), (0.5, 2.0)):
         before, beside = reviews(seconds, 110), reviews(9.0, 60, begin=150)

@@ -150,7 +150,7 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
             for jobs in (ranges[rjob.name] for rjob in part):
                 for position in jobs.positions(js.metadata.name):
                     job = build_first_job(js, jobs, position, gates, global_replicas=layout.global_replicas)
-                    yield heading, gangs.with_priority(job)
+                    yield heading, gangs.with_group(job)
 
 
 class _Gangs:
@@ -175,7 +175,7 @@ class _Gangs:
                 self._made.add(group.name)
                 yield build_group(self._js, wanted, group, parent, group.gang)
 
-    def with_priority(self, job: JSON) -> JSON:
+    def with_group(self, job: JSON) -> JSON:
         """The Job with its group."""
         group = None if self._forest is None else self._forest.of_job(job["metadata"]["name"])
         return job if group is None else in_group(job, group.template, group.name)

@@ -30,13 +30,17 @@ class Concern:
     remedy: str
 
 
+def _is_set(value: Any) -> bool:
+    return value is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Dropped:
     """A field that the Go JobSet does not know. `acts`: whether this value of it makes a difference."""
 
     happens: str
     remedy: str
-    acts: Callable[[Any], bool] = bool
+    acts: Callable[[Any], bool] = _is_set
 
 
 _IMMUTABLE = "let the JobSet finish, or delete it and create it again without the field"
@@ -54,55 +58,43 @@ DROPPED: Mapping[tuple[str, ...], Dropped] = {
     ("scheduling",): Dropped(
         "pods that are created from then on are scheduled one by one, without gangs and topology",
         "suspend the JobSet and remove spec.scheduling, or let it finish",
-        lambda value: value is not None,
     ),
     ("activeDeadlineSeconds",): Dropped(
         "the set has no deadline before version 0.13 of the Go JobSet, nor without its feature gate"
         " JobSetActiveDeadlineSeconds",
         "let the JobSet finish, or set the deadline on its Jobs",
-        lambda value: value is not None,
     ),
-    ("successPolicy", "minSucceeded"): Dropped(
-        "every targeted Job has to succeed", _POLICY, lambda value: value is not None
-    ),
+    ("successPolicy", "minSucceeded"): Dropped("every targeted Job has to succeed", _POLICY),
     ("successPolicy", "unit"): Dropped("Jobs are counted, not pods", _POLICY, lambda value: value == "Pod"),
     ("failurePolicy", "failOn"): Dropped(
         "a Job counts as failed only when the last of its pods is gone",
         _IMMUTABLE,
         lambda value: value == "FailureTarget",
     ),
-    ("failurePolicy", "inPlaceRestarts"): Dropped(
-        "maxRestarts alone limits restarts in place", _IMMUTABLE, lambda value: value is not None
-    ),
+    ("failurePolicy", "inPlaceRestarts"): Dropped("maxRestarts alone limits restarts in place", _IMMUTABLE),
     ("failurePolicy", "startTimeoutSeconds"): Dropped(
-        "pods that do not run are waited for without a limit", _IMMUTABLE, lambda value: value is not None
+        "pods that do not run are waited for without a limit", _IMMUTABLE
     ),
     ("failurePolicy", "nodeFailure"): Dropped(
-        "pods of nodes that fail are waited for until Kubernetes ends them", _IMMUTABLE, lambda value: value is not None
+        "pods of nodes that fail are waited for until Kubernetes ends them", _IMMUTABLE
     ),
     ("failurePolicy", "agent"): Dropped(
         "pods that are created from then on have no agent, and the set waits for their reports",
         "let the JobSet finish, or create it again with the agent in its pod templates",
-        lambda value: value is not None,
     ),
     ("failurePolicy", "avoidNodes"): Dropped(
         "pods that are created from then on may go back to nodes that failed",
         _IMMUTABLE,
-        lambda value: value is not None,
     ),
     ("failurePolicy", "rules", "*", "onExitCodes"): Dropped(
         "the rule matches whatever the exit code is; with no other condition it matches every failure",
         _PATTERN,
-        lambda value: value is not None,
     ),
-    ("failurePolicy", "rules", "*", "maxRestarts"): Dropped(
-        "the rule restarts without a limit of its own", _POLICY, lambda value: value is not None
-    ),
-    ("failurePolicy", "rules", "*", "then"): Dropped("the rule takes the same action each time", _POLICY),
+    ("failurePolicy", "rules", "*", "maxRestarts"): Dropped("the rule restarts without a limit of its own", _POLICY),
+    ("failurePolicy", "rules", "*", "then"): Dropped("the rule takes the same action each time", _POLICY, bool),
     ("replicatedJobs", "*", "exitCodePolicy"): Dropped(
         "Jobs that are created from then on, after a restart too, treat all exit codes alike",
         "let the JobSet finish, or create it again with a podFailurePolicy in the Job template",
-        lambda value: value is not None,
     ),
 }
 """By the path below `spec`; `*` stands for each item of a list."""

@@ -11,7 +11,7 @@ import os
 import shlex
 from collections.abc import Sequence
 
-from cli.commands import Commands
+from cli.commands import Commands, add_command
 
 SHELLS = ("bash", "zsh", "fish")
 ASKED = "_ARGCOMPLETE"
@@ -32,13 +32,12 @@ It completes commands, flags, files, and the names of JobSets of the namespace t
 
 def add_completion(commands: Commands) -> None:
     """Register `completion`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "completion",
-        help="print the code that lets a shell complete jobset",
-        description="Print the code that lets a shell complete commands, flags and names of JobSets.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "print the code that lets a shell complete jobset",
+        EXAMPLES,
+        "Print the code that lets a shell complete commands, flags and names of JobSets.",
     )
     parser.add_argument("shell", choices=SHELLS, help="the shell that reads it")
     parser.set_defaults(handler=_print)

@@ -1,7 +1,7 @@
 """`jobset manager --check-config FILE`: what is in force, as a configuration file or as a table. Pure."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -9,12 +9,13 @@ import yaml
 from api.features import GATES, FeatureGates
 from app.settings import Settings
 from cli.manager_flags import Chosen
+from cli.output import columns
 
 
 def render_config(chosen: Chosen, output: str) -> str:
     """The text for `-o`: `table`, `yaml` or `json`."""
     if output == "table":
-        return _table([("KEY", "VALUE", "FROM"), *rows(chosen)])
+        return "".join(columns([("KEY", "VALUE", "FROM"), *rows(chosen)], 2))
     values = in_force(chosen.settings, chosen.gates)
     return json.dumps(values, indent=2) + "\n" if output == "json" else yaml.safe_dump(values, sort_keys=False)
 
@@ -58,8 +59,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _table(lines: Sequence[tuple[str, str, str]]) -> str:
-    widths = [max(len(line[column]) for line in lines) for column in range(2)]
-    return "".join(f"{key:{widths[0]}}  {value:{widths[1]}}  {origin}\n" for key, value, origin in lines)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from cli.commands import Commands, as_command
+from cli.commands import Commands, add_command, as_command
 
 EXAMPLES = """examples:
   %(prog)s > jobset.schema.json
@@ -40,13 +40,12 @@ FILLED_IN = {"spec.failurePolicy.rules.name", "spec.successPolicy.operator"}
 
 def add_schema(commands: Commands) -> None:
     """Register `schema`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "schema",
-        help="print a JSON schema of manifests for editors",
-        description="Print a JSON schema of manifests, draft 7, with a description of each field.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "print a JSON schema of manifests for editors",
+        EXAMPLES,
+        "Print a JSON schema of manifests, draft 7, with a description of each field.",
     )
     parser.add_argument("--kind", choices=KINDS, default=KINDS[0], help=f"default: {KINDS[0]}")
     parser.set_defaults(handler=as_command(_print))

@@ -19,7 +19,7 @@ from app.terminal import escaped_streams
 from cli.break_glass.cli import add_webhooks
 from cli.certificates.cli import add_certs
 from cli.check.cli import add_render, add_validate
-from cli.commands import Commands, Parser
+from cli.commands import Commands, Parser, add_command
 from cli.completion import add_completion, answer, answer_kubectl
 from cli.editor_schema import add_schema
 from cli.explain.cli import add_explain
@@ -122,13 +122,12 @@ def add_version(commands: Commands) -> None:
 
 def add_manager(commands: Commands) -> None:
     """Register `manager`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "manager",
-        help="run the webhooks and the reconcile loop",
-        description="Run the admission webhooks and, on the replica that holds the lease, the reconcile loop.",
-        epilog=MANAGER_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "run the webhooks and the reconcile loop",
+        MANAGER_EXAMPLES,
+        "Run the admission webhooks and, on the replica that holds the lease, the reconcile loop.",
     )
     add_flags(parser)
     parser.set_defaults(handler=_manager)

@@ -1,12 +1,13 @@
 """Answers of commands for programs: one object, as JSON or YAML."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
 
 from app.terminal import CONTROL, escaped
+from cli.check.findings import printable
 
 FORMS: Final = ("json", "yaml")
 
@@ -32,3 +33,11 @@ def dump(body: Mapping[str, Any], output: str) -> str:
     if output == "yaml":
         return escaped(yaml.dump(dict(body), None, _Plain, sort_keys=False, allow_unicode=True, width=2**31 - 1))
     return json.dumps(body, indent=2) + "\n"
+
+
+def columns(rows: Sequence[Sequence[str]], gap: int = 3) -> Iterator[str]:
+    """Rows as lines, in columns as wide as they need to be; the last column is never cut."""
+    texts = [tuple(map(printable, row)) for row in rows]
+    widths = [max(map(len, column)) + gap for column in zip(*texts, strict=True)][:-1]
+    for *cells, last in texts:
+        yield "".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)) + last + "\n"

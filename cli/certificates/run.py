@@ -1,7 +1,6 @@
 """One run of `jobset certs status`: connect, read what there is, write what is said about it."""
 
 import contextlib
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TextIO
@@ -11,7 +10,7 @@ from pydantic.alias_generators import to_camel
 from cli import session
 from cli.certificates.look import Found, Status, look
 from cli.check.findings import printable
-from cli.output import FORMS, dump
+from cli.output import FORMS, columns, dump
 from controllers.resources import JOBSETS
 from diagnose.answering import unreachable_services
 from kube.client import Client
@@ -111,42 +110,31 @@ def _camel(value: Any) -> Any:
 def _table(status: Status, out: TextIO) -> None:
     renewed_by = f", renewed by {status.renewed_by}" if status.renewed_by else ": no certificate"
     out.write(printable(f"Secret {status.secret}{renewed_by}") + "\n\n")
-    _columns(
-        [
-            ("CERTIFICATE", "KEY", "FROM", "UNTIL", "DAYS LEFT", "RENEWAL", "ISSUER", "NAMES"),
-            *(
-                (
-                    each.use,
-                    each.key,
-                    each.not_before,
-                    each.not_after,
-                    str(each.days_left),
-                    each.renewal or "-",
-                    each.issuer,
-                    ", ".join(each.names) or "-",
-                )
-                for each in status.certificates
-            ),
-        ],
-        out,
-    )
+    rows = [
+        ("CERTIFICATE", "KEY", "FROM", "UNTIL", "DAYS LEFT", "RENEWAL", "ISSUER", "NAMES"),
+        *(
+            (
+                each.use,
+                each.key,
+                each.not_before,
+                each.not_after,
+                str(each.days_left),
+                each.renewal or "-",
+                each.issuer,
+                ", ".join(each.names) or "-",
+            )
+            for each in status.certificates
+        ),
+    ]
+    out.writelines(columns(rows, 2))
     out.write("\n")
     there = any(each.use == "serving" for each in status.certificates)
     fine = "trusted" if there else "there is none"
-    rows = [
+    callers = [
         (f"{each.kind} {each.name}", each.webhook, each.host, each.bundle_written_by, each.problem or fine)
         for each in status.callers
     ]
-    _columns([("CALLED BY", "WEBHOOK", "AS", "CABUNDLE WRITTEN BY", "CERTIFICATE"), *rows], out)
+    head = ("CALLED BY", "WEBHOOK", "AS", "CABUNDLE WRITTEN BY", "CERTIFICATE")
+    out.writelines(columns([head, *callers], 2))
     out.write("\n" + printable(f"conversion of the CRD: {status.conversion}") + "\n")
     out.writelines(printable(f"problem: {problem}") + "\n" for problem in status.problems)
-
-
-def _columns(rows: Sequence[tuple[str, ...]], out: TextIO) -> None:
-    """Columns as wide as they need to be; the last is never cut."""
-    shown = [tuple(map(printable, row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)][:-1]
-    out.writelines(
-        "".join(f"{cell:{width}}  " for cell, width in zip(cells, widths, strict=True)) + last + "\n"
-        for *cells, last in shown
-    )

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from api.gangs import Group, forest
 from api.jobset import JobSet
+from jobset_client.words import count_noun
 
 _HASH = 10
 _SHOWN = 3
@@ -26,7 +27,7 @@ def picture(js: JobSet) -> Iterator[str]:
     pods = sum(root.pods for root in wanted.roots)
     jobs = sum(len(group.jobs) for group in groups)
     priority = f", priority class {wanted.priority_class}" if wanted.priority_class else ""
-    numbers = ", ".join((_some(len(groups), "group"), _some(jobs, "Job"), _some(pods, "pod")))
+    numbers = ", ".join((count_noun(len(groups), "group"), count_noun(jobs, "Job"), count_noun(pods, "pod")))
     yield f"JobSet {js.metadata.name}: {numbers}{priority}"
     yield from _level(wanted.roots, "  ")
 
@@ -50,7 +51,8 @@ def _like(group: Group) -> Group:
 
 def _line(group: Group) -> str:
     members, noun = (len(group.children), "group") if group.composite else (group.pods, "pod")
-    policy = f"basic, {_some(members, noun)}" if group.gang is None else f"gang {group.gang} of {_some(members, noun)}"
+    size = count_noun(members, noun)
+    policy = f"basic, {size}" if group.gang is None else f"gang {group.gang} of {size}"
     claims = ", ".join(claim.name for claim in group.claims)
     words = (policy, group.topology, group.mode, claims and f"claims {claims}", _jobs([name for name, _ in group.jobs]))
     return "  ".join(filter(None, (f"{group.kind} {group.name[:-_HASH]}...", *words)))
@@ -59,7 +61,3 @@ def _line(group: Group) -> str:
 def _jobs(names: list[str]) -> str:
     shown = ", ".join(names[:_SHOWN])
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
-
-
-def _some(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

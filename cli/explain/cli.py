@@ -7,7 +7,7 @@ cluster does not answer or lets nothing be read.
 import argparse
 import sys
 
-from cli.commands import Commands, add_cluster_flags, as_command
+from cli.commands import Commands, add_cluster_flags, add_command, as_command
 from cli.completion import completes_names
 
 EXAMPLES = """examples:
@@ -30,13 +30,12 @@ exit codes:
 
 def add_explain(commands: Commands) -> None:
     """Register `explain`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "explain",
-        help="say why a JobSet waits, or how it ended",
-        description="Say why a JobSet waits, or how it ended, in plain words.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "say why a JobSet waits, or how it ended",
+        EXAMPLES,
+        "Say why a JobSet waits, or how it ended, in plain words.",
     )
     add = parser.add_argument
     completes_names(add("name", nargs="?", metavar="NAME", help="name of the JobSet, or jobset/NAME; default: all"))

@@ -8,6 +8,7 @@ from api import keys
 from api.jobset import JobSet
 from cli.check.findings import printable
 from cli.explain.show import age_of, json_form, one_line
+from cli.output import columns
 from controllers.resources import JOBSETS
 from diagnose import look_up
 from diagnose.case import unheld
@@ -70,12 +71,7 @@ class Listing:
         Below it, each once: that no manager runs, and what was not looked at.
         """
         rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
-        rows = [tuple(map(printable, row if namespaces else row[1:])) for row in rows]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
-        out.writelines(
-            "".join(f"{cell:{width}}   " for cell, width in zip(cells, widths, strict=True)) + last + "\n"
-            for *cells, last in rows
-        )
+        out.writelines(columns([row if namespaces else row[1:] for row in rows]))
         if self._no_manager is not None:
             waits = pluralize(self._unmanaged, "JobSet", "waits", "wait") if self._unmanaged else "no JobSet waits"
             out.write(f"\n{waits} for a manager: {self._no_manager.message}\nto fix: {self._no_manager.fix}\n")

@@ -5,7 +5,7 @@ import sys
 
 from api.features import FeatureGates, parse_feature_gates
 from cli.check.cli import add_namespace_flags, colorful
-from cli.commands import Commands, add_cluster_flags, as_command
+from cli.commands import Commands, add_cluster_flags, add_command, as_command
 from kube.clock import now
 
 FLAGS = "-p names files of policies and exceptions, -f files of JobSets. `test` takes suites, which name both."
@@ -86,19 +86,8 @@ def add_policy(commands: Commands) -> None:
     _add_export(parts)
 
 
-def _parser(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        name,
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}.",
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-
-
 def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
-    parser = _parser(commands, name, text, examples)
+    parser = add_command(commands, name, text, examples)
     gates = "as the manager in the cluster has them"
     parser.add_argument("--feature-gates", default="", metavar="A=true,B=false", help=gates)
     return parser
@@ -127,7 +116,7 @@ def _add_test(commands: Commands) -> None:
 
 
 def _add_scan(commands: Commands) -> None:
-    parser = _parser(commands, "scan", "say which JobSets of a cluster policies would refuse", SCAN_EXAMPLES)
+    parser = add_command(commands, "scan", "say which JobSets of a cluster policies would refuse", SCAN_EXAMPLES)
     add = parser.add_argument
     add("-p", "--policies", action="append", default=[], metavar="FILE|DIR", help="default: those of the cluster")
     where = parser.add_mutually_exclusive_group()
@@ -139,7 +128,7 @@ def _add_scan(commands: Commands) -> None:
 
 
 def _add_which(commands: Commands) -> None:
-    parser = _parser(commands, "which", "show the policies that are about a namespace", WHICH_EXAMPLES)
+    parser = add_command(commands, "which", "show the policies that are about a namespace", WHICH_EXAMPLES)
     add = parser.add_argument
     add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     add("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from cli.check.findings import printable
+from cli.output import columns
 from cli.session import NoRightError
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -90,8 +90,4 @@ def stored_jobsets(client: Client, namespace: str | None) -> AsyncIterator[JSON]
 
 def write_table(rows: list[tuple[str, ...]], out: TextIO) -> None:
     """Rows with their head first; the last column is never cut."""
-    texts = [tuple(map(printable, row)) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)][:-1]
-    for *cells, last in texts:
-        padded = "".join(f"{cell:{width}}   " for cell, width in zip(cells, widths, strict=True))
-        out.writelines([padded, last, "\n"])
+    out.writelines(columns(rows))

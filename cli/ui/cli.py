@@ -7,7 +7,7 @@ does not answer or lets nothing be read.
 import argparse
 import sys
 
-from cli.commands import Commands, add_cluster_flags, as_command
+from cli.commands import Commands, add_cluster_flags, add_command, as_command
 
 EXAMPLES = """examples:
   %(prog)s                                JobSets of the namespace of the context; open the address that it prints
@@ -32,13 +32,12 @@ ADDRESS = "127.0.0.1:8790"
 
 def add_ui(commands: Commands) -> None:
     """Register `ui`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "ui",
-        help="show JobSets on a page in the browser",
-        description="Show JobSets on a page in the browser, as they change.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        "show JobSets on a page in the browser",
+        EXAMPLES,
+        "Show JobSets on a page in the browser, as they change.",
     )
     where = parser.add_mutually_exclusive_group()
     where.add_argument(

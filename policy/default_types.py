@@ -27,8 +27,7 @@ class DefaultToleration(Base, frozen=True, kw_only=True):
     ] = "Equal"
     value: Annotated[str, doc("Value of the taint, for Equal.", maxLength=63)] = ""
     effect: Annotated[
-        str,
-        doc("Effect of the taint. Absent: all effects.", enum=["NoSchedule", "PreferNoSchedule", "NoExecute"]),
+        str, doc("Effect of the taint. Absent: all effects.", enum=["NoSchedule", "PreferNoSchedule", "NoExecute"])
     ] = ""
 
     def faults(self, path: Path) -> Iterator[FieldError]:

@@ -51,8 +51,7 @@ class ResourceLimit(Limit, frozen=True, kw_only=True):
 
     name: Annotated[str, doc("Name of the resource, such as cpu, memory or nvidia.com/gpu.", maxLength=317)]
     max: Annotated[
-        int | str | None,
-        doc("The limit, as a number or a Kubernetes quantity such as 500m or 1Ti.", pattern=PATTERN),
+        int | str | None, doc("The limit, as a number or a Kubernetes quantity such as 500m or 1Ti.", pattern=PATTERN)
     ] = None
 
 

@@ -312,12 +312,7 @@ BackoffLimitRule = Annotated[
     BackoffLimit | None,
     doc("backoffLimit of Jobs."),
     PolicyRule(
-        "backoffLimit",
-        (BACKOFF, NOT_ZERO),
-        find_backoff_limit,
-        compile_backoff_limit,
-        numbers=backoffs,
-        reads=_BACKOFF,
+        "backoffLimit", (BACKOFF, NOT_ZERO), find_backoff_limit, compile_backoff_limit, numbers=backoffs, reads=_BACKOFF
     ),
 ]
 RestartStrategiesRule = Annotated[

@@ -161,24 +161,12 @@ def compile_required_annotations(rule: tuple[RequiredPair, ...], say: Say) -> Co
 RequiredQueueRule = Annotated[
     RequiredQueue | None,
     doc("A label that names a queue."),
-    PolicyRule(
-        "requiredQueue",
-        (NO_QUEUE, QUEUE),
-        find_required_queue,
-        compile_required_queue,
-        reads=_LABELS,
-    ),
+    PolicyRule("requiredQueue", (NO_QUEUE, QUEUE), find_required_queue, compile_required_queue, reads=_LABELS),
 ]
 RequiredLabelsRule = Annotated[
     tuple[RequiredPair, ...] | None,
     map_by("key", "Labels of the JobSet."),
-    PolicyRule(
-        "requiredLabels",
-        (NO_LABEL, LABEL),
-        find_required_labels,
-        compile_required_labels,
-        reads=_LABELS,
-    ),
+    PolicyRule("requiredLabels", (NO_LABEL, LABEL), find_required_labels, compile_required_labels, reads=_LABELS),
 ]
 RequiredAnnotationsRule = Annotated[
     tuple[RequiredPair, ...] | None,

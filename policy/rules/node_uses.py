@@ -147,9 +147,7 @@ _HANDLERS = (
 USES: Final[Mapping[str, Use]] = {
     "hostNetwork": Use("the network of the node", "remove hostNetwork", (_pod("hostNetwork", harmless=_OFF),)),
     "hostPath": Use(
-        "a directory of the node",
-        "use a claim, an emptyDir or an image volume",
-        (Field(Holder.VOLUME, ("hostPath",)),),
+        "a directory of the node", "use a claim, an emptyDir or an image volume", (Field(Holder.VOLUME, ("hostPath",)),)
     ),
     "hostPorts": Use(
         "a port of the node",

@@ -114,10 +114,7 @@ def _check_label(
         yield NODE_VALUE.at(path, stated, key=key, allowed=lambda: f"allowed are: {', '.join(known)}")
 
 
-_TERMS = (
-    f"nodeAffinity.{_REQUIRED}.nodeSelectorTerms[]",
-    f"nodeAffinity.{_PREFERRED}[].preference",
-)
+_TERMS = (f"nodeAffinity.{_REQUIRED}.nodeSelectorTerms[]", f"nodeAffinity.{_PREFERRED}[].preference")
 _POD_TERMS = tuple(
     f"{kind}.{term}" for kind in _POD_KINDS for term in (f"{_REQUIRED}[]", f"{_PREFERRED}[].podAffinityTerm")
 )
@@ -214,9 +211,7 @@ class _Selection:
 
 _BY_SELECTOR = _Selection(Cel("true"), Cel("[value]"), Cel("string(value)"))
 _BY_AFFINITY = _Selection(
-    Cel("e.operator == 'In'"),
-    Cel("e.?values.orValue([])"),
-    Cel(f"string(e.operator) + ' ' + {_VALUES.format('e')}"),
+    Cel("e.operator == 'In'"), Cel("e.?values.orValue([])"), Cel(f"string(e.operator) + ' ' + {_VALUES.format('e')}")
 )
 _BY_PODS = _Selection(Cel("false"), Cel("[key]"), Cel("string(key)"))
 

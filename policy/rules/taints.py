@@ -127,11 +127,5 @@ def _compile_refusal(entry: AllowedToleration) -> str:
 TolerationsRule = Annotated[
     Tolerations | None,
     doc("Taints that pods may tolerate."),
-    PolicyRule(
-        "tolerations",
-        (UNTAINTED, TOLERATION),
-        find_tolerations,
-        compile_tolerations,
-        reads=_TOLERATIONS,
-    ),
+    PolicyRule("tolerations", (UNTAINTED, TOLERATION), find_tolerations, compile_tolerations, reads=_TOLERATIONS),
 ]

@@ -74,8 +74,7 @@ class SuiteTest(Base, frozen=True, kw_only=True):
         doc("Names of all defaults that a new JobSet gets, such as labels[team]. Absent: any.", maxItems=MOST_TESTS),
     ] = None
     server_only: Annotated[
-        bool,
-        doc("Whether only an API server can judge it, since policies of its own are part of the test."),
+        bool, doc("Whether only an API server can judge it, since policies of its own are part of the test.")
     ] = False
     expect: Annotated[
         tuple[Expectation, ...], doc("All that is found. Empty: nothing is found.", maxItems=MOST_TESTS)

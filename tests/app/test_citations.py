@@ -39,6 +39,7 @@ TASK = re.compile(r"^### ([^\n]+): (\d+) files$(.*?)(?=^##|\Z)", re.MULTILINE | 
 MOST_FILES = {
     "A failure action": 5,
     "An admission rule with a warning": 5,
+    "A rule of policies": 4,
     "A metric": 5,
     "A command": 5,
     "A field of the spec, end to end": 8,

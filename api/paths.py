@@ -1,6 +1,6 @@
 """The parts of a JobSet, each with its path. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from api.jobset import JobSet, ReplicatedJob, VolumeClaimPolicy
 from kube.model.field import SPEC, Path
@@ -10,7 +10,7 @@ REPLICATED_JOBS = SPEC.at("replicatedJobs")
 CLAIM_POLICIES = SPEC.at("volumeClaimPolicies")
 
 
-def replicated_jobs(js: JobSet) -> Iterator[tuple[Path, ReplicatedJob]]:
+def replicated_jobs(js: JobSet) -> Iterable[tuple[Path, ReplicatedJob]]:
     """The ReplicatedJobs in their order."""
     return REPLICATED_JOBS.each(js.spec.replicated_jobs)
 

@@ -6,7 +6,7 @@ Clients match on these texts, so they are rendered exactly as the Kubernetes fie
 wrong with a field is decided elsewhere, by rules; this file only says it, and keeps what is said within bounds.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -32,9 +32,12 @@ class Path(msgspec.Struct, frozen=True, gc=False):
         """The place reached from here through `more`."""
         return Path(self.parts + more)
 
-    def each(self, items: Iterable[T]) -> Iterator[tuple["Path", T]]:
+    def each(self, items: Sequence[T]) -> Iterable[tuple["Path", T]]:
         """The items of the list at this place, each with its own place."""
-        return ((self.at(i), item) for i, item in enumerate(items))
+        if not items:  # most lists of a JobSet
+            return ()
+        parts = self.parts
+        return ((Path((*parts, i)), item) for i, item in enumerate(items))
 
     def __str__(self) -> str:
         """Text as in `spec.replicatedJobs[0].name` and `metadata.annotations[example.com/key]`."""

@@ -5,7 +5,7 @@ field error.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -92,6 +92,11 @@ class PodSpec(Base, frozen=True, kw_only=True):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
 
+    @property
+    def all_containers(self) -> tuple[Container, ...]:
+        """Containers, then init containers."""
+        return (*self.containers, *self.init_containers)
+
 
 class PodTemplate(Base, frozen=True, kw_only=True):
     """`template.spec.template`."""
@@ -163,22 +168,29 @@ class Entry:
     @cached_property
     def steps(self) -> int:
         """What a check takes: one for each thing that it may look at, and some for beginning."""
-        pod = self.job.template.spec
-        containers = (*pod.containers, *pod.init_containers)
+        containers = self.job.template.spec.all_containers
         inside = sum(len(each.command) + len(each.ports) + len(each.volume_mounts) for each in containers)
-        return 5 + len(containers) + len(pod.volumes) + inside
+        return 5 + len(containers) + len(self.job.template.spec.volumes) + inside
 
     @cached_property
     def containers(self) -> tuple[str, ...]:
         """Names of containers and init containers."""
-        pod = self.job.template.spec
-        return tuple(container.name for container in (*pod.containers, *pod.init_containers))
+        return tuple(container.name for container in self.job.template.spec.all_containers)
+
+    def each_container(self) -> Iterator[tuple[Path, Container]]:
+        """Init containers and containers with their paths, in the order in which they run."""
+        pod, path = self.job.template.spec, self.pod_path.at("spec")
+        yield from path.at("initContainers").each(pod.init_containers)
+        yield from path.at("containers").each(pod.containers)
+
+    def each_volume(self) -> Iterable[tuple[Path, Volume]]:
+        """Volumes with their paths."""
+        return self.pod_path.at("spec", "volumes").each(self.job.template.spec.volumes)
 
     @cached_property
     def mounted_volumes(self) -> frozenset[str]:
         """Names of the volumes that some container mounts."""
-        pod = self.job.template.spec
-        containers = (*pod.containers, *pod.init_containers)
+        containers = self.job.template.spec.all_containers
         return frozenset(mount.name for container in containers for mount in container.volume_mounts)
 
 

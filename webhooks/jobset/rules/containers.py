@@ -33,14 +33,12 @@ def runnable(js: Subject) -> Iterator[FieldError]:
 
 
 def _of_pod(entry: Entry) -> Iterator[FieldError]:
-    pod, path = entry.job.template.spec, entry.pod_path.at("spec")
-    for key, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
-        for i, container in enumerate(containers):
-            yield from _of_container(path.at(key, i), container)
-    for i, volume in enumerate(pod.volumes):
+    for path, container in entry.each_container():
+        yield from _of_container(path, container)
+    for path, volume in entry.each_volume():
         medium = volume.empty_dir.get("medium") if isinstance(volume.empty_dir, dict) else None
         if isinstance(medium, str) and not _is_medium(medium):
-            yield MEDIUM.at(path.at("volumes", i, "emptyDir", "medium"), medium, guess=partial(_meant_medium, medium))
+            yield MEDIUM.at(path.at("emptyDir", "medium"), medium, guess=partial(_meant_medium, medium))
 
 
 def _of_container(path: Path, container: Container) -> Iterator[FieldError]:

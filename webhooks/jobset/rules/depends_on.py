@@ -68,8 +68,8 @@ def not_on_the_first(subject: Subject) -> Iterator[FieldError]:
 def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Only names that stand earlier; its own would never be reached."""
     name = entry.rjob.name
-    for k, item in enumerate(entry.rjob.depends_on or ()):
-        path = entry.path.at("dependsOn", k, "name")
+    for place, item in entry.path.at("dependsOn").each(entry.rjob.depends_on or ()):
+        path = place.at("name")
         other = subject.by_name.get(item.name)
         if other is None:
             known = partial(_earlier_suggestion, subject, item.name, name)

@@ -72,21 +72,21 @@ def in_place(subject: Subject) -> Iterator[FieldError]:
 def steps(subject: Subject) -> Iterator[FieldError]:
     """All that is wrong with them."""
     rules = subject.failure_policy.rules
-    found = [i for i, rule in enumerate(rules) if rule.then]
-    if found and not subject.gates[_GATE]:
-        yield from (NO_GATE.at(RULES.at(i, "then")) for i in found)
+    found = [(path.at("then"), rule) for path, rule in RULES.each(rules) if rule.then]
+    if not subject.gates[_GATE]:
+        yield from (NO_GATE.at(path) for path, _ in found)
         return
     if len(found) > MOST_RULES:
-        yield TOO_MANY.at(RULES.at(found[MOST_RULES], "then"), len(found))
-    for i in found[:MOST_RULES]:
-        yield from _of_rule(subject, rules[i], RULES.at(i, "then"))
+        yield TOO_MANY.at(found[MOST_RULES][0], len(found))
+    for path, rule in found[:MOST_RULES]:
+        yield from _of_rule(subject, rule, path)
 
 
 def _of_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterator[FieldError]:
     most = max(subject.failure_policy.max_restarts, 0)
     before, by_rule, counted = action_of(rule.action), 0, 0
-    for k, step in enumerate(rule.then):
-        action, at = action_of(step.action), path.at(k, "action")
+    for place, step in path.each(rule.then):
+        action, at = action_of(step.action), place.at("action")
         if before.scope is Scope.NOTHING:
             yield AFTER_THE_END.at(at, before=before.name)
             return

@@ -81,9 +81,9 @@ def exit_code_policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
     path, pod = entry.path.at("exitCodePolicy"), entry.job.template.spec
     if not entry.never_restarts:
         yield RESTART_POLICY.at(entry.pod_path.at("spec", "restartPolicy"), pod.restart_policy)
-    for k, code in enumerate(policy.retryable):
+    for place, code in path.at("retryable").each(policy.retryable):
         if code in policy.permanent:
-            yield TWO_MEANINGS.at(path.at("retryable", k), code, code=code)
+            yield TWO_MEANINGS.at(place, code, code=code)
     if policy.container_name and policy.container_name not in entry.containers:
         known = partial(did_you_mean, policy.container_name, entry.containers, what="there are")
         name = entry.rjob.name
@@ -128,10 +128,10 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
         return
     restarting = tuple(entry.rjob.name for entry in subject.entries if not entry.never_restarts)
     containers = tuple(dict.fromkeys(name for entry in subject.entries for name in entry.containers))
-    for i, rule in enumerate(subject.failure_policy.rules):
+    for place, rule in RULES.each(subject.failure_policy.rules):
         if rule.on_exit_codes is None:
             continue
-        path = RULES.at(i, "onExitCodes")
+        path = place.at("onExitCodes")
         if not rule.on_exit_codes.values:
             yield NO_VALUES.at(path.at("values"), [])
         if rule.target_replicated_jobs:

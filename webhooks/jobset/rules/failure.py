@@ -118,12 +118,12 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
     known = (*JOB_FAILURE_REASONS, *(reason for reason, asked_for in ours.items() if asked_for is not None))
     yield from _gates(subject)
     yield from restart_job_replicas(subject, subject.entries)
-    for i, rule in enumerate(rules):
-        yield from _rule_name(RULES.at(i, "name"), rule.name)
-        yield from unknown_targets(subject, TARGET, rule.target_replicated_jobs, RULES.at(i, "targetReplicatedJobs"))
-        yield from _reasons(RULES.at(i, "onJobFailureReasons"), rule.on_job_failure_reasons, known)
+    for path, rule in RULES.each(rules):
+        yield from _rule_name(path.at("name"), rule.name)
+        yield from unknown_targets(subject, TARGET, rule.target_replicated_jobs, path.at("targetReplicatedJobs"))
+        yield from _reasons(path.at("onJobFailureReasons"), rule.on_job_failure_reasons, known)
         if action_of(rule.action).scope is Scope.NOTHING and rule.max_restarts is not None:
-            yield NOTHING_TO_LIMIT.at(RULES.at(i, "maxRestarts"), rule.max_restarts, action=rule.action)
+            yield NOTHING_TO_LIMIT.at(path.at("maxRestarts"), rule.max_restarts, action=rule.action)
     yield from _repeated_names(rules)
 
 
@@ -155,11 +155,11 @@ def _rule_name(path: Path, name: str) -> Iterator[FieldError]:
         yield NAME_FORM.at(path, name, name=name)
 
 
-def _reasons(path: Path, reasons: Iterable[str], known: Sequence[str]) -> Iterator[FieldError]:
-    for k, reason in enumerate(reasons):
+def _reasons(path: Path, reasons: Sequence[str], known: Sequence[str]) -> Iterator[FieldError]:
+    for place, reason in path.each(reasons):
         if reason not in known:
             names = _OF_PODS.get(reason.lower()) or partial(did_you_mean, reason, known, what="the reasons are")
-            yield REASON.at(path.at(k), reason, reason=reason, names_that_exist=names)
+            yield REASON.at(place, reason, reason=reason, names_that_exist=names)
 
 
 def _repeated_names(rules: Iterable[FailurePolicyRule]) -> Iterator[FieldError]:

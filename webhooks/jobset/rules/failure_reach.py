@@ -58,21 +58,21 @@ def rules_can_match(subject: Subject) -> Iterator[FieldError]:
     if policy.max_restarts < 0:
         yield MAX_RESTARTS.at(FAILURE.at("maxRestarts"), policy.max_restarts)
     yield from _patterns(policy.rules)
-    for i, rule in enumerate(policy.rules):
-        yield from _reasons_can_come(RULES.at(i, "onJobFailureReasons"), rule, subject)
+    for path, rule in RULES.each(policy.rules):
+        yield from _reasons_can_come(path.at("onJobFailureReasons"), rule, subject)
         if action_of(rule.action).counted and (rule.max_restarts or 0) > max(policy.max_restarts, 0):
-            yield BUDGET_NEVER.at(RULES.at(i, "maxRestarts"), rule.max_restarts, limit=max(policy.max_restarts, 0))
-    for i, rule in enumerate(policy.rules[:MAX_COMPARED]):
-        yield from _codes_can_come(RULES.at(i, "onExitCodes"), rule, subject)
+            yield BUDGET_NEVER.at(path.at("maxRestarts"), rule.max_restarts, limit=max(policy.max_restarts, 0))
+    for path, rule in RULES.each(policy.rules[:MAX_COMPARED]):
+        yield from _codes_can_come(path.at("onExitCodes"), rule, subject)
     yield from _unreachable_rules(subject, policy.rules[:MAX_COMPARED])
 
 
 def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
     """Compiling takes its time, so only so many are looked at."""
     places = (
-        (RULES.at(i, "onJobFailureMessagePatterns", k), pattern)
-        for i, rule in enumerate(rules)
-        for k, pattern in enumerate(rule.on_job_failure_message_patterns)
+        pattern
+        for path, rule in RULES.each(rules)
+        for pattern in path.at("onJobFailureMessagePatterns").each(rule.on_job_failure_message_patterns)
     )
     for path, pattern in islice(places, MAX_PATTERNS):
         outcome = compiled(pattern)
@@ -85,10 +85,10 @@ def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
 
 def _reasons_can_come(path: Path, rule: FailurePolicyRule, subject: Subject) -> Iterator[FieldError]:
     """A Job fails for some reasons only where it asks for it."""
-    for k, reason in enumerate(rule.on_job_failure_reasons[:MAX_COMPARED]):
+    for place, reason in path.each(rule.on_job_failure_reasons[:MAX_COMPARED]):
         field, _ = _ASKED_BY.get(reason, ("", None))
         if field and not any(_asks(entry, reason) for entry in subject.targets(rule.target_replicated_jobs)):
-            yield REASON_NEVER.at(path.at(k), reason, field=field)
+            yield REASON_NEVER.at(place, reason, field=field)
 
 
 _ASKED_BY = {

@@ -68,10 +68,9 @@ def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     path, pod, name = entry.pod_path.at("spec"), entry.job.template.spec, entry.rjob.name
     if pod.automount_service_account_token is False:
         yield NO_TOKEN.at(path.at("automountServiceAccountToken"), False, name=name)
-    for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers)):
-        for index, container in enumerate(containers):
-            if container.name == NAME:
-                yield NAME_TAKEN.at(path.at(field, index, "name"), NAME, name=name)
+    for place, container in entry.each_container():
+        if container.name == NAME:
+            yield NAME_TAKEN.at(place.at("name"), NAME, name=name)
     if agent.mode == "MainContainer":
         yield from _main_container(entry)
     else:
@@ -80,9 +79,9 @@ def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
 
 def _main_container(entry: Entry) -> Iterator[FieldError]:
     path, pod, name = entry.pod_path.at("spec"), entry.job.template.spec, entry.rjob.name
-    for index, volume in enumerate(pod.volumes):
+    for place, volume in entry.each_volume():
         if volume.name == NAME:
-            yield NAME_TAKEN.at(path.at("volumes", index, "name"), NAME, name=name)
+            yield NAME_TAKEN.at(place.at("name"), NAME, name=name)
     for worker in pod.containers[:1]:
         if not worker.command:
             yield NO_COMMAND.at(path.at("containers", 0, "command"), name=name)
@@ -93,7 +92,7 @@ def _main_container(entry: Entry) -> Iterator[FieldError]:
 def _sidecar(subject: Subject, entry: Entry, agent: RestartAgent) -> Iterator[FieldError]:
     pod, name = entry.job.template.spec, entry.rjob.name
     port = agent.probe_port or DEFAULT_PORT
-    for container in (*pod.containers, *pod.init_containers):
+    for container in pod.all_containers:
         if any(each.container_port == port for each in container.ports):
             yield PORT.at(_AGENT.at("probePort"), port, name=name, container=container.name)
     if who := _who_waits(subject, entry):

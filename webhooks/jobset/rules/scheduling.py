@@ -127,8 +127,8 @@ def lines(subject: Subject) -> Iterator[tuple[Level, ...]]:
     if spec is None:
         return
     top = Level(SCHEDULING, subject.names, spec.scheduling_policy, spec.scheduling_constraints, spec.disruption_mode)
-    for k, entry in enumerate(spec.replicated_jobs):
-        path, names = ENTRIES.at(k), entry.target_replicated_jobs
+    for path, entry in ENTRIES.each(spec.replicated_jobs):
+        names = entry.target_replicated_jobs
         below = [_level(path, names, entry)]
         if entry.job is not None:
             below.append(_level(path.at("job"), names, entry.job))
@@ -187,10 +187,9 @@ def unions(subject: Subject) -> Iterator[FieldError]:
             yield _union(subject, POLICY_UNION, level.path.at(POLICY), level.policy.basic is None, ("basic", "gang"))
         if level.mode is not None and (level.mode.single is None) == (level.mode.all is None):
             yield _union(subject, MODE_UNION, level.path.at(MODE), level.mode.all is None, ("single", "all"))
-        for k, claim in enumerate(level.claims):
+        for place, claim in level.path.at(CLAIMS).each(level.claims):
             if bool(claim.resource_claim_name) == bool(claim.resource_claim_template_name):
                 names = ("resourceClaimName", "resourceClaimTemplateName")
-                place = level.path.at(CLAIMS, k)
                 yield _union(subject, SOURCE_UNION, place, not claim.resource_claim_name, names)
 
 
@@ -204,11 +203,11 @@ def words(subject: Subject) -> Iterator[FieldError]:
     for level in levels(subject):
         if level.constraints is not None and not level.constraints.topology:
             yield TOPOLOGY_MISSING.at(level.path.at(*TOPOLOGY))
-        for k, constraint in enumerate(level.constraints.topology if level.constraints else ()):
+        topology = level.constraints.topology if level.constraints else ()
+        for path, constraint in level.path.at(*TOPOLOGY).each(topology):
             for complaint in qualified_name(constraint.key):
-                yield TOPOLOGY_KEY.at(level.path.at(*TOPOLOGY, k, "key"), constraint.key, complaint=complaint)
-        for k, claim in enumerate(level.claims):
-            path = level.path.at(CLAIMS, k)
+                yield TOPOLOGY_KEY.at(path.at("key"), constraint.key, complaint=complaint)
+        for path, claim in level.path.at(CLAIMS).each(level.claims):
             for complaint in dns1123_label(claim.name):
                 yield CLAIM_NAME.at(path.at("name"), claim.name, complaint=complaint)
             for field, name in (

@@ -98,9 +98,9 @@ def targets(subject: Subject) -> Iterator[FieldError]:
         if not entry.target_replicated_jobs:
             yield NO_TARGETS.at(path)
         yield from unknown_targets(subject, UNKNOWN_TARGET, entry.target_replicated_jobs, path)
-        for j, name in enumerate(entry.target_replicated_jobs):
+        for place, name in path.each(entry.target_replicated_jobs):
             if first.setdefault(name, k) != k:
-                yield TARGET_AGAIN.at(path.at(j), name, first=first[name])
+                yield TARGET_AGAIN.at(place, name, first=first[name])
     whole = spec.scheduling_policy or spec.scheduling_constraints or spec.disruption_mode
     missing = [name for name in subject.names if name not in first]
     if missing and not whole:
@@ -121,8 +121,8 @@ def counts_fit(subject: Subject) -> Iterator[FieldError]:
         yield NOTHING_TO_COUNT.at(SCHEDULING.at(*_COUNT), wanted, owner="the set", fix=fix)
     elif wanted is not None:
         yield from _groups(SCHEDULING, wanted, _below_root(subject))
-    for k, entry in enumerate(spec.replicated_jobs):
-        yield from _count_fits(subject, entry, ENTRIES.at(k))
+    for path, entry in ENTRIES.each(spec.replicated_jobs):
+        yield from _count_fits(subject, entry, path)
 
 
 def _count_fits(subject: Subject, entry: EntryScheduling, path: Path) -> Iterator[FieldError]:

@@ -1,6 +1,6 @@
 """Names of ReplicatedJobs that fields of the set refer to: which are wrong, and which are meant. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 
@@ -10,12 +10,12 @@ from webhooks.jobset.rules.blame import job_part
 from webhooks.jobset.subject import Subject
 
 
-def unknown_targets(subject: Subject, rule: Rule, targets: Iterable[str], path: Path) -> Iterator[FieldError]:
+def unknown_targets(subject: Subject, rule: Rule, targets: Sequence[str], path: Path) -> Iterator[FieldError]:
     """Each name of the list at `path` that no ReplicatedJob has breaks `rule`; the caller chooses it."""
-    for k, target in enumerate(targets):
+    for place, target in path.each(targets):
         if target not in subject.by_name:
             known = partial(name_suggestion, subject, target)
-            yield rule.at(path.at(k), target, name=target, names_that_exist=known)
+            yield rule.at(place, target, name=target, names_that_exist=known)
 
 
 def name_suggestion(subject: Subject, wanted: str, *, but: str = "", intro: str = "the ReplicatedJobs are") -> str:

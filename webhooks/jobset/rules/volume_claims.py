@@ -69,6 +69,6 @@ def volume_claims(subject: Subject) -> Iterator[FieldError]:
 
 def _clashes(subject: Subject, claim: Claim) -> Iterator[FieldError]:
     for entry in subject.entries:
-        for v, volume in enumerate(entry.job.template.spec.volumes):
+        for path, volume in entry.each_volume():
             if volume.name == claim.name:
-                yield VOLUME.at(entry.pod_path.at("spec", "volumes", v, "name"), volume.name, name=claim.name)
+                yield VOLUME.at(path.at("name"), volume.name, name=claim.name)

@@ -30,13 +30,8 @@ exit codes:
 
 def add_explain(commands: Commands) -> None:
     """Register `explain`."""
-    parser = add_command(
-        commands,
-        "explain",
-        "say why a JobSet waits, or how it ended",
-        EXAMPLES,
-        "Say why a JobSet waits, or how it ended, in plain words.",
-    )
+    description = "Say why a JobSet waits, or how it ended, in plain words."
+    parser = add_command(commands, "explain", "say why a JobSet waits, or how it ended", EXAMPLES, description)
     add = parser.add_argument
     completes_names(add("name", nargs="?", metavar="NAME", help="name of the JobSet, or jobset/NAME; default: all"))
     where = parser.add_mutually_exclusive_group()
@@ -52,7 +47,7 @@ def _explain(parsed: argparse.Namespace) -> int:
     from cli.explain import run  # noqa: PLC0415 (imports that other commands need not pay)
 
     options = run.Options(
-        name=parsed.name,
+        name=parsed.name,  # which may be empty, and is refused then
         namespace=parsed.namespace,
         everywhere=parsed.all_namespaces,
         output=parsed.output,

@@ -5,7 +5,6 @@ import io
 import json
 import re
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TextIO
@@ -28,20 +27,17 @@ _AGES = re.compile(r'"time": "[^"]*"|\d+ (?:s|min|h|d)\b')
 """What differs from look to look though nothing has changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What to explain and how to say it. Empty: the context's namespace, the usual kubeconfig, its current context.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(session.Where):
+    """What to explain and how to say it. Without a name: all JobSets of the namespace, or of all (`everywhere`).
 
-    Without a name: all JobSets of the namespace, or of all namespaces (`everywhere`). `watch`: again when it changes.
+    `watch`: again when it changes.
     """
 
     name: str | None = None
-    namespace: str = ""
     everywhere: bool = False
     output: str = "text"
     watch: bool = False
-    kubeconfig: str = ""
-    context: str = ""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
@@ -56,7 +52,7 @@ async def _explain_one(options: Options, given: str, out: TextIO) -> int:
     name = session.jobset_name(given)
     if options.everywhere:
         raise session.UsageError("-A lists all JobSets: leave out the name, or write -n NAMESPACE")
-    async with _connect(options) as to, session.naming(to, name):
+    async with session.connect_to(options) as to, session.naming(to, name):
 
         async def page() -> _Page:
             now = wall_clock()
@@ -72,7 +68,7 @@ async def _explain_one(options: Options, given: str, out: TextIO) -> int:
 
 
 async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
-    async with _connect(options) as to, session.naming(to, ""):
+    async with session.connect_to(options) as to, session.naming(to, ""):
 
         async def page() -> _Page:
             found = await listing(to.client, None if options.everywhere else to.namespace)
@@ -119,7 +115,3 @@ async def _pages(options: Options, page: Callable[[], Awaitable[_Page]], out: Te
             return
         shown = said
         await asyncio.sleep(EVERY)
-
-
-def _connect(options: Options) -> AbstractAsyncContextManager[session.Session]:
-    return session.connect(kubeconfig=options.kubeconfig, context=options.context, namespace=options.namespace)

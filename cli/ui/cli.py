@@ -5,9 +5,8 @@ does not answer or lets nothing be read.
 """
 
 import argparse
-import sys
 
-from cli.commands import Commands, add_cluster_flags, add_command, as_command
+from cli.commands import Commands, add_cluster_flags, add_command, run_module
 
 EXAMPLES = """examples:
   %(prog)s                                JobSets of the namespace of the context; open the address that it prints
@@ -32,29 +31,27 @@ ADDRESS = "127.0.0.1:8790"
 
 def add_ui(commands: Commands) -> None:
     """Register `ui`."""
-    parser = add_command(
-        commands,
-        "ui",
-        "show JobSets on a page in the browser",
-        EXAMPLES,
-        "Show JobSets on a page in the browser, as they change.",
-    )
+    description = "Show JobSets on a page in the browser, as they change."
+    parser = add_command(commands, "ui", "show JobSets on a page in the browser", EXAMPLES, description)
     where = parser.add_mutually_exclusive_group()
     where.add_argument(
         "-n", "--namespace", type=single_namespace, default="", metavar="NAME", help="default: that of the context"
     )
-    where.add_argument("-A", "--all-namespaces", action="store_true", help="all JobSets of all namespaces")
+    where.add_argument(
+        "-A", "--all-namespaces", dest="everywhere", action="store_true", help="all JobSets of all namespaces"
+    )
     add = parser.add_argument
     add("--address", default=ADDRESS, metavar="HOST:PORT", help=f"where to listen (default {ADDRESS})")
     add(
         "--allow-host",
+        dest="allowed_hosts",
         action="append",
         default=[],
         metavar="NAME",
         help="a host that browsers may ask for, beside localhost and the address; may be repeated",
     )
     add_cluster_flags(parser)
-    parser.set_defaults(handler=as_command(_ui))
+    parser.set_defaults(handler=run_module("cli.ui.run"))
 
 
 def single_namespace(text: str) -> str:
@@ -62,17 +59,3 @@ def single_namespace(text: str) -> str:
     if "," in text:
         raise argparse.ArgumentTypeError("one page shows one namespace, or all (-A): start one for each")
     return text
-
-
-def _ui(parsed: argparse.Namespace) -> int:
-    from cli.ui import run  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = run.Options(
-        namespace=parsed.namespace,
-        everywhere=parsed.all_namespaces,
-        address=parsed.address,
-        allowed_hosts=tuple(parsed.allow_host),
-        kubeconfig=parsed.kubeconfig,
-        context=parsed.context,
-    )
-    return run.run(options, sys.stdout, sys.stderr)

@@ -29,16 +29,13 @@ LIMITS = ConnectionLimits(head_timeout=10.0, request_timeout=STREAM_SECONDS + 60
 """A stream is the longest request. A browser opens up to six connections."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What to show and where. Empty: the context's namespace, the usual kubeconfig, its current context."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(session.Where):
+    """What to show and where to listen."""
 
     address: str
-    namespace: str = ""
     everywhere: bool = False
     allowed_hosts: tuple[str, ...] = ()
-    kubeconfig: str = ""
-    context: str = ""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
@@ -48,8 +45,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _serve(options: Options, out: TextIO, err: TextIO) -> int:
-    place = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-    async with session.connect(**place) as to:
+    async with session.connect_to(options) as to:
         namespace = None if options.everywhere else to.namespace
         async with session.naming(to, ""):
             first = await to.client.list(JOBSETS, namespace=namespace, limit=1, timeout=COMMAND_TIMEOUT)

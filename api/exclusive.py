@@ -14,6 +14,16 @@ from kube.model.meta import JSON
 
 EXCLUDED_NAMESPACES = ("kube-system", keys.MANAGER_NAMESPACE)
 """Namespaces whose pods reach neither webhooks nor policies: what runs there must not depend on us."""
+WITHOUT_INDEX = (
+    "create the JobSet again with completionMode: Indexed and completions for this ReplicatedJob, or without the"
+    f" annotation {keys.EXCLUSIVE_TOPOLOGY}"
+)
+"""The fix for pods without a completion index, as webhooks and policies say it."""
+MADE_BY_HAND = (
+    f"the Job of a JobSet gives it to its pods: take the annotation {keys.EXCLUSIVE_TOPOLOGY} off pods that you make"
+    " yourself"
+)
+"""The fix for pods without what only a Job gives them, as webhooks and policies say it."""
 
 
 class TermForm(enum.Enum):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from api import keys
-from api.exclusive import TermForm, affinity_term, anti_affinity_term
+from api.exclusive import MADE_BY_HAND, WITHOUT_INDEX, TermForm, affinity_term, anti_affinity_term
 from kube.model.meta import JSON
 from manifests.admission import (
     BY_AFFINITY,
@@ -169,12 +169,7 @@ def _following_followers() -> list[Object]:
 
 _INDEXED = (
     "the pod has no completion index: its Job is not Indexed, so that none of its pods leads and exclusive placement"
-    " has no domain to give; create the JobSet again with completionMode: Indexed and completions for this"
-    f" ReplicatedJob, or without the annotation {keys.EXCLUSIVE_TOPOLOGY}"
-)
-_MADE_BY_HAND = (
-    f"the Job of a JobSet gives it to its pods: take the annotation {keys.EXCLUSIVE_TOPOLOGY} off pods that you make"
-    " yourself"
+    f" has no domain to give; {WITHOUT_INDEX}"
 )
 _STRANDED = (
     "follower pod node selector not set, and the pod has no scheduling gate by which it could wait for it: see whether"
@@ -186,9 +181,9 @@ _STRANDED = (
 def _checks(followers: Followers) -> list[Object]:
     """The last resort: a pod that cannot be placed is refused, with the reason and the fix."""
     checks = {
-        f"'{keys.JOB_KEY}' in object.metadata.labels": f"pod missing label: {keys.JOB_KEY}: {_MADE_BY_HAND}",
+        f"'{keys.JOB_KEY}' in object.metadata.labels": f"pod missing label: {keys.JOB_KEY}: {MADE_BY_HAND}",
         f"'{keys.COMPLETION_INDEX}' in object.metadata.annotations": _INDEXED,
-        "!variables.follower || variables.owned": f"follower pod has no owner reference: {_MADE_BY_HAND}",
+        "!variables.follower || variables.owned": f"follower pod has no owner reference: {MADE_BY_HAND}",
     }
     variables = {
         "follower": FOLLOWER["expression"],

@@ -7,17 +7,9 @@ follows: which pod, which leader, why, and the fix.
 """
 
 from api import keys
-from api.exclusive import Domain, NoDomain
+from api.exclusive import MADE_BY_HAND, WITHOUT_INDEX, Domain, NoDomain
 from webhooks.pod.subject import Pod
 
-_INDEXED = (
-    "create the JobSet again with completionMode: Indexed and completions for this ReplicatedJob, or without the"
-    f" annotation {keys.EXCLUSIVE_TOPOLOGY}"
-)
-_MADE_BY_HAND = (
-    "the Job of a JobSet gives it to its pods: take the annotation"
-    f" {keys.EXCLUSIVE_TOPOLOGY} off pods that you make yourself"
-)
 _TRANSIENT = "this is an expected, transient error"
 
 
@@ -26,17 +18,17 @@ def impossible(pod: Pod) -> str | None:
     if pod.topology is None:
         return None
     if keys.JOB_KEY not in pod.metadata.labels:
-        return f"pod missing label: {keys.JOB_KEY}: nobody can say which Job pod {pod.name} belongs to; {_MADE_BY_HAND}"
+        return f"pod missing label: {keys.JOB_KEY}: nobody can say which Job pod {pod.name} belongs to; {MADE_BY_HAND}"
     if pod.leads:
         return None
     if keys.COMPLETION_INDEX not in pod.metadata.annotations:
         return (
             f"pod {pod.name} has no completion index: its Job is not Indexed, none of its pods leads, and exclusive"
-            f" placement by {pod.topology} never has a domain to give; {_INDEXED}"
+            f" placement by {pod.topology} never has a domain to give; {WITHOUT_INDEX}"
         )
     if not pod.job_uid:
         return (
-            f"follower pod has no owner reference: nobody can say which Job pod {pod.name} belongs to; {_MADE_BY_HAND}"
+            f"follower pod has no owner reference: nobody can say which Job pod {pod.name} belongs to; {MADE_BY_HAND}"
         )
     return None
 

@@ -86,7 +86,9 @@ def test_policies_are_stored_so_that_every_violation_is_recorded():
 
 
 def test_jobsets_are_sent_under_the_name_and_in_the_namespace_of_the_test():
-    sent = _place_jobset({"metadata": {"name": "a", "labels": None}, "spec": {}, "status": {"restarts": 1}}, "team-a", "b")
+    sent = _place_jobset(
+        {"metadata": {"name": "a", "labels": None}, "spec": {}, "status": {"restarts": 1}}, "team-a", "b"
+    )
     assert sent == {"metadata": {"name": "b", "namespace": "team-a"}, "spec": {}}
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from kube.model.field import FieldError, Path, Rule, quote
 from kube.model.suggest import did_you_mean
-from policy.cel import Cel, Expression, Say, list_if, quote_text, text, texts
+from policy.cel import Cel, Expression, Root, Say, list_if, quote_text, text, texts
 from policy.judged import Judged, Namespace
 from policy.limits import CelNumbers, Number, check_limit
 
@@ -28,17 +27,13 @@ class Compiled:
     variables: tuple[tuple[str, Expression], ...] = ()
 
 
-class Fit(Enum):
-    """How the verdict of a compiled rule compares with that of the rule."""
-
-    EXACT = "exact"
-    STRICTER = "approximate: may refuse more"
-    LAXER = "approximate: may refuse less"
-    CANNOT = "cannot be expressed"
-
-
 Compile = Callable[[Any, Say], Compiled]
 Cautions = Callable[[Any, Path], Iterator[FieldError]]
+
+
+def by_findings(write: Callable[[Any, Say, Root], Cel]) -> Compile:
+    """A rule without numbers in CEL: `write` gives the findings about the JobSet `root`."""
+    return lambda rule, say: Compiled(lambda root: write(rule, say, root))
 
 
 def _no_cautions(_: Any, __: Path) -> Iterator[FieldError]:
@@ -51,8 +46,8 @@ class PolicyRule:
 
     `find`: its docstring is the page of the rule in docs/policy. `numbers`: those that it compares with limits.
     `reads`: the fields that it judges, as paths of the schema: `[]` is each item of a list, `{}` each member of a map.
-    A test looks that every field of a JobSet is read by a rule, or exempted with a reason. `fit`, `note`: in which
-    cases the verdict of the API server differs. `cautions`: warnings about what a policy without faults demands.
+    A test looks that every field of a JobSet is read by a rule, or exempted with a reason. `note`: in which cases the
+    API server refuses more. `cautions`: warnings about what a policy without faults demands.
     """
 
     name: str
@@ -61,9 +56,13 @@ class PolicyRule:
     compile: Compile
     numbers: Numbers | None = None
     reads: tuple[str, ...] = ()
-    fit: Fit = Fit.EXACT
     note: str = ""
     cautions: Cautions = _no_cautions
+
+    @property
+    def fit(self) -> str:
+        """How the verdict of the API server compares with that of the rule."""
+        return "approximate: may refuse more" if self.note else "exact"
 
 
 _JOB = "spec.replicatedJobs[].template.spec."

@@ -23,7 +23,6 @@ from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import duration_of, format_time, time_of
 from policy.namespaces import DEFAULT
-from policy.rule import Fit
 from policy.types import JobSetPolicy
 
 
@@ -91,8 +90,8 @@ def _too_long(exception: JobSetPolicyException, policies: Sequence[JobSetPolicy]
 def notes(policy: JobSetPolicy, exceptions: Sequence[JobSetPolicyException], now: datetime) -> Iterator[str]:
     """Where what is exported differs from the policy, and which exceptions it has."""
     for rule, _ in in_force(policy):
-        if rule.fit is not Fit.EXACT:
-            yield f"{rule.name}: {rule.fit.value}: {rule.note}"
+        if rule.note:
+            yield f"{rule.name}: {rule.fit}: {rule.note}"
     for number, (exception, end) in enumerate(in_time(exceptions, policy, now)):
         meta = exception.metadata
         counts = f"counts for new JobSets until {format_time(end)}"

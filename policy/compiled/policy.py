@@ -16,7 +16,7 @@ from policy.compiled.variables import SHARED
 from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
 from policy.limits import over_limits
-from policy.rule import NOTHING, Compiled, Fit
+from policy.rule import NOTHING, Compiled
 from policy.types import GROUP, JobSetPolicy
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
@@ -150,7 +150,6 @@ def validating(policy: JobSetPolicy, beside: Circumstances) -> list[JSON]:
             ),
         )
         for rule, demanded in in_force(policy)
-        if rule.fit is not Fit.CANNOT
     ]
     if not rules:
         return []

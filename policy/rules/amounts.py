@@ -9,7 +9,7 @@ from kube.model.requests import is_of_pods
 from policy.cel import Cel, Root, Say, below, of_container, texts
 from policy.fields import Key, list_of
 from policy.judged import Judged, Namespace
-from policy.rule import Compiled, PolicyRule, of_containers, of_pods
+from policy.rule import PolicyRule, by_findings, of_containers, of_pods
 from policy.rules.resources import unknown_resources
 from policy.sentences import sentence
 
@@ -65,29 +65,28 @@ _LIMITS = (*of_containers("resources.limits{}"), *of_pods("resources.limits{}"))
 _REQUESTS = (*of_containers("resources.requests{}"), *of_pods("resources.requests{}"), *_LIMITS)
 
 
-def compile_required_requests(rule: RequiredResources, say: Say) -> Compiled:
-    return _compile_missing(rule, REQUEST, ("requests", "limits"), say)
+@by_findings
+def compile_required_requests(rule: RequiredResources, say: Say, root: Root) -> Cel:
+    return _compile_missing(rule, REQUEST, ("requests", "limits"), say, root)
 
 
-def compile_required_limits(rule: RequiredResources, say: Say) -> Compiled:
-    return _compile_missing(rule, LIMIT, ("limits",), say)
+@by_findings
+def compile_required_limits(rule: RequiredResources, say: Say, root: Root) -> Cel:
+    return _compile_missing(rule, LIMIT, ("limits",), say, root)
 
 
-def _compile_missing(rule: RequiredResources, missing: Rule, kinds: tuple[str, ...], say: Say) -> Compiled:
+def _compile_missing(rule: RequiredResources, missing: Rule, kinds: tuple[str, ...], say: Say, root: Root) -> Cel:
     """Findings about containers that do not state a resource in any of these ways."""
     of_pods = texts(filter(is_of_pods, rule.resources))
 
     def has_amount(holder: str) -> str:
         return " || ".join(f"{holder}.?resources.?{kind}[?r].hasValue()" for kind in kinds)
 
-    def findings(root: Root) -> Cel:
-        at = below(f".resources.{kinds[0]}", "r")
-        finding = say.at(missing, *of_container(at), resource=Cel("r"))
-        whole = f"(r in {of_pods} && ({has_amount('x.p')}))" if any(map(is_of_pods, rule.resources)) else "false"
-        lacking = f"{root.variable('containers')}.filter(x, !({has_amount('x.c')} || {whole}))"
-        return Cel(f"{texts(rule.resources)}.map(r, {lacking}.map(x, {finding})).flatten()")
-
-    return Compiled(findings)
+    at = below(f".resources.{kinds[0]}", "r")
+    finding = say.at(missing, *of_container(at), resource=Cel("r"))
+    whole = f"(r in {of_pods} && ({has_amount('x.p')}))" if any(map(is_of_pods, rule.resources)) else "false"
+    lacking = f"{root.variable('containers')}.filter(x, !({has_amount('x.c')} || {whole}))"
+    return Cel(f"{texts(rule.resources)}.map(r, {lacking}.map(x, {finding})).flatten()")
 
 
 def _cautions(rule: RequiredResources, path: Path) -> Iterator[FieldError]:

@@ -9,7 +9,7 @@ from kube.model.meta import doc
 from policy.cel import Cel, Index, Root, Say, below, concat_lists, literal, of_pod, of_template, text, texts
 from policy.fields import list_of
 from policy.judged import Judged, Namespace, Template
-from policy.rule import Compiled, PolicyRule, of_jobs
+from policy.rule import PolicyRule, by_findings, of_jobs
 from policy.rules.node_uses import ITEM, USES, Field, Holder, Use
 from policy.rules.resources import CLAIMS, claims_of_groups, claims_of_pods, compile_claims
 from policy.sentences import sentence
@@ -94,8 +94,9 @@ _USED_FIELDS = (
 )
 
 
-def compile_forbid(rule: tuple[str, ...], say: Say) -> Compiled:
-    return Compiled(lambda root: concat_lists(*(_WRITERS[name](root, say) for name in rule)))
+@by_findings
+def compile_forbid(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
+    return concat_lists(*(_WRITERS[name](root, say) for name in rule))
 
 
 def _compile_field(field: Field, use: Use, root: Root, say: Say) -> Cel:

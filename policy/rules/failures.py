@@ -14,7 +14,7 @@ from policy.cel import NEW, Cel, Index, Root, Say, cel_place, concat_lists, of_t
 from policy.fields import list_of
 from policy.judged import Judged, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
-from policy.rule import NOTHING, Compiled, PolicyRule, check_allowed, compile_allowed, of_jobs
+from policy.rule import NOTHING, Compiled, PolicyRule, by_findings, check_allowed, compile_allowed, of_jobs
 from policy.sentences import sentence
 
 
@@ -288,12 +288,10 @@ def compile_backoff_limit(rule: BackoffLimit, say: Say) -> Compiled:
     return Compiled(findings, (number,))
 
 
-def compile_restart_strategies(rule: RestartStrategies, say: Say) -> Compiled:
-    def findings(root: Root) -> Cel:
-        value = f"{root.name}.{_CEL_POLICY}.?restartStrategy"
-        return compile_allowed(STRATEGY, SPEC.at("failurePolicy", "restartStrategy"), value, rule.allowed, say)
-
-    return Compiled(findings)
+@by_findings
+def compile_restart_strategies(rule: RestartStrategies, say: Say, root: Root) -> Cel:
+    value = f"{root.name}.{_CEL_POLICY}.?restartStrategy"
+    return compile_allowed(STRATEGY, SPEC.at("failurePolicy", "restartStrategy"), value, rule.allowed, say)
 
 
 MaxRestartsRule = Annotated[

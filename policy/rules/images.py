@@ -10,7 +10,7 @@ from kube.model.meta import Base, doc
 from policy.cel import Cel, Index, Place, Root, Say, cel_place, concat_lists, of_container, of_pod, text, texts
 from policy.fields import Word, has_wildcard, list_of
 from policy.judged import AGENT_IMAGE, Judged, Namespace, Template
-from policy.rule import Compiled, PolicyRule, of_containers, of_pods
+from policy.rule import PolicyRule, by_findings, of_containers, of_pods
 from policy.sentences import invalid, sentence
 
 NO_REGISTRY = invalid(
@@ -116,19 +116,17 @@ def _sources(root: Root) -> tuple[tuple[Cel, str, Place], ...]:
     )
 
 
-def compile_images_by_digest(_: bool, say: Say) -> Compiled:
-    def findings(root: Root) -> Cel:
-        return concat_lists(
-            *(
-                Cel(
-                    f"{items}.filter(x, {image} != '' && !{image}.contains('@'))"
-                    f".map(x, {say.at(DIGEST, *at, name=Cel(f'string({image})'))})"
-                )
-                for items, image, at in _sources(root)
+@by_findings
+def compile_images_by_digest(_: bool, say: Say, root: Root) -> Cel:
+    return concat_lists(
+        *(
+            Cel(
+                f"{items}.filter(x, {image} != '' && !{image}.contains('@'))"
+                f".map(x, {say.at(DIGEST, *at, name=Cel(f'string({image})'))})"
             )
+            for items, image, at in _sources(root)
         )
-
-    return Compiled(findings)
+    )
 
 
 def _full_name(image: str) -> str:
@@ -144,20 +142,18 @@ def _full_name(image: str) -> str:
     return f"[string({image}).split('@')[0]].map(n, {untagged}).map(n, {full})"
 
 
-def compile_image_registries(rule: ImageRegistries, say: Say) -> Compiled:
+@by_findings
+def compile_image_registries(rule: ImageRegistries, say: Say, root: Root) -> Cel:
     below = texts(f"{entry.rstrip('/')}/" for entry in rule.allowed)
     allowed = " or ".join(rule.allowed)
     registry = Cel("n.substring(0, n.lastIndexOf('/'))")
-
-    def findings(root: Root) -> Cel:
-        return concat_lists(*(elsewhere(*source) for source in _sources(root)))
 
     def elsewhere(items: Cel, image: str, at: Place) -> Cel:
         finding = say.at(REGISTRY, *at, apart=Cel(f"string({image})"), registry=registry, allowed=allowed)
         elsewhere_names = f"{_full_name(image)}.filter(n, !{below}.exists(b, (n + '/').startsWith(b)))"
         return Cel(f"{items}.filter(x, {image} != '').map(x, {elsewhere_names}.map(n, {finding})).flatten()")
 
-    return Compiled(findings)
+    return concat_lists(*(elsewhere(*source) for source in _sources(root)))
 
 
 ImageRegistriesRule = Annotated[

@@ -10,7 +10,7 @@ from kube.model.validation import byte_length, dns1123_subdomain, http_path
 from policy.cel import Cel, Root, Say, list_if, text
 from policy.fields import Word, has_wildcard, list_of
 from policy.judged import Judged, Namespace
-from policy.rule import Compiled, PolicyRule, check_allowed, compile_allowed
+from policy.rule import PolicyRule, by_findings, check_allowed, compile_allowed
 from policy.sentences import caution, invalid, sentence
 
 MOST_OF_MANAGER = 63
@@ -61,14 +61,11 @@ def find_network_dns(rule: str, judged: Judged, _: Namespace) -> Iterator[FieldE
         yield DNS.at(path, judged.js.dns_enabled, wanted=rule.lower(), value=value)
 
 
-def compile_network_dns(rule: str, say: Say) -> Compiled:
+@by_findings
+def compile_network_dns(rule: str, say: Say, root: Root) -> Cel:
     path, wanted = SPEC.at("network", "enableDNSHostnames"), "true" if rule == "Enabled" else "false"
     finding = say.at(DNS, text(str(path)), wanted=rule.lower(), value=wanted)
-
-    def findings(root: Root) -> Cel:
-        return list_if(f"{root.name}.?spec.?network.?enableDNSHostnames.orValue(true) != {wanted}", finding)
-
-    return Compiled(findings)
+    return list_if(f"{root.name}.?spec.?network.?enableDNSHostnames.orValue(true) != {wanted}", finding)
 
 
 MANAGER = sentence("managedBy", ErrorType.NOT_SUPPORTED, "this controller is not allowed", "{allowed}")
@@ -82,13 +79,11 @@ def find_managed_by(rule: ManagedBy, judged: Judged, _: Namespace) -> Iterator[F
     yield from check_allowed(MANAGER, SPEC.at("managedBy"), judged.js.spec.managed_by or CONTROLLER_NAME, rule.allowed)
 
 
-def compile_managed_by(rule: ManagedBy, say: Say) -> Compiled:
-    def findings(root: Root) -> Cel:
-        own = f"{root.name}.?spec.?managedBy.orValue('')"
-        value = f"optional.of({own} == '' ? {text(CONTROLLER_NAME)} : {own})"
-        return compile_allowed(MANAGER, SPEC.at("managedBy"), value, rule.allowed, say)
-
-    return Compiled(findings)
+@by_findings
+def compile_managed_by(rule: ManagedBy, say: Say, root: Root) -> Cel:
+    own = f"{root.name}.?spec.?managedBy.orValue('')"
+    value = f"optional.of({own} == '' ? {text(CONTROLLER_NAME)} : {own})"
+    return compile_allowed(MANAGER, SPEC.at("managedBy"), value, rule.allowed, say)
 
 
 def _cautions(rule: ManagedBy, path: Path) -> Iterator[FieldError]:

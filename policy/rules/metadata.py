@@ -10,7 +10,7 @@ from kube.model.patterns import compiled
 from policy.cel import Cel, Root, Say, below, concat_lists, list_if, quote_text, text, texts
 from policy.fields import MOST_PATTERN, Key, Word, list_of, map_by
 from policy.judged import METADATA, Judged, Namespace
-from policy.rule import Compiled, PolicyRule, check_allowed, list_allowed
+from policy.rule import PolicyRule, by_findings, check_allowed, list_allowed
 from policy.sentences import invalid, sentence
 
 
@@ -44,24 +44,21 @@ def find_required_queue(rule: RequiredQueue, judged: Judged, _: Namespace) -> It
         yield from check_allowed(QUEUE, path.at(key), labels[key], rule.allowed)
 
 
-def compile_required_queue(rule: RequiredQueue, say: Say) -> Compiled:
+@by_findings
+def compile_required_queue(rule: RequiredQueue, say: Say, root: Root) -> Cel:
     known = texts(rule.labels)
     first = text(str(METADATA.at("labels", str(rule.labels[0]))))
     missing = say.at(NO_QUEUE, first, labels=" or ".join(rule.labels))
-
-    def findings(root: Root) -> Cel:
-        labels = root.variable("labels")
-        named = f"{labels}[?k].orValue('') != ''"
-        none = list_if(f"!{known}.exists(k, {named})", missing)
-        if rule.allowed is None:
-            return none
-        path, value = below("metadata.labels", "k"), quote_text(Cel(f"string({labels}[k])"))
-        other = say.at(QUEUE, path, shown=value, allowed=list_allowed(rule.allowed))
-        return concat_lists(
-            none, Cel(f"{known}.filter(k, {named} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other})")
-        )
-
-    return Compiled(findings)
+    labels = root.variable("labels")
+    named = f"{labels}[?k].orValue('') != ''"
+    none = list_if(f"!{known}.exists(k, {named})", missing)
+    if rule.allowed is None:
+        return none
+    path, value = below("metadata.labels", "k"), quote_text(Cel(f"string({labels}[k])"))
+    other = say.at(QUEUE, path, shown=value, allowed=list_allowed(rule.allowed))
+    return concat_lists(
+        none, Cel(f"{known}.filter(k, {named} && !({labels}[k] in {texts(rule.allowed)})).map(k, {other})")
+    )
 
 
 PATTERN = invalid("pattern", ErrorType.INVALID, "not an RE2 pattern: {why}", "correct it")
@@ -133,11 +130,10 @@ def fits(pattern: str, value: str) -> bool:
 _LABELS, _ANNOTATIONS = ("metadata.labels{}",), ("metadata.annotations{}",)
 
 
-def _compile_pairs(pairs: tuple[RequiredPair, ...], field: str, missing: Rule, wrong: Rule, say: Say) -> Compiled:
-    def findings(root: Root) -> Cel:
-        return concat_lists(*(_pair(pair, field, root.variable(field), missing, wrong, say) for pair in pairs))
-
-    return Compiled(findings)
+def _compile_pairs(
+    pairs: tuple[RequiredPair, ...], field: str, missing: Rule, wrong: Rule, say: Say, root: Root
+) -> Cel:
+    return concat_lists(*(_pair(pair, field, root.variable(field), missing, wrong, say) for pair in pairs))
 
 
 def _pair(pair: RequiredPair, field: str, values: Cel, missing: Rule, wrong: Rule, say: Say) -> Cel:
@@ -150,12 +146,14 @@ def _pair(pair: RequiredPair, field: str, values: Cel, missing: Rule, wrong: Rul
     return concat_lists(none, list_if(f"{key} in {values} && !string({values}[{key}]).matches({whole})", unfit))
 
 
-def compile_required_labels(rule: tuple[RequiredPair, ...], say: Say) -> Compiled:
-    return _compile_pairs(rule, "labels", NO_LABEL, LABEL, say)
+@by_findings
+def compile_required_labels(rule: tuple[RequiredPair, ...], say: Say, root: Root) -> Cel:
+    return _compile_pairs(rule, "labels", NO_LABEL, LABEL, say, root)
 
 
-def compile_required_annotations(rule: tuple[RequiredPair, ...], say: Say) -> Compiled:
-    return _compile_pairs(rule, "annotations", NO_ANNOTATION, ANNOTATION, say)
+@by_findings
+def compile_required_annotations(rule: tuple[RequiredPair, ...], say: Say, root: Root) -> Cel:
+    return _compile_pairs(rule, "annotations", NO_ANNOTATION, ANNOTATION, say, root)
 
 
 RequiredQueueRule = Annotated[

@@ -23,7 +23,7 @@ from policy.cel import (
 )
 from policy.fields import Key, Name, list_of
 from policy.judged import METADATA, Judged, Namespace, Template
-from policy.rule import Compiled, PolicyRule, check_allowed, list_allowed, of_jobs, of_pods
+from policy.rule import PolicyRule, by_findings, check_allowed, list_allowed, of_jobs, of_pods
 from policy.sentences import caution, sentence
 
 
@@ -62,20 +62,17 @@ def find_priority_classes(rule: PriorityClasses, judged: Judged, _: Namespace) -
             yield NO_PRIORITY.at(path, allowed=lambda: ", ".join(rule.allowed))
 
 
-def compile_priority_classes(rule: PriorityClasses, say: Say) -> Compiled:
+@by_findings
+def compile_priority_classes(rule: PriorityClasses, say: Say, root: Root) -> Cel:
     name = "string(p.?priorityClassName.orValue(''))"
     at = of_pod("i", ".priorityClassName")
     other = say.at(PRIORITY, *at, shown=quote_text(Cel(name)), allowed=list_allowed(rule.allowed))
     missing = say.at(NO_PRIORITY, *at, allowed=", ".join(rule.allowed))
-
-    def findings(root: Root) -> Cel:
-        wrong = f"{name} != '' && !({name} in {texts(rule.allowed)})"
-        lists = [Cel(f"{root.variable('changedPods')}.transformList(i, p, {wrong}, {other})")]
-        if rule.required:
-            lists.append(Cel(f"{root.variable('changedPods')}.transformList(i, p, {name} == '', {missing})"))
-        return concat_lists(*lists)
-
-    return Compiled(findings)
+    wrong = f"{name} != '' && !({name} in {texts(rule.allowed)})"
+    lists = [Cel(f"{root.variable('changedPods')}.transformList(i, p, {wrong}, {other})")]
+    if rule.required:
+        lists.append(Cel(f"{root.variable('changedPods')}.transformList(i, p, {name} == '', {missing})"))
+    return concat_lists(*lists)
 
 
 class ExclusiveTopologies(Base, frozen=True, kw_only=True):
@@ -133,7 +130,8 @@ _TOPOLOGIES = (
 _KEY = text(keys.EXCLUSIVE_TOPOLOGY)
 
 
-def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say) -> Compiled:
+@by_findings
+def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say, root: Root) -> Cel:
     """The topology is that of the Job template, else of the JobSet, else of the pod template."""
     of_job = f"j.?template.?metadata.?annotations[?{_KEY}]"
     of_pods = f"j.?template.?spec.?template.?metadata.?annotations[?{_KEY}]"
@@ -153,22 +151,19 @@ def compile_exclusive_topologies(rule: ExclusiveTopologies, say: Say) -> Compile
             lists.append(list_if(f"{value} == ''", missing))
         return concat_lists(*lists)
 
-    def findings(root: Root) -> Cel:
-        jobs, whole = root.variable("jobs"), f"{root.variable('annotations')}[?{_KEY}]"
-        in_job = topology_findings(f"{of_job}.orValue('')", at_job)
-        own = Cel(f"{jobs}.transformList(i, j, {of_job}.hasValue(), {in_job}).flatten()")
-        is_missing = f"{jobs}.exists(j, !{of_job}.hasValue())"
-        in_set = topology_findings(f"{whole}.orValue('')", at_set)
-        of_set = f"({whole}.hasValue() && {is_missing} ? {in_set} : [])"
-        in_pod = topology_findings(f"{of_pods}.orValue('')", at_pod)
-        nowhere = topology_findings("''", at_job)
-        of_pods_or_none = (
-            f"({whole}.hasValue() ? [] : {jobs}.transformList(i, j, !{of_job}.hasValue(),"
-            f" {of_pods}.hasValue() ? {in_pod} : {nowhere}).flatten())"
-        )
-        return concat_lists(own, Cel(of_set), Cel(of_pods_or_none))
-
-    return Compiled(findings)
+    jobs, whole = root.variable("jobs"), f"{root.variable('annotations')}[?{_KEY}]"
+    in_job = topology_findings(f"{of_job}.orValue('')", at_job)
+    own = Cel(f"{jobs}.transformList(i, j, {of_job}.hasValue(), {in_job}).flatten()")
+    is_missing = f"{jobs}.exists(j, !{of_job}.hasValue())"
+    in_set = topology_findings(f"{whole}.orValue('')", at_set)
+    of_set = f"({whole}.hasValue() && {is_missing} ? {in_set} : [])"
+    in_pod = topology_findings(f"{of_pods}.orValue('')", at_pod)
+    nowhere = topology_findings("''", at_job)
+    of_pods_or_none = (
+        f"({whole}.hasValue() ? [] : {jobs}.transformList(i, j, !{of_job}.hasValue(),"
+        f" {of_pods}.hasValue() ? {in_pod} : {nowhere}).flatten())"
+    )
+    return concat_lists(own, Cel(of_set), Cel(of_pods_or_none))
 
 
 PriorityClassesRule = Annotated[

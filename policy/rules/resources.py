@@ -26,7 +26,7 @@ from policy.cel import (
 )
 from policy.fields import Key, list_of
 from policy.judged import Judged, Namespace, Template
-from policy.rule import Compiled, PolicyRule, check_allowed, list_allowed, of_containers, of_jobs, of_pods
+from policy.rule import PolicyRule, by_findings, check_allowed, list_allowed, of_containers, of_jobs, of_pods
 from policy.sentences import caution, sentence
 
 RESOURCE = sentence("allowedResources", ErrorType.NOT_SUPPORTED, "this resource is not allowed", "{allowed}")
@@ -121,11 +121,12 @@ OF_JOB = "j.?template.?spec.?scheduling.?resourceClaims.orValue([])"
 OF_CLASS = f"string(r).startsWith({text(DEVICE_CLASS)})"
 
 
-def compile_allowed_resources(rule: tuple[str, ...], say: Say) -> Compiled:
+@by_findings
+def compile_allowed_resources(rule: tuple[str, ...], say: Say, root: Root) -> Cel:
     def finding(at: Place) -> Cel:
         return say.at(RESOURCE, *at, shown=quote_text(Cel("string(r)")), allowed=list_allowed(rule))
 
-    return Compiled(lambda root: concat_lists(*_findings_by_resource(root, f"!(r in {texts(rule)})", finding)))
+    return concat_lists(*_findings_by_resource(root, f"!(r in {texts(rule)})", finding))
 
 
 def _findings_by_resource(root: Root, condition: str, finding: Callable[[Place], Cel]) -> list[Cel]:

@@ -8,7 +8,7 @@ from kube.model.meta import JSON, Base, doc
 from policy.cel import Cel, Index, Root, Say, concat_lists, of_pod, text, texts
 from policy.fields import Word, list_of, map_by
 from policy.judged import Judged, Namespace
-from policy.rule import Compiled, PolicyRule, of_pods
+from policy.rule import PolicyRule, by_findings, of_pods
 from policy.sentences import sentence
 
 
@@ -86,7 +86,8 @@ def list_taints(rule: Tolerations) -> str:
 _TOLERATIONS = of_pods("nodeName", *(f"tolerations[].{part}" for part in ("key", "operator", "value", "effect")))
 
 
-def compile_tolerations(rule: Tolerations, say: Say) -> Compiled:
+@by_findings
+def compile_tolerations(rule: Tolerations, say: Say, root: Root) -> Cel:
     at = of_pod("i", ".tolerations", Index("k"))
     stated = Cel(" + ' ' + ".join(f"string(t.?{field}.orValue(''))" for field in ("operator", "value", "effect")))
     finding = say.at(TOLERATION, *at, apart=stated, what=Cel("what"), allowed=list_taints(rule))
@@ -94,16 +95,12 @@ def compile_tolerations(rule: Tolerations, say: Say) -> Compiled:
     node = say.at(UNTAINTED, *of_pod("i", ".nodeName"), apart=Cel("string(p.nodeName)"))
     refused = f"!({_TAINT} in {known}) ? ({_TAINT} == '' ? 'every taint' : 'the taint ' + {_TAINT}) : "
     refused += "".join(f"{_TAINT} == {text(entry.key)} ? {_compile_refusal(entry)} : " for entry in rule.allowed) + "''"
-
-    def findings(root: Root) -> Cel:
-        pods = root.variable("changedPods")
-        of_pods = Cel(
-            f"{pods}.transformList(i, p, has(p.tolerations), p.tolerations.transformList(k, t,"
-            f" [{refused}].filter(what, what != '').map(what, {finding})).flatten()).flatten()"
-        )
-        return concat_lists(of_pods, Cel(f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {node})"))
-
-    return Compiled(findings)
+    pods = root.variable("changedPods")
+    of_pods = Cel(
+        f"{pods}.transformList(i, p, has(p.tolerations), p.tolerations.transformList(k, t,"
+        f" [{refused}].filter(what, what != '').map(what, {finding})).flatten()).flatten()"
+    )
+    return concat_lists(of_pods, Cel(f"{pods}.transformList(i, p, p.?nodeName.orValue('') != '', {node})"))
 
 
 _TAINT = "string(t.?key.orValue(''))"

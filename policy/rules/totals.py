@@ -10,7 +10,7 @@ from policy.cel import NO_TEXTS, Cel, Expression, Root, Say
 from policy.fields import map_by
 from policy.judged import Judged, Namespace, Template
 from policy.limits import CelNumbers, Limit, Number, ResourceLimit, check_limit, effective_limit, single_number, total
-from policy.rule import Compiled, Fit, PolicyRule, of_containers, of_jobs, of_pods
+from policy.rule import Compiled, PolicyRule, of_containers, of_jobs, of_pods
 from policy.rules.requests import (
     TOTALS,
     UNCOUNTED,
@@ -218,7 +218,6 @@ MaxTotalsRule = Annotated[
         numbers=totals,
         reads=_AMOUNTS,
         cautions=_cautions,
-        fit=Fit.STRICTER,
-        note=("exact for totals below 2P of cpu and 2E of everything else. Larger ones exceed every limit"),
+        note="exact for totals below 2P of cpu and 2E of everything else. Larger ones exceed every limit",
     ),
 ]

@@ -9,7 +9,6 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -24,19 +23,7 @@ from dev.bench.scenarios import AFTER_SECONDS, SCENARIOS
 from dev.bench.scene import Event
 from dev.bench.show import TITLES
 from kube.store import ChangeKind
-
-ROOT = Path(__file__).parents[3]
-
-
-def bench(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - a module of ours
-        [sys.executable, "-m", "dev.bench", *args],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+from tests.dev.bench.commands import run_module
 
 
 @pytest.mark.parametrize(
@@ -155,7 +142,7 @@ def test_the_memory_peak_is_reset():
 def test_a_whole_run(binaries, tmp_path):
     """A restart of three Jobs by the manager and by a floor: kept, shown, drawn, and shown again."""
     arguments = ["--scenarios", "P2", "--rounds", "1", "--nodes", "2", "--scale", "0.01", "--out", str(tmp_path)]
-    done = bench(*arguments, "-o", "json", timeout=220)
+    done = run_module("dev.bench", *arguments, "-o", "json", timeout=220)
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
     assert results == json.loads((tmp_path / "results.json").read_text())
@@ -175,7 +162,7 @@ def test_a_whole_run(binaries, tmp_path):
     assert floor["status_writes"] == 1
     assert {path.name for path in tmp_path.iterdir()} >= {"times.svg", "calls.svg", "memory.svg"}
 
-    again = bench("--from", str(tmp_path), "--calls")
+    again = run_module("dev.bench", "--from", str(tmp_path), "--calls")
     assert again.returncode == 0, again.stderr
     assert "P2: time over floor-background" in again.stdout
     assert "Scaled to 0.01" in again.stdout
@@ -187,7 +174,7 @@ def test_a_whole_run(binaries, tmp_path):
 def test_a_lost_node_costs_the_time_that_the_set_leaves_it(binaries, tmp_path):
     """P14, as small as can be: what counts is that all sets run again, and whose calls those were."""
     arguments = ["--scenarios", "P14", "--rounds", "1", "--nodes", "4", "--scale", "0.02", "--out", str(tmp_path)]
-    done = bench(*arguments, "--manager", "jobset", "-o", "json", timeout=280)
+    done = run_module("dev.bench", *arguments, "--manager", "jobset", "-o", "json", timeout=280)
     [turn] = json.loads(done.stdout)["turns"]
     assert turn["errors"] == [], done.stderr
     names = ("P14 recreate", "P14 recreate 10", "P14 recreate lost", "P14 in place", "P14 worker only")
@@ -211,7 +198,7 @@ def test_a_lost_node_costs_the_time_that_the_set_leaves_it(binaries, tmp_path):
 def test_restarts_in_place_after_a_failure_and_after_a_hang(binaries, tmp_path):
     """P15 and P16, as small as can be."""
     arguments = ["--scenarios", "P15,P16", "--rounds", "1", "--nodes", "4", "--scale", "0.02", "--out", str(tmp_path)]
-    done = bench(*arguments, "--manager", "jobset", "-o", "json", timeout=280)
+    done = run_module("dev.bench", *arguments, "--manager", "jobset", "-o", "json", timeout=280)
     turns = json.loads(done.stdout)["turns"]
     assert [turn["errors"] for turn in turns] == [[], []], done.stderr
     failed, alone = (turns[0]["phases"][name] for name in ("P15", "P15 worker only"))

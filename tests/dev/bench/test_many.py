@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from dev.bench import many
 from dev.cluster.audit import Call
+from tests.dev.bench.commands import run_module
 
-ROOT = Path(__file__).parents[3]
 CONTROLLER, MANAGER = "system:serviceaccount:kube-system:job-controller", "system:serviceaccount:x:manager"
 
 
@@ -59,8 +56,8 @@ def test_a_floor_is_refused_since_it_neither_restarts_nor_takes_over(monkeypatch
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_whole_run_as_small_as_can_be(binaries):
-    command = [sys.executable, "-m", "dev.bench.many", "--sets=3", "--failures=2", "--rest-seconds=1", "-o=json"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603 - a module of ours
+    arguments = ("--sets=3", "--failures=2", "--rest-seconds=1", "-o=json")
+    done = run_module("dev.bench.many", *arguments, timeout=580)
     assert done.returncode == 0, done.stderr
     phases = json.loads(done.stdout)["phases"]
     assert list(phases) == ["create", "rest", "failures", "start", "takeover", "deletion"]

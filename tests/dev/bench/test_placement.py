@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +10,9 @@ import pytest
 from dev.bench import placement, sets
 from dev.bench.placement import Size
 from dev.bench.play import Play
+from tests.dev.bench.commands import run_module
 
-ROOT = Path(__file__).parents[3]
-
-
-def bench(*args: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "dev.bench.placement", *args]
-    return subprocess.run(  # noqa: S603 - a module of ours
-        command, cwd=ROOT, capture_output=True, text=True, timeout=timeout, check=False
-    )
+MODULE = "dev.bench.placement"
 
 
 def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_reported():
@@ -75,14 +66,14 @@ def test_without_plain_runs_there_is_no_ratio():
     ],
 )
 def test_sizes_that_cannot_be_measured_are_refused_before_anything_starts(arguments, said):
-    done = bench(*arguments)
+    done = run_module(MODULE, *arguments)
     assert done.returncode == 2
     assert said in done.stderr
     assert "control plane" not in done.stderr
 
 
 def test_help_says_what_the_flags_do():
-    done = bench("--help")
+    done = run_module(MODULE, "--help")
     assert done.returncode == 0
     assert all(flag in done.stdout for flag in ("--racks", "--repeat", "--variants", "--wait-seconds", "--output"))
 
@@ -92,7 +83,7 @@ SMALL = ("--racks", "2", "--nodes", "3", "--jobs", "3", "--pods", "3", "--wait-s
 
 def run_bench(*args: str) -> tuple[list[dict[str, Any]], str]:
     """The runs of a benchmark in which no pod is refused, and what it printed of its progress."""
-    done = bench("-o", "json", "--repeat", "1", *args, timeout=380)
+    done = run_module(MODULE, "-o", "json", "--repeat", "1", *args, timeout=380)
     assert done.returncode == 0, done.stderr
     runs: list[dict[str, Any]] = json.loads(done.stdout)["runs"]
     for run in runs:

@@ -51,7 +51,7 @@ def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
 
 
 def _text(warning: FieldError) -> str:
-    """As much as fits: without the middle of the path, then without the middle of what is wrong. The fix is kept."""
+    """The warning within MAX_WARNING: first the middle of the path is cut, then that of the detail; the fix is kept."""
     path, detail = str(warning.path), warning.detail
     fix = f"; {warning.fix}" if warning.fix else ""
     if len(path) + 2 + len(detail) + len(fix) > MAX_WARNING:

@@ -49,11 +49,11 @@ class Findings:
     object: JSON
 
     def and_also(self, more: Iterable[FieldError]) -> "Findings":
-        """These and more, in order."""
+        """These findings and `more`, sorted by path."""
         return _findings_by_path([*self.errors, *self.warnings, *more], self.object)
 
     def and_elsewhere(self, more: Iterable[FieldError]) -> "Findings":
-        """These and more, without those at places that are wrong anyway."""
+        """These findings, and those of `more` at places that have no error yet."""
         wrong = {error.path for error in self.errors}
         return self.and_also(error for error in more if error.path not in wrong)
 
@@ -113,7 +113,7 @@ class Engine:
     def _read(
         self, repaired: JSON, work: Work, findings: Callable[[Subject], Iterator[FieldError]]
     ) -> Iterator[FieldError]:
-        """What the checks find, as far as the object can be read."""
+        """Findings of the checks; the one that the object is unreadable if it is."""
         try:
             js = subject(repaired, self.gates, self.limits, work)
         except Unreadable as unreadable:
@@ -137,7 +137,7 @@ def _findings_by_path(found: Sequence[FieldError], obj: JSON) -> Findings:
 
 
 def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldError]) -> Iterator[FieldError]:
-    """Findings but those about places that were repaired, or that a repaired place is part of."""
+    """Findings that are no consequence of a repair: not at a repaired place, nor at one that holds or is in one."""
     repaired = {fault.path.parts for fault in faults}
     above = {parts[:n] for parts in repaired for n in range(len(parts))}
     for error in found:
@@ -151,12 +151,12 @@ def _without_consequences(faults: Sequence[FieldError], found: Iterable[FieldErr
 
 
 def _new_faults(faults: Sequence[FieldError], old: JSON, new: JSON) -> list[FieldError]:
-    """Faults that were not stored already: the API server lets a value pass that it does not have to look at again."""
+    """Faults that the stored object does not have: the API server accepts an invalid value that stays unchanged."""
     return [fault for fault in faults if _value_or_parent(new, fault.path) != _value_or_parent(old, fault.path)]
 
 
 def _value_or_parent(obj: JSON, path: Path) -> Any:
-    """What the API server compares: the value, or where there is none, the object that lacks it."""
+    """The value that the API server compares: the one at the path, or its parent if there is none."""
     value = dig(obj, *path.parts)
     return dig(obj, *path.parts[:-1]) if value is None else value
 

@@ -108,7 +108,7 @@ class _Admission:
         findings: Findings,
         obj: JSON,
     ) -> AdmissionResponse:
-        """What policies demand, and what the cluster knows, is said with the rest."""
+        """The answer, with findings of policies and of the cluster added."""
         judgement = Judgement() if policies is None else await policies.judge(request, findings)
         more = [] if cluster is None else await self._cluster_findings(cluster, request, findings)
         told = findings.and_elsewhere(judgement.findings).and_also(more)

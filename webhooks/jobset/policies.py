@@ -121,7 +121,7 @@ class Failure:
 
     @property
     def place(self) -> str:
-        """What failed, in words."""
+        """The rule or the defaults that failed, for the message of a refusal."""
         name = "the defaults" if self.rule == DEFAULTS else f"rule {self.rule}"
         return f"{name} of policy {self.policy.metadata.name}"
 
@@ -138,7 +138,7 @@ class Excepted:
 
 @dataclass(slots=True)
 class Judgement:
-    """What policies say about one JobSet."""
+    """The outcome of all policies for one JobSet."""
 
     broken: list[Violation] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
@@ -148,7 +148,7 @@ class Judgement:
 
     @property
     def findings(self) -> list[FieldError]:
-        """What the author is told."""
+        """Findings that are sent to the author: of policies that deny or warn."""
         told = [each.error for each in self.broken if each.policy.spec.denies or each.policy.spec.warns]
         return told + [failure.warning for failure in self.failures if failure.warns]
 
@@ -355,7 +355,7 @@ class PolicyChecks:
         return judgement
 
     def _read(self, obj: JSON) -> Judged | None:
-        """None for what cannot be read: of a new object the findings say so."""
+        """The JobSet, or None if it cannot be read; for a new object other findings say so."""
         try:
             read = subject(obj, self._gates, work=work())
         except Unreadable:
@@ -372,7 +372,7 @@ def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> Failure:
 
 
 def _looked_at(obj: JSON | None) -> tuple[Any, ...]:
-    """What rules and selectors look at. None of them looks at `suspend`."""
+    """The parts of an object that rules and selectors read; `suspend` is none of them."""
     spec = dig(obj, "spec")
     kept = {key: value for key, value in spec.items() if key != "suspend"} if isinstance(spec, dict) else spec
     return kept, dig(obj, "metadata", "labels"), dig(obj, "metadata", "annotations")

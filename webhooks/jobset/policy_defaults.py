@@ -33,7 +33,7 @@ _TERMS = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExec
 
 
 def set_defaults(draft: PatchDraft, defaults: Iterable[tuple[JobSetPolicy, Default]]) -> Record:
-    """Set these where the JobSet has nothing, and write the annotation; gives the defaults that were set.
+    """Set defaults where the JobSet has no value, and write the annotation; returns those that were set.
 
     The API server may have set those of a policy that it holds by itself, and named them. These names are kept.
     """
@@ -64,7 +64,7 @@ def _write(draft: PatchDraft, record: Record) -> None:
 
 
 def _places(obj: JSON, default: Default) -> Iterator[Path]:
-    """Where a default belongs, without pods that have something of their own there."""
+    """Paths at which a default is set: not in pods that have a value of their own."""
     if not default.of_pods:
         yield Path(default.parts)
         return
@@ -124,7 +124,7 @@ def keep_defaults(draft: PatchDraft, old: JSON, defaults: Iterable[tuple[JobSetP
 
 
 def put_back_warnings(found: Iterable[PutBack]) -> list[FieldError]:
-    """What the author is told about these."""
+    """Warnings for the author about the defaults that were set again."""
     return [PUT_BACK.at(path, policy=policy.metadata.name, name=default.name) for path, policy, default in found]
 
 

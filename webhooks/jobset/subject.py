@@ -167,7 +167,7 @@ class Entry:
 
     @cached_property
     def steps(self) -> int:
-        """What a check takes: one for each thing that it may look at, and some for beginning."""
+        """Cost of one check, in steps: one for each item that it may look at, and a few to begin with."""
         containers = self.job.template.spec.all_containers
         inside = sum(len(each.command) + len(each.ports) + len(each.volume_mounts) for each in containers)
         return 5 + len(containers) + len(self.job.template.spec.volumes) + inside
@@ -216,7 +216,7 @@ DEFAULT_LIMITS = SetLimits()
 
 @dataclass(frozen=True)
 class Subject:
-    """Everything a check may look at. `js.metadata.name` is the name that the object has or will have.
+    """A JobSet with all that a check may read. `js.metadata.name` is the name that the object has or will have.
 
     `size`: bytes of its JSON without the status.
     """
@@ -235,7 +235,7 @@ class Subject:
 
     @cached_property
     def steps(self) -> int:
-        """What a check takes: one for each thing that it may look at, and some for beginning."""
+        """Cost of one check, in steps: one for each item that it may look at, and a few to begin with."""
         rules, success = self.failure_policy.rules, self.js.spec.success_policy
         targets = sum(1 + len(rule.target_replicated_jobs) for rule in rules)
         targets += len(success.target_replicated_jobs) if success else 0

@@ -119,6 +119,6 @@ def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
 
 
 def scheduling_findings(js: Subject) -> Iterator[FieldError]:
-    """What of that is about groups."""
+    """Findings about spec.scheduling alone."""
     for check in SCHEDULING:
         yield from check(js)

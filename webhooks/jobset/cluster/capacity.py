@@ -49,7 +49,7 @@ def too_few_domains(judged: Judged, domains: Mapping[str, int]) -> Iterator[Fiel
 
 
 def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) -> FieldError | None:
-    """More of a resource than all nodes offer; of several the first by name. One that none offers is said elsewhere."""
+    """The first resource, by name, of which all nodes offer too little; `nodes.py` reports those that none offers."""
     needs = needed_by(templates)
     name = min(exceeding(needs, total), default="")
     if not name:
@@ -61,7 +61,7 @@ def _node_shortage(total: Amounts, path: Path, templates: Sequence[Template]) ->
 def _domain_shortage(
     js: JobSet, domains: Mapping[str, int], path: Path, templates: Sequence[Template]
 ) -> FieldError | None:
-    """More exclusive Jobs of one priority than domains. A label that no node has is said elsewhere."""
+    """More exclusive Jobs of one priority than domains. `needs.py` reports a label that no node has."""
     wanted = Counter[tuple[str, str]]()
     for template in templates:
         if topology := _topology(js, template):

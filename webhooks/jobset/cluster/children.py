@@ -131,7 +131,7 @@ def created_by_us(js: JobSet, errors: Iterable[FieldError]) -> bool:
 
 
 def with_identity(js: JobSet, namespace: str) -> JobSet:
-    """The same in its namespace, and with a uid, be it a stand-in: an object that is not stored yet may lack them."""
+    """The JobSet with namespace and UID, a placeholder if need be: an object that is not stored yet may lack them."""
     meta = js.metadata
     known = msgspec.structs.replace(meta, uid=meta.uid or NO_UID, namespace=namespace)
     return msgspec.structs.replace(js, metadata=known)

@@ -97,7 +97,7 @@ def strictest(quotas: Sequence[Quota]) -> Allowed:
 
 
 def too_much(judged: Judged, allowed: Allowed, *, named: bool) -> Iterator[FieldError]:
-    """Warnings where more is needed than is allowed; of several resources the first by name.
+    """Warnings where pods request more than quotas allow; of several resources the first by name.
 
     `named`: with the quota's name and amount.
     """

@@ -23,7 +23,7 @@ class Own:
 
 
 def own_name(name: object, prefix: object) -> Own:
-    """From `metadata.name` and `metadata.generateName`."""
+    """The JobSet's own name, from `metadata.name` and `metadata.generateName`."""
     if isinstance(name, str) and name and not (prefix and name.endswith(GENERATED_SUFFIX)):
         return Own(_NAME, name)
     begin = name.removesuffix(GENERATED_SUFFIX) if isinstance(name, str) and name else prefix
@@ -41,7 +41,7 @@ class Blame:
 
 
 def of_form(own: Own, job: str) -> Blame:
-    """Who has letters that no Job's name may have: the JobSet's own name or that of a ReplicatedJob."""
+    """Blames the name with characters that a Job's name may not have: the JobSet's or the ReplicatedJob's."""
     place, name = own.place, own.name
     of_set, of_job = not _SET_PART.fullmatch(name), not _JOB_PART.fullmatch(job)
     changes = []

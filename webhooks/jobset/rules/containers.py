@@ -28,7 +28,7 @@ MEDIUM = _DOCS.warning("empty-dir-medium", "no kubelet knows this medium: the po
 
 
 def runnable(js: Subject) -> Iterator[FieldError]:
-    """Images, commands and media of all pods, as far as an answer can name them."""
+    """Images, commands and media that no kubelet can use, at most as many as an answer names."""
     yield from islice((error for entry in js.entries for error in _of_pod(entry)), MOST)
 
 

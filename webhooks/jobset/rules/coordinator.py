@@ -59,7 +59,7 @@ LABEL = _DOCS.error(
 
 
 def coordinator(subject: Subject) -> Iterator[FieldError]:
-    """Why the pod cannot exist: both indexes are looked at; then the label."""
+    """The coordinator pod exists by both its indexes, and its address is a valid label value."""
     at = subject.js.spec.coordinator
     if at is None:
         return

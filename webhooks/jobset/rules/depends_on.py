@@ -66,7 +66,7 @@ def not_on_the_first(subject: Subject) -> Iterator[FieldError]:
 
 
 def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Only names that stand earlier; its own would never be reached."""
+    """dependsOn names ReplicatedJobs that stand earlier in the list."""
     name = entry.rjob.name
     for place, item in entry.path.at("dependsOn").each(entry.rjob.depends_on or ()):
         path = place.at("name")
@@ -91,7 +91,7 @@ def _earlier_suggestion(subject: Subject, wanted: str, name: str) -> str:
 
 
 def _below(subject: Subject, entry: Entry) -> str:
-    """Where the first ReplicatedJob may go, if the others allow it."""
+    """Advice to move the first ReplicatedJob down, empty if what it waits for waits for it."""
     awaited = [other for item in entry.rjob.depends_on or () if (other := subject.by_name.get(item.name))]
     if not awaited or any(_waiting_chain(subject, other, entry) for other in awaited):
         return ""

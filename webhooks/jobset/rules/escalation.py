@@ -70,7 +70,7 @@ def in_place(subject: Subject) -> Iterator[FieldError]:
 
 
 def steps(subject: Subject) -> Iterator[FieldError]:
-    """All that is wrong with them."""
+    """Faults of the steps under `then`."""
     rules = subject.failure_policy.rules
     found = [(path.at("then"), rule) for path, rule in RULES.each(rules) if rule.then]
     if not subject.gates[_GATE]:

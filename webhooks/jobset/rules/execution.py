@@ -98,7 +98,7 @@ def not_in_place(subject: Subject) -> Iterator[FieldError]:
 
 
 def effect(subject: Subject) -> Iterator[FieldError]:
-    """Fields that change nothing."""
+    """Warnings about fields that have no effect."""
     policy = subject.js.spec.execution_policy
     if policy is None:
         return
@@ -116,7 +116,7 @@ def effect(subject: Subject) -> Iterator[FieldError]:
 
 
 def can_start(subject: Subject) -> Iterator[FieldError]:
-    """Stages that are never released: one ahead of them does not complete, or the set is done with those ahead."""
+    """Stages that are never released: an earlier one never completes, or completes the whole set."""
     policy, order = subject.js.spec.execution_policy, stages(subject.js.spec)
     if policy is None or policy.replicated_jobs_status != _DEFAULT_STATE or len(order) > MAX_COMPARED:
         return

@@ -112,7 +112,7 @@ NOTHING_TO_LIMIT = Source("failurePolicy.rules[].maxRestarts").error(
 
 
 def failure_rules(subject: Subject) -> Iterator[FieldError]:
-    """All that is wrong with the rules. Where the gate is missing the Go JobSet says that alone."""
+    """Faults of the rules of the failure policy, and of the feature gate that some actions need."""
     policy, rules = subject.failure_policy, subject.failure_policy.rules
     ours = {START_TIMEOUT: policy.start_timeout_seconds, NODE_FAILURE: policy.node_failure}
     known = (*JOB_FAILURE_REASONS, *(reason for reason, asked_for in ours.items() if asked_for is not None))
@@ -135,7 +135,7 @@ def _gates(subject: Subject) -> Iterator[FieldError]:
 
 
 def restart_job_replicas(subject: Subject, entries: Iterable[Entry]) -> Iterator[FieldError]:
-    """For some of the ReplicatedJobs: restarts of single Jobs are counted for so many only."""
+    """ReplicatedJobs have few enough Jobs for the status to count the restarts of each."""
     asked = dict.fromkeys(named.action for named in named_actions(subject.failure_policy))
     actions = [action for action in asked if action.restarts_part and action.enabled(subject.gates)]
     if not actions:

@@ -68,7 +68,7 @@ def rules_can_match(subject: Subject) -> Iterator[FieldError]:
 
 
 def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
-    """Compiling takes its time, so only so many are looked at."""
+    """Patterns that are not RE2, or too many; at most MAX_PATTERNS are compiled."""
     places = (
         pattern
         for path, rule in RULES.each(rules)

@@ -44,7 +44,7 @@ def gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def job_template(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Pods are never given up, never replaced early, and all of them run."""
+    """Jobs must keep their pods, replace them only once they failed, and run all of them at once."""
     if subject.failure_policy.restart_strategy != IN_PLACE or not subject.gates["InPlaceRestart"]:
         return
     job, path, name = entry.job, entry.job_path, entry.rjob.name

@@ -67,7 +67,7 @@ def subdomain(subject: Subject) -> Iterator[FieldError]:
 
 
 def pod_count(_: Subject, entry: Entry) -> Iterator[FieldError]:
-    """Pods are counted in 32 bits."""
+    """The number of pods fits into 32 bits."""
     rjob = entry.rjob
     parallelism = 1 if entry.job.parallelism is None else entry.job.parallelism
     if parallelism * rjob.replicas > MAX_INT32:

@@ -72,7 +72,7 @@ ON_PODS = _DEFECT_37.warning(
 
 
 def levels(subject: Subject) -> Iterator[FieldError]:
-    """What is set on the JobSet itself."""
+    """Placement annotations of the JobSet itself."""
     annotations, namespace = subject.js.metadata.annotations, subject.js.metadata.namespace
     topologies = (by_affinity(subject, entry) for entry in subject.entries)
     topology = next((key for key in topologies if key is not None), None)
@@ -85,7 +85,7 @@ def levels(subject: Subject) -> Iterator[FieldError]:
 
 
 def exclusive(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """What comes of all three levels for one ReplicatedJob."""
+    """Placement of one ReplicatedJob, from the annotations of all three levels."""
     on_job = entry.template.metadata.annotations
     job_path = entry.path.at("template").at(*_META.parts)
     topology = by_affinity(subject, entry)
@@ -119,7 +119,7 @@ def _alone(path: Path, annotations: dict[str, str], topology: str | None) -> Fie
 
 
 def _on_pods(subject: Subject, entry: Entry, topology: str | None) -> Iterator[FieldError]:
-    """What is set on the pod template of a ReplicatedJob without the node-selector strategy."""
+    """Placement annotations of a pod template, if the node-selector strategy is not in force."""
     on_pod, path = entry.job.template.metadata.annotations, entry.pod_path.at(*_META.parts)
     if EXCLUSIVE_TOPOLOGY in on_pod and NODE_SELECTOR_STRATEGY in on_pod:
         yield POD_TEMPLATE.at(path.at(NODE_SELECTOR_STRATEGY), on_pod[NODE_SELECTOR_STRATEGY])

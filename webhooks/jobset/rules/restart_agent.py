@@ -100,7 +100,7 @@ def _sidecar(subject: Subject, entry: Entry, agent: RestartAgent) -> Iterator[Fi
 
 
 def _who_waits(subject: Subject, entry: Entry) -> str:
-    """Who starts only once this ReplicatedJob is ready, with the verb; empty if nobody does."""
+    """What starts only once this ReplicatedJob is ready, as a clause; empty if nothing does."""
     startup = subject.js.spec.startup_policy
     if startup is not None and startup.startup_policy_order == "InOrder" and entry is not subject.entries[-1]:
         return "startupPolicy InOrder starts the next"

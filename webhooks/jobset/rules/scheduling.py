@@ -102,7 +102,7 @@ CLAIM_NAME = Source("Kubernetes 1.37: PodGroup").error(
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What is said on one level: of the whole set, of an entry, of the Jobs of an entry."""
+    """The scheduling fields of one level: the whole set, an entry, or the Jobs of an entry."""
 
     path: Path
     targets: tuple[str, ...]
@@ -143,13 +143,13 @@ def _level(path: Path, names: tuple[str, ...], level: EntryScheduling | JobSched
 
 
 def levels(subject: Subject) -> Iterator[Level]:
-    """Every level once."""
+    """Each level once, the top one first."""
     for number, line in enumerate(lines(subject)):
         yield from line[1 if number else 0 :]
 
 
 def gates(subject: Subject) -> Iterator[FieldError]:
-    """Off: nothing is let in. With the first alone, one level of groups, as in the Go JobSet."""
+    """Without its gates the field is refused; with the first alone it may have one level, as in the Go JobSet."""
     spec = subject.js.spec.scheduling
     if spec is None or subject.gates[LEVELS_GATE]:
         return
@@ -199,7 +199,7 @@ def _union(subject: Subject, rule: Rule, path: Path, none: bool, names: tuple[st
 
 
 def words(subject: Subject) -> Iterator[FieldError]:
-    """Keys and names."""
+    """Topology keys are label keys, and claims have valid names."""
     for level in levels(subject):
         if level.constraints is not None and not level.constraints.topology:
             yield TOPOLOGY_MISSING.at(level.path.at(*TOPOLOGY))
@@ -219,7 +219,7 @@ def words(subject: Subject) -> Iterator[FieldError]:
 
 
 def together(subject: Subject) -> Iterator[FieldError]:
-    """What the levels say of each other, and each of itself."""
+    """Fields of a level that exclude each other, or fields of the levels above."""
     for line in lines(subject):
         *above, last = line
         if last.policy is not None and last.policy.basic is not None and last.mode is not None and last.mode.all:
@@ -235,5 +235,5 @@ def together(subject: Subject) -> Iterator[FieldError]:
 
 
 def _pairs(line: tuple[Level, ...]) -> Iterator[tuple[Level, Level]]:
-    """Each level that says a mode, with the next below it that does."""
+    """Pairs of a level with a disruption mode and the next lower one that has one."""
     return pairwise(level for level in line if level.mode is not None)

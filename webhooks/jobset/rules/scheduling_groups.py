@@ -81,14 +81,14 @@ TOO_MANY_JOBS = _SOURCE.error(
 
 
 def few_enough(subject: Subject) -> Iterator[FieldError]:
-    """Not more Jobs than groups are made for."""
+    """A set with spec.scheduling has at most MOST_JOBS Jobs."""
     if subject.js.spec.scheduling is not None and too_many_jobs(subject.js):
         count = sum(max(entry.rjob.replicas, 0) for entry in subject.entries)
         yield TOO_MANY_JOBS.at(SCHEDULING, count=count)
 
 
 def targets(subject: Subject) -> Iterator[FieldError]:
-    """Every name exists and is there once; all are there where nothing holds the rest."""
+    """Entries name ReplicatedJobs that exist, each once; all of them if nothing is said for the whole set."""
     spec = subject.js.spec.scheduling
     if spec is None or not spec.replicated_jobs:
         return
@@ -110,7 +110,7 @@ def targets(subject: Subject) -> Iterator[FieldError]:
 
 
 def counts_fit(subject: Subject) -> Iterator[FieldError]:
-    """Numbers that can be reached."""
+    """Minimum counts of gangs do not exceed the number of their members."""
     spec = subject.js.spec.scheduling
     if spec is None:
         return
@@ -167,7 +167,7 @@ def _below_root(subject: Subject) -> int:
 
 
 def stages_apart(subject: Subject) -> Iterator[FieldError]:
-    """No gang has members that wait for one another: it is scheduled when all are there."""
+    """No gang has members that wait for each other: a gang is scheduled only once all its pods exist."""
     for root in subject.shape.roots if subject.shape is not None else ():
         yield from _apart(subject, root)
 
@@ -230,7 +230,7 @@ def _depending(rjobs: tuple[ReplicatedJob, ...], members: frozenset[str]) -> tup
 
 
 def fits_a_workload(subject: Subject) -> Iterator[FieldError]:
-    """No list of templates is too long."""
+    """No list of group templates is longer than Kubernetes allows."""
     wanted = subject.shape
     if wanted is None:
         return

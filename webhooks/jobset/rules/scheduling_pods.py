@@ -62,7 +62,7 @@ KUEUE = Source("Kueue: topology-aware scheduling").warning(
 
 
 def templates(subject: Subject) -> Iterator[FieldError]:
-    """What a template says itself of groups."""
+    """Fields of pod and Job templates that exclude spec.scheduling, or have no effect."""
     grouped = subject.js.spec.scheduling is not None
     for entry in subject.entries:
         path, pod, spec = entry.job_path.at("scheduling"), entry.rjob.pod_spec, entry.pod_path.at("spec")
@@ -84,7 +84,7 @@ def exclusive(subject: Subject) -> Iterator[FieldError]:
 
 
 def alike(subject: Subject) -> Iterator[FieldError]:
-    """What has to be the same in the whole set, or below one root: a group with two of them is never scheduled."""
+    """Priorities and schedulers must be the same for all pods of one group, or it is never scheduled."""
     wanted = subject.shape
     if wanted is None:
         return
@@ -97,7 +97,7 @@ def alike(subject: Subject) -> Iterator[FieldError]:
 
 
 def _alike(entries: list[Entry], rule: Rule, field: str, default: str) -> Iterator[FieldError]:
-    """Each that says something else than the first."""
+    """Entries that differ from the first one."""
     ordered = sorted(entries, key=lambda entry: entry.index)
     for entry in ordered[1:]:
         first, own = (each.rjob.pod_spec.get(field) or default for each in (ordered[0], entry))
@@ -107,7 +107,7 @@ def _alike(entries: list[Entry], rule: Rule, field: str, default: str) -> Iterat
 
 
 def kueue(subject: Subject) -> Iterator[FieldError]:
-    """Two that choose a domain for the same pods."""
+    """Kueue's topology request and a topology constraint here both choose a domain for the same pods."""
     constrained = {name for line in lines(subject) for level in line if level.topology for name in level.targets}
     for entry in subject.entries:
         if entry.rjob.name in constrained and KUEUE_TOPOLOGY in entry.job.template.metadata.annotations:

@@ -106,7 +106,7 @@ def units(policy: SuccessPolicy) -> str:
 
 
 def _correction(value: int | str) -> str:
-    """How to write what was probably meant; empty where it is right."""
+    """How to write the value that was probably meant; empty if the given one is valid."""
     if isinstance(value, int):
         return "" if value >= 1 else "1 or more"
     if share.needed(SuccessPolicy(min_succeeded=value), 1) is not None:
@@ -163,12 +163,12 @@ def completion(subject: Subject) -> Callable[[Collection[str]], bool]:
 
 
 def _amount(rjob: ReplicatedJob, policy: SuccessPolicy) -> int:
-    """What the Jobs of a ReplicatedJob give when all of them have succeeded."""
+    """Jobs or pods, as the policy counts, that a ReplicatedJob contributes when all its Jobs have succeeded."""
     return rjob.replicas * ((share.completions(rjob) or 0) if policy.unit == share.POD else 1)
 
 
 def total_of(subject: Subject, names: Iterable[str]) -> int | None:
-    """What the ReplicatedJobs of these names (none: all) can give; None where it is not known."""
+    """Jobs or pods that the named ReplicatedJobs (none: all) can contribute; None if that is unknown."""
     spec = subject.js.spec
     of_these = msgspec.structs.replace(
         spec.success_policy or SuccessPolicy(), target_replicated_jobs=tuple(dict.fromkeys(names))

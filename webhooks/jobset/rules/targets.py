@@ -11,7 +11,7 @@ from webhooks.jobset.subject import Subject
 
 
 def unknown_targets(subject: Subject, rule: Rule, targets: Sequence[str], path: Path) -> Iterator[FieldError]:
-    """Each name of the list at `path` that no ReplicatedJob has breaks `rule`; the caller chooses it."""
+    """A finding of `rule` for each name of the list at `path` that no ReplicatedJob has."""
     for place, target in path.each(targets):
         if target not in subject.by_name:
             known = partial(name_suggestion, subject, target)

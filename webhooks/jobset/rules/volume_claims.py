@@ -48,7 +48,7 @@ def namespaces(subject: Subject) -> Iterator[FieldError]:
 
 
 def volume_claims(subject: Subject) -> Iterator[FieldError]:
-    """Per template: unique, well-formed and short name, no clash with a volume, mounted somewhere."""
+    """Each claim template has a unique, valid and short name that no volume has, and is mounted by a container."""
     seen: set[str] = set()
     clashing = {volume.name for entry in subject.entries for volume in entry.job.template.spec.volumes}
     for claim in subject.claims:

@@ -142,7 +142,7 @@ def _fits(value: Any, node: JSON) -> bool:
 
 
 def _common(here: _Place, there: _Place) -> int:
-    """Length of the way that two places share."""
+    """Number of leading parts that two places have in common."""
     pairs = zip(here, there, strict=False)
     return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(here), len(there)))
 

@@ -74,7 +74,7 @@ _STEPS = 40
 
 
 class _EnoughError(Exception):
-    """MAX_FAULTS faults are known: the walk ends."""
+    """Raised to end the walk once MAX_FAULTS faults are known."""
 
 
 class Walk:
@@ -216,7 +216,7 @@ _LOOKS: Final[Mapping[str, Callable[[Walk, Any, JSON, _Parts], Any]]] = {
 
 
 def _ignore(_: int, __: Any) -> None:
-    """Nothing to find."""
+    """Report nothing."""
 
 
 def _key(item: Any, keys: Mapping[str, Any]) -> list[Any]:

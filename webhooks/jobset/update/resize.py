@@ -138,7 +138,7 @@ def _pods(change: Change) -> Iterator[FieldError]:
 
 
 def _still_needed(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError]:
-    """Jobs that are waited for stay, and so do those without which the set could never complete.
+    """ReplicatedJobs must keep a Job if others wait for it, or if the set could never complete without it.
 
     A ReplicatedJob that had no Jobs before is let be: whatever waits for it does so already.
     """
@@ -160,7 +160,7 @@ def _still_needed(js: Subject, emptied: Iterable[Change]) -> Iterator[FieldError
 
 
 def _still_enough(js: Subject, changes: Iterable[Change]) -> Iterator[FieldError]:
-    """What shrinks has to leave as many as have to succeed; a share goes with the size."""
+    """A smaller set must keep at least as many Jobs or pods as have to succeed. A share follows the size."""
     policy = js.js.spec.success_policy
     if policy is None or not isinstance(policy.min_succeeded, int):
         return

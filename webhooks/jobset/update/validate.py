@@ -129,7 +129,7 @@ _NEVER = {
 
 
 def update_findings(js: Subject, old: JSON, new: JSON, gates: FeatureGates) -> Iterator[FieldError]:
-    """All that an update must not do, in discovery order, and how to replace the set where that is what it takes.
+    """Findings about an update, in discovery order; with how to replace the set where only that helps.
 
     `new` is defaulted, and `js` is what it reads as.
     """
@@ -183,7 +183,7 @@ def _is_finished(old: JSON) -> bool:
 
 
 def _replicated_jobs(old: JSON, new: JSON, changes: Sequence[Change], gates: FeatureGates) -> Iterator[FieldError]:
-    """What is not carved out stays as it is; every changed place is named."""
+    """Changes of ReplicatedJobs beyond those that an update may make, one finding for each changed place."""
     before, after = ([dig(r, "name") for r in items(js, "spec", "replicatedJobs")] for js in (old, new))
     if before != after:
         path, known = SPEC.at("replicatedJobs"), ", ".join(map(str, before[:MAX_PLACES])) or "none"
@@ -227,7 +227,7 @@ def _immutable(change: Change, place: tuple[str | int, ...], gates: FeatureGates
 
 
 def _scheduling(js: Subject, old: JSON, new: JSON) -> Iterator[FieldError]:
-    """Groups change while there are none; what else changes must leave them possible."""
+    """spec.scheduling changes only while the set has no groups; other changes must leave its groups possible."""
     before, after = dig(old, "spec", "scheduling"), dig(new, "spec", "scheduling")
     counts = (dig(count, "active") for count in items(old, "status", "replicatedJobsStatus"))
     active = sum(count for count in counts if isinstance(count, int))

@@ -66,7 +66,7 @@ def not_on_the_first(subject: Subject) -> Iterator[FieldError]:
 
 
 def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
-    """dependsOn names ReplicatedJobs that stand earlier in the list."""
+    """The items of dependsOn name ReplicatedJobs that stand earlier in the list."""
     name = entry.rjob.name
     for place, item in entry.path.at("dependsOn").each(entry.rjob.depends_on or ()):
         path = place.at("name")

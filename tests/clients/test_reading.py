@@ -124,6 +124,13 @@ def refused(read: Any, *given: Any, **more: Any) -> UnreadableError:
             ),
         ),
         (
+            "spec:\n  network:\n  - x",
+            (
+                'JobSet without a name: line 2: spec.network: Invalid value: ["x"]: must be of type object, is an array;'
+                " write an object"
+            ),
+        ),
+        (
             "spec:\n  replicatedJobs:\n  - name: a",
             'JobSet without a name: line 3: spec.replicatedJobs[0].template: Required value: add "template"',
         ),

@@ -108,6 +108,8 @@ FAULTS = {
         'Duplicate value: "a": item 0 has it too; give every item its own "name"'),
     "same-port-by-default": (one_container(ports=[{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}]), f"{MAIN}.ports[1].containerPort", DUPLICATE,
         'Duplicate value: 80: item 0 has it too; give every item its own combination of "containerPort" and "protocol"'),
+    "same-name-by-default": (jobset(rjob(pod={"imagePullSecrets": [{}, {}], "containers": [{"name": "main", "image": "busybox"}]})),
+        f"{JOB}.template.spec.imagePullSecrets[1]", DUPLICATE, 'Duplicate value: "": item 0 has it too; give every item its own "name"'),
     "same-member": (jobset(rjob(job={"podFailurePolicy": {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [1, 2, 1]}}]}})),
         f"{JOB}.podFailurePolicy.rules[0].onExitCodes.values[2]", DUPLICATE, "Duplicate value: 1: item 0 is the same; remove one of them"),
     "bytes": (limits("1GB"), f"{MAIN}.resources.limits.memory", INVALID, f'Invalid value: "1GB": {QUANTITY}; did you mean "1G"?'),

@@ -141,14 +141,15 @@ def check_fields(body: bytes, fields: int) -> None:
     if fields <= MOST_FIELDS:
         return
     try:
-        uid = _head_decoder.decode(body).request.uid
+        head = _head_decoder.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        uid = ""
+        head = _Head()
     message = (
         f"the review has about {fields} fields and items, and more than {MOST_FIELDS} are not read: put fewer into the"
         " lists of the object, or make several objects of it"
     )
-    raise ReviewError(413, "RequestEntityTooLarge", message, api_version=_version(body), uid=uid)
+    version, uid = _known(head.api_version), head.request.uid
+    raise ReviewError(413, "RequestEntityTooLarge", message, api_version=version, uid=uid)
 
 
 def decode_review(body: bytes) -> Review:
@@ -176,7 +177,11 @@ def _version(body: bytes) -> str:
         asked = _version_decoder.decode(body).api_version
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         asked = ""
-    return asked if asked in _VERSIONS else V1
+    return _known(asked)
+
+
+def _known(version: str) -> str:
+    return version if version in _VERSIONS else V1
 
 
 def encode_review(response: AdmissionResponse, *, uid: str, api_version: str, audit: bool = False) -> bytes:

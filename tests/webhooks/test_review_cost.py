@@ -185,6 +185,7 @@ async def test_no_objects_are_made_of_a_review_with_too_many_fields(path: str, m
     assert len(sent) < MAX_BODY
     response = await ask(sent, path)
     assert (response["uid"], response["allowed"], response["status"]["code"]) == ("asked", False, 413)
+    assert (await ask(sent[:-1], path))["status"]["code"] == 413, "nor whether it is one is looked at"
     assert "make several objects of it" in response["status"]["message"]
 
 

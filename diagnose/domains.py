@@ -81,10 +81,10 @@ def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...
 
 
 def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
-    """Which Jobs keep a pod that is not exclusive out of their domains; None if it is not that, or not known.
+    """Which exclusive Jobs keep a pod that is not exclusive out of their domains; None if none do, or it is not known.
 
-    `in_group`: the scheduler need not say so, for it may speak of the first placement only; then those Jobs count that
-    are on nodes which could take the pod.
+    `in_group`: of a pod in a group the scheduler may not say so, as it may speak of the first placement only. Then the
+    Jobs count that are on nodes which could take the pod.
     """
     said, nodes = pod.scheduling_failure, case.facts.node_offers
     told = said is not None and ANTI_AFFINITY.search(said.message) is not None
@@ -109,7 +109,7 @@ def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | N
 
 
 def _nodes_not_listed(topology: str, word: str) -> Finding:
-    """What somebody can do who may not list nodes."""
+    """For a user who may not list nodes: how to find out about the domains."""
     fix = (
         f"jobset validate FILE --server and the warnings when a JobSet is created say if no node has the label"
         f" {topology}: correct the annotation exclusive-topology in a new JobSet; else wait until a Job ends that holds"

@@ -87,7 +87,7 @@ def node_fails(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 
 def _state(node: SeenNode | None) -> tuple[str, str]:
-    """What is wrong with a node and since when; empty if nothing is."""
+    """What is wrong with a node, as a relative clause, and since when; both empty if nothing is."""
     if node is None:
         return "which does not exist any more", ""
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}
@@ -199,7 +199,8 @@ def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) 
 def _taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:
     """The taint that says why the node does not end the pod, and since when; both may be empty.
 
-    A kubelet works that is not ready, or whose node was tainted by others. So those count once the pod should be gone.
+    A kubelet may still end pods while its node is not ready, or has a taint that somebody else has set: such taints
+    count only once the pod should be gone.
     """
     overdue = (seconds_since(pod.metadata.deletion_timestamp or "", case.facts.now) or 0) > 0
     times = {taint.key: taint.time_added or "" for taint in node.spec.taints}

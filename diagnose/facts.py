@@ -54,7 +54,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def scheduling_failure(self) -> PodCondition | None:
-        """What the scheduler said when it found no node; None for gated pods, too."""
+        """The condition in which the scheduler says why it found no node; None without one, and for gated pods."""
         if self.spec.node_name or self.gated:
             return None
         scheduled = self.status.condition("PodScheduled")
@@ -62,7 +62,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def unseen(self) -> bool:
-        """Whether no scheduler has looked at it."""
+        """Whether it waits for a scheduler and none has looked at it yet."""
         waits = self.live and not self.spec.node_name and not self.gated
         return waits and self.status.condition("PodScheduled") is None
 
@@ -91,13 +91,13 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
 
     @property
     def silent(self) -> bool:
-        """Whether it runs by its phase, is not ready, and its containers say nothing: its node may be gone."""
+        """Whether it is Running and not ready, and no container says why: its node may be gone."""
         runs = self.status.phase == "Running" and bool(self.spec.node_name)
         return runs and not self.ready and not self.trouble
 
     @property
     def initializing(self) -> str:
-        """The init container that runs just now; empty without one."""
+        """The name of the init container that runs just now; empty without one."""
         inits = (status for status in self.status.init_container_statuses if status.name not in self.spec.sidecars)
         first = next((status for status in inits if status.state.terminated is None), None)
         return first.name if first is not None and first.state.waiting is None and self.spec.node_name else ""

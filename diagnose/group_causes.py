@@ -138,7 +138,7 @@ class _WaitingTree:
         return not any(pod.scheduling_failure for pod in self.pods_without_node)
 
     def key(self, group: Group) -> object:
-        """Equal for groups that there is the same to say of."""
+        """A key that is equal for groups with the same findings."""
         if group is self._root and self._unreported:
             return group.template, self._bound_pods(group), why_stalled(self._tree).cause
         below = tuple(self.key(child) for child in group.children)
@@ -173,7 +173,7 @@ class _WaitingTree:
         )
 
     def _below(self, group: Group) -> list[Finding]:
-        """Of a composite what its waiting children say; of a PodGroup what the scheduler says."""
+        """The findings below a group: those of its waiting children, or of a PodGroup what the scheduler says."""
         if not group.composite:
             return self._scheduler_findings(group)
         waiting = [child for child in group.children if self._pods(child)]
@@ -242,7 +242,7 @@ class _WaitingTree:
         return said, tuple(other_messages)[:2]
 
     def _level(self, group: Group, text: str) -> str:
-        """Which level it is that lacks members, where only one of them can be meant."""
+        """Which level of the tree lacks members; empty unless exactly one needs the number that the scheduler names."""
         lack = shortfall(text)
         meant = [above for above in self._path[group.name] if lack and str(needed(self._tree, above)) == lack.wanted]
         if lack is None or len(meant) != 1:

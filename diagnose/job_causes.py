@@ -48,7 +48,10 @@ def _behind_waiting(case: Case, message: str) -> Finding:
 
 
 def _in_turn(case: Case, name: str, message: str) -> Finding:
-    """Nothing holds up what it waits for: which Jobs have to end, and how not to wait for the end of servers."""
+    """For a ReplicatedJob that waits for Jobs which run as they should: which have to end.
+
+    Servers do not end: which field makes it wait until they are ready instead.
+    """
     survey = case.survey
     awaited = {unmet.replicated_job for unmet in survey.unmet[name]} - survey.unmet.keys()
     running = [

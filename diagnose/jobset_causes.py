@@ -123,7 +123,7 @@ def managed_elsewhere(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 
 
 def missing_defaults(js: JobSet) -> list[tuple[str, str]]:
-    """The fields that the webhooks would have set, and what it means that they did not."""
+    """The fields that lack the defaults of the webhooks, each with what that means for the set."""
     return [(str(path), means) for path, means in stored_defaults.missing_defaults(msgspec.to_builtins(js.spec))]
 
 
@@ -276,9 +276,9 @@ def old_pods(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 
 
 def _blocked_jobs(case: Case, old: Iterable[str], wait: str) -> tuple[Iterable[str], str]:
-    """The Jobs that are not created before those in `old` are gone, and what they wait for, in words.
+    """The Jobs that wait until those in `old` are gone, and how long, in words.
 
-    `wait` says it of a set that recreates each Job by itself.
+    With BlockingRecreate all missing Jobs wait for all old ones; else each Job waits for its own, as `wait` says.
     """
     policy = case.facts.jobset.spec.failure_policy
     if policy is None or policy.restart_strategy != "BlockingRecreate":

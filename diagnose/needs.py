@@ -1,6 +1,6 @@
 """What a pod needs of a node: records of its spec. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -55,8 +55,8 @@ class Requirement(Base, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return f"{self.key} {self.operator}" + (f" [{', '.join(self.values)}]" if self.values else "")
 
-    def met(self, value: str | None) -> bool:
-        """By the value of a label; None = the node lacks the label."""
+    def is_met(self, value: str | None) -> bool:
+        """Whether the value of a label meets it; None = the node lacks the label."""
         match self.operator:
             case "In":
                 return value in self.values
@@ -66,11 +66,6 @@ class Requirement(Base, frozen=True, kw_only=True):
                 return value is not None
             case "DoesNotExist":
                 return value is None
-            case _:
-                return self._compared(value)
-
-    def _compared(self, value: str | None) -> bool:
-        """Operators Gt and Lt."""
         try:
             given, limit = int(value or ""), int(self.values[0])
         except (ValueError, IndexError):
@@ -129,6 +124,17 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     volumes: tuple[_Volume, ...] = ()
 
     @property
+    def _terms(self) -> tuple[_Term, ...]:
+        """The terms of its required node affinity, of which a node has to meet one."""
+        required = self.affinity.node_affinity.required
+        return () if required is None else required.node_selector_terms
+
+    @property
+    def _expressions(self) -> Iterator[Requirement]:
+        for term in self._terms:
+            yield from term.match_expressions
+
+    @property
     def features(self) -> Mapping[str, str]:
         """Features that nodes have to declare for it, and what of its spec needs each, as far as is known here."""
         containers = (*self.containers, *self.init_containers)
@@ -159,23 +165,19 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     @property
     def label_keys(self) -> frozenset[str]:
         """Labels of nodes that it asks for."""
-        required = self.affinity.node_affinity.required
-        asked = (expression.key for term in _terms(required) for expression in term.match_expressions)
-        return frozenset((*self.node_selector, *asked))
+        return frozenset((*self.node_selector, *(expression.key for expression in self._expressions)))
 
     @property
     def affinity_words(self) -> str:
         """Its required node affinity: `pool In [a, b]`, terms joined by `or`; empty without one."""
-        terms = _terms(self.affinity.node_affinity.required)
-        return " or ".join(" and ".join(map(str, (*term.match_expressions, *term.match_fields))) for term in terms)
+        return " or ".join(
+            " and ".join(map(str, (*term.match_expressions, *term.match_fields))) for term in self._terms
+        )
 
     @property
     def demands(self) -> Iterator[Requirement]:
-        """What its required node affinity demands of labels: one of these values, or any. Terms one after the other."""
-        expressions = (
-            expression for term in _terms(self.affinity.node_affinity.required) for expression in term.match_expressions
-        )
-        for expression in expressions:
+        """The labels that its required node affinity demands, with one of these values (In) or with any (Exists)."""
+        for expression in self._expressions:
             if expression.operator == "In" and expression.values:
                 yield expression
             elif expression.operator in {"Exists", "Gt", "Lt"}:
@@ -183,12 +185,11 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
 
     def likes(self, name: str, labels: dict[str, str]) -> bool:
         """Whether a node with this name and labels meets its required node affinity. No node meets an empty term."""
-        required = self.affinity.node_affinity.required
-        return required is None or any(
-            all(requirement.met(labels.get(requirement.key)) for requirement in term.match_expressions)
-            and all(requirement.met(name) for requirement in term.match_fields)
+        return self.affinity.node_affinity.required is None or any(
+            all(requirement.is_met(labels.get(requirement.key)) for requirement in term.match_expressions)
+            and all(requirement.is_met(name) for requirement in term.match_fields)
             and bool(term.match_expressions or term.match_fields)
-            for term in required.node_selector_terms
+            for term in self._terms
         )
 
     def tolerates(self, key: str, value: str, effect: str) -> bool:
@@ -197,7 +198,3 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     def requests(self) -> Amounts:
         """Amounts above 0 by resource, of the whole pod, as kube-scheduler counts them."""
         return {name: amount for name, amount in pod_requests(msgspec.to_builtins(self)).items() if amount > 0}
-
-
-def _terms(required: _NodeSelector | None) -> Iterable[_Term]:
-    return () if required is None else required.node_selector_terms

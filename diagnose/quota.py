@@ -79,7 +79,7 @@ def quota_refusal(message: str) -> QuotaRefusal | None:
 
 
 def as_it_is(refusal: QuotaRefusal, quotas: Mapping[str, SeenQuota | None]) -> QuotaRefusal:
-    """The same with what the quota allows and what is used of it now, as far as it was read."""
+    """The refusal with the limit and the use of the quota as they are now, as far as the quota was read."""
     quota = quotas.get(refusal.quota)
     if quota is None:
         return replace(refusal, gone=refusal.quota in quotas)

@@ -21,7 +21,7 @@ SCHEDULER_SAYS = (
 
 _IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 _WARNED = "jobset validate FILE --server and the warnings when a JobSet is created"
-"""What says to somebody without rights on nodes what the nodes do not have."""
+"""Where a user who may not list nodes learns what the nodes lack."""
 
 
 _FIXES: dict[str, str] = {

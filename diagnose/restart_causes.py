@@ -137,7 +137,7 @@ def _logs(case: Case, last: FailedAttempt) -> str:
 
 
 def escalations(case: Case, _left: frozenset[str]) -> list[Answer]:
-    """Rules that have left their first action behind, or are on their way: what they do now, and what comes next."""
+    """Failure-policy rules with several actions: which action each takes now, and which comes next."""
     policy = case.facts.jobset.spec.failure_policy
     steps = {step.name: step for step in case.facts.jobset.status.failure_policy_steps}
     return [
@@ -221,7 +221,7 @@ def _clock(since: str, seconds: int) -> str:
 
 
 def _share(recovery: Recovery, now: datetime) -> str:
-    """Until now: the status is counted up to its last change."""
+    """The share of its time that the set has run, counted until now: the status is counted up to its last change."""
     since = max(int(seconds_since(recovery.since, now) or 0), 0)
     running = recovery.running_seconds + (since if recovery.running else 0)
     lost = recovery.lost_seconds + (0 if recovery.running else since)

@@ -56,7 +56,7 @@ class Survey:
         """
         names = (
             *(position.replicated_job.name for position in self.missing),
-            *(child.replicated_job for child in self._unsettled),
+            *(child.replicated_job for child in self._unsettled_jobs),
         )
         waiting, found = {name for name in names if name not in beginning}, set[str]()
         for name, unmet in self.unmet.items():  # in the order of the spec: each stands behind what it waits for
@@ -65,14 +65,14 @@ class Survey:
         return frozenset(found)
 
     @property
-    def _unsettled(self) -> tuple[Child, ...]:
+    def _unsettled_jobs(self) -> tuple[Child, ...]:
         """Jobs that exist and are not settled."""
         return (*self.halted, *self.unready, *self.failed)
 
     @property
     def waiting(self) -> tuple[str, ...]:
         """Names of all Jobs that are not settled."""
-        return (*(position.name for position in self.missing), *(child.name for child in self._unsettled))
+        return (*(position.name for position in self.missing), *(child.name for child in self._unsettled_jobs))
 
 
 def lacking(job: Job) -> int:

@@ -30,7 +30,7 @@ class Taint(Base, frozen=True, kw_only=True):
 
     @property
     def passes(self) -> bool:
-        """Whether it says what state the node is in, not for whose pods the node is."""
+        """Whether it goes away by itself: it tells the state of the node, and does not reserve it for certain pods."""
         return self.key in _STATES
 
 
@@ -47,7 +47,7 @@ def numbers(hinders: Mapping[str, Taint]) -> str:
 
 
 def kept_off(hinders: Mapping[str, Taint]) -> str:
-    """That more nodes would hold it but for these taints, as the end of a sentence; empty without such nodes."""
+    """The end of a sentence: how many more nodes would hold a pod but for these taints; empty without such nodes."""
     if not hinders:
         return ""
     return f"; {pluralize(len(hinders), 'more node')} could hold it but for taints: {numbers(hinders)}"

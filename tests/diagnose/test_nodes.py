@@ -283,7 +283,7 @@ def test_a_node_affinity_that_no_node_meets(pod: JSON, words: str, fix: str):
     ],
 )
 def test_operators_of_node_affinity(operator: str, values: tuple[str, ...], value: str | None, met: bool):
-    assert Requirement(key="k", operator=operator, values=values).met(value) is met
+    assert Requirement(key="k", operator=operator, values=values).is_met(value) is met
 
 
 @pytest.mark.parametrize(

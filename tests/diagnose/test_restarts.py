@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 import io
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from cli.explain.listing import Listing
 from diagnose.reasons import explain
-from tests.support.explain.objects import NOW, at, causes, explanation_of, facts, job_of, lease, made
+from tests.support.explain.objects import NOW, a_set, at, causes, explanation_of, facts, job_of, lease, made, running
+from tests.support.explain.stuck import failed
 from tests.support.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 
 
-def failed(attempt: int, minutes: float, **more: Any) -> JSON:
-    """An attempt that failed so many minutes ago."""
-    body = {
-        "attempt": attempt,
-        "failedJob": "train-workers-0",
-        "reason": "DefaultFailurePolicy",
-        "message": "too often",
-    }
-    return {**body, "time": at(NOW - timedelta(minutes=minutes)), **more}
-
-
 def explained(*history: JSON, ready: int = 1, most: int = 20, **status: Any) -> tuple[str, JSON]:
     """A set of two Jobs that has been restarted after each attempt of `history`."""
     restarts = {"restarts": len(history), "restartsCountTowardsMax": len(history), **status}
-    given = jobset(rjob(replicas=2), namespace="team-a", failurePolicy={"maxRestarts": most})
-    js = made(stored(given), attemptHistory=list(history), **restarts)
-    jobs = [made(job_of(js, index, attempt=len(history)), active=1, ready=ready) for index in range(2)]
+    status = {"attemptHistory": list(history), **restarts}
+    js = a_set(rjob(replicas=2), failurePolicy={"maxRestarts": most}, status=status)
+    jobs = [running(js, index, ready=ready, attempt=len(history)) for index in range(2)]
     return explanation_of(facts(js, jobs, [], lease=lease()))
 
 

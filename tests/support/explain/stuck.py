@@ -35,6 +35,11 @@ class Stuck:
 TABLE: list[Stuck] = []
 
 
+def row(title: str, says: str, fix: str, make: Callable[[], Facts]) -> None:
+    """Adds a situation to the table."""
+    TABLE.append(Stuck(title, says, fix, make))
+
+
 def stuck(title: str, says: str, fix: str = "") -> Callable[[Callable[[], Facts]], Callable[[], Facts]]:
     """Adds the situation that a function makes to the table."""
 
@@ -97,27 +102,24 @@ def not_started(status: JSON, **pod: Any) -> Facts:
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 
 
-@stuck("suspended by hand", "spec.suspend is true: its Jobs run no pods", "jobset resume train -n team-a")
-def _() -> Facts:
-    return facts(a_set(suspend=True))
-
-
-@stuck(
+row(
+    "suspended by hand",
+    "spec.suspend is true: its Jobs run no pods",
+    "jobset resume train -n team-a",
+    lambda: facts(a_set(suspend=True)),
+)
+row(
     "suspended until Kueue admits it",
     "spec.suspend is true: its Jobs run no pods; it is in the Kueue queue gpus",
     "kubectl get workloads.kueue.x-k8s.io -n team-a -l kueue.x-k8s.io/job-uid=",
+    lambda: facts(a_set(suspend=True, labels={"kueue.x-k8s.io/queue-name": "gpus"})),
 )
-def _() -> Facts:
-    return facts(a_set(suspend=True, labels={"kueue.x-k8s.io/queue-name": "gpus"}))
-
-
-@stuck(
+row(
     "managed by another controller",
     "spec.managedBy is kueue.x-k8s.io/multikueue: that controller creates its Jobs, this one leaves it alone",
     "ask that controller",
+    lambda: facts(a_set(managedBy="kueue.x-k8s.io/multikueue"), None),
 )
-def _() -> Facts:
-    return facts(a_set(managedBy="kueue.x-k8s.io/multikueue"), None)
 
 
 @stuck(
@@ -145,24 +147,24 @@ def deleted(*finalizers: str) -> Facts:
     return facts(js, [started(js)], None)
 
 
-@stuck(
+row(
     "a deletion that another controller's finalizer holds",
-    "it has been deleted, and stays until nothing holds it any more: finalizer example.com/keep holds it: whoever set"
-    " it has to remove it",
+    (
+        "it has been deleted, and stays until nothing holds it any more: finalizer example.com/keep holds it: whoever set"
+        " it has to remove it"
+    ),
     "look at the controller that the finalizer is named after",
+    lambda: deleted("example.com/keep"),
 )
-def _() -> Facts:
-    return deleted("example.com/keep")
-
-
-@stuck(
+row(
     "a foreground deletion that waits for pods",
-    "it has been deleted, and stays until nothing holds it any more: 1 Job (train-workers-0) and all pods of them have"
-    " to go first",
+    (
+        "it has been deleted, and stays until nothing holds it any more: 1 Job (train-workers-0) and all pods of them have"
+        " to go first"
+    ),
     "kubectl delete pod NAME --force",
+    lambda: deleted("foregroundDeletion"),
 )
-def _() -> Facts:
-    return deleted("foregroundDeletion")
 
 
 @stuck(
@@ -197,14 +199,15 @@ def looping(*history: JSON, **known: Any) -> Facts:
 PLACE = {"pod": f"{POD}-x", "node": "node-3", "container": "main", "exitCode": 137}
 
 
-@stuck(
+row(
     "a crash loop, all Jobs ready again",
-    "restarted 3 times, 17 of 20 restarts left; attempt 2: Job train-workers-0, container main of pod"
-    f" {POD}-x on node node-3, exit code 137",
+    (
+        "restarted 3 times, 17 of 20 restarts left; attempt 2: Job train-workers-0, container main of pod"
+        f" {POD}-x on node node-3, exit code 137"
+    ),
     "jobset logs train -n team-a --job train-workers-0",
+    lambda: looping(failed(0, 30), failed(1, 20), failed(2, 10, **PLACE)),
 )
-def _() -> Facts:
-    return looping(failed(0, 30), failed(1, 20), failed(2, 10, **PLACE))
 
 
 def gone(reason: str, note: str, **more: Any) -> JSON:
@@ -226,14 +229,15 @@ def replaced(*ends: JSON) -> Facts:
     return about_pod(unscheduled="0/2 nodes are available: 2 Insufficient cpu", known={"ends": list(ends)})
 
 
-@stuck(
+row(
     "restarted after its pod was drained",
-    "restarted once, 19 of 20 restarts left; attempt 0: Job train-workers-0; its failed pod was gone by then, as one that"
-    " is drained, preempted, evicted or deleted",
+    (
+        "restarted once, 19 of 20 restarts left; attempt 0: Job train-workers-0; its failed pod was gone by then, as one that"
+        " is drained, preempted, evicted or deleted"
+    ),
     "action: RestartJobSetAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy]",
+    lambda: looping(failed(0, 10, message="BackoffLimitExceeded: Job has reached the specified backoff limit")),
 )
-def _() -> Facts:
-    return looping(failed(0, 10, message="BackoffLimitExceeded: Job has reached the specified backoff limit"))
 
 
 @stuck(
@@ -246,22 +250,18 @@ def _() -> Facts:
     return replaced(gone("Preempted", "Preempted by pod 1234 on node node-3", related=by))
 
 
-@stuck(
+row(
     "a pod was evicted by the kubelet",
     f"pod {POD}-x was evicted: The node was low on resource: memory",
     f"kubectl describe pod -n team-a {POD}-x",
+    lambda: replaced(gone("Evicted", "The node was low on resource: memory. ")),
 )
-def _() -> Facts:
-    return replaced(gone("Evicted", "The node was low on resource: memory. "))
-
-
-@stuck(
+row(
     "a pod was evicted because of a taint",
     f"pod {POD}-x was evicted, because its node got a taint with the effect NoExecute",
     "kubectl describe node NODE",
+    lambda: replaced(gone("TaintManagerEviction", f"Marking for deletion Pod team-a/{POD}-x")),
 )
-def _() -> Facts:
-    return replaced(gone("TaintManagerEviction", f"Marking for deletion Pod team-a/{POD}-x"))
 
 
 def on_node(state: JSON | None, **spec: Any) -> Facts:
@@ -278,26 +278,24 @@ def silent_node(ago: float) -> JSON:
     return node("node-3", {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": since})
 
 
-@stuck(
+row(
     "a node that no longer answers",
     f"Job train-workers-0: pod {POD} is on node node-3, which is unreachable",
     "kubectl delete pods -n team-a -l jobset.sigs.k8s.io/jobset-name=train --field-selector spec.nodeName=",
+    lambda: on_node(silent_node(300)),
 )
-def _() -> Facts:
-    return on_node(silent_node(300))
-
-
-@stuck("a node that was deleted", f"Job train-workers-0: pod {POD} is on node node-3, which does not exist any more")
-def _() -> Facts:
-    return on_node(None)
-
-
-@stuck(
+row(
+    "a node that was deleted",
+    f"Job train-workers-0: pod {POD} is on node node-3, which does not exist any more",
+    "",
+    lambda: on_node(None),
+)
+row(
     "a failed node, before failurePolicy.nodeFailure acts",
     f"Job train-workers-0: pod {POD} is on node node-3, which is unreachable",
+    "",
+    lambda: on_node(silent_node(60), failurePolicy={"maxRestarts": 3, "nodeFailure": {"afterSeconds": 120}}),
 )
-def _() -> Facts:
-    return on_node(silent_node(60), failurePolicy={"maxRestarts": 3, "nodeFailure": {"afterSeconds": 120}})
 
 
 def restarting(state: JSON | None, *warnings: JSON, gone: bool = False, seconds: float = -60, **failed: Any) -> Facts:
@@ -316,27 +314,29 @@ def restarting(state: JSON | None, *warnings: JSON, gone: bool = False, seconds:
     return facts(js, [] if gone else [job], lease=lease(), **known)
 
 
-@stuck(
+row(
     "a restart that waits for pods on a node that no longer answers",
-    "it restarts (1 of at most 3 restarts counted): 1 Job of an earlier attempt still exists, 1 in deletion"
-    f" (train-workers-0); each has to go first: pod {POD} and 1 more are being deleted on node node-3, which has the"
-    " taint node.kubernetes.io/unreachable",
-    "once the machine is off or fenced: kubectl taint nodes node-3 node.kubernetes.io/out-of-service=nodeshutdown:"
-    f"NoExecute; or kubectl delete pod -n team-a {POD} train-workers-0-1 --grace-period=0 --force, which risks two",
+    (
+        "it restarts (1 of at most 3 restarts counted): 1 Job of an earlier attempt still exists, 1 in deletion"
+        f" (train-workers-0); each has to go first: pod {POD} and 1 more are being deleted on node node-3, which has the"
+        " taint node.kubernetes.io/unreachable"
+    ),
+    (
+        "once the machine is off or fenced: kubectl taint nodes node-3 node.kubernetes.io/out-of-service=nodeshutdown:"
+        f"NoExecute; or kubectl delete pod -n team-a {POD} train-workers-0-1 --grace-period=0 --force, which risks two"
+    ),
+    lambda: restarting(silent_node(300)),
 )
-def _() -> Facts:
-    return restarting(silent_node(300))
-
-
-@stuck(
+row(
     "a restart that waits for pods on a node that was deleted",
-    "2 pods of an earlier attempt are still ending (train-workers-0-0, train-workers-0-1), and 1 Job cannot be created"
-    f" again yet; each waits for its own: pod {POD} and 1 more are being deleted on node node-3, which does not exist any"
-    " more",
+    (
+        "2 pods of an earlier attempt are still ending (train-workers-0-0, train-workers-0-1), and 1 Job cannot be created"
+        f" again yet; each waits for its own: pod {POD} and 1 more are being deleted on node node-3, which does not exist any"
+        " more"
+    ),
     "wait: Kubernetes deletes such pods within two minutes; or kubectl delete pod",
+    lambda: restarting(None, gone=True),
 )
-def _() -> Facts:
-    return restarting(None, gone=True)
 
 
 @stuck(
@@ -351,14 +351,15 @@ def _() -> Facts:
     return facts(js, [running(js, 0)], lease=lease())
 
 
-@stuck(
+row(
     "no manager runs",
-    "no manager holds the lease in namespace jobset-system (none runs, or one that runs may not take it): Jobs are"
-    " neither created nor restarted nor placed",
+    (
+        "no manager holds the lease in namespace jobset-system (none runs, or one that runs may not take it): Jobs are"
+        " neither created nor restarted nor placed"
+    ),
     "kubectl -n jobset-system rollout restart deployment",
+    lambda: facts(a_set(), lease=lease(ago=10800)),
 )
-def _() -> Facts:
-    return facts(a_set(), lease=lease(ago=10800))
 
 
 @stuck(

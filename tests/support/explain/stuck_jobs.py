@@ -8,7 +8,7 @@ import msgspec
 
 from diagnose.facts import Facts, SeenQuota
 from tests.support.explain.objects import MOMENT, at, event, facts, lease, made, pod_of
-from tests.support.explain.stuck import JSON, POD, a_set, started, stuck
+from tests.support.explain.stuck import JSON, POD, a_set, row, started, stuck
 from tests.support.jobsets import rjob
 
 
@@ -53,13 +53,12 @@ def raised(note: str, hard: str, used: str) -> Facts:
 FEW = f'Error creating: pods "{POD}-x" is forbidden: exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3'
 
 
-@stuck(
+row(
     "a quota that was raised after it refused pods",
     "Job train-workers-0: lacks 1 of 1 pod: needs 1 pods, quota few has 3 left of 6 and allows that now",
     "wait: the Job controller tries again by itself soon",
+    lambda: raised(FEW, "6", "3"),
 )
-def _() -> Facts:
-    return raised(FEW, "6", "3")
 
 
 @stuck(
@@ -77,15 +76,12 @@ NO_RIGHT = (
     'job "train-workers-0" creation failed with error: jobs.batch is forbidden: User "system:serviceaccount:jobset-system:'
     'jobset-controller-manager" cannot create resource "jobs" in API group "batch" in the namespace "team-a"'
 )
-
-
-@stuck(
+row(
     "a manager without the right to create Jobs",
     f"1 Job does not exist (yet): train-workers-0: {NO_RIGHT}",
     "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back; it tries again by itself",
+    lambda: facts(a_set(), warnings=[event("JobCreationFailed", NO_RIGHT)], lease=lease()),
 )
-def _() -> Facts:
-    return facts(a_set(), warnings=[event("JobCreationFailed", NO_RIGHT)], lease=lease())
 
 
 def lacks(note: str) -> str:
@@ -101,28 +97,30 @@ TOO_OPEN = f'Error creating: pods "{POD}-" is forbidden: violates PodSecurity "r
 NO_RUNTIME = f'Error creating: pods "{POD}-" is forbidden: pod rejected: RuntimeClass "gvisor" not found'
 
 
-@stuck("a ServiceAccount that is missing", lacks(NO_ACCOUNT), "kubectl create serviceaccount trainer -n team-a")
-def _() -> Facts:
-    return refused(NO_ACCOUNT)
-
-
-@stuck(
+row(
+    "a ServiceAccount that is missing",
+    lacks(NO_ACCOUNT),
+    "kubectl create serviceaccount trainer -n team-a",
+    lambda: refused(NO_ACCOUNT),
+)
+row(
     "a PriorityClass that is missing",
     lacks(NO_PRIORITY),
     "an administrator of the cluster run kubectl create priorityclass high",
+    lambda: refused(NO_PRIORITY),
 )
-def _() -> Facts:
-    return refused(NO_PRIORITY)
-
-
-@stuck("a RuntimeClass that is missing", lacks(NO_RUNTIME), "create RuntimeClass gvisor")
-def _() -> Facts:
-    return refused(NO_RUNTIME)
-
-
-@stuck("a pod that the namespace's pod security refuses", lacks(TOO_OPEN), "kubectl label ns team-a pod-security")
-def _() -> Facts:
-    return refused(TOO_OPEN)
+row(
+    "a RuntimeClass that is missing",
+    lacks(NO_RUNTIME),
+    "create RuntimeClass gvisor",
+    lambda: refused(NO_RUNTIME),
+)
+row(
+    "a pod that the namespace's pod security refuses",
+    lacks(TOO_OPEN),
+    "kubectl label ns team-a pod-security",
+    lambda: refused(TOO_OPEN),
+)
 
 
 def failed_pod(job: JSON, index: int = 0, code: int = 1, reason: str = "Error", **ended: str) -> JSON:
@@ -140,14 +138,18 @@ TOO_LARGE = f'pods "{POD}-" is forbidden: maximum cpu usage per Container is 2, 
 NO_REQUESTS = f'Error creating: pods "{POD}-" is forbidden: failed quota: compute: must specify requests.cpu for: main'
 
 
-@stuck("a pod that is larger than a LimitRange allows", lacks(TOO_LARGE), f"request as much as they allow: {AGAIN}")
-def _() -> Facts:
-    return refused(TOO_LARGE)
-
-
-@stuck("a pod without the requests that a quota counts", lacks(NO_REQUESTS), f"that the message names: {AGAIN}")
-def _() -> Facts:
-    return refused(NO_REQUESTS)
+row(
+    "a pod that is larger than a LimitRange allows",
+    lacks(TOO_LARGE),
+    f"request as much as they allow: {AGAIN}",
+    lambda: refused(TOO_LARGE),
+)
+row(
+    "a pod without the requests that a quota counts",
+    lacks(NO_REQUESTS),
+    f"that the message names: {AGAIN}",
+    lambda: refused(NO_REQUESTS),
+)
 
 
 @stuck(
@@ -175,12 +177,9 @@ NO_SERVICE = (
     'services is forbidden: User "system:serviceaccount:jobset-system:jobset-controller-manager" cannot create resource'
     ' "services" in API group "" in the namespace "team-a"'
 )
-
-
-@stuck(
+row(
     "a manager without the right to create the Service",
     f"1 Job does not exist (yet): train-workers-0: {NO_SERVICE}",
     "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back; it tries again by itself",
+    lambda: facts(a_set(), warnings=[event("HeadlessServiceCreationFailed", NO_SERVICE)], lease=lease()),
 )
-def _() -> Facts:
-    return facts(a_set(), warnings=[event("HeadlessServiceCreationFailed", NO_SERVICE)], lease=lease())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from diagnose.facts import Facts, PlacedPod
-from tests.support.explain.stuck import a_set, node, started, stuck, unscheduled
+from tests.support.explain.stuck import a_set, node, row, started, stuck, unscheduled
 from tests.support.explain.stuck_pods import NOT_SCHEDULED
 from tests.support.jobsets import rjob
 
@@ -18,28 +18,30 @@ def tainted(key: str, value: str = "", effect: str = "NoSchedule") -> Facts:
 TAINTED = f"{NOT_SCHEDULED}it does not tolerate the taints of 2 nodes that could hold it: "
 
 
-@stuck("taints that it does not tolerate", f"{TAINTED}gpu=only:NoSchedule (2)", "kubectl taint node NODE gpu-")
-def _() -> Facts:
-    return tainted("gpu", "only")
-
-
-@stuck("all nodes are cordoned", f"{TAINTED}cordoned (2)", "kubectl uncordon a b")
-def _() -> Facts:
-    return tainted("node.kubernetes.io/unschedulable")
-
-
-@stuck("all nodes are not ready", f"{TAINTED}not ready (2)", "kubectl describe node a")
-def _() -> Facts:
-    return tainted("node.kubernetes.io/not-ready", effect="NoExecute")
-
-
-@stuck(
+row(
+    "taints that it does not tolerate",
+    f"{TAINTED}gpu=only:NoSchedule (2)",
+    "kubectl taint node NODE gpu-",
+    lambda: tainted("gpu", "only"),
+)
+row(
+    "all nodes are cordoned",
+    f"{TAINTED}cordoned (2)",
+    "kubectl uncordon a b",
+    lambda: tainted("node.kubernetes.io/unschedulable"),
+)
+row(
+    "all nodes are not ready",
+    f"{TAINTED}not ready (2)",
+    "kubectl describe node a",
+    lambda: tainted("node.kubernetes.io/not-ready", effect="NoExecute"),
+)
+row(
     "nodes that are in use",
     f"{NOT_SCHEDULED}2 of 2 nodes could take it, and too little is free there",
     "wait for other pods to end, or add nodes",
+    lambda: unscheduled("Insufficient cpu", needs={"cpu": "32"}),
 )
-def _() -> Facts:
-    return unscheduled("Insufficient cpu", needs={"cpu": "32"})
 
 
 @stuck(

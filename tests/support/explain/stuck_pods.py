@@ -14,6 +14,7 @@ from tests.support.explain.stuck import (
     about_pod,
     node,
     not_started,
+    row,
     started,
     stuck,
     unscheduled,
@@ -24,22 +25,18 @@ from tests.support.jobsets import rjob
 NOT_SCHEDULED = f"Job train-workers-0: pod {POD} is not scheduled: "
 
 
-@stuck(
+row(
     "a misspelt resource",
     f"{NOT_SCHEDULED}no node offers nvidia.com/gpus; nodes offer nvidia.com/gpu",
     "sed '/^  resourceVersion:/d; s#nvidia.com/gpus:#nvidia.com/gpu:#' | kubectl replace --force -f -",
+    lambda: unscheduled("Insufficient nvidia.com/gpus", needs={"nvidia.com/gpus": "8"}),
 )
-def _() -> Facts:
-    return unscheduled("Insufficient nvidia.com/gpus", needs={"nvidia.com/gpus": "8"})
-
-
-@stuck(
+row(
     "more than any node has",
     f"{NOT_SCHEDULED}it needs 16 nvidia.com/gpu, the largest node has 8 (node-1)",
     "request less in a new JobSet, or add larger nodes",
+    lambda: unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "16"}),
 )
-def _() -> Facts:
-    return unscheduled("Insufficient nvidia.com/gpu", needs={"nvidia.com/gpu": "16"})
 
 
 @stuck(
@@ -69,23 +66,21 @@ def _() -> Facts:
     )
 
 
-@stuck(
+row(
     "a node selector with a value that no node has",
     f"{NOT_SCHEDULED}no node has the label pool=h100 of its nodeSelector; nodes have pool=a100",
     "sed '/^  resourceVersion:/d; s#pool: h100$#pool: a100#'",
+    lambda: unscheduled(AFFINITY, nodeSelector={"pool": "h100"}),
 )
-def _() -> Facts:
-    return unscheduled(AFFINITY, nodeSelector={"pool": "h100"})
-
-
-@stuck(
+row(
     "a node selector with a label that no node has",
-    f"{NOT_SCHEDULED}no node has the label pol=a100 of its nodeSelector; no node has a label pol at all: did you mean"
-    " pool?",
+    (
+        f"{NOT_SCHEDULED}no node has the label pol=a100 of its nodeSelector; no node has a label pol at all: did you mean"
+        " pool?"
+    ),
     "kubectl label node NODE pol=a100",
+    lambda: unscheduled(AFFINITY, nodeSelector={"pol": "a100"}),
 )
-def _() -> Facts:
-    return unscheduled(AFFINITY, nodeSelector={"pol": "a100"})
 
 
 @stuck(
@@ -99,27 +94,24 @@ def _() -> Facts:
     return unscheduled(AFFINITY, affinity={"nodeAffinity": required})
 
 
-@stuck(
+row(
     "a scheduler that does not run",
     f"{NOT_SCHEDULED}no scheduler volcano looks at it",
     "sed '/^  resourceVersion:/d; s#schedulerName: volcano#schedulerName: default-scheduler#'",
+    lambda: about_pod(schedulerName="volcano"),
 )
-def _() -> Facts:
-    return about_pod(schedulerName="volcano")
-
-
-@stuck("kube-scheduler does not run", f"{NOT_SCHEDULED}kube-scheduler has not looked at it", "component=kube-scheduler")
-def _() -> Facts:
-    return about_pod()
-
-
-@stuck(
+row(
+    "kube-scheduler does not run",
+    f"{NOT_SCHEDULED}kube-scheduler has not looked at it",
+    "component=kube-scheduler",
+    lambda: about_pod(js=a_set()),
+)
+row(
     "a scheduling gate",
     f"Job train-workers-0: pod {POD} is held back by scheduling gate example.com/hold",
     "the controller that the gate is named after has to lift it",
+    lambda: about_pod(gates=("example.com/hold",)),
 )
-def _() -> Facts:
-    return about_pod(gates=("example.com/hold",))
 
 
 def claimed(claim: JSON | None, *classes: JSON) -> Facts:
@@ -137,79 +129,69 @@ def claimed(claim: JSON | None, *classes: JSON) -> Facts:
 STANDARD = {"metadata": {"name": "standard"}, "provisioner": "example.com/disk"}
 
 
-@stuck(
+row(
     "a claim that is missing",
     f"{NOT_SCHEDULED}there is no PersistentVolumeClaim data",
     "kubectl get pvc -n team-a",
+    lambda: claimed(None),
 )
-def _() -> Facts:
-    return claimed(None)
-
-
-@stuck(
+row(
     "a StorageClass that is missing",
-    f"{NOT_SCHEDULED}claim data is Pending: there is no StorageClass standards; there are: standard; did you mean"
-    " standard?",
+    (
+        f"{NOT_SCHEDULED}claim data is Pending: there is no StorageClass standards; there are: standard; did you mean"
+        " standard?"
+    ),
     "kubectl delete pvc data -n team-a",
+    lambda: claimed({"storageClassName": "standards"}, STANDARD),
 )
-def _() -> Facts:
-    return claimed({"storageClassName": "standards"}, STANDARD)
-
-
-@stuck(
+row(
     "a claim without StorageClass, and no default one",
     f"{NOT_SCHEDULED}claim data is Pending: it names no StorageClass, and none of the cluster is the default one",
     "kubectl patch storageclass standard",
+    lambda: claimed({}, STANDARD),
 )
-def _() -> Facts:
-    return claimed({}, STANDARD)
-
-
-@stuck(
+row(
     "a claim whose provisioner makes no volume",
-    f"{NOT_SCHEDULED}claim data is Pending: StorageClass standard has not made a volume; that is done by"
-    " example.com/disk",
+    (
+        f"{NOT_SCHEDULED}claim data is Pending: StorageClass standard has not made a volume; that is done by"
+        " example.com/disk"
+    ),
     "kubectl describe pvc data -n team-a",
+    lambda: claimed({"storageClassName": "standard"}, STANDARD),
 )
-def _() -> Facts:
-    return claimed({"storageClassName": "standard"}, STANDARD)
-
-
-@stuck(
+row(
     "a claim for a volume without class",
-    f"{NOT_SCHEDULED}claim data is Pending: it asks for no StorageClass, and no volume without one is free and large"
-    " enough",
+    (
+        f"{NOT_SCHEDULED}claim data is Pending: it asks for no StorageClass, and no volume without one is free and large"
+        " enough"
+    ),
     "kubectl get pv",
+    lambda: claimed({"storageClassName": ""}, STANDARD),
 )
-def _() -> Facts:
-    return claimed({"storageClassName": ""}, STANDARD)
 
 
 def not_ready(words: str) -> str:
     return f"Job train-workers-0: pod {POD} is not ready: container {words}"
 
 
-@stuck(
+row(
     "an image that cannot be pulled",
     not_ready('main: ImagePullBackOff: Back-off pulling image "trainer:v2"'),
     "correct the image or, for a private registry",
+    lambda: not_started(waiting("ImagePullBackOff", 'Back-off pulling image "trainer:v2"')),
 )
-def _() -> Facts:
-    return not_started(waiting("ImagePullBackOff", 'Back-off pulling image "trainer:v2"'))
-
-
-@stuck("an image with a name that is none", not_ready("main: InvalidImageName: Failed"), "correct the image")
-def _() -> Facts:
-    return not_started(waiting("InvalidImageName", "Failed"))
-
-
-@stuck(
+row(
+    "an image with a name that is none",
+    not_ready("main: InvalidImageName: Failed"),
+    "correct the image",
+    lambda: not_started(waiting("InvalidImageName", "Failed")),
+)
+row(
     "a ConfigMap or Secret that is missing",
     not_ready('main: CreateContainerConfigError: secret "token" not found'),
     "create what the message names: a ConfigMap, a Secret",
+    lambda: not_started(waiting("CreateContainerConfigError", 'secret "token" not found')),
 )
-def _() -> Facts:
-    return not_started(waiting("CreateContainerConfigError", 'secret "token" not found'))
 
 
 @stuck(
@@ -241,22 +223,18 @@ def _() -> Facts:
     return initializing({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3, "lastState": ended})
 
 
-@stuck(
+row(
     "an init container that takes long",
     f"Job train-workers-0: 0 of 1 pod ready; pod {POD} is starting on node node-1: init container download runs",
     "jobset logs train -n team-a --job train-workers-0 -c download",
+    lambda: initializing({"state": {"running": {"startedAt": at(MOMENT)}}}),
 )
-def _() -> Facts:
-    return initializing({"state": {"running": {"startedAt": at(MOMENT)}}})
-
-
-@stuck(
+row(
     "a readiness probe that fails",
     f"Job train-workers-0: 0 of 1 pod ready; pod {POD} is running, not ready",
     "see the readiness probes",
+    lambda: about_pod(node="node-1", statuses=[{"name": "main", "ready": False, "state": {"running": {}}}]),
 )
-def _() -> Facts:
-    return about_pod(node="node-1", statuses=[{"name": "main", "ready": False, "state": {"running": {}}}])
 
 
 def kept_out(said: str, *holders: Holder) -> Facts:
@@ -278,22 +256,18 @@ def _() -> Facts:
     return kept_out(said, *(Holder(job=f"j{n}", job_uid=f"u{n}", node=f"n{n}", **HELD) for n in range(2)))
 
 
-@stuck(
+row(
     "a port of the node that other pods have",
     f"{NOT_SCHEDULED}0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports",
     "do without hostPort in a new JobSet",
+    lambda: kept_out("0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports."),
 )
-def _() -> Facts:
-    return kept_out("0/2 nodes are available: 2 node(s) didn't have free ports for the requested pod ports.")
-
-
-@stuck(
+row(
     "a volume in another zone",
     f"{NOT_SCHEDULED}0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity",
     "kubectl describe pv VOLUME",
+    lambda: kept_out("0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity."),
 )
-def _() -> Facts:
-    return kept_out("0/2 nodes are available: 2 node(s) didn't match PersistentVolume's node affinity.")
 
 
 OWN = "Job train-workers-0: waits for a rack of its own: "
@@ -308,28 +282,21 @@ def exclusive_leader(*holders: Holder, jobs: int = 1, labels: JSON | None = None
     return facts(js, there, leaders, nodes=nodes, holders=holders, lease=lease())
 
 
-@stuck(
+row(
     "racks that other Jobs hold",
     f"{OWN}2 of 2 racks hold Jobs of equal priority (0): team-b/j0, team-b/j1",
     "wait until one ends, add a rack",
+    lambda: exclusive_leader(*(Holder(job=f"j{n}", job_uid=f"u{n}", node=f"n{n}", **HELD) for n in range(2))),
 )
-def _() -> Facts:
-    return exclusive_leader(*(Holder(job=f"j{n}", job_uid=f"u{n}", node=f"n{n}", **HELD) for n in range(2)))
-
-
-@stuck(
+row(
     "more exclusive Jobs than racks",
     f"{OWN}this JobSet has 3 exclusive Jobs, the cluster has 2 racks: they never run all at once",
     "add nodes in new racks",
+    lambda: exclusive_leader(jobs=3),
 )
-def _() -> Facts:
-    return exclusive_leader(jobs=3)
-
-
-@stuck(
+row(
     "nodes without the topology label",
     f"{OWN}there is no rack: none of 2 nodes has the label rack",
     "kubectl label node NODE rack=",
+    lambda: exclusive_leader(labels={}),
 )
-def _() -> Facts:
-    return exclusive_leader(labels={})

@@ -7,7 +7,7 @@ import msgspec
 from diagnose.facts import Facts, Holder
 from diagnose.nodes import Nodes, SeenNode
 from tests.support.explain.gangs import GANG, Played
-from tests.support.explain.stuck import JSON, node, stuck
+from tests.support.explain.stuck import JSON, node, row, stuck
 from tests.support.jobsets import rjob
 
 RACK = "example.com/rack"
@@ -27,22 +27,18 @@ def gang(said: str, *racks: str, gpus: int = 1, **known: object) -> Facts:
     return played.facts(node_offers=Nodes(msgspec.convert(nodes, list[SeenNode])), **known)
 
 
-@stuck(
+row(
     "a gang whose topology label no node has",
     f"{WAITS}no node has a label {RACK} at all",
     f"kubectl label node NODE {RACK}=VALUE",
+    lambda: gang("no feasible placements found", "", ""),
 )
-def _() -> Facts:
-    return gang("no feasible placements found", "", "")
-
-
-@stuck(
+row(
     "a gang that is larger than any rack",
     f"{WAITS}the largest rack holds 4 of its 6 pods: it never fits",
     "add nodes to one rack, or in a new JobSet run fewer pods",
+    lambda: gang("0/1 nodes are available: 1 Insufficient nvidia.com/gpu", "a", "a", "b", gpus=4),
 )
-def _() -> Facts:
-    return gang("0/1 nodes are available: 1 Insufficient nvidia.com/gpu", "a", "a", "b", gpus=4)
 
 
 @stuck(

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from diagnose.facts import Facts, SeenClaim, SeenStorageClass
-from tests.support.explain.stuck import JSON, a_set, about_pod, stuck, unscheduled
+from tests.support.explain.stuck import JSON, a_set, about_pod, row, stuck, unscheduled
 from tests.support.explain.stuck_pods import NOT_SCHEDULED
 
 
@@ -24,13 +24,12 @@ def own_claim(claim: JSON, provisioner: str = "example.com/disk", **spec: Any) -
     return about_pod(js=a_set(volumeClaimPolicies=policies), unscheduled=said, known=known, volumes=volumes, **spec)
 
 
-@stuck(
+row(
     "a StorageClass that is missing, of a claim that the set makes",
     f"{NOT_SCHEDULED}claim data-train is Pending: there is no StorageClass nfs; there are: standard",
     "write another storageClassName at spec.volumeClaimPolicies[0].templates[0].spec in a new JobSet",
+    lambda: own_claim({"storageClassName": "nfs"}),
 )
-def _() -> Facts:
-    return own_claim({"storageClassName": "nfs"})
 
 
 @stuck(

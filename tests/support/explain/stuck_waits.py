@@ -8,7 +8,7 @@ from diagnose.facts import Facts, SeenPod
 from diagnose.nodes import SeenNode
 from kube.model.meta import Owner
 from tests.support.explain.objects import MOMENT, at, facts, job_of, lease, made, pod_of
-from tests.support.explain.stuck import JSON, POD, a_set, silent_node, started, stuck
+from tests.support.explain.stuck import JSON, POD, a_set, row, silent_node, started, stuck
 from tests.support.jobsets import rjob
 
 
@@ -46,13 +46,12 @@ def _() -> Facts:
     return facts(js, [made(job_of(js, 0, "a"), active=1, ready=1)], [], lease=lease())
 
 
-@stuck(
+row(
     "the name of a Job is taken",
     "Job train-workers-0: cannot be created, a Job of that name belongs to CronJob nightly",
     "delete or rename that one",
+    lambda: facts(a_set(), foreign={"train-workers-0": Owner("CronJob", "nightly")}, lease=lease()),
 )
-def _() -> Facts:
-    return facts(a_set(), foreign={"train-workers-0": Owner("CronJob", "nightly")}, lease=lease())
 
 
 def earlier(state: JSON | None) -> Facts:
@@ -66,11 +65,12 @@ def earlier(state: JSON | None) -> Facts:
     return facts(js, foreign=taken, lease=lease(), earlier=pods, nodes_by_name=known)
 
 
-@stuck(
+row(
     "a Job of an earlier JobSet of this name whose pod is on a node that no longer answers",
-    "Job train-workers-0: cannot be created yet, the Job of an earlier JobSet of this name is still there:"
-    f" pod {POD} is being deleted on node node-3, which has the taint node.kubernetes.io/unreachable",
+    (
+        "Job train-workers-0: cannot be created yet, the Job of an earlier JobSet of this name is still there:"
+        f" pod {POD} is being deleted on node node-3, which has the taint node.kubernetes.io/unreachable"
+    ),
     f"or kubectl delete pod -n team-a {POD} --grace-period=0 --force, which risks two processes for one rank",
+    lambda: earlier(silent_node(300)),
 )
-def _() -> Facts:
-    return earlier(silent_node(300))

@@ -185,6 +185,10 @@ def _touches_immutable(old: Any, new: Any) -> bool:
 
 
 def _apart_from_suspend(obj: JSON) -> tuple[Any, Any]:
+    return spec_apart_from_suspend(obj), dig(obj, "metadata", "annotations")
+
+
+def spec_apart_from_suspend(obj: JSON | None) -> Any:
+    """The spec without `suspend`, which may change at any time; what stands in its place as it is."""
     spec = dig(obj, "spec")
-    kept = {key: value for key, value in spec.items() if key != "suspend"} if isinstance(spec, dict) else spec
-    return kept, dig(obj, "metadata", "annotations")
+    return {key: value for key, value in spec.items() if key != "suspend"} if isinstance(spec, dict) else spec

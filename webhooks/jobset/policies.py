@@ -27,7 +27,7 @@ from policy.judged import Judged, Namespace
 from policy.sentences import source
 from policy.types import AUDIT_KEY, FAIL, MOST_AUDITED_TEXT, JobSetPolicy, PolicyId
 from webhooks.jobset.answers import warning_texts
-from webhooks.jobset.engine import Findings
+from webhooks.jobset.engine import Findings, spec_apart_from_suspend
 from webhooks.jobset.policy_defaults import PutBack, keep_defaults, put_back_warnings, set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
@@ -373,6 +373,4 @@ def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> Failure:
 
 def _looked_at(obj: JSON | None) -> tuple[Any, ...]:
     """The parts of an object that rules and selectors read; `suspend` is none of them."""
-    spec = dig(obj, "spec")
-    kept = {key: value for key, value in spec.items() if key != "suspend"} if isinstance(spec, dict) else spec
-    return kept, dig(obj, "metadata", "labels"), dig(obj, "metadata", "annotations")
+    return spec_apart_from_suspend(obj), dig(obj, "metadata", "labels"), dig(obj, "metadata", "annotations")

@@ -65,7 +65,7 @@ def coordinator(subject: Subject) -> Iterator[FieldError]:
         return
     entry = subject.by_name.get(at.replicated_job)
     if entry is None:
-        known = partial(_name_suggestion, subject, at.replicated_job)
+        known = partial(name_suggestion, subject, at.replicated_job, none="there is no ReplicatedJob")
         rule = UNKNOWN if at.replicated_job else UNNAMED
         yield rule.at(PATH.at("replicatedJob"), at.replicated_job, name=at.replicated_job, names_that_exist=known)
     else:
@@ -74,10 +74,6 @@ def coordinator(subject: Subject) -> Iterator[FieldError]:
     complaints = label_value(endpoint)
     if complaints:
         yield LABEL.at(PATH, endpoint, endpoint=endpoint, complaints=", ".join(complaints))
-
-
-def _name_suggestion(subject: Subject, name: str) -> str:
-    return name_suggestion(subject, name) or "there is no ReplicatedJob"
 
 
 def _pod(entry: Entry, at: Coordinator) -> Iterator[FieldError]:

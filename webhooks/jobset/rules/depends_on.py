@@ -72,7 +72,8 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         path = place.at("name")
         other = subject.by_name.get(item.name)
         if other is None:
-            known = partial(_earlier_suggestion, subject, item.name, name)
+            none = "remove it: nothing stands earlier"
+            known = partial(name_suggestion, subject, item.name, but=name, intro="the others are", none=none)
             rule = UNKNOWN if item.name else UNNAMED
             yield rule.at(path, item.name, name=name, wanted=item.name, names_that_exist=known)
         elif item.name == name:
@@ -83,11 +84,6 @@ def known_and_earlier(subject: Subject, entry: Entry) -> Iterator[FieldError]:
             )
         elif item.status == "Complete" and other.rjob.replicas and other.job.never_completes:
             yield NEVER_COMPLETES.at(path, item.name, wanted=item.name)
-
-
-def _earlier_suggestion(subject: Subject, wanted: str, name: str) -> str:
-    guess = name_suggestion(subject, wanted, but=name, intro="the others are")
-    return guess or "remove it: nothing stands earlier"
 
 
 def _below(subject: Subject, entry: Entry) -> str:

@@ -18,12 +18,14 @@ def unknown_targets(subject: Subject, rule: Rule, targets: Sequence[str], path: 
             yield rule.at(place, target, name=target, names_that_exist=known)
 
 
-def name_suggestion(subject: Subject, wanted: str, *, but: str = "", intro: str = "the ReplicatedJobs are") -> str:
-    """Which ReplicatedJob `wanted` may stand for; `but` is none of them.
+def name_suggestion(
+    subject: Subject, wanted: str, *, but: str = "", intro: str = "the ReplicatedJobs are", none: str = ""
+) -> str:
+    """Which ReplicatedJob `wanted` may stand for; `but` is none of them. `none`: what to say if there are no others.
 
     One whose name makes no good name of a Job goes by the name that it has to get.
     """
     alternatives = ((name, job_part(name)) for name in subject.names if name != but)
     if renamed := next((name for name, good in islice(alternatives, MAX_CANDIDATES) if good == wanted and wanted), ""):
         return f"right once {quote(renamed)} is renamed to it"
-    return did_you_mean(wanted, (job_part(name) for name in subject.names if name != but), what=intro)
+    return did_you_mean(wanted, (job_part(name) for name in subject.names if name != but), what=intro) or none

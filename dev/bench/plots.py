@@ -97,7 +97,7 @@ def _figure(groups: int) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _grouped(
+def _group_bars(
     results: JSON, title: str, texts: Sequence[str], left_out: str, bar: Callable[[Axes, list[JSON], int, float], None]
 ) -> Figure | None:
     """A group of bars for each phase, one for each manager; `bar` draws it from the rounds of the phase.
@@ -129,7 +129,7 @@ def _bars(results: JSON, key: str, title: str) -> Figure | None:
             reach = [[spread.median - spread.low], [spread.high - spread.median]]
             axes.bar(place, spread.median, WIDTH / len(runners), yerr=reach, color=f"C{number}", capsize=2)
 
-    return _grouped(results, title, runners, "P6 large", bar)
+    return _group_bars(results, title, runners, "P6 large", bar)
 
 
 def _calls(results: JSON) -> Figure | None:
@@ -145,7 +145,7 @@ def _calls(results: JSON) -> Figure | None:
         axes.annotate(runners[number], (place, bottom), rotation=90, fontsize=6, ha="center", va="bottom")
 
     title = "requests of the manager to the API server, watches apart (median)"
-    return _grouped(results, title, [*CALLS.values(), OTHER], "P6", bar)
+    return _group_bars(results, title, [*CALLS.values(), OTHER], "P6", bar)
 
 
 def _count(manager: JSON, key: str) -> int:

@@ -33,13 +33,11 @@ NOT_ENFORCED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What is wanted: `status`, `off` or `on`; and how to say it. Empty: the usual kubeconfig, its current context."""
+class Options(session.Where):
+    """What is wanted: `status`, `off` or `on`; and how to say it."""
 
     wanted: str
     output: str = "table"
-    kubeconfig: str = ""
-    context: str = ""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:

@@ -41,14 +41,12 @@ _CRD = f"{JOBSETS.plural}.{JOBSETS.group}"
 
 
 @dataclass(frozen=True)
-class Options:
-    """What to look at and how to say it. Empty: the usual kubeconfig, its current context."""
+class Options(session.Where):
+    """What to look at and how to say it."""
 
     namespace: str = NAMESPACE
     secret: str = WEBHOOK_SECRET
     output: str = "table"
-    kubeconfig: str = ""
-    context: str = ""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:

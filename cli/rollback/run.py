@@ -28,14 +28,11 @@ _UNGATED: JSON = {
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What to look at and how to say it. Empty: all namespaces, the usual kubeconfig, its current context."""
+class Options(session.Where):
+    """What to look at and how to say it. Without a namespace: all of them."""
 
-    namespace: str = ""
     output: str = "table"
     release: bool = False
-    kubeconfig: str = ""
-    context: str = ""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:

@@ -8,7 +8,6 @@ Needs MutatingAdmissionPolicy of admissionregistration.k8s.io/v1 (Kubernetes 1.3
 
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from api import keys
@@ -27,6 +26,7 @@ from manifests.admission import (
     WRONG_PRIORITY,
 )
 from manifests.naming import Object, obj
+from policy.cel import Cel
 
 Followers = Literal["gate", "affinity"]
 """What a follower gets: our scheduling gate, or a required affinity to its leader."""
@@ -35,18 +35,11 @@ _API = "admissionregistration.k8s.io/v1"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-@dataclass(frozen=True, slots=True)
-class _Cel:
-    """A CEL expression where a value would be."""
-
-    text: str
-
-
 def _literal(value: Any) -> str:
     """JSON as a CEL literal. Values of maps are declared dynamic: CEL compiles no map of mixed types."""
     match value:
-        case _Cel(text):
-            return text
+        case Cel():
+            return value.text
         case str():
             return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
         case Mapping():
@@ -60,9 +53,9 @@ _LEADER = {"name": "leader", "expression": f"!({FOLLOWER['expression']})"}
 _NOT_BOUND = {"name": "not-bound", "expression": "!has(object.spec.nodeName) || object.spec.nodeName == ''"}
 """The API has no gates for a pod that is bound already."""
 
-_TOPOLOGY: Any = _Cel("variables.topology")
-_JOB_KEY: Any = _Cel("variables.jobKey")
-_PRIORITY: Any = _Cel("variables.priority")
+_TOPOLOGY: Any = Cel("variables.topology")
+_JOB_KEY: Any = Cel("variables.jobKey")
+_PRIORITY: Any = Cel("variables.priority")
 _VARIABLES = {
     "topology": f"object.metadata.annotations['{keys.EXCLUSIVE_TOPOLOGY}']",
     "jobKey": f"object.metadata.?labels['{keys.JOB_KEY}'].orValue('')",

@@ -31,7 +31,7 @@ def broken_rules(
     at: datetime,
     failed: Failed | None = None,
 ) -> list[Violation]:
-    """What a stored JobSet breaks at that time, without what exceptions in its namespace allow."""
+    """The violations of a stored JobSet at that time, without those that exceptions in its namespace allow."""
     without = excused_rules(exceptions, policies, judged, namespace, at)
     return violations(
         policies,
@@ -60,7 +60,7 @@ class First:
     _kept: list[Result] = field(default_factory=list)
 
     def add(self, result: Result) -> None:
-        """Take one."""
+        """Add a result, and forget those that are not among the first."""
         self.count += 1
         self._kept.append(result)
         if len(self._kept) >= 2 * self.most:
@@ -68,7 +68,7 @@ class First:
 
     @property
     def results(self) -> list[Result]:
-        """The first ones."""
+        """The first results, in order."""
         return sorted(self._kept)[: self.most]
 
 
@@ -113,7 +113,7 @@ class Audit:
             self._reports.setdefault(key, First(MOST_OF_REPORT)).add(result)
 
     def result(self, policy: str, at: str) -> PolicyAudit:
-        """What goes into the status of a policy."""
+        """The audit as the status of a policy has it."""
         found = self._found[policy]
         return PolicyAudit(
             time=at,
@@ -133,6 +133,6 @@ class Audit:
 
 
 def as_written(audit: PolicyAudit) -> dict[str, object]:
-    """Every field, so that a merge patch leaves nothing of an earlier audit."""
+    """The audit as JSON with every field, so that a merge patch replaces an earlier audit completely."""
     fields = {name: getattr(audit, name) for name in PolicyAudit.__struct_fields__}
     return {**fields, "first": [msgspec.to_builtins(each) for each in audit.first]}

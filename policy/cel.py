@@ -47,7 +47,7 @@ _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class Foreign(str):
-    """A text that somebody has written into an object.
+    """A text that comes from an object, such as a policy.
 
     Formatting it fails, so it gets into an expression by `text` alone, which quotes it.
     """
@@ -59,7 +59,7 @@ class Foreign(str):
 
 
 def foreign(value: T) -> T:
-    """The same value, every text in it foreign: texts are found by type, in whatever field they stand."""
+    """A copy of the value in which every text is `Foreign`, in whatever field it stands."""
     made: Any = value
     if isinstance(value, str):
         made = Foreign(value)
@@ -110,7 +110,7 @@ def concat_texts(*parts: str | Cel) -> Cel:
 
 
 def fill_template(template: str, words: Mapping[str, str | Cel]) -> list[str | Cel]:
-    """A template of a rule with its words."""
+    """The template of a message, with its placeholders replaced."""
     parts: list[str | Cel] = []
     for literal, name, _, _ in Formatter().parse(template):
         parts += [literal, words[name]] if name else [literal]
@@ -170,7 +170,7 @@ def list_if(condition: str | Cel, found: Cel) -> Cel:
 
 
 def concat_lists(*lists: Cel) -> Cel:
-    """Lists behind each other."""
+    """The concatenation of these lists."""
     return Cel(" + ".join(f"({each})" if " " in each.text else each.text for each in lists) or "[]")
 
 
@@ -186,7 +186,7 @@ Place = tuple[Cel, Cel]
 
 
 def cel_place(*parts: str | Cel | Index) -> Place:
-    """The place that these parts make."""
+    """The place made of these parts."""
     path = [Cel(f"'[' + string({part.number}) + ']'") if isinstance(part, Index) else part for part in parts]
     return concat_texts(*path), concat_texts(*(part for part in parts if not isinstance(part, Index)))
 
@@ -216,5 +216,5 @@ def names_in(expression: Cel | str) -> set[str]:
 
 
 def below(path: str, key: str) -> Cel:
-    """The place of a key, an expression, in the map at a path."""
+    """The path of a key of the map at `path`; `key` is an expression."""
     return Cel(f"({text(path)} + ({key}.contains('.') || {key}.contains('/') ? '[' + {key} + ']' : '.' + {key}))")

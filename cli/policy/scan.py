@@ -70,7 +70,7 @@ class Found:
     unread: int = 0
 
     def add(self, judged: Judged, violated: Sequence[Violation]) -> None:
-        """Take one JobSet."""
+        """Count a JobSet and its violations."""
         self.refused += bool(violated)
         self.refused_now += any(each.policy.spec.denies for each in violated)
         self.actions |= {each.policy.metadata.name: list(each.policy.spec.validation_actions) for each in violated}
@@ -93,7 +93,7 @@ class Found:
             })  # fmt: skip
 
     def place(self, policy: str, rule: str) -> dict[str, Any]:
-        """Where the rule stands, if that is in a file."""
+        """File and line of the rule; empty for a policy of the cluster."""
         file, line = self.places.get((policy, rule), ("", 0))
         return {"file": file, "line": line} if file else {}
 

@@ -83,7 +83,7 @@ class Server:
         await _until(is_defaulted, "the webhooks of JobSets")
 
     async def withdraw(self) -> None:
-        """Take policies of every kind away."""
+        """Delete all policies and exceptions that were stored."""
         if self.admission:
             for resource, name in self.admission:
                 await self.client.delete(resource, name)
@@ -159,7 +159,7 @@ class Server:
         raise CheckError(f"the local API server does not judge {test.jobset}: {dig(sent.body, 'message')}")
 
     async def _dry_run(self, method: str, path: str, body: JSON) -> Sent:
-        """The answer, whatever it is."""
+        """Send a dry run. Returns its answer, whatever the code."""
         self.asked += 1
         token = f"{probes.NAME}-{self.asked}"
         request = Request(
@@ -235,7 +235,7 @@ class Server:
             await self.client.delete(_resource(body), name)
 
     async def _store_exceptions(self, loaded: Loaded, round_: Round) -> bool:
-        """Those that count in a round; whether there are any."""
+        """Store the exceptions that count in a round. Returns whether there are any."""
         head = {"apiVersion": POLICY_EXCEPTIONS.api_version, "kind": POLICY_EXCEPTIONS.kind}
         for i, (namespace, exception, ends) in enumerate(standing_exceptions(loaded, round_, now())):
             name = f"{exception.metadata.name}-{i}"
@@ -246,7 +246,7 @@ class Server:
         return bool(self.exceptions)
 
     async def _delete_exceptions(self) -> bool:
-        """Whether there were any."""
+        """Delete the stored exceptions. Returns whether there were any."""
         had = bool(self.exceptions)
         for namespace, name in self.exceptions:
             await self.client.delete(POLICY_EXCEPTIONS, name, namespace=namespace)
@@ -254,7 +254,7 @@ class Server:
         return had
 
     async def _create(self, resource: Resource, body: JSON, subject: str, namespace: str | None = None) -> None:
-        """Store it; a webhook that does not answer yet is asked again."""
+        """Create an object, again while a webhook does not answer yet."""
 
         async def is_accepted() -> bool:
             try:
@@ -314,7 +314,7 @@ def _resource(body: JSON) -> Resource:
 
 
 async def _until(reached: Callable[[], Awaitable[bool]], subject: str) -> None:
-    """Ask until it is so. Raises `CheckError` when that takes too long."""
+    """Wait until the condition is reached. Raises `CheckError` after a time limit."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + IN_FORCE_TIMEOUT
     while not await reached():

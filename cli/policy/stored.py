@@ -28,7 +28,7 @@ VIEWER = "jobset-policy-viewer-role"
 
 
 def no_right(error: Forbidden, resource: Resource) -> NoRightError:
-    """The error of a command that cannot do without reading these."""
+    """The error for a command that may not read a resource that it needs."""
     role = f", which the ClusterRole {VIEWER} has" if resource.group == JOBSET_POLICIES.group else ""
     return NoRightError(f"{error}; ask for the right to read {resource}{role}")
 
@@ -71,7 +71,7 @@ class Namespaces:
     _known: dict[str, Namespace] = field(default_factory=dict)
 
     async def get(self, name: str) -> Namespace:
-        """One of them. Raises `KubeError`, and `NoNamespaceError` if it is gone."""
+        """A namespace by its name. Raises `KubeError`, and `NoNamespaceError` if it is gone."""
         if name not in self._known:
             try:
                 sent = await self.client.get(NAMESPACES, name, type=NamespaceMetadata, timeout=COMMAND_TIMEOUT)

@@ -46,10 +46,10 @@ class _Subject(NamedTuple):
 
 
 class Reports(Protocol):
-    """Where results go, beside the status of policies."""
+    """Writes results somewhere beside the status of policies."""
 
     async def write(self, audit: Audit) -> None:
-        """Write what an audit has found. Raises nothing that is expected to happen."""
+        """Write the results of an audit. Errors of the API server are logged, not raised."""
 
 
 class PolicyAudits:
@@ -85,7 +85,7 @@ class PolicyAudits:
             await asyncio.sleep(min(LOOK_EVERY, self._every))
 
     async def audit(self) -> None:
-        """One audit by the policies that are in force when it begins."""
+        """Audit all JobSets once, by the policies that are in force at the start."""
         at = self._now()
         audit = Audit(tuple(self._source.in_force), reports=self._reports is not None)
         seconds = asyncio.get_running_loop().time

@@ -44,7 +44,7 @@ NOTES = {
 
 
 class PolicySource(Protocol):
-    """Where policies, exceptions and namespaces come from."""
+    """Provides policies, exceptions and namespaces, as the watches know them."""
 
     @property
     def in_force(self) -> Sequence[JobSetPolicy]:
@@ -57,7 +57,7 @@ class PolicySource(Protocol):
         """The exceptions in a namespace, whether they count or not."""
 
     def exception(self, namespace: str, name: str) -> JobSetPolicyException | None:
-        """One of them."""
+        """The exception of that name; None if there is none."""
 
 
 class InAPIServer(Protocol):
@@ -107,7 +107,7 @@ class PolicyReconciler:
         namespaces: Informer[KnownNamespace],
         exceptions: Informer[JobSetPolicyException] | None,
     ) -> None:
-        """Put into the queue all that is in these caches, and from now on what a change in them is about."""
+        """Enqueue all objects in these caches, and from now on those that a change concerns."""
         stored = [] if exceptions is None else [exceptions]
         policies.enqueue(queue, lambda policy: [Request("", policy.metadata.name)])
         for each in stored:
@@ -132,7 +132,7 @@ class PolicyReconciler:
     def _add_concerned(
         self, queue: WorkQueue[Request], names: set[str], stored: list[Informer[JobSetPolicyException]]
     ) -> None:
-        """Policies of these names have changed: the others may conflict with them, and their exceptions may end."""
+        """Enqueue what a change of these policies concerns: other policies, for conflicts, and their exceptions."""
         for policy in self.source.in_force:
             queue.add(Request("", policy.metadata.name))
         for exceptions in stored:
@@ -141,7 +141,7 @@ class PolicyReconciler:
                     queue.add(_request(exception))
 
     async def reconcile(self, request: Request) -> Result | None:
-        """Look at one policy or exception."""
+        """Update the conditions of one policy or exception."""
         try:
             if not request.namespace:
                 await self._policy(request.name)

@@ -32,7 +32,7 @@ TIMEOUT = 10.0
 
 
 class _Stored(Base, frozen=True, kw_only=True):
-    """A policy, as far as its counts go."""
+    """The part of a policy that has its counts."""
 
     metadata: Identity
     status: JobSetPolicyStatus = JobSetPolicyStatus()

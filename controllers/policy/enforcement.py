@@ -65,7 +65,7 @@ Key = tuple[Resource, str]
 
 
 class Source(Protocol):
-    """Where policies and exceptions come from."""
+    """Provides policies and exceptions, as the watches know them."""
 
     @property
     def in_force(self) -> Sequence[JobSetPolicy]:
@@ -106,7 +106,7 @@ class Enforcement:
         self._logged = -LOG_EVERY
 
     async def run(self) -> None:
-        """Keep them applied until cancelled."""
+        """Keep the objects of all policies applied, until cancelled."""
         while True:  # noqa: ASYNC110 -- it may be due because of the time alone
             await asyncio.sleep(LOOK_EVERY if await self.look() else RETRY)
 
@@ -115,7 +115,7 @@ class Enforcement:
         return self._held.get(name)
 
     async def look(self) -> bool:
-        """Apply what has changed; gives whether all of it could be."""
+        """Apply what has changed. Returns whether all of it was applied."""
         policies, time = self._source.in_force, asyncio.get_running_loop().time()
         asked = [policy for policy in policies if policy.spec.in_api_server]
         if not (asked or self._stored or (policies and self._stored is None)):

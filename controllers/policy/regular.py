@@ -9,14 +9,14 @@ log = logging.getLogger(__name__)
 
 
 class Writer(Protocol):
-    """What is gathered and has to be written."""
+    """Gathers something that has to be written from time to time."""
 
     async def write(self) -> None:
         """Write what is new; raises nothing that is expected to happen. What cannot be written now is kept."""
 
 
 class Regularly:
-    """Lets these write every so many seconds.
+    """Lets writers write at regular intervals.
 
     `jitter`: a random number from 0 to 1, so that replicas that start together do not go on writing at the same time.
     """

@@ -22,7 +22,7 @@ TIMEOUT = 10.0
 
 
 class _Stored(Base, frozen=True, kw_only=True):
-    """An exception, as far as its use goes."""
+    """The part of an exception that says when it was used."""
 
     metadata: Identity
     status: JobSetPolicyExceptionStatus = JobSetPolicyExceptionStatus()
@@ -42,7 +42,7 @@ class ExceptionUses:
         self._known: dict[str, None] = {}
 
     def used(self, namespace: str, name: str, uid: str) -> None:
-        """Remember one; never waits."""
+        """Remember that an exception was used; never waits."""
         if uid not in self._known and uid not in self._waiting and len(self._waiting) < MOST_WAITING:
             self._waiting[uid] = namespace, name, clock.rfc3339(self._now())
 

@@ -125,7 +125,7 @@ def head(kind: str, policy: str) -> JSON:
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """What decides beside a policy: users whose updates are not judged, exceptions, and the time."""
+    """What a verdict depends on beside the policy: users whose updates are not judged, exceptions, and the time."""
 
     trusted: Sequence[str]
     exceptions: Sequence[JobSetPolicyException]

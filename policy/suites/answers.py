@@ -58,7 +58,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Interpretation:
-    """An answer as far as it is about policies.
+    """The part of an answer that is about policies.
 
     `more`: violations that were not recorded. `other_causes`: why else the JobSet is refused, or could not be judged.
     """
@@ -69,7 +69,7 @@ class Interpretation:
 
 
 def interpret(answer: Answer, policies: Sequence[JobSetPolicy], *, update: bool) -> Interpretation:
-    """What an answer says about policies."""
+    """The verdict of policies in an answer of the API server."""
     actions = {policy.metadata.name: action_of(policy) for policy in policies}
     record = _record(answer.annotations.get(OURS, ""), dict)
     more = int(record.get("more") or 0)

@@ -135,19 +135,19 @@ class Result:
 
     @property
     def state(self) -> str:
-        """In a word."""
+        """The state in a word, as the table shows it."""
         if self.differs:
             return "DIFF"
         return "FAIL" if self.failures else "skip" if self.skipped else "ok"
 
 
 def action_of(policy: JobSetPolicy) -> str:
-    """What a violation leads to."""
+    """The action that a violation of the policy leads to."""
     return DENY if policy.spec.denies else WARN if policy.spec.warns else AUDIT
 
 
 def judge(contents: SuiteContents, number: int, admit: Admit) -> Result:
-    """The test of that number."""
+    """Run the test of that number."""
     test, path = contents.suite.tests[number], Path(("tests", number))
     objects: dict[str, JSON] = {}
     for member, name in (("jobset", test.jobset), ("oldJobset", test.old_jobset)):
@@ -224,7 +224,7 @@ def _finding(violation: Violation) -> Finding:
 
 
 def compare(verdict: Verdict, test: SuiteTest, path: Path) -> Iterator[FieldError]:
-    """What is expected and was not found, and what was found and is not expected."""
+    """The differences between the verdict and what the test expects."""
     if test.defaults is not None:
         names = sorted(name for names in (verdict.defaults or {}).values() for name in names)
         if sorted(test.defaults) != names:

@@ -28,7 +28,7 @@ _HERE: Final = {
 
 
 def name(number: int) -> str:
-    """The name of the objects of a look; none begins with another."""
+    """The name of the objects of a look; no name is the prefix of another."""
     return f"{NAME}-{number:06}"
 
 
@@ -89,7 +89,7 @@ def admission(number: int) -> list[JSON]:
 
 
 def jobset(js_api: str) -> JSON:
-    """What the looks look at."""
+    """The JobSet that is sent as a dry run to see what is in force."""
     container = {"name": "main", "image": "registry.example.com/none"}
     pod = {"spec": {"restartPolicy": "Never", "containers": [container]}}
     rjob = {"name": "main", "replicas": 1, "template": {"spec": {"template": pod}}}

@@ -38,11 +38,11 @@ class Round:
 
     @property
     def olds(self) -> dict[tuple[str, str], str]:
-        """What has to be stored."""
+        """The JobSets that have to be stored first."""
         return {place: old for place, old in self.stored.items() if old}
 
     def add(self, number: int, test: SuiteTest, *, timed: bool) -> bool:
-        """Add a test, if it agrees with the others."""
+        """Add a test if it agrees with the others. Returns whether it does."""
         name, time = namespace_name(test), test.time if timed else ""
         place = (name, test.jobset)
         if (

@@ -53,7 +53,7 @@ def policy_handlers(
 
 
 def faults_of(schema: Schema, obj: JSON, known: Sequence[FieldError] = ()) -> tuple[list[FieldError], JobSetPolicy]:
-    """What is wrong with a policy, and the policy, readable whatever is wrong with it.
+    """The faults of a policy, and the policy itself, which can be read whatever its faults are.
 
     `known`: what the API server itself says before any webhook, for a caller that comes before it: unknown fields, a
     wrong name.
@@ -69,7 +69,7 @@ def faults_of(schema: Schema, obj: JSON, known: Sequence[FieldError] = ()) -> tu
 
 
 def _consequence(found: tuple[str | int, ...], wrong: tuple[str | int, ...]) -> bool:
-    """Whether one place is part of the other: what is wrong there has been said."""
+    """Whether one path contains the other, so that a second fault there says nothing new."""
     shorter = min(len(found), len(wrong))
     return found[:shorter] == wrong[:shorter]
 

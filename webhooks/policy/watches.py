@@ -122,7 +122,7 @@ class PolicyWatches:
         return [] if self._exceptions is None else self._exceptions.store.list()
 
     def exception(self, namespace: str, name: str) -> JobSetPolicyException | None:
-        """One of them."""
+        """The exception of that name; None if there is none."""
         return None if self._exceptions is None else self._exceptions.store.get(namespace, name)
 
     async def run(self) -> None:
@@ -214,7 +214,7 @@ class PolicyWatches:
         self._settled.set()
 
     def _take(self, policies: Informer[JobSetPolicy]) -> None:
-        """What the informer has is in force. Namespaces are listed again for annotations that nobody asked for yet."""
+        """Put the policies of the informer into force; list namespaces again if policies name new annotations."""
         if not policies.synced:
             return
         self._changed.set()

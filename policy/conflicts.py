@@ -3,34 +3,35 @@
 from collections.abc import Iterator, Sequence
 
 from api.features import FeatureGates
-from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity, by_path
+from kube.model.field import SPEC, FieldError, Path, by_path
 from policy.defaults import DEADLINE, DEADLINE_GATE, Default, each_default, refusals
 from policy.judged import Namespace
-from policy.sentences import source
+from policy.sentences import caution
 from policy.types import JobSetPolicy, Selector
 
-_SOURCE = source("defaults")
-
-
-def _warning(name: str, message: str, fix: str) -> Rule:
-    return Rule(f"policy-default-{name}", ErrorType.INVALID, message, fix, _SOURCE, severity=Severity.WARNING)
-
-
-REFUSED = _warning(
-    "refused", "rule {rule} of policy {policy} refuses it", "it is not set where both match; change one of them"
+REFUSED = caution(
+    "default-refused",
+    "rule {rule} of policy {policy} refuses it",
+    "it is not set where both match; change one of them",
+    "defaults",
 )
-REFUSES = _warning(
-    "refusing",
+REFUSES = caution(
+    "default-refusing",
     "refuses the default {default} of policy {policy}",
     "that is not set where both match; change one of them",
+    "defaults",
 )
-OTHER_VALUE = _warning(
-    "other-value", "policy {policy} has another value", "where both match, that of {first} is set: its name comes first"
+OTHER_VALUE = caution(
+    "default-other-value",
+    "policy {policy} has another value",
+    "where both match, that of {first} is set: its name comes first",
+    "defaults",
 )
-NO_GATE = _warning(
-    "gate",
+NO_GATE = caution(
+    "default-gate",
     "not set without the feature gate {gate}",
     "turn it on with --feature-gates={gate}=true, or remove the default",
+    "defaults",
 )
 _NOWHERE = Namespace()
 

@@ -108,7 +108,7 @@ class Wait:
     def is_over(self, js: AnyJobSet) -> bool:
         """Whether it is in the state. Raises `NeverError` where it never will be."""
         if js.metadata.uid != self._first.metadata.uid:
-            raise self._deleted()
+            raise self._deletion()
         self._listed = True
         if reached(js, self._state):
             return True
@@ -123,13 +123,13 @@ class Wait:
     def end_list(self) -> None:
         """Raise `NeverError` if it was not among those listed."""
         if not self._listed:
-            raise self._deleted()
+            raise self._deletion()
 
     def delete(self) -> None:
         """Raise `NeverError`: it was deleted."""
-        raise self._deleted()
+        raise self._deletion()
 
-    def _deleted(self) -> NeverError:
+    def _deletion(self) -> NeverError:
         return NeverError(f"{title(self._first)} was deleted; it will never be {self._state}")
 
 

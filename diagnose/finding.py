@@ -1,7 +1,7 @@
 """A finding: what is held up, because of which other findings, and how to fix it. Pure."""
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from diagnose.states import State
@@ -38,6 +38,17 @@ class Finding:
     because: tuple["Finding", ...] = ()
     fix: str = ""
     since: str = ""
+
+    def walk(self) -> Iterator["Finding"]:
+        """The finding and all below it."""
+        yield self
+        for below in self.because:
+            yield from below.walk()
+
+    @property
+    def worst_level(self) -> Level:
+        """The worst level of the finding and all below it."""
+        return max((finding.level for finding in self.walk()), key=list(Level).index)
 
 
 @dataclass(frozen=True, slots=True)

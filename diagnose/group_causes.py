@@ -155,7 +155,8 @@ class _WaitingTree:
             because = (Finding(level, why.cause, why.what, fix=why.fix),)
             return self._finding(self._root, because, cause="gang-waits")
         because += (*self._never, *self._below(self._root))
-        fix = "" if any(map(_blocks, because)) else self._fix()
+        blocked = any(finding.worst_level is Level.FAULT for finding in because)
+        fix = "" if blocked else self._fix()
         return self._finding(self._root, because, cause="gang-waits", fix=fix)
 
     def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
@@ -295,10 +296,6 @@ class _WaitingTree:
         key = self._root.topology
         where = f" in one {noun(key)}" if key else ""
         return f"it goes on by itself when there is room for all that has to fit{where}: add nodes or end what is there"
-
-
-def _blocks(finding: Finding) -> bool:
-    return finding.level is Level.FAULT or any(map(_blocks, finding.because))
 
 
 def _member(pod: SeenPod) -> Member:

@@ -93,7 +93,7 @@ def explain(facts: Facts) -> Explanation:
     answers = sorted(_answers(looked_at), key=lambda answer: answer.follows)
     answers += restart_causes.last_recovery(looked_at)
     meta = facts.jobset.metadata
-    tree = [below for answer in answers for below in _walk(answer.finding)]
+    tree = [below for answer in answers for below in answer.finding.walk()]
     level = max((below.level for below in tree), key=list(Level).index, default=Level.FINE)
     first = next((answer for answer in answers if answer.state), None)
     runs = level in {Level.FINE, Level.NOTE}
@@ -129,9 +129,3 @@ def _counts(looked_at: Case) -> str:
     survey = looked_at.survey
     known = looked_at.facts.jobs is not None
     return f"{survey.settled} of {pluralize(survey.total, 'Job')} ready or done" if known else ""
-
-
-def _walk(finding: Finding) -> Iterator[Finding]:
-    yield finding
-    for below in finding.because:
-        yield from _walk(below)

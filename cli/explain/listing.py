@@ -105,12 +105,7 @@ def cause_line(explanation: Explanation) -> str:
 def _cause(root: Finding) -> Finding | None:
     """The first of what is worst; a note only where there is nothing else."""
     worst = [Level.FAULT, Level.WAITS, Level.FINE, Level.NOTE]
-    return min(root.because, key=lambda below: worst.index(_level(below)), default=None)
-
-
-def _level(finding: Finding) -> Level:
-    levels = [finding.level, *map(_level, finding.because)]
-    return max(levels, key=list(Level).index)
+    return min(root.because, key=lambda below: worst.index(below.worst_level), default=None)
 
 
 async def listing(client: Client, namespace: str | None) -> Listing:

@@ -22,7 +22,7 @@ def policy_of(js: JobSet) -> AvoidNodes | None:
     return policy.avoid_nodes if policy is not None else None
 
 
-def remembered(js: JobSet, now: str) -> tuple[FailedNode, ...]:
+def recent_failures(js: JobSet, now: str) -> tuple[FailedNode, ...]:
     """The nodes whose failure still counts, by the time of their last failure."""
     policy = policy_of(js)
     if policy is None:
@@ -30,12 +30,12 @@ def remembered(js: JobSet, now: str) -> tuple[FailedNode, ...]:
     return tuple(node for node in js.status.failed_nodes if _age(node.last_time, now) < policy.for_seconds)
 
 
-def avoided(js: JobSet, now: str) -> tuple[FailedNode, ...]:
+def nodes_to_avoid(js: JobSet, now: str) -> tuple[FailedNode, ...]:
     """The nodes that pods of Jobs keep away from that are created now: by the time of their last failure."""
     policy = policy_of(js)
     if policy is None:
         return ()
-    found = [node for node in remembered(js, now) if node.failures >= policy.after_failures]
+    found = [node for node in recent_failures(js, now) if node.failures >= policy.after_failures]
     return tuple(found[-policy.max_nodes :])
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from api.keys import JOB_COMPLETE, JOB_CONTROLLER, JOB_FAILED, JOB_FAILURE_TARGET, JOB_SUSPENDED
-from kube.model.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true, shared
+from kube.model.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true, share_texts
 
 _OF_JOB_CONTROLLER = frozenset(
     {"batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"}
@@ -128,14 +128,14 @@ def _like(texts: dict[str, str], known: dict[str, str]) -> Mapping[str, str]:
     """The texts as they are, without a second copy of the known ones, if they have all of these."""
     own = texts.items() - known.items()
     if len(texts) - len(own) != len(known):
-        return shared(texts)
+        return share_texts(texts)
     return _With(known, _map_of(tuple(sorted(own)))) if own else known
 
 
 @functools.lru_cache(maxsize=256)
 def _map_of(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
     """One map for many Jobs: most often it is the label of their priority."""
-    return shared(dict(items))
+    return share_texts(dict(items))
 
 
 class Job(Base, frozen=True, kw_only=True):
@@ -153,7 +153,7 @@ class Job(Base, frozen=True, kw_only=True):
         force_setattr(template, "annotations", _like(template.annotations, meta.annotations))
 
     @property
-    def finished(self) -> str | None:
+    def outcome(self) -> str | None:
         """`Complete` or `Failed`, the first in list order that is True; None while it is not done."""
         for condition in self.status.conditions:
             if condition.status == "True" and condition.type in {JOB_COMPLETE, JOB_FAILED}:
@@ -166,7 +166,7 @@ class Job(Base, frozen=True, kw_only=True):
         spec, status = self.spec, self.status
         if status.start_time is not None and not status.conditions:
             return False  # most Jobs, and first: every plan reads this of every Job
-        if spec.suspend or spec.managed_by not in {None, JOB_CONTROLLER} or self.finished is not None:
+        if spec.suspend or spec.managed_by not in {None, JOB_CONTROLLER} or self.outcome is not None:
             return False
         fresh = status.start_time is None and not status.active
         return fresh or is_true(status.conditions, JOB_SUSPENDED)

@@ -150,7 +150,7 @@ def with_priority(job: JSON, priorities: Priorities) -> JSON:
     Exclusive placement keeps pods of one priority apart by that label; the node-selector strategy does without.
     """
     template = job["spec"]["template"]
-    meta, priority = template["metadata"], priorities.of(template["spec"])
+    meta, priority = template["metadata"], priorities.priority_of(template["spec"])
     if priority is None or keys.NODE_SELECTOR_STRATEGY in meta["annotations"]:
         return job
     labels = {**meta["labels"], keys.PRIORITY: priority_label(priority)}

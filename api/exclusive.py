@@ -91,9 +91,9 @@ def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: 
         term["matchLabelKeys"] = [keys.PRIORITY]
         term["mismatchLabelKeys"] = [keys.JOB_KEY]
         return term
-    others = {"key": keys.JOB_KEY, "operator": "NotIn", "values": [job_key]}
+    not_own = {"key": keys.JOB_KEY, "operator": "NotIn", "values": [job_key]}
     same = [] if priority is None else [{"key": keys.PRIORITY, "operator": "In", "values": [priority]}]
-    term["labelSelector"] = {"matchExpressions": [exists, others, *same]}
+    term["labelSelector"] = {"matchExpressions": [exists, not_own, *same]}
     return term
 
 

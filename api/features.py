@@ -91,6 +91,6 @@ def parse_feature_gates(text: str) -> dict[str, bool]:
         else:
             malformed.append(repr(item))
     if malformed:
-        what = "is no feature gate setting" if len(malformed) == 1 else "are no feature gate settings"
-        raise FeatureGateError(f"{', '.join(malformed)} {what}: write NAME=true or NAME=false")
+        problem = "is no feature gate setting" if len(malformed) == 1 else "are no feature gate settings"
+        raise FeatureGateError(f"{', '.join(malformed)} {problem}: write NAME=true or NAME=false")
     return settings

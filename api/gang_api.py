@@ -40,7 +40,7 @@ class Served:
         kinds = {"Workloads and PodGroups": self.groups, "CompositePodGroups": self.composites}
         kinds["topology constraints of PodGroups"] = self.topology
         words = {True: "served", False: "not served", None: "not known yet"}
-        return ", ".join(f"{what}: {words[there]}" for what, there in kinds.items())
+        return ", ".join(f"{kind}: {words[there]}" for kind, there in kinds.items())
 
 
 NOT_KNOWN = Served()
@@ -54,7 +54,7 @@ class MissingApi:
     """
 
     reason: str
-    what: str
+    problem: str
     gates: str = ""
     versions: tuple[str, ...] = ()
 
@@ -62,12 +62,12 @@ class MissingApi:
     def message(self) -> str:
         """What is missing, with the fix, as a sentence without a full stop."""
         if not self.gates:
-            return self.what
-        way = (
+            return self.problem
+        fix = (
             f"start kube-apiserver, kube-scheduler and kube-controller-manager with --feature-gates={self.gates}"
             + (f", and kube-apiserver with --runtime-config={self.runtime_config}" if self.versions else "")
         )  # fmt: skip
-        return f"{self.what}: {way}"
+        return f"{self.problem}: {fix}"
 
     @property
     def runtime_config(self) -> str:
@@ -118,8 +118,8 @@ def keeps_topology(tried: JSON) -> bool:
     return bool((tried.get("spec") or {}).get("schedulingConstraints"))
 
 
-def dropped(kind: str, name: str, fields: Sequence[str]) -> MissingApi:
+def missing_fields(kind: str, name: str, fields: Sequence[str]) -> MissingApi:
     """A group was stored without some of its fields, because a feature gate is off."""
     claims = ",DynamicResourceAllocation=true,DRAWorkloadResourceClaims=true" if "resourceClaims" in fields else ""
-    what = f"the API server has stored {kind} {name} without {', '.join(fields)}"
-    return MissingApi("FieldDropped", what, NO_COMPOSITES.gates + claims)
+    problem = f"the API server has stored {kind} {name} without {', '.join(fields)}"
+    return MissingApi("FieldDropped", problem, NO_COMPOSITES.gates + claims)

@@ -89,19 +89,19 @@ def holds(stored: object, sent: object) -> bool:
     return stored == sent
 
 
-def dropped(body: JSON, stored: Mapping[str, object]) -> list[str]:
+def dropped_fields(body: JSON, stored: Mapping[str, object]) -> list[str]:
     """Fields of a body that the API server has not stored. It drops them silently while a feature gate is off."""
-    return [*dict.fromkeys(_dropped(body["spec"], stored.get("spec")))]
+    return [*dict.fromkeys(_dropped_template_fields(body["spec"], stored.get("spec")))]
 
 
-def _dropped(sent: JSON, stored: object) -> Iterator[str]:
+def _dropped_template_fields(sent: JSON, stored: object) -> Iterator[str]:
     """Of one level of templates, and of those below it."""
     kept = stored if isinstance(stored, Mapping) else {}
     yield from (name for name in (*RULES, *TEMPLATES) if sent.get(name) and not kept.get(name))
     for name in TEMPLATES:
         by_name = {entry["name"]: entry for entry in kept.get(name) or ()}
         for template in sent.get(name, ()):
-            yield from _dropped(template, by_name.get(template["name"]))
+            yield from _dropped_template_fields(template, by_name.get(template["name"]))
 
 
 def _templates(groups: tuple[Group, ...], forest: Forest) -> JSON:

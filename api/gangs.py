@@ -169,7 +169,9 @@ class _Compiler:
         spec, rjobs = self._spec, self._js.spec.replicated_jobs
         if not sequenced(self._js.spec) or spec.scheduling_policy is not None:
             group = self._pod_group(ROOT, rjobs, _is_gang(spec.scheduling_policy))
-            return _some(None if group is None else _dressed(group, spec.scheduling_constraints, spec.disruption_mode))
+            return _some(
+                None if group is None else _with_constraints(group, spec.scheduling_constraints, spec.disruption_mode)
+            )
         parts = [self._pod_group(f"rj-{rjob.name}", (rjob,), gang=True) for rjob in rjobs]
         groups = tuple(group for group in parts if group is not None)
         if spec.scheduling_constraints is None and spec.disruption_mode is None:
@@ -184,26 +186,26 @@ class _Compiler:
         if len({root.composite for root in roots}) < 2:
             return tuple(roots)
         # The top of a Workload is of one kind: a PodGroup beside composites gets one around it.
-        return tuple(root if root.composite else self._wrapped(root) for root in roots)
+        return tuple(root if root.composite else self._wrapper(root) for root in roots)
 
     def _under_root(self) -> tuple[Group, ...]:
         spec = self._spec
-        merged = self._merged()
+        merged = self._merged_levels()
         if merged is not None:
             return merged
         targeted = {name for entry in spec.replicated_jobs for name in entry.target_replicated_jobs}
-        rest = [rjob for rjob in self._js.spec.replicated_jobs if rjob.name not in targeted]
+        untargeted = [rjob for rjob in self._js.spec.replicated_jobs if rjob.name not in targeted]
         gang = _is_gang(spec.scheduling_policy) and spec.scheduling_policy is not None
         children: list[Group] = []
         for entry in spec.replicated_jobs:
             children += self._entry(entry, below_root=True)
-        children += filter(None, (self._pod_group(f"rj-{rjob.name}", (rjob,), gang) for rjob in rest))
+        children += filter(None, (self._pod_group(f"rj-{rjob.name}", (rjob,), gang) for rjob in untargeted))
         order = {rjob.name: number for number, rjob in enumerate(self._js.spec.replicated_jobs)}
         children.sort(key=lambda child: order[child.replicated_jobs[0]])
         policy = spec.scheduling_policy
         return _some(self._composite(ROOT, tuple(children), policy, spec.scheduling_constraints, spec.disruption_mode))
 
-    def _merged(self) -> tuple[Group, ...] | None:
+    def _merged_levels(self) -> tuple[Group, ...] | None:
         """Levels 1 and 2 as one composite: where one entry has all Jobs and no field is set on both levels."""
         spec = self._spec
         if len(spec.replicated_jobs) != 1:
@@ -228,7 +230,7 @@ class _Compiler:
             group = self._pod_group(template, rjobs, _is_gang(entry.scheduling_policy))
             if group is None:
                 return ()
-            dressed = _dressed(group, entry.scheduling_constraints, entry.disruption_mode)
+            dressed = _with_constraints(group, entry.scheduling_constraints, entry.disruption_mode)
             return (replace(dressed, claims=entry.resource_claims),)
         jobs = tuple(self._jobs(entry, entry.job))
         said = entry.scheduling_policy or entry.scheduling_constraints or entry.disruption_mode
@@ -245,17 +247,17 @@ class _Compiler:
             if rjob is None or not pods:
                 continue
             template, prefix = _label(f"job-{target}"), job_name_prefix(self._js.metadata.name, target)
-            one = Group(
+            group = Group(
                 template=template,
                 name="",
                 gang=_min_count(job.scheduling_policy, pods),
                 claims=job.resource_claims,
                 replicated_jobs=(target,),
             )
-            one = _dressed(one, job.scheduling_constraints, job.disruption_mode)
+            group = _with_constraints(group, job.scheduling_constraints, job.disruption_mode)
             for index in range(rjob.replicas):
                 name = self._object_name(f"{template}-{index}", POD_GROUP)
-                yield replace(one, name=name, jobs=((f"{prefix}{index}", pods),))
+                yield replace(group, name=name, jobs=((f"{prefix}{index}", pods),))
 
     def _pod_group(self, template: str, rjobs: tuple[ReplicatedJob, ...], gang: bool) -> Group | None:
         """One PodGroup for all pods of some ReplicatedJobs."""
@@ -292,9 +294,9 @@ class _Compiler:
             children=children,
             replicated_jobs=tuple(dict.fromkeys(name for child in children for name in child.replicated_jobs)),
         )
-        return _dressed(group, constraints, mode)
+        return _with_constraints(group, constraints, mode)
 
-    def _wrapped(self, group: Group) -> Group:
+    def _wrapper(self, group: Group) -> Group:
         """A composite around one PodGroup that changes nothing."""
         template = _label(f"root-{group.template}")
         return Group(
@@ -340,7 +342,7 @@ def _min_count(policy: PodsPolicy | None, pods: int) -> int | None:
     return pods if wanted is None else wanted
 
 
-def _dressed(group: Group, constraints: SchedulingConstraints | None, mode: DisruptionMode | None) -> Group:
+def _with_constraints(group: Group, constraints: SchedulingConstraints | None, mode: DisruptionMode | None) -> Group:
     topology = constraints.topology[0].key if constraints is not None and constraints.topology else ""
     said = "" if mode is None else "all" if mode.all is not None else "single"
     return replace(group, topology=topology, mode=said)

@@ -45,13 +45,13 @@ class Indexes(AbstractSet[int]):
         self._size = sum(self._ends) - sum(self._starts)
 
     @classmethod
-    def of(cls, indexes: Iterable[int]) -> "Indexes":
+    def from_iterable(cls, indexes: Iterable[int]) -> "Indexes":
         """These, one by one."""
         return cls((index, index + 1) for index in indexes)
 
     @classmethod
     def _from_iterable(cls, it: Iterable[int]) -> "Indexes":  # type: ignore[override]  # of integers alone
-        return cls.of(it)
+        return cls.from_iterable(it)
 
     def __contains__(self, index: object) -> bool:
         if not isinstance(index, int):

@@ -64,7 +64,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def node_with(keys: frozenset[str]) -> Callable[[DetailedNode], Node]:
     """A transform that keeps, of a node's taints, those with these keys: each once, with its earliest time."""
 
-    def kept(node: DetailedNode) -> Node:
+    def to_node(node: DetailedNode) -> Node:
         times: dict[str, str] = {}
         for taint in node.spec.taints:
             if taint.key in keys:
@@ -75,7 +75,7 @@ def node_with(keys: frozenset[str]) -> Callable[[DetailedNode], Node]:
             name=meta.name, uid=meta.uid, resource_version=meta.resource_version, taints=tuple(sorted(times.items()))
         )
 
-    return kept
+    return to_node
 
 
 class BoundPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):

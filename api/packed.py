@@ -1,6 +1,6 @@
 """JobSets as caches keep them: with templates as text, which takes a fifth of the memory of a tree.
 
-Plans read templates, and are made of one JobSet at a time: `unpacked` gives it with trees. Pure.
+Plans read templates, and are made of one JobSet at a time: `unpack` gives it with trees. Pure.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,13 +36,13 @@ class PackedTree(Mapping[str, Any]):
         return len(self.tree())
 
 
-def packed(js: JobSet) -> JobSet:
+def pack(js: JobSet) -> JobSet:
     """The JobSet for a cache."""
     jobs = tuple(replace(rjob, template=PackedTree(rjob.template)) for rjob in js.spec.replicated_jobs)
     return replace(js, spec=replace(js.spec, replicated_jobs=jobs))
 
 
-def unpacked(js: JobSet) -> JobSet:
+def unpack(js: JobSet) -> JobSet:
     """The JobSet that was packed; one that was not is given back."""
     if not any(isinstance(rjob.template, PackedTree) for rjob in js.spec.replicated_jobs):
         return js

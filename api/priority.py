@@ -21,7 +21,7 @@ class Priorities:
         self._values = {item.metadata.name: item.value for item in found}
         self._default = min((item.value for item in found if item.global_default), default=0)
 
-    def of(self, pod_spec: JSON) -> int | None:
+    def priority_of(self, pod_spec: JSON) -> int | None:
         """The priority of a pod with this spec; None when it names a class that does not exist.
 
         Without a class it is that of the global default with the lowest value, or 0.

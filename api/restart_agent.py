@@ -43,7 +43,7 @@ def agent_of(js: JobSet) -> RestartAgent | None:
     return policy.agent if policy is not None and js.restarts_in_place else None
 
 
-def awaited(js: JobSet) -> frozenset[str]:
+def jobs_without_agent(js: JobSet) -> frozenset[str]:
     """Names of the ReplicatedJobs that have to complete before others start: these run without an agent."""
     waits = (wait for rjob in js.spec.replicated_jobs for wait in rjob.depends_on or ())
     return frozenset(wait.name for wait in waits if wait.status == "Complete")
@@ -52,14 +52,14 @@ def awaited(js: JobSet) -> frozenset[str]:
 def with_agent(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
     """The pod spec with the agent in it; unchanged if this ReplicatedJob is to run without, or has one of that name."""
     agent = agent_of(js)
-    if agent is None or rjob.name in awaited(js) or _has_one(pod):
+    if agent is None or rjob.name in jobs_without_agent(js) or _has_one(pod):
         return pod
     return _in_main_container(agent, pod) if agent.mode == "MainContainer" else _beside(agent, pod)
 
 
 def _has_one(pod: JSON) -> bool:
     """Admission refuses this; then it says so once, and not what the API server says about two of one name, too."""
-    return any(one.get("name") == NAME for field in LISTS for one in pod.get(field) or [])
+    return any(part.get("name") == NAME for field in LISTS for part in pod.get(field) or [])
 
 
 def _beside(agent: RestartAgent, pod: JSON) -> JSON:
@@ -83,11 +83,11 @@ def _beside(agent: RestartAgent, pod: JSON) -> JSON:
     return {
         **pod,
         "initContainers": [*(pod.get("initContainers") or []), sidecar],
-        "containers": [_restarted(container) for container in pod.get("containers") or []],
+        "containers": [_with_restart_rule(container) for container in pod.get("containers") or []],
     }
 
 
-def _restarted(container: JSON) -> JSON:
+def _with_restart_rule(container: JSON) -> JSON:
     """The container, which starts again with all others of its pod if it fails; rules of its own are kept."""
     if container.get("restartPolicyRules"):
         return container

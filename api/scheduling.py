@@ -22,13 +22,13 @@ ONE_SOURCE: Final = (
 )
 
 
-def _one_of(one: str, other: str, message: str) -> dict[str, list[dict[str, str]]]:
-    return {"x-kubernetes-validations": [{"rule": f"has(self.{one}) != has(self.{other})", "message": message}]}
+def _exactly_one_of(first: str, second: str, message: str) -> dict[str, list[dict[str, str]]]:
+    return {"x-kubernetes-validations": [{"rule": f"has(self.{first}) != has(self.{second})", "message": message}]}
 
 
-_POLICY: Final = _one_of("basic", "gang", ONE_POLICY)
-_MODE: Final = _one_of("single", "all", ONE_MODE)
-_SOURCE: Final = _one_of("resourceClaimName", "resourceClaimTemplateName", ONE_SOURCE)
+_POLICY: Final = _exactly_one_of("basic", "gang", ONE_POLICY)
+_MODE: Final = _exactly_one_of("single", "all", ONE_MODE)
+_SOURCE: Final = _exactly_one_of("resourceClaimName", "resourceClaimTemplateName", ONE_SOURCE)
 
 
 class Basic(Base, frozen=True, kw_only=True):

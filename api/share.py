@@ -35,7 +35,7 @@ def total(spec: JobSetSpec) -> int | None:
     return pods
 
 
-def needed(policy: SuccessPolicy, total: int) -> int | None:
+def required_successes(policy: SuccessPolicy, total: int) -> int | None:
     """How many of `total` have to succeed, shares rounded up; None for what is neither a number nor a share."""
     wanted = policy.min_succeeded
     if isinstance(wanted, str):

@@ -50,7 +50,7 @@ class StallCause:
     """A likely cause: its id for programs, the words, the fix. `fault`: it does not go away by itself."""
 
     cause: str
-    what: str
+    problem: str
     fix: str
     fault: bool = False
 
@@ -65,42 +65,45 @@ UNKNOWN = StallCause(
 
 def why_stalled(tree: Tree) -> StallCause:
     """The first cause that applies; `UNKNOWN` if none does."""
-    return _missing(tree) or _gated(tree) or _short(tree) or _priority(tree) or _scheduler(tree) or UNKNOWN
+    return _missing(tree) or _gate(tree) or _short(tree) or _priority(tree) or _scheduler(tree) or UNKNOWN
 
 
-def expected(tree: Tree) -> Iterator[Group]:
+def released_groups(tree: Tree) -> Iterator[Group]:
     """Its groups without those of stages that are not released."""
     return (group for group in tree.root.walk() if not set(tree.released).isdisjoint(group.replicated_jobs))
 
 
 def _missing(tree: Tree) -> StallCause | None:
-    gone = [f"{group.kind} {group.name}" for group in expected(tree) if group.name not in tree.there]
+    gone = [f"{group.kind} {group.name}" for group in released_groups(tree) if group.name not in tree.there]
     if not gone:
         return None
-    what = f"{_some(gone)} {'is' if len(gone) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
+    problem = (
+        f"{_some(gone)} {'is' if len(gone) == 1 else 'are'} missing: no pod of the whole tree is scheduled without"
+    )
     return StallCause(
-        "group-missing", what, "the manager creates missing groups again: does it run, and may it create them?"
+        "group-missing", problem, "the manager creates missing groups again: does it run, and may it create them?"
     )
 
 
-def _gated(tree: Tree) -> StallCause | None:
+def _gate(tree: Tree) -> StallCause | None:
     gated = [member for member in tree.waiting if member.gates]
     if not gated:
         return None
     gates = ", ".join(sorted({gate for member in gated for gate in member.gates}))
     pods = _some([f"pod {member.name}" for member in gated])
     held = f"{'is' if len(gated) == 1 else 'are'} held back by scheduling gate {gates}"
-    what = f"{pods} {held}: one such pod holds the whole tree"
-    return StallCause("pod-gated", what, "the controller that the gate is named after has to lift it")
+    problem = f"{pods} {held}: one such pod holds the whole tree"
+    return StallCause("pod-gated", problem, "the controller that the gate is named after has to lift it")
 
 
 def _short(tree: Tree) -> StallCause | None:
     """Whether fewer pods exist than have to be there before the scheduler tries."""
     if _ready(tree, tree.root):
         return None
-    short = [group for group in expected(tree) if not group.composite and not _ready(tree, group)]
+    short = [group for group in released_groups(tree) if not group.composite and not _ready(tree, group)]
     short_groups = [
-        f"PodGroup {group.name} needs {needed(tree, group)} pods, {_pods(tree, group)} exist" for group in short[:NAMED]
+        f"PodGroup {group.name} needs {required_members(tree, group)} pods, {_pods(tree, group)} exist"
+        for group in short[:NAMED]
     ]
     more = f" and {len(short) - NAMED} more groups likewise" if len(short) > NAMED else ""
     lacking = [
@@ -109,27 +112,29 @@ def _short(tree: Tree) -> StallCause | None:
         for job, pods in group.jobs
         if tree.pods.get(job, 0) < pods
     ]
-    of = f"; Jobs that lack pods: {_some(lacking)}" if lacking else ""
+    lacking_jobs = f"; Jobs that lack pods: {_some(lacking)}" if lacking else ""
     root = tree.root
     groups = ""
     if root.composite:
         ready = sum(_ready(tree, child) for child in root.children)
-        groups = f"{root.kind} {root.name} needs {needed(tree, root)} groups with their pods, {ready} have them; "
-    what = f"pods that have to be there first do not exist: {groups}{', '.join(short_groups)}{more}{of}"
+        groups = (
+            f"{root.kind} {root.name} needs {required_members(tree, root)} groups with their pods, {ready} have them; "
+        )
+    problem = f"pods that have to be there first do not exist: {groups}{', '.join(short_groups)}{more}{lacking_jobs}"
     return StallCause(
-        "quorum", what, "see what keeps those Jobs from having their pods; the scheduler tries when they exist"
+        "quorum", problem, "see what keeps those Jobs from having their pods; the scheduler tries when they exist"
     )
 
 
 def _priority(tree: Tree) -> StallCause | None:
-    others = [member for member in tree.waiting if tree.priority is not None and member.priority != tree.priority]
-    if not others:
+    differing = [member for member in tree.waiting if tree.priority is not None and member.priority != tree.priority]
+    if not differing:
         return None
-    pods = _some([f"pod {member.name}" for member in others])
-    have = f"{'has' if len(others) == 1 else 'have'} priority {others[0].priority}"
-    what = f"{pods} {have}, the groups have {tree.priority}: the scheduler wants one for all"
+    pods = _some([f"pod {member.name}" for member in differing])
+    have = f"{'has' if len(differing) == 1 else 'have'} priority {differing[0].priority}"
+    problem = f"{pods} {have}, the groups have {tree.priority}: the scheduler wants one for all"
     fix = "give all ReplicatedJobs the same priorityClassName in a new JobSet"
-    return StallCause("priority-differs", what, fix, fault=True)
+    return StallCause("priority-differs", problem, fix, fault=True)
 
 
 def _scheduler(tree: Tree) -> StallCause | None:
@@ -137,14 +142,14 @@ def _scheduler(tree: Tree) -> StallCause | None:
     if not names or (len(names) == 1 and names[0] == DEFAULT_SCHEDULER):
         return None
     if len(names) > 1:
-        what = f"its pods name different schedulers: {', '.join(names)}: each of them waits for the others' pods"
-        return StallCause("scheduler-differs", what, "one schedulerName for all in a new JobSet", fault=True)
-    what = f"its pods are for scheduler {names[0]}, which says nothing about them"
+        problem = f"its pods name different schedulers: {', '.join(names)}: each of them waits for the others' pods"
+        return StallCause("scheduler-differs", problem, "one schedulerName for all in a new JobSet", fault=True)
+    problem = f"its pods are for scheduler {names[0]}, which says nothing about them"
     fix = f"see whether it runs, and knows groups (--feature-gates={GATES}), or leave schedulerName out"
-    return StallCause("scheduler-differs", what, fix)
+    return StallCause("scheduler-differs", problem, fix)
 
 
-def needed(tree: Tree, group: Group) -> int:
+def required_members(tree: Tree, group: Group) -> int:
     """How many members have to fit together, as stored; 1 for a basic group."""
     stored = tree.there.get(group.name)
     gang = None if stored is None else stored.spec.scheduling_policy.gang
@@ -154,8 +159,8 @@ def needed(tree: Tree, group: Group) -> int:
 def _ready(tree: Tree, group: Group) -> bool:
     """Whether enough of its pods exist for the scheduler to try."""
     if group.composite:
-        return sum(_ready(tree, child) for child in group.children) >= needed(tree, group)
-    return _pods(tree, group) >= needed(tree, group)
+        return sum(_ready(tree, child) for child in group.children) >= required_members(tree, group)
+    return _pods(tree, group) >= required_members(tree, group)
 
 
 def _pods(tree: Tree, group: Group) -> int:

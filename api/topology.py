@@ -18,7 +18,7 @@ LONGEST_REASON = 160
 
 
 @lru_cache(maxsize=4096)
-def _shared(text: str) -> str:
+def _shared_text(text: str) -> str:
     """One copy of a text that many pods carry. Not `sys.intern`, which keeps texts for ever on some Pythons."""
     return text
 
@@ -84,12 +84,12 @@ def leader(pod: DetailedPod) -> Leader | None:
     meta, topology = pod.metadata, pod.metadata.topology
     if topology is None or not meta.leads:
         return None
-    reason, since = _unscheduled(pod.status)
+    reason, since = _unscheduled_reason(pod.status)
     attempt = meta.labels.attempt
     return Leader(
         **_jobset_labels(meta, topology),
         attempt=int(attempt) if attempt.isascii() and attempt.isdigit() and len(attempt) < len("2147483647") else 0,
-        created=_shared(meta.creation_timestamp or ""),
+        created=_shared_text(meta.creation_timestamp or ""),
         node=pod.spec.node_name,
         live=pod.live,
         succeeded=meta.deletion_timestamp is None and pod.status.phase == "Succeeded",
@@ -109,24 +109,24 @@ def follower(pod: PodMetadata) -> Follower | None:
 def _jobset_labels(meta: PodMeta, topology: str) -> dict[str, str]:
     owner = owning_job(meta)
     return {
-        "namespace": _shared(meta.namespace),
+        "namespace": _shared_text(meta.namespace),
         "name": meta.name,
         "resource_version": meta.resource_version,
         "job": "" if owner is None else owner.name,
         "job_uid": "" if owner is None else owner.uid,
-        "jobset": _shared(meta.labels.jobset),
-        "jobset_uid": _shared(meta.labels.jobset_uid),
-        "topology": _shared(topology),
+        "jobset": _shared_text(meta.labels.jobset),
+        "jobset_uid": _shared_text(meta.labels.jobset_uid),
+        "topology": _shared_text(topology),
     }
 
 
-def _unscheduled(status: PodStatus) -> tuple[str, str]:
+def _unscheduled_reason(status: PodStatus) -> tuple[str, str]:
     """The scheduler's reason and since when, of a pod for which it has found no node."""
     scheduled = status.condition("PodScheduled")
     if scheduled is None or scheduled.status != "False":
         return "", ""
     reason = scheduled.message[:LONGEST_REASON] or scheduled.reason
-    return _shared(reason), _shared(scheduled.since)
+    return _shared_text(reason), _shared_text(scheduled.since)
 
 
 class _NodeMeta(Base, frozen=True, kw_only=True):
@@ -174,7 +174,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def node_keeping(asked: Callable[[], tuple[str, ...]]) -> Callable[[NodeMetadata], Node]:
     """A transform that keeps, of a node's labels, those with the keys that are asked for at that moment."""
 
-    def kept(node: NodeMetadata) -> Node:
+    def to_node(node: NodeMetadata) -> Node:
         meta, wanted = node.metadata, asked()
         return Node(
             name=meta.name,
@@ -184,10 +184,10 @@ def node_keeping(asked: Callable[[], tuple[str, ...]]) -> Callable[[NodeMetadata
             values=tuple(_label(meta, key) for key in wanted),
         )
 
-    return kept
+    return to_node
 
 
 def _label(meta: _NodeMeta, key: str) -> str | None:
     """One copy of each value; most nodes carry their own name as a label."""
     value = meta.labels.get(key)
-    return meta.name if value == meta.name else value and _shared(value)
+    return meta.name if value == meta.name else value and _shared_text(value)

@@ -25,9 +25,9 @@ def duration_text(seconds: float) -> str:
     """The duration that `parse_duration` reads as so many seconds, as Go writes it: `15s`, `1m30s`, `500ms`."""
     if 0 < seconds < 1:
         return f"{seconds * 1000:g}ms"
-    minutes, rest = divmod(seconds, 60)
+    minutes, seconds = divmod(seconds, 60)
     hours, minutes = divmod(int(minutes), 60)
-    parts = [f"{number:g}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if number]
+    parts = [f"{number:g}{unit}" for number, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if number]
     return "".join(parts) or "0s"
 
 

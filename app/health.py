@@ -93,14 +93,14 @@ class Health:
             tasks = {name: group.create_task(check()) for name, check in checks.items()}
         return {name: task.result() for name, task in tasks.items()}
 
-    async def _answer(self, send: Send, what: str, checks: Mapping[str, _Asked], verbose: bool) -> None:
+    async def _answer(self, send: Send, name: str, checks: Mapping[str, _Asked], verbose: bool) -> None:
         faults = await self._faults(checks)
         healthy = not any(faults.values())
         if healthy and not verbose:
             await respond(send, 200, "ok")
             return
         lines = [f"[-]{name} failed: {fault}" if fault else f"[+]{name} ok" for name, fault in faults.items()]
-        lines.append(f"{what} check {'passed' if healthy else 'failed'}")
+        lines.append(f"{name} check {'passed' if healthy else 'failed'}")
         await respond(send, 200 if healthy else 500, "\n".join(lines) + "\n")
 
 

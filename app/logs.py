@@ -18,7 +18,7 @@ from typing import Any, Final, TextIO
 import msgspec
 
 from app.log_limit import LimitedHandler
-from app.terminal import escaped
+from app.terminal import escape
 from kube import log_fields
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
@@ -88,14 +88,14 @@ def _one_of(flag: str, value: str, known: Any) -> str:
     return value
 
 
-def parse_level(text: str, what: str = "level ") -> int:
-    """The level of `logging` for a name or number as `parse` takes it. Raises `LogSettingsError`; `what` begins it."""
+def parse_level(text: str, label: str = "level ") -> int:
+    """The level of `logging` for a name or number as `parse` takes it. Raises `LogSettingsError`; `label` begins it."""
     if text.isascii() and text.isdigit() and int(text) > 0:
         return logging.INFO if int(text) <= 2 else logging.DEBUG
     try:
         return LEVELS[text.lower()]
     except KeyError:
-        raise LogSettingsError(f"{what}{text}: must be one of {', '.join(LEVELS)} or a number above 0") from None
+        raise LogSettingsError(f"{label}{text}: must be one of {', '.join(LEVELS)} or a number above 0") from None
 
 
 def level_name(level: int) -> str:
@@ -162,9 +162,9 @@ def _console(line: dict[str, Any], *, colors: bool) -> str:
     if colors:
         shown = f"\x1b[{_COLORS.get(level, '31')}m{shown}\x1b[0m"
     # A message that quotes others' text must not look like two lines.
-    message = escaped(message.replace("\n", "\\n").replace("\r", "\\r"))
+    message = escape(message.replace("\n", "\\n").replace("\r", "\\r"))
     fields = "".join(f" {key}={_plain(value)}" for key, value in line.items())
-    return f"{when} {shown} {message:<30} [{logger}]{fields}" + (f"\n{escaped(trace)}" if trace else "")
+    return f"{when} {shown} {message:<30} [{logger}]{fields}" + (f"\n{escape(trace)}" if trace else "")
 
 
 def _plain(value: Any) -> str:
@@ -174,7 +174,7 @@ def _plain(value: Any) -> str:
 
 def _json(line: dict[str, Any]) -> str:
     try:
-        return escaped(msgspec.json.encode(line, enc_hook=str).decode())
+        return escape(msgspec.json.encode(line, enc_hook=str).decode())
     except (UnicodeEncodeError, TypeError):
         # Lone surrogates (bytes of a file name, say) or odd keys of a mapping: the line must not be lost.
         plain = {key: value if isinstance(value, str | int | float) else repr(value) for key, value in line.items()}

@@ -72,16 +72,16 @@ class QueueHooks:
         """Read depth and running times from this queue from now on. Scrapes must run in the queue's event loop."""
         self.bound = queue
 
-    def added(self) -> None:
+    def on_add(self) -> None:
         self._adds.inc()
 
-    def taken(self, waited: float) -> None:
+    def on_take(self, waited: float) -> None:
         self._waited.observe(waited)
 
-    def finished(self, worked: float) -> None:
+    def on_done(self, worked: float) -> None:
         self._worked.observe(worked)
 
-    def retried(self) -> None:
+    def on_retry(self) -> None:
         self._retries.inc()
 
 
@@ -161,20 +161,20 @@ class ControllerHooks:
         self._active = families.active.labels(name)
         self._calls = families.calls.labels(name)
 
-    def reconciled(self, result: str, seconds: float) -> None:
+    def on_reconcile(self, result: str, seconds: float) -> None:
         self._results[result].inc()
         self._seconds.observe(seconds)
 
-    def called(self, requests: int) -> None:
+    def on_requests(self, requests: int) -> None:
         self._calls.observe(requests)
 
-    def failed(self) -> None:
+    def on_failure(self) -> None:
         self._errors.inc()
 
-    def failed_terminally(self) -> None:
+    def on_terminal_failure(self) -> None:
         self._terminal.inc()
 
-    def panicked(self) -> None:
+    def on_panic(self) -> None:
         self._panics.inc()
 
     def active(self, workers: int) -> None:
@@ -185,11 +185,11 @@ class _ControllerFamilies:
     """The controller_runtime_* metrics of reconcilers, and the requests that each reconcile sends."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(what: str, text: str, *labels: str) -> Counter:
-            return Counter(f"controller_runtime_{what}", text, ("controller", *labels), registry=registry)
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"controller_runtime_{name}", text, ("controller", *labels), registry=registry)
 
-        def gauge(what: str, text: str) -> Gauge:
-            return Gauge(f"controller_runtime_{what}", text, ("controller",), registry=registry)
+        def gauge(name: str, text: str) -> Gauge:
+            return Gauge(f"controller_runtime_{name}", text, ("controller",), registry=registry)
 
         self.results = counter("reconcile_total", "Total number of reconciliations per controller", "result")
         self.errors = counter("reconcile_errors_total", "Total number of reconciliation errors per controller")
@@ -226,7 +226,7 @@ class RequestHooks:
             registry=registry,
         )
 
-    def requested(self, code: str, method: str, host: str) -> None:
+    def on_request(self, code: str, method: str, host: str) -> None:
         self._requests.labels(code, method, host).inc()
 
 
@@ -264,13 +264,13 @@ class WebhookHooks(PolicyHooks):
         self._coded = cache(self._requests.labels)
         self._timing = cache(self._latency.labels)
 
-    def started(self, path: str) -> None:
+    def on_start(self, path: str) -> None:
         self._counting(path).inc()
 
-    def refused(self, path: str, rule: str) -> None:
+    def on_refusal(self, path: str, rule: str) -> None:
         self._refusals.labels(path, rule).inc()
 
-    def finished(self, path: str, code: int, seconds: float) -> None:
+    def on_finish(self, path: str, code: int, seconds: float) -> None:
         self._counting(path).dec()
         self._coded(path, code).inc()
         self._timing(path).observe(seconds)
@@ -293,13 +293,13 @@ class MilestoneHooks:
             "jobset_restart_seconds", "Seconds from the decision to restart a JobSet until all Jobs were ready again"
         )
 
-    def created(self, seconds: float) -> None:
+    def on_created(self, seconds: float) -> None:
         self._created.observe(seconds)
 
-    def ready(self, seconds: float) -> None:
+    def on_ready(self, seconds: float) -> None:
         self._ready.observe(seconds)
 
-    def restarted(self, seconds: float) -> None:
+    def on_restarted(self, seconds: float) -> None:
         self._restarted.observe(seconds)
 
 
@@ -311,21 +311,21 @@ class CertificateHooks:
         self._expiry = families.expiry.labels(name)
         self._families = families
 
-    def loaded(self, not_after: float) -> None:
+    def on_load(self, not_after: float) -> None:
         """A certificate was put to use; `not_after` is Unix time in seconds."""
         self._families.reads.inc()
         self._expiry.set(not_after)
 
-    def failed(self) -> None:
+    def on_failure(self) -> None:
         """A certificate could not be read; the one in use stays."""
         self._families.reads.inc()
         self._families.errors.inc()
 
-    def authority(self, not_after: float) -> None:
+    def on_authority(self, not_after: float) -> None:
         """The CA that the manager signs with is good until then, Unix time in seconds."""
         self._families.expiry.labels(f"{self._name}-ca").set(not_after)
 
-    def registered(self, configuration: str, webhooks: int) -> None:
+    def on_registration(self, configuration: str, webhooks: int) -> None:
         """A webhook configuration lists so many webhooks."""
         self._families.webhooks.labels(configuration).set(webhooks)
 

@@ -167,12 +167,12 @@ class Guard:
         token = token.strip()
         if scheme.lower() != "bearer" or not token or len(token) > self._limits.max_token:
             raise RefusedError(401, "Unauthorized")
-        user = await self._authenticated(token)
+        user = await self._authenticate(token)
         if not await self._allowed(user, method.lower(), path):
             raise RefusedError(403, f"Authorization denied for user {user.username}")
         return user
 
-    async def _authenticated(self, token: str) -> User:
+    async def _authenticate(self, token: str) -> User:
         key = hashlib.sha256(token.encode()).digest()
         user = self._users.get(key, self._clock())
         if user is None:
@@ -243,10 +243,6 @@ class MetricsServer:
     @property
     def port(self) -> int:
         return self._server.port
-
-    @property
-    def started(self) -> asyncio.Event:
-        return self._server.started
 
     def stop(self) -> None:
         self._server.stop()

@@ -27,7 +27,7 @@ class OutcomeHooks:
             "jobset_lost_seconds_total", "Seconds that JobSets were to run and did not", registry=registry
         )
 
-    def finished(self, namespace: str, name: str, state: str) -> None:
+    def on_end(self, namespace: str, name: str, state: str) -> None:
         """`state` is the terminal state: Completed or Failed."""
         self._by_state[state].labels(name, namespace).inc()
 
@@ -43,7 +43,7 @@ class OutcomeHooks:
         """An attempt of a set ended because of a node."""
         self._by_node.inc()
 
-    def spent(self, running: int, lost: int) -> None:
+    def on_seconds(self, running: int, lost: int) -> None:
         """Seconds of a set that have been counted."""
         self._running.inc(running)
         self._lost.inc(lost)

@@ -132,15 +132,15 @@ class LeaderElectionSettings(_Section):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _ordered(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
+    def _check_order(cls, given: Any, read: ModelWrapValidatorHandler[Self]) -> Self:
         """Holds the durations to their order, also where another field is wrong."""
-        others: list[Any] = []
+        faults: list[Any] = []
         try:
             section = read(given)
         except ValidationError as error:
-            others = [again(fault) for fault in error.errors()]
+            faults = [again(fault) for fault in error.errors()]
             names = {"leaseDuration", "renewDeadline", "retryPeriod"}
-            if not isinstance(given, dict) or names & {fault["loc"][0] for fault in others if fault["loc"]}:
+            if not isinstance(given, dict) or names & {fault["loc"][0] for fault in faults if fault["loc"]}:
                 raise
             section = read({name: given[name] for name in names & given.keys()})
         durations = section.lease_duration, section.renew_deadline, section.retry_period
@@ -150,9 +150,9 @@ class LeaderElectionSettings(_Section):
                 f"leaseDuration ({lease}) must be longer than renewDeadline ({renew}), and that longer than"
                 f" 1.2 times retryPeriod ({retry})"
             )
-            others.append({"type": "value_error", "loc": (), "input": given, "ctx": {"error": wrong}})
-        if others:
-            raise ValidationError.from_exception_data(cls.__name__, others)
+            faults.append({"type": "value_error", "loc": (), "input": given, "ctx": {"error": wrong}})
+        if faults:
+            raise ValidationError.from_exception_data(cls.__name__, faults)
         return section
 
 

@@ -29,7 +29,7 @@ def faults(record: type[BaseModel], error: ValidationError, tree: yaml.Node | No
         message = _in_words(fault["msg"].removeprefix("Value error, "))
         if fault["type"] == "extra_forbidden":
             names = _names(record, where[:-1])
-            message = f"unknown field; {did_you_mean(str(where[-1]), names, what='the fields are', most=len(names))}"
+            message = f"unknown field; {did_you_mean(str(where[-1]), names, intro='the fields are', most=len(names))}"
         elif fault["type"] == "model_type":
             message = f"must be a mapping with some of {', '.join(_names(record, where))}"
         elif fault["type"] == "literal_error":

@@ -99,8 +99,8 @@ def _read(text: str) -> tuple[yaml.Node | None, Any, list[str]]:
 def _fault(error: yaml.YAMLError) -> str:
     """What is wrong and where, without the parser's own words for the text."""
     mark = getattr(error, "problem_mark", None)
-    what = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
-    return f"{what} (line {mark.line + 1}, column {mark.column + 1})" if mark else what
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be read"
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})" if mark else problem
 
 
 def _without_nulls(value: Any) -> Any:

@@ -20,7 +20,7 @@ _CONTROL_OR_STYLE: Final = re.compile(rf"\x1b\[[0-9;:]*m|[{CONTROLS}]")
 _RESET: Final = "\x1b[0m"
 
 
-def escaped(text: str, keep: re.Pattern[str] = CONTROL) -> str:
+def escape(text: str, keep: re.Pattern[str] = CONTROL) -> str:
     r"""The text with each control character as `\u001b`; longer matches of `keep` stay."""
     return keep.sub(lambda found: found[0] if len(found[0]) > 1 else f"\\u{ord(found[0]):04x}", text)
 
@@ -34,7 +34,7 @@ class Terminal:
 
     def write(self, text: str) -> int:
         """As a text stream."""
-        self.inner.write(escaped(text, self._keep))
+        self.inner.write(escape(text, self._keep))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -68,11 +68,11 @@ def lines_of_programs(out: TextIO) -> Callable[[str, str], None]:
     to = raw_stream(out)
     if not to.isatty():
         return lambda prefix, line: _write(to, f"{prefix} {line}\n")
-    return lambda prefix, line: _write(to, f"{escaped(prefix)} {_coloured_line(line)}\n")
+    return lambda prefix, line: _write(to, f"{escape(prefix)} {_coloured_line(line)}\n")
 
 
 def _coloured_line(line: str) -> str:
-    last = escaped(line.rstrip("\r").rpartition("\r")[2], _CONTROL_OR_STYLE)
+    last = escape(line.rstrip("\r").rpartition("\r")[2], _CONTROL_OR_STYLE)
     return last + _RESET if "\x1b" in last else last
 
 
@@ -81,4 +81,4 @@ def _write(to: TextIO, text: str) -> None:
 
 
 def _write_traceback(*error: Any) -> None:
-    sys.stderr.write(escaped("".join(traceback.format_exception(*error))))
+    sys.stderr.write(escape("".join(traceback.format_exception(*error))))

@@ -74,12 +74,12 @@ class _Path(msgspec.Struct, array_like=True):
     def count(self, path: str, metrics: WebhookMetrics) -> None:
         """Add it to the manager's own metrics."""
         for _ in range(self.started):
-            metrics.started(path)
+            metrics.on_start(path)
         for rule, times in self.refused.items():
             for _ in range(times):
-                metrics.refused(path, rule)
+                metrics.on_refusal(path, rule)
         for code, seconds in self.finished:
-            metrics.finished(path, code, seconds)
+            metrics.on_finish(path, code, seconds)
 
 
 class ReportedMetrics(WebhookMetrics, PolicyMetrics, Protocol):
@@ -113,14 +113,14 @@ class Records:
         self._page = ("", "")
         self._page_ready = asyncio.Event()
 
-    def started(self, path: str) -> None:
+    def on_start(self, path: str) -> None:
         self._paths[path].started += 1
 
-    def refused(self, path: str, rule: str) -> None:
+    def on_refusal(self, path: str, rule: str) -> None:
         rules = self._paths[path].refused
         rules[rule] = rules.get(rule, 0) + 1
 
-    def finished(self, path: str, code: int, seconds: float) -> None:
+    def on_finish(self, path: str, code: int, seconds: float) -> None:
         if self._answers < MAX_ANSWERS:
             self._answers += 1
             self._paths[path].finished.append((code, seconds))
@@ -238,7 +238,7 @@ class Worker:
 
 
 @contextlib.contextmanager
-def forked(count: int, work: Callable[[socket.socket], None]) -> Iterator[list[Worker]]:
+def fork_workers(count: int, work: Callable[[socket.socket], None]) -> Iterator[list[Worker]]:
     """`count` processes that do `work` with their end of the channel; none of them outlives the block.
 
     A `WorkerError` that `work` raises is printed as one line.

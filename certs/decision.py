@@ -43,10 +43,10 @@ def decide(material: Material, hosts: Sequence[str], now: datetime) -> Decision:
 
     Raises nothing, whatever the material is. `hosts` is not empty.
     """
-    reason = _checked("the CA", lambda: _authority_fault(material, now))
+    reason = _run_check("the CA", lambda: _authority_fault(material, now))
     if reason:
         return Decision(Renewal.ALL, reason)
-    reason = _checked("the serving certificate or its key", lambda: _serving_fault(material, hosts, now))
+    reason = _run_check("the serving certificate or its key", lambda: _serving_fault(material, hosts, now))
     return Decision(Renewal.SERVING, reason) if reason else Decision(Renewal.NOTHING)
 
 
@@ -70,13 +70,13 @@ def heal(material: Material, hosts: Sequence[str], fresh: Fresh, served: bytes =
     return decision, material
 
 
-def _checked(what: str, check: Callable[[], str]) -> str:
+def _run_check(subject: str, check: Callable[[], str]) -> str:
     try:
         return check()
     except UnsupportedAlgorithm:
-        return f"{what} uses an algorithm that the API server does not take"
+        return f"{subject} uses an algorithm that the API server does not take"
     except Exception:  # noqa: BLE001 -- see `certs.pki.readable`
-        return f"{what} cannot be read"
+        return f"{subject} cannot be read"
 
 
 def _authority_fault(material: Material, now: datetime) -> str:
@@ -129,11 +129,11 @@ def _serves(leaf: x509.Certificate) -> bool:
     return not _SERVER_USAGES.isdisjoint(usages)
 
 
-def _fault(what: str, certificate: x509.Certificate, now: datetime) -> str:
+def _fault(subject: str, certificate: x509.Certificate, now: datetime) -> str:
     """What may be wrong with either certificate."""
     if serial_number(certificate) < 0:
-        return f"the {what} has a negative serial number, which the API server does not read"
+        return f"the {subject} has a negative serial number, which the API server does not read"
     if certificate.not_valid_before_utc <= now and now + RENEW_BEFORE < certificate.not_valid_after_utc:
         return ""
     first, last = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    return f"the {what} is valid from {first:%Y-%m-%dT%H:%M:%SZ} to {last:%Y-%m-%dT%H:%M:%SZ}"
+    return f"the {subject} is valid from {first:%Y-%m-%dT%H:%M:%SZ} to {last:%Y-%m-%dT%H:%M:%SZ}"

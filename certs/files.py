@@ -83,7 +83,7 @@ class FileCertificates:
             certificate, key = ((self._folder / name).read_bytes() for name in ("tls.crt", "tls.key"))
             if not self._live.serves(certificate, key):
                 self._live.install(certificate, key)
-                self._misnamed = _misnamed(certificate, key, self._hosts)
+                self._misnamed = _name_fault(certificate, key, self._hosts)
                 log.info("serving the certificate in %s", self._folder)
                 self.ready.set()
         except OSError as error:
@@ -91,14 +91,14 @@ class FileCertificates:
         except CertificateError as error:
             problem = f"tls.crt and tls.key in {self._folder}: {error}"
         if problem:
-            self._live.observer.failed()
-        problem = problem or self._refused()
+            self._live.observer.on_failure()
+        problem = problem or self._refusal()
         if problem and problem != self.problem:
             log.warning("%s", problem)
         self.problem = problem
         return self.ready.is_set()
 
-    def _refused(self) -> str:
+    def _refusal(self) -> str:
         """Why the API server does not accept what is served; "" where nothing is known against it."""
         faults = [self._misnamed] if self._misnamed else []
         if self._live.certificate and (end := not_after(self._live.certificate)) <= self._clock():
@@ -106,7 +106,7 @@ class FileCertificates:
         return f"the API server refuses the certificate in {self._folder}: it {', and '.join(faults)}" if faults else ""
 
 
-def _misnamed(certificate: bytes, key: bytes, hosts: Sequence[str]) -> str:
+def _name_fault(certificate: bytes, key: bytes, hosts: Sequence[str]) -> str:
     """Whether the certificate names none of the hosts, in words; its issuer does not matter here."""
     answers = [refusal(certificate, key, certificate, host, strict=False) for host in hosts]
     if answers and all("mismatch" in answer for answer in answers):

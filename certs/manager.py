@@ -150,7 +150,7 @@ class CertManager:
         finally:
             self._more.discard((resource, name))
 
-    async def called(self) -> str | None:
+    async def unreachable_service(self) -> str | None:
         """A check of readiness: fails while a configuration has the API server call a Service, and none leads here."""
         if not (self._options.local and self._by_service):
             return None
@@ -162,7 +162,7 @@ class CertManager:
         try:
             await self.check()
         except (KubeError, ValueError) as error:
-            self._live.observer.failed()
+            self._live.observer.on_failure()
             self._complain(f"webhook certificates: {error}")
         else:
             self.problem = ""
@@ -195,7 +195,7 @@ class CertManager:
             until = rfc3339(certificates(material.certificate)[0].not_valid_after_utc)
             log.info("serving a certificate valid until %s", until)
         self._served_authorities = material.authorities
-        self._live.observer.authority(authority.not_valid_after_utc.timestamp())
+        self._live.observer.on_authority(authority.not_valid_after_utc.timestamp())
 
     async def _current(self) -> Material:
         """What the Secret holds once it is good; renewed and stored if it was not."""
@@ -262,7 +262,7 @@ class CertManager:
         if webhooks == before:
             return
         self._registered[name] = webhooks
-        self._live.observer.registered(name, webhooks)
+        self._live.observer.on_registration(name, webhooks)
         if not webhooks:
             text = "%s %s %s: the API server calls no webhook by it, nothing is checked or defaulted there; %s"
             log.warning(text, resource.kind, name, fault, remedy)

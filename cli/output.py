@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from app.terminal import CONTROL, escaped
+from app.terminal import CONTROL, escape
 from cli.check.findings import printable
 
 FORMS: Final = ("json", "yaml")
@@ -31,7 +31,7 @@ _Plain.add_representer(str, _represent_text)
 def dump(body: Mapping[str, Any], output: str) -> str:
     """The object in one of these forms, on several lines."""
     if output == "yaml":
-        return escaped(yaml.dump(dict(body), None, _Plain, sort_keys=False, allow_unicode=True, width=2**31 - 1))
+        return escape(yaml.dump(dict(body), None, _Plain, sort_keys=False, allow_unicode=True, width=2**31 - 1))
     return json.dumps(body, indent=2) + "\n"
 
 

@@ -16,7 +16,7 @@ from controllers.resources import JOBSETS
 from httpserver.address import is_loopback
 from jobset_client.errors import NeverError, RefusedError
 from kube.client import Client
-from kube.config import load, told
+from kube.config import explain_error, load
 from kube.errors import ApiError, BadRequest, KubeError, NotFound, TransportError, Unauthorized, missing_right
 from kube.model.field import quote
 from kube.model.suggest import MAX_CANDIDATES, did_you_mean, nearest
@@ -95,7 +95,7 @@ async def connect(*, kubeconfig: str = "", context: str = "", namespace: str = "
     try:
         yield Session(Client(transport), namespace or credentials.namespace or "default")
     except (Unauthorized, BadRequest, TransportError) as error:
-        raise KubeError(told(error, kubeconfig, context) + _hint(error, credentials.server)) from error
+        raise KubeError(explain_error(error, kubeconfig, context) + _hint(error, credentials.server)) from error
     finally:
         waiting.cancel()
         await transport.close()
@@ -122,7 +122,7 @@ def _hint(error: KubeError, server: str) -> str:
 class _Answered(asyncio.Event):
     """Set by the first answer of the API server, and by the first request that gets none: both are told otherwise."""
 
-    def requested(self, code: str, method: str, host: str) -> None:  # noqa: ARG002 - see RequestMetrics
+    def on_request(self, code: str, method: str, host: str) -> None:  # noqa: ARG002 - see RequestMetrics
         self.set()
 
 

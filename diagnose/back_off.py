@@ -34,7 +34,7 @@ def back_off(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 
 def failures(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Jobs that run again after pods of them have failed: the next failures may end them."""
-    jobs = [job for job in case.facts.jobs or () if job.status.failed and not (job.finished or lacking(job))]
+    jobs = [job for job in case.facts.jobs or () if job.status.failed and not (job.outcome or lacking(job))]
     jobs = [job for job in jobs if job.metadata.name not in left and job.spec.backoff_limit_per_index is None]
     if jobs:
         first = max(jobs, key=lambda job: (job.status.failed, job.metadata.name))

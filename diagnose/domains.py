@@ -128,7 +128,7 @@ def _no_domains(topology: str, word: str, nodes: int) -> Finding:
 def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Finding, ...]:
     """A set that wants more domains than there are never runs whole."""
     jobs = (job for job in case.facts.jobs or () if topology_of(job.metadata.annotations) == topology)
-    wanted = sum(job.finished is None for job in jobs)
+    wanted = sum(job.outcome is None for job in jobs)
     if wanted <= domains:
         return ()
     has = f"the cluster has {pluralize(domains, word)}: they never run all at once"

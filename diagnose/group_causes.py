@@ -7,7 +7,7 @@ from operator import attrgetter
 from api import keys
 from api.gang_status import INITIALLY_SCHEDULED
 from api.gangs import Group
-from api.stalled_trees import Member, Tree, needed, why_stalled
+from api.stalled_trees import Member, Tree, required_members, why_stalled
 from diagnose.case import Case
 from diagnose.claims import unbound
 from diagnose.domains import KEPT_OUT, kept_out, noun
@@ -48,7 +48,7 @@ def objects(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 def _run_without_groups(case: Case) -> bool:
     """Whether Jobs run that should be in groups and are not: scheduling.whenUnavailable is Ignore, or was."""
     wanted = case.forest
-    running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.finished is None)
+    running = (job for job in case.facts.jobs or () if not job.spec.suspend and job.outcome is None)
     return wanted is not None and any(
         wanted.of_job(job.metadata.name) is not None and not job.spec.template.spec.pod_group for job in running
     )
@@ -152,7 +152,7 @@ class _WaitingTree:
         if self._unreported and not because:
             why = why_stalled(self._tree)
             level = Level.FAULT if why.fault or self._case.manager_missing else Level.WAITS
-            because = (Finding(level, why.cause, why.what, fix=why.fix),)
+            because = (Finding(level, why.cause, why.problem, fix=why.fix),)
             return self._finding(self._root, because, cause="gang-waits")
         because += (*self._never, *self._below(self._root))
         blocked = any(finding.worst_level is Level.FAULT for finding in because)
@@ -162,7 +162,7 @@ class _WaitingTree:
     def _finding(self, group: Group, because: tuple[Finding, ...], *, cause: str, fix: str = "") -> Finding:
         jobs = f", {_of_jobs(group)}" if group.jobs else ""
         message = f"{_title(group)}{jobs}: {self._bound_pods(group)} of {pluralize(group.pods, 'pod')} bound"
-        rule = _rule(group, needed(self._tree, group))
+        rule = _rule(group, required_members(self._tree, group))
         moments = [pod.scheduling_failure.since for pod in self._pods(group) if pod.scheduling_failure]
         return Finding(
             Level.WAITS,
@@ -245,7 +245,11 @@ class _WaitingTree:
     def _level(self, group: Group, text: str) -> str:
         """Which level of the tree lacks members; empty unless exactly one needs the number that the scheduler names."""
         lack = shortfall(text)
-        meant = [above for above in self._path[group.name] if lack and str(needed(self._tree, above)) == lack.wanted]
+        meant = [
+            above
+            for above in self._path[group.name]
+            if lack and str(required_members(self._tree, above)) == lack.wanted
+        ]
         if lack is None or len(meant) != 1:
             return ""
         [above] = meant

@@ -57,7 +57,7 @@ def _in_turn(case: Case, name: str, message: str) -> Finding:
     running = [
         job.metadata.name
         for job in case.facts.jobs or ()
-        if job.metadata.labels.get(REPLICATED_JOB_NAME) in awaited and job.finished is None
+        if job.metadata.labels.get(REPLICATED_JOB_NAME) in awaited and job.outcome is None
     ]
     fix = ""
     if running:

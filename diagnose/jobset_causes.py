@@ -6,7 +6,7 @@ from operator import itemgetter
 import msgspec
 
 from api import keys, stored_defaults
-from api.avoided_nodes import avoided, policy_of, remembered
+from api.avoided_nodes import nodes_to_avoid, policy_of, recent_failures
 from api.jobset import JobSet
 from controllers.planning import deadline
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
@@ -209,11 +209,11 @@ def _pending(pod: SeenPod) -> bool:
 def avoided_nodes(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """The nodes that failed the set: which of them its new pods keep away from, and for how long."""
     js, now = case.facts.jobset, case.facts.now.isoformat()
-    policy, away = policy_of(js), {node.name for node in avoided(js, now)}
+    policy, away = policy_of(js), {node.name for node in nodes_to_avoid(js, now)}
     if policy is None:
         return
     because = []
-    for node in reversed(remembered(js, now)):
+    for node in reversed(recent_failures(js, now)):
         left = age(policy.for_seconds - (seconds_since(node.last_time, case.facts.now) or 0))
         domain = f" and its domain {node.domain}" if node.domain else ""
         state = f"avoided for {left} more" if node.name in away else "not avoided"

@@ -41,7 +41,7 @@ class Server:
         self._listener = listener
         connection = partial(Connection, limits=limits)
         config = uvicorn.Config(
-            self._served(app),
+            self._with_limits(app),
             interface="asgi3",
             http=connection,  # type: ignore[arg-type] # it is called, no more
             ws="none",
@@ -77,10 +77,10 @@ class Server:
             self._server.drop()
             self._listener.close()
 
-    def _served(self, app: App) -> App:
+    def _with_limits(self, app: App) -> App:
         """The application, within the limits. A request that is dropped is no error of it, as uvicorn would log it."""
 
-        async def served(scope: Message, receive: Receive, send: Send) -> None:
+        async def answer_within_limits(scope: Message, receive: Receive, send: Send) -> None:
             async def answer(message: Message) -> None:
                 if self._winding_down and message["type"] == "http.response.start":
                     message["headers"] = [*message.get("headers", ()), (b"connection", b"close")]
@@ -92,7 +92,7 @@ class Server:
                 else:
                     await app(scope, receive, answer)
 
-        return served
+        return answer_within_limits
 
     @property
     def _is_full(self) -> bool:

@@ -32,7 +32,7 @@ def counting() -> Iterator[Calls]:
         _running.reset(token)
 
 
-def sent() -> None:
+def count_request() -> None:
     """A request is about to go out. Outside `counting` it is nobody's."""
     calls = _running.get()
     if calls is not None:

@@ -138,7 +138,7 @@ class Client:
         self._repeats = repeats
         self._guard = guard
 
-    def guarded(self, guard: Callable[[], None]) -> "Client":
+    def with_guard(self, guard: Callable[[], None]) -> "Client":
         """The same client with a guard of its writes."""
         return Client(self.transport, limited=self._limited, repeats=self._repeats, guard=guard)
 
@@ -147,7 +147,7 @@ class Client:
         if self._guard is not None:
             self._guard()
 
-    def unlimited(self) -> "Client":
+    def without_limits(self) -> "Client":
         """The same client past the limits of rate and concurrency, and without repeats of requests that got no answer.
 
         For calls that have a short deadline of their own and must not queue behind a burst of others: lease renewals.
@@ -285,7 +285,7 @@ class Client:
             return False
         return True
 
-    async def served(self, group_version: str) -> frozenset[str]:
+    async def served_resources(self, group_version: str) -> frozenset[str]:
         """Plural names of the resources of a `group/version`; none if the API server does not serve it."""
         try:
             answer = await self.raw(f"/apis/{group_version}")

@@ -146,7 +146,7 @@ async def load(
     return Credentials(reload, await reload(), clock)
 
 
-def chosen(kubeconfig: str = "", context: str = "") -> str:
+def describe_target(kubeconfig: str = "", context: str = "") -> str:
     """What `load` connects to, in words: server, file and context. Raises `KubeconfigError` as far as files tell."""
     path = _path(kubeconfig)
     if not path:
@@ -155,16 +155,16 @@ def chosen(kubeconfig: str = "", context: str = "") -> str:
     return f"{picked.server} ({picked.where})"
 
 
-def told(error: KubeError, kubeconfig: str = "", context: str = "", *, at: datetime | None = None) -> str:
+def explain_error(error: KubeError, kubeconfig: str = "", context: str = "", *, at: datetime | None = None) -> str:
     """What went wrong, for who chose the credentials: of which cluster, and what to do about a user that is refused.
 
     `at`: the time; None: now. Files that cannot be read any more leave the error as it is.
     """
     try:
-        text = f"{error}; this is {chosen(kubeconfig, context)}"
+        text = f"{error}; this is {describe_target(kubeconfig, context)}"
         path = _path(kubeconfig)
         if isinstance(error, Unauthorized) and path:
-            text += _refused(_inspect(path, context or None), Path(path), at or datetime.now(UTC))
+            text += _refusal(_inspect(path, context or None), Path(path), at or datetime.now(UTC))
     except KubeconfigError:
         return str(error)
     return text
@@ -176,19 +176,19 @@ _CREDENTIALS = (
 """Fields of a user in a kubeconfig by which the API server knows it."""
 
 
-def _refused(picked: "_Picked", file: Path, at: datetime) -> str:
+def _refusal(picked: "_Picked", file: Path, at: datetime) -> str:
     """Why the API server does not know the user, as far as the kubeconfig tells, and how to get in."""
     login = "log in again, or write a new token or certificate of this user into the kubeconfig"
-    if expired := _expired(picked, file, at):
+    if expired := _expiry(picked, file, at):
         return f"{expired}; {login}"
     given = any(picked.user.get(key) for key in _CREDENTIALS)
-    what = (
+    problem = (
         "is not accepted: its token or certificate is wrong or has expired" if given else "has no token or certificate"
     )
-    return f": user {picked.user_name!r} {what}; {login}"
+    return f": user {picked.user_name!r} {problem}; {login}"
 
 
-def _expired(picked: "_Picked", file: Path, at: datetime) -> str:
+def _expiry(picked: "_Picked", file: Path, at: datetime) -> str:
     """That the client certificate has expired; "" for one that has not, for none, and for what cannot be read."""
     from cryptography import x509  # noqa: PLC0415 - for a rare message
 
@@ -352,14 +352,14 @@ def _fingerprint(configuration: Configuration) -> bytes:
 
 
 def _tls(configuration: Configuration, where: str) -> ssl.SSLContext:
-    what = "certificate authority"
+    part = "certificate authority"
     try:
         context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
         if configuration.cert_file:
-            what = "client certificate or its key"
+            part = "client certificate or its key"
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
     except (ssl.SSLError, OSError) as error:
-        raise KubeconfigError(f"{where}: {what} unusable: {_line(error)}") from error
+        raise KubeconfigError(f"{where}: {part} unusable: {_line(error)}") from error
     if not configuration.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

@@ -26,7 +26,7 @@ class Interruptions:
 
     def __init__(
         self,
-        what: str,
+        kind: str,
         log: logging.Logger,
         clock: Callable[[], float],
         *,
@@ -34,8 +34,8 @@ class Interruptions:
         selector: str = "",
         on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        self._what = what
-        self._name = f"{what} with {selector}" if selector else what
+        self._what = kind
+        self._name = f"{kind} with {selector}" if selector else kind
         self._remedy = remedy
         self._on_end = on_end
         self._log = log
@@ -46,7 +46,7 @@ class Interruptions:
         self._warned: type[KubeError] | None = None
         self._again_at = 0.0
 
-    def failed(self, error: KubeError) -> None:
+    def on_failure(self, error: KubeError) -> None:
         """Another failure, without anything that was read in between."""
         now = self._clock()
         if not self._failures:
@@ -74,11 +74,11 @@ class Interruptions:
             return f"the cluster does not serve {self._what}: "
         return ""
 
-    def listed(self) -> None:
+    def on_list(self) -> None:
         """A page of a list was read; whether the watch can be opened is not known yet."""
         self._opens = True
 
-    def opened(self) -> None:
+    def on_open(self) -> None:
         """The watch was opened: the end of a refusal. A connection that broke may break again before it delivers."""
         if self._opens:
             self.over()

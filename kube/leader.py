@@ -97,7 +97,7 @@ class LeaderElector:
         on_change: Callable[[bool], None] | None = None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._client = client.unlimited()
+        self._client = client.without_limits()
         self._config = config
         self._identity = identity
         self._on_change = on_change or (lambda _: None)
@@ -191,13 +191,13 @@ class LeaderElector:
         """
         pause = self._pause()
         while True:
-            await asyncio.sleep(min(pause, max(0.0, self._left())))
-            if self._left() <= 0:
+            await asyncio.sleep(min(pause, max(0.0, self._seconds_left())))
+            if self._seconds_left() <= 0:
                 raise LeadershipLostError(
                     f"lease {self._config} was not renewed for {self._config.renew_deadline:g} s; "
                     "ending, since another replica may lead"
                 )
-            if await self._try(min(self._left(), self._config.renew_deadline / 2)):
+            if await self._try(min(self._seconds_left(), self._config.renew_deadline / 2)):
                 pause = self._pause()
                 continue
             holder = self._lease.spec.holder_identity if self._lease else None
@@ -327,7 +327,7 @@ class LeaderElector:
     def _pause(self) -> float:
         return self._config.retry_period * (1 + 0.2 * self._jitter())
 
-    def _left(self) -> float:
+    def _seconds_left(self) -> float:
         return self._renewed_at + self._config.renew_deadline - self._now()
 
     @staticmethod

@@ -17,17 +17,17 @@ PARALLEL_WRITES = 24
 class Failure:
     """A write that failed: what it was about, and why."""
 
-    what: str
+    label: str
     error: Exception
 
     def __str__(self) -> str:
-        return self.what + (self.error.message if isinstance(self.error, ApiError) else str(self.error))
+        return self.label + (self.error.message if isinstance(self.error, ApiError) else str(self.error))
 
 
 async def each(
     items: Sequence[T],
     act: Callable[[T], Awaitable[None]],
-    what: Callable[[T], str] = lambda _: "",
+    label: Callable[[T], str] = lambda _: "",
     *,
     until: Callable[[], bool] = lambda: False,
 ) -> list[Failure]:
@@ -45,7 +45,7 @@ async def each(
             try:
                 await act(item)
             except (KubeError, TimeoutError) as error:
-                failures[number] = Failure(what(item), error)
+                failures[number] = Failure(label(item), error)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(min(PARALLEL_WRITES, len(items))):

@@ -97,15 +97,15 @@ async def watch(
     )
     while True:
         await asyncio.sleep(delay(state, jitter()))
-        async with aclosing(_perform(client, target, state, jitter(), interruptions.opened)) as inputs:
+        async with aclosing(_perform(client, target, state, jitter(), interruptions.on_open)) as inputs:
             async for item in inputs:
                 match item:
                     case Failed(error):
-                        interruptions.failed(error)
+                        interruptions.on_failure(error)
                         if on_error is not None:
                             on_error(error)
                     case Listed():
-                        interruptions.listed()
+                        interruptions.on_list()
                     case Observed() | Bookmark():
                         interruptions.over()
                 state, events = step(state, item)
@@ -206,7 +206,7 @@ def _read(line: bytes, target: Target) -> Input:
         change = _change_decoder(target.type).decode(line)
     except msgspec.ValidationError:
         return _read_by_parts(line, target)
-    return Observed(_kept(change.object, target), deleted=change.type == "DELETED")
+    return Observed(_transform(change.object, target), deleted=change.type == "DELETED")
 
 
 def _read_by_parts(line: bytes, target: Target) -> Input:
@@ -233,10 +233,10 @@ def read_object(data: bytes, target: Target) -> Any:
             namespace=meta.namespace, name=meta.name, uid=meta.uid, resource_version=meta.resource_version
         )
         return Unreadable(known, error.reason[:200])
-    return _kept(obj, target)
+    return _transform(obj, target)
 
 
-def _kept(obj: Any, target: Target) -> Any:
+def _transform(obj: Any, target: Target) -> Any:
     if target.transform is None:
         return obj
     kept = target.transform(obj)

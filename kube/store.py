@@ -233,7 +233,7 @@ class Store(Generic[T]):
         else:
             self.unreadable.pop(key, None)
             watched = None if isinstance(obj, Dropped) or self._is_gone(obj) else obj
-        return self._watched(key, watched, obj) + self.advance(version_of(obj))
+        return self._apply_event(key, watched, obj) + self.advance(version_of(obj))
 
     def remove(self, obj: T | Unreadable | Dropped) -> Changes[T]:
         key = key_of(obj)
@@ -243,7 +243,7 @@ class Store(Generic[T]):
             return []
         self.unreadable.pop(key, None)
         self._gone.pop(obj.metadata.uid, None)
-        return self._watched(key, None, obj) + self.advance(version_of(obj))
+        return self._apply_event(key, None, obj) + self.advance(version_of(obj))
 
     def _is_gone(self, obj: T) -> bool:
         expires = self._gone.get(obj.metadata.uid)
@@ -257,7 +257,7 @@ class Store(Generic[T]):
         elif not isinstance(obj, Dropped) and not self._is_gone(obj):
             generation.objects[key] = obj
 
-    def _watched(self, key: Key, watched: T | None, event: T | Unreadable | Dropped) -> Changes[T]:
+    def _apply_event(self, key: Key, watched: T | None, event: T | Unreadable | Dropped) -> Changes[T]:
         """One event of the watch for one key; `watched` is None when the object is gone (or unreadable)."""
         pin = self._pins.get(key)
         if pin is None:

@@ -88,7 +88,7 @@ class Transport(Protocol):
 class RequestMetrics(Protocol):
     """Hook for `rest_client_requests_total{code,method,host}`; `code` is "<error>" when there was no answer."""
 
-    def requested(self, code: str, method: str, host: str) -> None: ...
+    def on_request(self, code: str, method: str, host: str) -> None: ...
 
 
 class TokenBucket:
@@ -134,12 +134,12 @@ class HttpTransport:
 
     async def send(self, request: Request) -> Response:
         if not request.limited:
-            return await self._authorized(request)
+            return await self._send_authorized(request)
         async with self._in_flight:
             await self._bucket.acquire()
-            return await self._authorized(request)
+            return await self._send_authorized(request)
 
-    async def _authorized(self, request: Request) -> Response:
+    async def _send_authorized(self, request: Request) -> Response:
         generation = self._credentials.generation
         response = await self._exchange(request)
         if response.status == 401 and await self._credentials.renew(generation):
@@ -177,7 +177,7 @@ class HttpTransport:
         code = "<error>"
         if request.guard is not None:
             request.guard()
-        calls.sent()
+        calls.count_request()
         try:
             async with self._session.request(
                 request.method,
@@ -203,7 +203,7 @@ class HttpTransport:
             raise TransportError(f"{request.verb} {request.path}: the connection broke: {_why(error)}") from error
         finally:
             if self._metrics is not None:
-                self._metrics.requested(code, request.method, self._credentials.host)
+                self._metrics.on_request(code, request.method, self._credentials.host)
 
     def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
         made = socket.socket(*address[:3])
@@ -219,7 +219,7 @@ class HttpTransport:
         await self._session.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT):
-                while any(one.fileno() >= 0 for one in self._sockets):  # noqa: ASYNC110 - no event says when
+                while any(sock.fileno() >= 0 for sock in self._sockets):  # noqa: ASYNC110 - no event says when
                     await asyncio.sleep(0.005)
 
 
@@ -248,20 +248,20 @@ def _lower(headers: Mapping[str, str]) -> dict[str, str]:
 
 async def _lines(content: aiohttp.StreamReader, max_line: int, break_after: int) -> AsyncGenerator[bytes]:
     """Split on newlines; a partial last line of a watch (a cut connection) is dropped, never half-decoded."""
-    rest = bytearray()
+    partial_line = bytearray()
     async for chunk in content.iter_any():
         begin = 0
         while (end := chunk.find(b"\n", begin)) >= 0:
-            line = bytes(rest) + chunk[begin:end]
-            rest.clear()
+            line = bytes(partial_line) + chunk[begin:end]
+            partial_line.clear()
             begin = end + 1
             if line:
                 yield line
-        rest += memoryview(chunk)[begin:]
-        if break_after and len(rest) > break_after:
-            yield bytes(rest)
-            rest.clear()
-        if len(rest) > max_line:
+        partial_line += memoryview(chunk)[begin:]
+        if break_after and len(partial_line) > break_after:
+            yield bytes(partial_line)
+            partial_line.clear()
+        if len(partial_line) > max_line:
             raise TransportError(f"a watch event is longer than {max_line} bytes")
-    if break_after and rest:
-        yield bytes(rest)
+    if break_after and partial_line:
+        yield bytes(partial_line)

@@ -131,18 +131,18 @@ def step(state: State, item: Input) -> Output:
     """What an input does to the state, and what the consumer has to know."""
     match item:
         case Listed():
-            return _listed(state, item)
+            return _on_page(state, item)
         case Observed():
-            return _observed(state, item)
+            return _on_event(state, item)
         case Bookmark():
-            return _bookmark(state, item)
+            return _on_bookmark(state, item)
         case Failed():
-            return _failed(state, item.error), ()
+            return _on_failure(state, item.error), ()
         case Ended():
-            return _ended(state), ()
+            return _on_end(state), ()
 
 
-def _listed(state: State, page: Listed) -> Output:
+def _on_page(state: State, page: Listed) -> Output:
     events: list[Event] = [] if state.begun else [Init()]
     events += [Apply(obj) for obj in page.objects]
     state = replace(state, begun=True, failures=0, pause=0.0)
@@ -152,7 +152,7 @@ def _listed(state: State, page: Listed) -> Output:
     return _watching(state, page.resource_version), tuple(events)
 
 
-def _observed(state: State, item: Observed) -> Output:
+def _on_event(state: State, item: Observed) -> Output:
     event = Delete(item.obj) if item.deleted else Apply(item.obj)
     if state.phase is Phase.INITIAL:
         events = (event,) if state.begun else (Init(), event)
@@ -163,7 +163,7 @@ def _observed(state: State, item: Observed) -> Output:
     return replace(state, resource_version=version, delivered=True, failures=0, pause=0.0), (event,)
 
 
-def _bookmark(state: State, item: Bookmark) -> Output:
+def _on_bookmark(state: State, item: Bookmark) -> Output:
     version = int(item.resource_version)
     if state.phase is Phase.INITIAL:
         if not item.initial_end:
@@ -180,7 +180,7 @@ def _watching(state: State, resource_version: str) -> State:
     return State(phase=Phase.WATCH, resource_version=resource_version, streaming=state.streaming)
 
 
-def _failed(state: State, error: KubeError) -> State:
+def _on_failure(state: State, error: KubeError) -> State:
     pause = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
     state = replace(state, failures=state.failures + 1, pause=pause, delivered=False)
     refused = isinstance(error, Invalid | BadRequest)
@@ -198,7 +198,7 @@ def _relist(state: State) -> State:
     )
 
 
-def _ended(state: State) -> State:
+def _on_end(state: State) -> State:
     """A stream that ended without an event counts as a failure: with a broken proxy this would be a tight loop."""
     if state.phase is Phase.WATCH:
         return replace(state, delivered=False, pause=0.0, failures=0 if state.delivered else state.failures + 1)

@@ -30,19 +30,19 @@ SPARE_DELAYS = 64
 class QueueMetrics(Protocol):
     """Hooks for the workqueue_* metrics; durations in seconds. Gauges are read from the queue at scrape time."""
 
-    def added(self) -> None: ...
-    def taken(self, waited: float) -> None: ...
-    def finished(self, worked: float) -> None: ...
-    def retried(self) -> None: ...
+    def on_add(self) -> None: ...
+    def on_take(self, waited: float) -> None: ...
+    def on_done(self, worked: float) -> None: ...
+    def on_retry(self) -> None: ...
 
 
 class NoQueueMetrics:
     """Counts nothing."""
 
-    def added(self) -> None: ...
-    def taken(self, waited: float) -> None: ...
-    def finished(self, worked: float) -> None: ...
-    def retried(self) -> None: ...
+    def on_add(self) -> None: ...
+    def on_take(self, waited: float) -> None: ...
+    def on_done(self, worked: float) -> None: ...
+    def on_retry(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class WorkQueue(Generic[K]):
         """Work on the key failed: add it after its back-off, and not before `at_least` seconds."""
         delay = min(MAX_DELAY, BASE_DELAY * 2 ** min(self._failures[key], 30))
         self._failures[key] += 1
-        self._metrics.retried()
+        self._metrics.on_retry()
         self._add(key, max(delay, at_least), priority)
 
     def forget(self, key: K) -> None:
@@ -129,7 +129,7 @@ class WorkQueue(Generic[K]):
 
     def done(self, key: K) -> None:
         """Work on the key has ended; if it was added meanwhile and is due, it can be taken again."""
-        self._metrics.finished(self._now() - self._working.pop(key))
+        self._metrics.on_done(self._now() - self._working.pop(key))
         entry = self._waiting.get(key)
         if entry is not None and entry.ready:
             self._push_ready(key, entry)
@@ -152,7 +152,7 @@ class WorkQueue(Generic[K]):
         entry = self._waiting.get(key)
         if entry is None:
             entry = self._waiting[key] = _Waiting(priority, now + delay, now, 0)
-            self._metrics.added()
+            self._metrics.on_add()
         elif priority <= entry.priority and (entry.ready or now + delay >= entry.ready_at):
             return
         else:
@@ -194,7 +194,7 @@ class WorkQueue(Generic[K]):
             del self._waiting[key]
             now = self._now()
             self._working[key] = now
-            self._metrics.taken(now - entry.since)
+            self._metrics.on_take(now - entry.since)
             return key
         return None
 

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kube.model.field import shortened
+from kube.model.field import shorten
 from policy.evaluate import Failed, Violation, matches, violations
 from policy.exception_types import JobSetPolicyException
 from policy.exceptions import excused_rules
@@ -101,7 +101,7 @@ class Audit:
         said: dict[tuple[str, str], str] = {}
         for each in broken_rules(self.policies, judged, namespace, exceptions, at, record_failure):
             text = f"{each.error.path}: {each.error.complaint}"
-            said.setdefault((each.policy.metadata.name, each.rule), shortened(text, MOST_MESSAGE))
+            said.setdefault((each.policy.metadata.name, each.rule), shorten(text, MOST_MESSAGE))
         for (name, rule), message in said.items():
             result = Result(meta.namespace, meta.name, rule, message)
             self._found[name].first.add(result)

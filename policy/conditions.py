@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from api.features import FeatureGates
-from kube.model.field import FieldError, shortened
+from kube.model.field import FieldError, shorten
 from kube.model.meta import Condition, find, is_true
 from policy.conflicts import conflicts
 from policy.exception_types import JobSetPolicyException
@@ -93,7 +93,7 @@ def reportable_conditions(before: JobSetPolicyExceptionStatus, after: JobSetPoli
 
 
 def _join_errors(found: Iterable[FieldError]) -> str:
-    texts = [shortened(error.told, MOST_TEXT) for error in found]
+    texts = [shorten(error.reader_text, MOST_TEXT) for error in found]
     more = [f"and {len(texts) - MOST_SAID} more"] if len(texts) > MOST_SAID else []
     return "; ".join([*texts[:MOST_SAID], *more])
 

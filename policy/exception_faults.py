@@ -104,12 +104,12 @@ def _of_policy(
         yield EXPIRED.at(SPEC.at("expiresAt"), exception.spec.expires_at)
     policy = policies.get(name)
     if policy is None:
-        yield NO_POLICY.at(SPEC.at("policy"), name, known=lambda: did_you_mean(name, policies, what="policies are"))
+        yield NO_POLICY.at(SPEC.at("policy"), name, known=lambda: did_you_mean(name, policies, intro="policies are"))
         return
     demanded = {rule.name for rule, _ in in_force(policy)}
     for i, rule in enumerate(exception.spec.rules):
         if rule not in demanded:
-            known = did_you_mean(rule, sorted(demanded), what="its rules are")
+            known = did_you_mean(rule, sorted(demanded), intro="its rules are")
             yield UNUSED.at(SPEC.at("rules", i), rule, policy=name, rule=rule, known=known)
     stands = standing(exception, policy, namespace, now)
     if stands.until is None and expires is not None:

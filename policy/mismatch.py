@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kube.model.field import shortened
+from kube.model.field import shorten
 from policy.judged import Namespace
 from policy.types import JobSetPolicy, Requirement, Selector
 
@@ -22,8 +22,8 @@ class Mismatch:
     def __str__(self) -> str:
         key = self.requirement.key
         has = f"{key}={self.labels[key]}" if key in self.labels else "no such label"
-        wanted = shortened(str(self.requirement), MOST_TEXT)
-        return f"{self.selector} wants {wanted}, and {self.owner} has {shortened(has, MOST_TEXT)}"
+        wanted = shorten(str(self.requirement), MOST_TEXT)
+        return f"{self.selector} wants {wanted}, and {self.owner} has {shorten(has, MOST_TEXT)}"
 
 
 def of_namespace(selector: Selector, field: str, namespace: Namespace) -> Mismatch | None:

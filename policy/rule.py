@@ -97,7 +97,7 @@ def by_numbers(numbers: Numbers, exceeded: Rule) -> Find:
 def check_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...] | None) -> Iterator[FieldError]:
     """The finding that a value is none of those that are allowed (None: all are)."""
     if allowed is not None and value not in allowed:
-        yield rule.at(path, value, value=value, allowed=lambda: did_you_mean(value, allowed, what="allowed are"))
+        yield rule.at(path, value, value=value, allowed=lambda: did_you_mean(value, allowed, intro="allowed are"))
 
 
 def list_allowed(names: Sequence[str]) -> str:

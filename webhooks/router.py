@@ -40,14 +40,14 @@ log = logging.getLogger(__name__)
 class WebhookMetrics(Protocol):
     """Where requests are counted. `code` is that of the answer inside the review; times in seconds.
 
-    `refused` is called once for each rule that a refused object breaks.
+    `on_refusal` is called once for each rule that a refused object breaks.
     """
 
-    def started(self, path: str) -> None: ...
+    def on_start(self, path: str) -> None: ...
 
-    def refused(self, path: str, rule: str) -> None: ...
+    def on_refusal(self, path: str, rule: str) -> None: ...
 
-    def finished(self, path: str, code: int, seconds: float) -> None: ...
+    def on_finish(self, path: str, code: int, seconds: float) -> None: ...
 
 
 def create_app(
@@ -122,7 +122,7 @@ class _Webhook:
             return self._failed(review, error)
         if self.metrics:
             for rule in response.rules:
-                self.metrics.refused(self.path, rule)
+                self.metrics.on_refusal(self.path, rule)
         return answered
 
     def _failed(self, review: Review, error: Exception) -> _Answer:
@@ -138,12 +138,12 @@ class _Webhook:
 
     def _begin(self) -> float:
         if self.metrics:
-            self.metrics.started(self.path)
+            self.metrics.on_start(self.path)
         return time.perf_counter()
 
     def _end(self, begun: float, code: int) -> None:
         if self.metrics:
-            self.metrics.finished(self.path, code, time.perf_counter() - begun)
+            self.metrics.on_finish(self.path, code, time.perf_counter() - begun)
 
 
 def _encoded(answer: AdmissionResponse, review: Review, *, audit: bool = False) -> _Answer:

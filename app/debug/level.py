@@ -43,7 +43,7 @@ class LogLevel:
         self._until = ""
         self._timer: asyncio.TimerHandle | None = None
 
-    def shown(self) -> JSON:
+    def as_json(self) -> JSON:
         """The level, and until when it holds if it was changed."""
         shown: JSON = {"level": level_name(self._level)}
         return {**shown, "until": self._until, "then": level_name(self._configured)} if self._until else shown

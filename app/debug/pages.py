@@ -54,8 +54,8 @@ class Debug:
 
     paths: Final = frozenset({LEVEL_PATH, *PAGES})
 
-    def __init__(self, others: Sequence[OtherProcess] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._others = others
+    def __init__(self, processes: Sequence[OtherProcess] = (), *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._others = processes
         self._level = LogLevel(self._tell)
         self._clock = clock
         self._busy = False
@@ -77,7 +77,7 @@ class Debug:
             await self._page(path, send)
 
     async def _show(self, send: Send) -> None:
-        await respond(send, 200, msgspec.json.encode(self._level.shown()) + b"\n", "application/json")
+        await respond(send, 200, msgspec.json.encode(self._level.as_json()) + b"\n", "application/json")
 
     async def _change(self, receive: Receive, send: Send) -> None:
         body, more = b"", True
@@ -109,10 +109,10 @@ class Debug:
 
     async def _text(self, path: str) -> str:
         """The page of this process, then those of the others."""
-        own, *texts = await asyncio.gather(page(path), *(_of(other, COMMANDS[path]) for other in self._others))
+        own, *texts = await asyncio.gather(page(path), *(_page_of(other, COMMANDS[path]) for other in self._others))
         parts = [(os.getpid(), "manager", own)]
         parts += [(other.pid, "admission", text) for other, text in zip(self._others, texts, strict=True)]
-        return "\n".join(f"== process {pid}: {what}\n\n{text}" for pid, what, text in parts)
+        return "\n".join(f"== process {pid}: {role}\n\n{text}" for pid, role, text in parts)
 
 
 async def page(path: str) -> str:
@@ -121,7 +121,7 @@ async def page(path: str) -> str:
     return text if len(text) <= MAX_PAGE else f"{text[:MAX_PAGE]}\nthe rest is not shown\n"
 
 
-async def _of(other: OtherProcess, command: bytes) -> str:
+async def _page_of(other: OtherProcess, command: bytes) -> str:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(PAGE_TIMEOUT):
             return await other.page(command)

@@ -52,7 +52,7 @@ async def await_jobsets(client: Client, waiting: Waiting = DEFAULT, *, alone: bo
     log_at = began if alone else began + waiting.log_every
     for pause in waiting.pauses():
         try:
-            if JOBSETS.plural in await client.served(JOBSETS.api_version):
+            if JOBSETS.plural in await client.served_resources(JOBSETS.api_version):
                 break
             if alone:
                 raise StartError(NOT_SERVED)

@@ -57,5 +57,5 @@ def _source(deps: Deps, live: Live, health: Health) -> CertificateSource:
     )
     certs = CertManager(deps.client, live, options)
     if options.local:
-        health.set_readiness("called", certs.called)
+        health.set_readiness("called", certs.unreachable_service)
     return certs

@@ -24,7 +24,7 @@ async def lead(deps: Deps, work: Callable[[Client], Awaitable[None]]) -> None:
         identity=identity(),
         on_change=lambda leading: deps.metrics.leader(lease.name, leading),
     )
-    await elector.lead(lambda: work(deps.client.guarded(elector.require_lease)))
+    await elector.lead(lambda: work(deps.client.with_guard(elector.require_lease)))
 
 
 def lease_of(options: Options) -> LeaseConfig | None:

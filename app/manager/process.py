@@ -21,9 +21,9 @@ from app.manager.admission import bind_webhooks
 from app.manager.options import Options, Shared, StartError
 from app.manager.run import run
 from app.version import current
-from app.workers import STOP, Records, WorkerError, forked
+from app.workers import STOP, Records, WorkerError, fork_workers
 from httpserver.address import BindError
-from kube.config import chosen
+from kube.config import describe_target
 from kube.errors import KubeconfigError
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ def main(options: Options) -> None:
     keep_large_blocks_apart()
     gates = ", ".join(f"{name}={str(options.gates[name]).lower()}" for name in GATES)
     try:
-        cluster = chosen(options.kubeconfig)
+        cluster = describe_target(options.kubeconfig)
     except KubeconfigError as error:
         raise StartError(str(error)) from error
     log.info("jobset %s starts for %s; feature gates: %s", current(), cluster, gates)
@@ -46,8 +46,8 @@ def main(options: Options) -> None:
         listener = bind_webhooks(options.settings)
     except BindError as error:
         raise StartError(str(error)) from error
-    with forked(workers, lambda channel: serve_as_worker(options, listener, channel)) as others:
-        _in_loop(_run_until_signal(options, Shared(listener, others)))
+    with fork_workers(workers, lambda channel: serve_as_worker(options, listener, channel)) as processes:
+        _in_loop(_run_until_signal(options, Shared(listener, processes)))
 
 
 def serve_as_worker(options: Options, listener: socket.socket, channel: socket.socket) -> None:

@@ -98,11 +98,11 @@ async def watch_rights(
 
 def lease_rights(lease: LeaseConfig) -> tuple[Right, ...]:
     """What the Role for leader election grants. A right to create has no name."""
-    of, where = (LEASES.group, LEASES.plural, ""), lease.namespace
+    leases, where = (LEASES.group, LEASES.plural, ""), lease.namespace
     return (
-        Right(*of, "get", where, lease.name),
-        Right(*of, "create", where),
-        Right(*of, "patch", where, lease.name),
+        Right(*leases, "get", where, lease.name),
+        Right(*leases, "create", where),
+        Right(*leases, "patch", where, lease.name),
     )
 
 

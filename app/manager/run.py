@@ -29,7 +29,7 @@ from app.workers import WorkerError
 from certs.tls import CertificateError
 from httpserver.address import BindError
 from kube.client import Client
-from kube.config import load, told
+from kube.config import explain_error, load
 from kube.errors import KubeError, leaves
 from kube.transport import HttpTransport
 
@@ -37,7 +37,7 @@ from kube.transport import HttpTransport
 async def run(options: Options, stop: asyncio.Event, shared: Shared | None = None) -> None:
     """Run until `stop` is set (clean stop) or a part fails. Raises `StartError` with what went wrong."""
     try:
-        async with _connected(options) as (client, metrics):
+        async with _connect(options) as (client, metrics):
             await supervise(lambda supervisor: stages(Deps(options, client, metrics, supervisor), shared), stop)
     except (KubeError, BindError, CertificateError) as error:
         raise StartError(str(error)) from error
@@ -61,7 +61,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     try:
         await await_jobsets(deps.client, alone=alone)
     except KubeError as error:
-        raise StartError(told(error, deps.options.kubeconfig)) from error
+        raise StartError(explain_error(error, deps.options.kubeconfig)) from error
     health.set_readiness("crd", passes)
     if alone:
         deps.supervisor.start(warn_of_old_crd(deps.client), "old CRD")
@@ -86,7 +86,7 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _connected(options: Options) -> AsyncIterator[tuple[Client, Metrics]]:
+async def _connect(options: Options) -> AsyncIterator[tuple[Client, Metrics]]:
     """A client for the cluster of the kubeconfig."""
     metrics = Metrics()
     limits = options.settings.client_connection

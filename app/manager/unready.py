@@ -18,7 +18,7 @@ from kube import clock
 from kube.client import Client
 from kube.errors import AlreadyExists, KubeError, NotFound
 from kube.leader import LeaseConfig
-from kube.model.field import shortened
+from kube.model.field import shorten
 from kube.model.meta import seconds_between
 from kube.resources import LEASES
 
@@ -50,7 +50,7 @@ async def note_unready(client: Client, health: Health, lease: LeaseConfig) -> No
     await asyncio.sleep(LOOK_EVERY)
     while faults := await health.unready():
         with contextlib.suppress(KubeError, TimeoutError):
-            await note.write(shortened("; ".join(dict.fromkeys(faults.values())), MOST))
+            await note.write(shorten("; ".join(dict.fromkeys(faults.values())), MOST))
         await asyncio.sleep(LOOK_EVERY)
     with contextlib.suppress(KubeError, TimeoutError):
         await note.remove()

@@ -72,7 +72,7 @@ async def _switch_all(options: Options) -> tuple[list[Configuration], str, list[
         stored = [await _switch(to.client, resource, name, options.wanted) for resource, name in CONFIGURATIONS]
         found = [look(resource.kind, name, body) for (resource, name), body in zip(CONFIGURATIONS, stored, strict=True)]
         missing = all(each.state is State.MISSING for each in found)
-        if missing and JOBSETS.plural not in await to.client.served(JOBSETS.api_version):
+        if missing and JOBSETS.plural not in await to.client.served_resources(JOBSETS.api_version):
             raise KubeError(session.NOT_INSTALLED)
         silent = await unreachable_services(to.client, stored) if options.wanted == "status" else []
         return found, apply_again(stored), silent

@@ -14,7 +14,7 @@ from cli.check.documents import Document
 from cli.check.policy_kinds import intended_kind
 from jobset_client.source import Span
 from jobset_client.words import count_noun
-from kube.model.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, shortened
+from kube.model.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, shorten
 from kube.model.jsontree import dig
 
 MAX_FINDINGS = 5000
@@ -62,7 +62,7 @@ class Finding:
     @property
     def message(self) -> str:
         """The whole text: path, what is wrong, the fix."""
-        return self.error.told
+        return self.error.reader_text
 
     def json(self) -> dict[str, Any]:
         """For programs; members may be added."""
@@ -123,12 +123,12 @@ def name_of(obj: Any) -> str:
         return ""
     name = metadata.get("name") or f"{metadata.get('generateName') or ''}*"
     namespace = metadata.get("namespace")
-    return shortened(f"{namespace}/{name}" if namespace else str(name), MAX_SHOWN_VALUE)
+    return shorten(f"{namespace}/{name}" if namespace else str(name), MAX_SHOWN_VALUE)
 
 
 def _scalar(value: Any) -> Any:
     if isinstance(value, str):
-        return shortened(value, MAX_SHOWN_VALUE)
+        return shorten(value, MAX_SHOWN_VALUE)
     return None if isinstance(value, dict | list) else value
 
 

@@ -24,7 +24,7 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import JobSetStatus
 from api.layout import layout_of
 from api.stages import stage_name, stages
-from app.terminal import CONTROL, escaped
+from app.terminal import CONTROL, escape
 from cli.check.checks import Checks, locate_findings
 from cli.check.findings import Report, printable, write_text
 from cli.check.gang_tree import picture
@@ -217,7 +217,7 @@ def to_yaml(body: JSON) -> str:
         ordered, Dumper=_Dumper, sort_keys=False, explicit_start=True, default_flow_style=False, width=_WIDTH,
         allow_unicode=True,
     )  # fmt: skip
-    return escaped(text)
+    return escape(text)
 
 
 def _write_yaml(bodies: Iterator[tuple[str, JSON]], out: TextIO) -> None:

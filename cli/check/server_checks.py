@@ -18,7 +18,7 @@ from cli.check.checks import CheckError, Checks, Sent
 from cli.check.manifest_files import Named
 from controllers.resources import JOBSETS
 from kube.client import Client
-from kube.config import load, told
+from kube.config import explain_error, load
 from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound, Unauthorized
 from kube.model.field import ErrorType, FieldError, Layer, Path, Rule, with_placeholders
 from kube.model.jsontree import dig, without_nulls
@@ -367,7 +367,7 @@ async def _has_jobsets(client: Client, kubeconfig: str, context: str) -> None:
     except NotFound as error:
         raise CheckError(f"the cluster does not serve JobSets ({path}): apply manifests/install.yaml first") from error
     except Unauthorized as error:
-        raise CheckError(told(error, kubeconfig, context)) from error
+        raise CheckError(explain_error(error, kubeconfig, context)) from error
     except (KubeError, TimeoutError) as error:
         raise CheckError(_reason(error)) from error
 

@@ -124,7 +124,7 @@ def _refuse_unknown_job(js: JobSet, job: str) -> None:
 
 def _no_container(js: JobSet, options: Options, readable: Sequence[Log]) -> str:
     if readable:
-        guess = did_you_mean(options.container, sorted({log.container for log in readable}), what="there are")
+        guess = did_you_mean(options.container, sorted({log.container for log in readable}), intro="there are")
         return f"no container {options.container} in these pods; {guess}"
     problem = f"no container {options.container}" if options.container else "no container that has been created yet"
     return (

@@ -86,7 +86,7 @@ async def _judge_suites(suites: Suites, kubeconfig: Path, audit_log: Path) -> li
     transport = HttpTransport(await load(str(kubeconfig)), user_agent=user_agent())
     count = sum(result.is_askable for _, results in suites for result in results)
     try:
-        server = Server(Client(transport).unlimited(), audit_log)
+        server = Server(Client(transport).without_limits(), audit_log)
         await server.prepare()
         with step(f"asking it about {count} JobSets") as report:
             return [await _of_suite(server, loaded, results, report, count) for loaded, results in suites]

@@ -59,7 +59,7 @@ async def _which(options: Options, out: TextIO) -> int:
     named = {policy.metadata.name: policy for policy in policies}
     bodies = [_policy(policy) for policy in matching]
     against = [
-        f"policy {policy.metadata.name}: {error.told}"
+        f"policy {policy.metadata.name}: {error.reader_text}"
         for number, policy in enumerate(matching)
         for error in conflicts(policy, matching[number + 1 :], _GATES)
     ]

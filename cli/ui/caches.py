@@ -129,7 +129,7 @@ class Caches:
     async def _serves(self, resource: Resource) -> bool:
         """Whether the API server has the kind: its feature gate may be off."""
         try:
-            return resource.plural in await self._client.served(resource.api_version)
+            return resource.plural in await self._client.served_resources(resource.api_version)
         except KubeError:
             return False
 

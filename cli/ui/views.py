@@ -167,7 +167,7 @@ def _job(job: Job) -> JSON:
 
 def job_state(job: Job) -> str:
     """One word or two about a Job."""
-    finished = job.finished
+    finished = job.outcome
     if finished is not None:
         return "Completed" if finished == keys.JOB_COMPLETE else "Failed"
     if job.metadata.deletion_timestamp is not None:

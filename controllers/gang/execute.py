@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from api import gang_api
-from api.gang_objects import dropped
+from api.gang_objects import dropped_fields
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD
 from api.jobset import JobSet
@@ -46,13 +46,13 @@ class Stores:
         if kind == WORKLOAD:
             self.workloads.overlay(convert(StoredWorkload, stored))
         else:
-            self._of(kind).overlay(convert(StoredGroup, stored))
+            self._store(kind).overlay(convert(StoredGroup, stored))
 
     def forget(self, kind: str, namespace: str, name: str, uid: str) -> None:
-        store = self.workloads if kind == WORKLOAD else self._of(kind)
+        store = self.workloads if kind == WORKLOAD else self._store(kind)
         store.overlay_deleted(namespace, name, uid)
 
-    def _of(self, kind: str) -> Store[StoredGroup]:
+    def _store(self, kind: str) -> Store[StoredGroup]:
         return self.composites if kind == COMPOSITE else self.pod_groups
 
 
@@ -84,8 +84,8 @@ class GroupWriter:
             stored = await self.client.get(resource, action.name, namespace=namespace)
             meta = convert(ObjectMeta, stored["metadata"])
             if not meta.controlled_by(js.metadata.uid):
-                what = f"{action.kind} {action.name} exists already and belongs to {meta.owner}: delete it"
-                raise GroupWriteError("NameConflict", what) from None
+                problem = f"{action.kind} {action.name} exists already and belongs to {meta.owner}: delete it"
+                raise GroupWriteError("NameConflict", problem) from None
             self.stores.keep(action.kind, stored)
             return
         try:
@@ -126,7 +126,7 @@ class GroupWriter:
 
 def _check_stored(action: CreateGroup | PatchGroup, sent: JSON, stored: JSON) -> None:
     """Raises `GroupWriteError` if the API server has dropped fields that it was sent."""
-    lost = dropped(sent, stored)
+    lost = dropped_fields(sent, stored)
     if lost:
-        lack = gang_api.dropped(action.kind, action.name, lost)
+        lack = gang_api.missing_fields(action.kind, action.name, lost)
         raise GroupWriteError(lack.reason, lack.message)

@@ -1,8 +1,8 @@
 """Warns of gangs that kube-scheduler reports nothing about, and of those that it does not treat as gangs.
 
 A tree that waits for something outside the scheduler gets no condition anywhere: its pods are Pending without a reason.
-`stalled` finds these trees without a call; only their pods are then listed, once a minute at most. Decides nothing
-about groups or Jobs.
+`stalled_trees` finds these trees without a call; only their pods are then listed, once a minute at most. Decides
+nothing about groups or Jobs.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class Stalled:
     wait: float | None = None
 
 
-def stalled(observed: Observed) -> Stalled:
+def stalled_trees(observed: Observed) -> Stalled:
     """The stalled trees as the caches show them: their PodGroups never had a condition."""
     js, known = observed.jobset, observed.groups
     wanted = forest(js)
@@ -94,7 +94,7 @@ def _waits(js: JobSet) -> bool:
 
 def _in(leaf: Group, job: Job | None) -> bool:
     """Whether the Job runs, and its pods name this group: they do not if they were created before the groups."""
-    if job is None or job.finished or job.spec.suspend or job.metadata.deletion_timestamp is not None:
+    if job is None or job.outcome or job.spec.suspend or job.metadata.deletion_timestamp is not None:
         return False
     return job.spec.template.spec.pod_group == leaf.name
 
@@ -142,7 +142,7 @@ class StalledGangs:
         clock = asyncio.get_running_loop().time
         if clock() < reports.next_look:
             return reports.next_look - clock()
-        found = stalled(observed)
+        found = stalled_trees(observed)
         events = await self._events(observed, found)
         if events is not None:
             for event in events - reports.events:
@@ -212,6 +212,6 @@ def _note(tree: Tree, pods: Iterable[DetailedPod]) -> str:
     why = why_stalled(replace(tree, waiting=members))
     number = sum(tree.pods.values())
     return (
-        f"{tree.root.kind} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.what}."
+        f"{tree.root.kind} {tree.root.name}: its {number} pods wait and the scheduler says nothing: {why.problem}."
         f" {why.fix[0].upper()}{why.fix[1:]}"
     )

@@ -59,7 +59,7 @@ class GroupWatches:
         """What writes fill."""
         return Stores(self._workloads.store, self._composites.store, self._pod_groups.store)
 
-    def known(self, js: JobSet, error: tuple[str, str] | None) -> KnownGroups | None:
+    def known_groups(self, js: JobSet, error: tuple[str, str] | None) -> KnownGroups | None:
         """The groups of a set; None if it has none and wants none. `error`: see `KnownGroups`."""
         children = key_of_children(js)
         workloads = tuple(self._workloads.store.by_index(BY_OWNER, children))
@@ -87,21 +87,21 @@ class GroupWatches:
             started: set[str] = set()
             while True:
                 found = await self._look()
-                for informer in self._wanted(found):
+                for informer in self._served_informers(found):
                     if informer.target.resource.plural not in started:
                         started.add(informer.target.resource.plural)
                         group.create_task(informer.run(), name=f"watch-{informer.target.resource}")
                 complete = await self._settle(found) and found.groups and found.composites
                 await asyncio.sleep(self._pauses.complete if complete else self._pauses.missing)
 
-    def _wanted(self, found: Served) -> list[Informer[Any]]:
+    def _served_informers(self, found: Served) -> list[Informer[Any]]:
         groups: list[Informer[Any]] = [self._workloads, self._pod_groups] if found.groups else []
         return [*groups, self._composites] if found.composites else groups
 
     async def _settle(self, found: Served) -> bool:
         """Set `served` once the caches are synced; False if they are not yet."""
         try:
-            for informer in self._wanted(found):
+            for informer in self._served_informers(found):
                 await informer.wait_synced(self._pauses.missing)
         except KubeError as error:
             log.warning("groups cannot be listed yet: %s", error)
@@ -116,8 +116,12 @@ class GroupWatches:
     async def _look(self) -> Served:
         """What the API server serves; after an error, what it served before."""
         try:
-            groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await self._client.served(POD_GROUPS.api_version)
-            composites = COMPOSITE_POD_GROUPS.plural in await self._client.served(COMPOSITE_POD_GROUPS.api_version)
+            groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await self._client.served_resources(
+                POD_GROUPS.api_version
+            )
+            composites = COMPOSITE_POD_GROUPS.plural in await self._client.served_resources(
+                COMPOSITE_POD_GROUPS.api_version
+            )
             topology = composites or (groups and await self._keeps_topology())
         except (KubeError, TimeoutError) as error:
             log.warning("what is served of %s is not known: %s", POD_GROUPS.group, error)

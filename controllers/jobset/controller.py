@@ -13,7 +13,7 @@ from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.names import subdomain, volume_claim_names
 from api.owners import owning_jobset
-from api.packed import unpacked
+from api.packed import unpack
 from api.pod import Pod
 from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
@@ -109,11 +109,11 @@ class JobSetReconciler:
         jobs.on_event(self._job_changed)
 
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
-        if kind is not ChangeKind.DELETED or old is None or not (old.finished or old.doomed):
+        if kind is not ChangeKind.DELETED or old is None or not (old.outcome or old.doomed):
             return
         owner = owning_jobset(old.metadata)
         if owner is not None:
-            self.memories.departed(Request(old.metadata.namespace, owner.name), owner.uid, old)
+            self.memories.keep_departed(Request(old.metadata.namespace, owner.name), owner.uid, old)
 
     async def reconcile(self, request: Request) -> Result:
         add_log_fields(namespace=request.namespace, name=request.name)
@@ -128,7 +128,7 @@ class JobSetReconciler:
         wait = max(memory.rest_until, memory.namespace_ends_until) - began
         if wait > 0:
             return Result(wait)
-        js = unpacked(cached)
+        js = unpack(cached)
         observed = self._observe(js, memory)
         moment = self._options.wall_clock().timestamp()
         memory.attempt_times = self._stopwatch.saw(memory.attempt_times, js, observed.jobs, moment)
@@ -151,8 +151,8 @@ class JobSetReconciler:
             memory.tried = ""
         except FailedWrites as failed:
             self._remember(failed, request, memory)
-            others = failed.split((ForeignObjectError, GroupWriteError))[1]
-            if others is None:
+            unexpected = failed.split((ForeignObjectError, GroupWriteError))[1]
+            if unexpected is None:
                 return Result(0.0)
             raise
         finally:
@@ -234,7 +234,7 @@ class JobSetReconciler:
             await self._caches.nodes.read(js, pod_query.nodes)
             return dataclasses.replace(
                 observed,
-                pods_on_failed_nodes=self._caches.nodes.of(js, observed.now),
+                pods_on_failed_nodes=self._caches.nodes.of_set(js, observed.now),
                 read_nodes=observed.read_nodes.union(pod_query.nodes),
             )
         if pod_query.pending:
@@ -269,7 +269,7 @@ class JobSetReconciler:
             ),
             now=time,
             since_status_write=None if memory.status_written is None else clock() - memory.status_written,
-            departed=self._departed(js, jobs, memory),
+            departed=self._unrecorded_ends(js, jobs, memory),
             # As many Jobs by label as by owner, as with most sets: all of them are ours.
             foreign=memory.foreign
             | {
@@ -286,20 +286,20 @@ class JobSetReconciler:
             groups=self._known_groups(js, memory),
             reported_group=memory.reported_group,
             start_look=memory.start_look,
-            pods_on_failed_nodes=() if nodes is None else nodes.of(js, time),
+            pods_on_failed_nodes=() if nodes is None else nodes.of_set(js, time),
         )
 
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:
         if self._caches.groups is None:
             return None
         waiting = asyncio.get_running_loop().time() < memory.group_error_until
-        return self._caches.groups.known(js, memory.group_error if waiting else None)
+        return self._caches.groups.known_groups(js, memory.group_error if waiting else None)
 
     def _priorities(self) -> Priorities | None:
         classes = self._caches.priority_classes
         return None if classes is None else Priorities(classes.list())
 
-    def _departed(self, js: JobSet, jobs: Iterable[Job], memory: Memory) -> tuple[Job, ...]:
+    def _unrecorded_ends(self, js: JobSet, jobs: Iterable[Job], memory: Memory) -> tuple[Job, ...]:
         """Deleted Jobs with an end that the status does not record yet; the others are forgotten."""
         if memory.departed:
             here = {job.metadata.uid for job in jobs}

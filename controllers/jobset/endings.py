@@ -21,11 +21,11 @@ from kube.model.meta import find
 class Outcomes(Protocol):
     """Counts finished JobSets. `state` is the terminal state: Completed or Failed."""
 
-    def finished(self, namespace: str, name: str, state: str) -> None: ...
+    def on_end(self, namespace: str, name: str, state: str) -> None: ...
     def deadline_exceeded(self, namespace: str, name: str) -> None: ...
     def start_timed_out(self, namespace: str, name: str) -> None: ...
     def node_failed(self) -> None: ...
-    def spent(self, running: int, lost: int) -> None: ...
+    def on_seconds(self, running: int, lost: int) -> None: ...
     def forget(self, namespace: str, name: str) -> None: ...
 
 
@@ -62,7 +62,7 @@ class Endings:
         if before is None:
             return
         if status.terminal_state and not before.terminal_state:
-            self._outcomes.finished(meta.namespace, meta.name, status.terminal_state)
+            self._outcomes.on_end(meta.namespace, meta.name, status.terminal_state)
             failed = find(status.conditions, keys.FAILED)
             if failed is not None and failed.reason == EXCEEDED:
                 self._outcomes.deadline_exceeded(meta.namespace, meta.name)
@@ -84,4 +84,4 @@ class Endings:
         if old is None or new is None or old is new:
             return
         running, lost = new.running_seconds - old.running_seconds, new.lost_seconds - old.lost_seconds
-        self._outcomes.spent(max(running, 0), max(lost, 0))
+        self._outcomes.on_seconds(max(running, 0), max(lost, 0))

@@ -184,7 +184,7 @@ class Executor:
     async def _create_jobs(self, js: JobSet, plan: Plan, refused_before: RefusedJobs) -> list[Failure]:
         """Create Jobs. Names that other owners' Jobs have are not reported here: the next plan reports them."""
         creations = of_type(plan.actions, CreateJob)
-        create_each = partial(self._each, js, what=name_of_job)
+        create_each = partial(self._each, js, label=name_of_job)
         failed = await refused_before.create(creations, create_each, partial(self._create_job, js))
         refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
         self._report(js, keys.JOB_CREATION_FAILED, refused)
@@ -198,9 +198,9 @@ class Executor:
         js: JobSet,
         items: Sequence[T],
         act: Callable[[T], Awaitable[None]],
-        what: Callable[[T], str] = lambda _: "",
+        label: Callable[[T], str] = lambda _: "",
     ) -> list[Failure]:
-        return await each(items, act, what, until=lambda: self._superseded(js))
+        return await each(items, act, label, until=lambda: self._superseded(js))
 
     async def _create_job(self, js: JobSet, action: CreateJob) -> None:
         namespace = js.metadata.namespace

@@ -97,7 +97,7 @@ class Memories:
             memory = self._records[request] = Memory(uid, departed=departed)
         return memory
 
-    def departed(self, request: Request, uid: str, job: Job) -> None:
+    def keep_departed(self, request: Request, uid: str, job: Job) -> None:
         """Keep a Job of the JobSet of that UID, deleted finished or bound to fail, until the status records its end."""
         memory = self._records.get(request) or self.get_or_create(request, uid)
         memory.departed[job.metadata.uid] = job

@@ -19,13 +19,13 @@ from api.jobset_status import LastRestart
 class Milestones(Protocol):
     """Receives how long JobSets took, in seconds; each at most once for an attempt."""
 
-    def created(self, seconds: float) -> None:
+    def on_created(self, seconds: float) -> None:
         """From the creation of the JobSet, or its resume, until every Job existed."""
 
-    def ready(self, seconds: float) -> None:
+    def on_ready(self, seconds: float) -> None:
         """From the creation of the JobSet, or its resume, until every Job was ready or done for the first time."""
 
-    def restarted(self, seconds: float) -> None:
+    def on_restarted(self, seconds: float) -> None:
         """From the decision to restart the set until every Job was ready or done again."""
 
 
@@ -97,15 +97,15 @@ class Stopwatch:
             times.restarting = last.start_time
         elif times.restarting:
             if times.restarting == last.start_time:
-                self._milestones.restarted(last.duration_seconds)
+                self._milestones.on_restarted(last.duration_seconds)
             times.restarting = ""
 
     def _report_start(self, start: _Start, js: JobSet, jobs: Collection[Job], now: float) -> None:
         seconds = max(now - start.begun, 0.0)
         if not start.created.over and start.created.reached(not _lacks_jobs(js, jobs)):
-            self._milestones.created(seconds)
+            self._milestones.on_created(seconds)
         if not (start.ready.over or js.suspended) and start.ready.reached(_all_ready(js)):
-            self._milestones.ready(seconds)
+            self._milestones.on_ready(seconds)
 
 
 def _first_sight(js: JobSet, now: float) -> AttemptTimes:

@@ -86,7 +86,7 @@ class NodeWatches:
         self.nodes.on_event(node_changed)
         self.pods.on_event(pod_changed)
 
-    def of(self, js: JobSet, now: str) -> tuple[PodOnFailedNode, ...]:
+    def of_set(self, js: JobSet, now: str) -> tuple[PodOnFailedNode, ...]:
         """The pods of a set that are on nodes that have failed. A failure whose time nobody says begins at `now`."""
         pods = [] if policy_of(js) is None else self._pods(js)
         failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._taints(name))}

@@ -36,13 +36,13 @@ def old_pod_of(js: JobSet) -> Callable[[LeftoverPod], OldPod | None]:
     """A transform that keeps of a pod what is needed; None for one that no Job has to wait for."""
     job_of = job_waiting_for(js)
 
-    def kept(pod: LeftoverPod) -> OldPod | None:
+    def to_old_pod(pod: LeftoverPod) -> OldPod | None:
         meta, job = pod.metadata, job_of(pod)
         if not job:
             return None
         return OldPod(namespace=meta.namespace, name=meta.name, resource_version=meta.resource_version, job=job)
 
-    return kept
+    return to_old_pod
 
 
 @dataclass(slots=True)

@@ -87,7 +87,7 @@ class UnscheduledPods:
 def _waits(js: JobSet) -> bool:
     """Whether the set runs, and has a Job with pods of which not all are ready."""
     runs = not js.suspended and not js.status.terminal_state
-    return runs and any(of.active > of.ready for of in js.status.replicated_jobs_status)
+    return runs and any(entry.active > entry.ready for entry in js.status.replicated_jobs_status)
 
 
 def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
@@ -98,11 +98,11 @@ def note_of(pods: Sequence[DetailedPod], *, more: bool = False) -> str:
     said = {pod.metadata.name: words for pod in pods if (words := _words(pod))}
     if not said:
         return ""
-    [(words, number), *others] = Counter(said.values()).most_common()
+    [(words, number), *more_words] = Counter(said.values()).most_common()
     first = next(name for name, text in said.items() if text == words)
     counted = f"pod {first} is" if number == 1 else f"pod {first} and {number - 1} more are"
-    rest = sum(count for _, count in others)
-    left = f"; {rest} more for other reasons" if rest else ""
+    unlike = sum(count for _, count in more_words)
+    left = f"; {unlike} more for other reasons" if unlike else ""
     unseen = f"; there are more than {MOST_PODS} pods without a node" if more else ""
     return f"{counted} not scheduled: {words}{left}{unseen}"
 

@@ -10,7 +10,7 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.names import subdomain
 from api.owners import owning_jobset
-from api.packed import packed
+from api.packed import pack
 from api.pod import Pod
 from api.priority import PriorityClass
 from controllers.gang.watches import GroupWatches
@@ -46,7 +46,7 @@ class Watches:
         failed_node_taints: Iterable[str] = (),
     ) -> None:
         ours = keys.JOBSET_NAME
-        self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_name}, transform=packed)
+        self.jobsets = Informer(client, JOBSETS, JobSet, indexes={BY_SUBDOMAIN: _service_name}, transform=pack)
         indexes = {BY_OWNER: controller_uid, BY_SET: set_name}
         self.jobs = Informer(client, JOBS, Job, indexes=indexes, label_selector=ours)
         self.services = Informer(client, SERVICES, Service)

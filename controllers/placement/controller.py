@@ -92,14 +92,14 @@ class PlacementReconciler:
         clock = asyncio.get_running_loop().time()
         for job in self._jobs.store.list():
             if job.status.active > 1 and topology_of(job.spec.template.metadata.annotations) is not None:
-                self.memories.look_at(JobRequest.of(job), clock)
+                self.memories.look_at(JobRequest.from_job(job), clock)
         leaders.on_event(self._leader_changed)
-        leaders.enqueue(queue, self._unsettled)
+        leaders.enqueue(queue, self._requests_of_leader)
         self._watches.followers.enqueue(queue, lambda pod: [JobRequest.of_pod(pod)])
         nodes.on_event(lambda _kind, old, new: self._node_changed(queue, old, new))
         self._jobs.on_event(self._job_changed)
 
-    def _unsettled(self, pod: Leader) -> list[JobRequest]:
+    def _requests_of_leader(self, pod: Leader) -> list[JobRequest]:
         """The Job of a leader that has changed; none if it has a domain and no follower waits, as with most."""
         request = JobRequest.of_pod(pod)
         leader = self._map.leader(request.namespace, request.uid)
@@ -118,12 +118,12 @@ class PlacementReconciler:
             clock = asyncio.get_running_loop().time()
             # All pods of a suspended Job are deleted, and no follower is admitted before it is resumed.
             later = () if job.spec.suspend else (clock + LAST_LOOK,)
-            self.memories.look_at(JobRequest.of(job), clock, *later)
+            self.memories.look_at(JobRequest.from_job(job), clock, *later)
 
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
         """A Job that is gone is forgotten."""
         if kind is ChangeKind.DELETED and old is not None:
-            self.memories.forget(JobRequest.of(old))
+            self.memories.forget(JobRequest.from_job(old))
 
     def _job(self, request: JobRequest) -> Job | None:
         job = self._jobs.store.get(request.namespace, request.job)
@@ -180,7 +180,7 @@ class PlacementReconciler:
     def _lack(self, leader: Leader, domain: NoDomain) -> float:
         """Report a leader without a domain. Returns the seconds until its next reconcile."""
         if not leader.node:
-            return self._reports.unscheduled(leader)
+            return self._reports.report_unscheduled(leader)
         if self._map.reading_labels(leader):
             kept = self._watches.keep_label(leader)
             return NODE_PAUSE if kept else self._reports.too_many_topologies(leader)
@@ -190,12 +190,12 @@ class PlacementReconciler:
         """Evict misplaced followers, if a look for them is due. A look that fails is due again."""
         clock, planned = asyncio.get_running_loop().time(), self.memories.looks(request)
         # Done before the pods are read: a leader that is lost while they are read needs another look.
-        if self.memories.looked(request, clock) == planned:
+        if self.memories.forget_looks(request, clock) == planned:
             return []
         done = False
         try:
             judge = partial(evictions, domain, topology, label=partial(self._map.label, topology))
-            wrong = await self._reader.misplaced(request.namespace, request.uid, judge)
+            wrong = await self._reader.misplaced_pods(request.namespace, request.uid, judge)
             if wrong:
                 log.info(
                     "%s: %d followers are not in %s %s with their leader", request, len(wrong), topology, domain.value

@@ -75,7 +75,7 @@ class _Wait:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def changed(self) -> None:
+    async def wait(self) -> None:
         """Wait for the next `wake`."""
         await self._changed.wait()
 
@@ -110,7 +110,7 @@ class Domains:
         try:
             async with asyncio.timeout_at(wait.deadline):
                 while isinstance(answer := self.find(namespace, job_uid, topology), NoDomain):
-                    await wait.changed()
+                    await wait.wait()
         except TimeoutError:
             answer = self.find(namespace, job_uid, topology)
             if isinstance(answer, NoDomain):

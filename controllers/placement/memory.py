@@ -28,7 +28,7 @@ class JobRequest(NamedTuple):
         return IndexKey(self.namespace, self.uid)
 
     @classmethod
-    def of(cls, job: Job) -> "JobRequest":
+    def from_job(cls, job: Job) -> "JobRequest":
         return cls(job.metadata.namespace, job.metadata.name, job.metadata.uid)
 
     @classmethod
@@ -74,7 +74,7 @@ class JobMemories:
         due = {*memory.looks, *times}
         memory.looks = (min(due), max(due)) if len(due) > 1 else tuple(due)
 
-    def looked(self, request: JobRequest, until: float) -> tuple[float, ...]:
+    def forget_looks(self, request: JobRequest, until: float) -> tuple[float, ...]:
         """Forget the looks that were due at `until`, and return those that are left."""
         memory = self._records.get(request)
         if memory is None:
@@ -101,7 +101,7 @@ class JobMemories:
         """The Job is gone."""
         self._records.pop(request, None)
 
-    def reported(self, jobset: IndexKey) -> float | None:
+    def last_report(self, jobset: IndexKey) -> float | None:
         """When the JobSet of that namespace and UID was last reported on."""
         return self._reported.get(jobset)
 

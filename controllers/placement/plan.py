@@ -68,8 +68,8 @@ def _misplaced(pod: DetailedPod, domain: Domain, topology: str, label: NodeLabel
 def pending_note(leaders: list[Leader]) -> str:
     """The report about a JobSet with leaders that wait: the longest wait, in the scheduler's words."""
     first = min(leaders, key=lambda leader: (leader.since or leader.created, leader.name))
-    others = len(leaders) - 1
-    more = f" ({others} more of its Jobs {'waits' if others == 1 else 'wait'} likewise)" if others else ""
+    count = len(leaders) - 1
+    more = f" ({count} more of its Jobs {'waits' if count == 1 else 'wait'} likewise)" if count else ""
     since = first.since or first.created
     return (
         f"leader pod {first.name} of Job {first.job} has waited since {since} for a domain of its own"

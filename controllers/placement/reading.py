@@ -48,7 +48,7 @@ class PodReader:
         self._client = client
         self._namespaces: dict[str, _Namespace] = {}
 
-    async def misplaced(self, namespace: str, job_uid: str, judge: Judge) -> list[Evict]:
+    async def misplaced_pods(self, namespace: str, job_uid: str, judge: Judge) -> list[Evict]:
         """The misplaced pods of a Job, found by `judge` in one pod after the other. One call at a time for each Job.
 
         An error of a list is raised for the Job that sent it. The other Jobs of that list send another one.

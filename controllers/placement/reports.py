@@ -35,7 +35,7 @@ class PendingReports:
         self._memories = memories
         self._wall_clock = wall_clock
 
-    def unscheduled(self, leader: Leader) -> float:
+    def report_unscheduled(self, leader: Leader) -> float:
         """A leader that has no node yet."""
         waited = (self._wall_clock() - datetime.fromisoformat(leader.created)).total_seconds()
         if waited < REPORT_AFTER:
@@ -88,7 +88,7 @@ class PendingReports:
         if owner is None:
             return REPORT_AFTER
         key = IndexKey(pod.namespace, owner.uid)
-        last = self._memories.reported(key)
+        last = self._memories.last_report(key)
         if last is not None and clock - last < REPORT_EVERY:
             return REPORT_EVERY - (clock - last)
         self._memories.report(key, clock, REPORT_EVERY)

@@ -116,20 +116,20 @@ class PlacementWatches:
         )
 
     def _keep(self, topology: str) -> bool:
-        others = [*self._asked[len(COMMON_KEYS) :]]
-        if len(others) >= MOST_KEYS:
-            shares = Counter(namespace for key in others for namespace in self._users.get(key, ()))
+        used_keys = [*self._asked[len(COMMON_KEYS) :]]
+        if len(used_keys) >= MOST_KEYS:
+            shares = Counter(namespace for key in used_keys for namespace in self._users.get(key, ()))
 
             def share(key: str) -> float:
                 """That of the namespace with the fewest, of those that use the key."""
                 return min((shares[namespace] for namespace in self._users.get(key, ())), default=inf)
 
-            largest = max(others, key=share)
+            largest = max(used_keys, key=share)
             # With a difference of one, the two would take it from each other for ever.
             if share(largest) <= share(topology) + 1:
                 return False
-            others.remove(largest)
-        self._asked = (*COMMON_KEYS, *others, topology)
+            used_keys.remove(largest)
+        self._asked = (*COMMON_KEYS, *used_keys, topology)
         self._new_key.set()
         return True
 

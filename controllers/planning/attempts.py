@@ -28,13 +28,13 @@ NO_COUNTS: Mapping[str, Any] = {
 }
 """Fields of `status.replicatedJobsStatus[]` that each plan fills from the Jobs of the attempt, with nothing counted.
 
-`Stages.remembered` sets `remaining`, `counters.count` all others.
+`Stages.status_entries` sets `remaining`, `counters.count` all others.
 """
 
 REACHED: Mapping[str, Any] = {"started": False, "released": False}
 """Fields of the same entries that record what the attempt has reached, with nothing reached.
 
-A restart of the set and a suspension reset them, a restart of a part keeps them. `Stages.remembered` sets them.
+A restart of the set and a suspension reset them, a restart of a part keeps them. `Stages.status_entries` sets them.
 """
 
 RESTARTS_OF_JOBS = ("job_restarts", "job_restarts_count_towards_max")
@@ -111,7 +111,7 @@ def restart_parts(draft: StatusDraft, parts: Mapping[str, PartRestart]) -> None:
     a Job that is left at such an index belongs to an earlier attempt.
     """
 
-    def restarted(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:
+    def restart(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:
         part, begun, all_indexes = parts[stored.name], stored, range(0)
         if part.whole:
             all_indexes = range(max(part.replicas, len(stored.job_restarts)))
@@ -119,13 +119,13 @@ def restart_parts(draft: StatusDraft, parts: Mapping[str, PartRestart]) -> None:
         towards_max = stored.job_restarts_count_towards_max
         return msgspec.structs.replace(
             begun,
-            job_restarts=raised(stored.job_restarts, part.replicas, chain(part.jobs, all_indexes)),
-            job_restarts_count_towards_max=raised(towards_max, part.replicas, part.counted)
+            job_restarts=raise_counters(stored.job_restarts, part.replicas, chain(part.jobs, all_indexes)),
+            job_restarts_count_towards_max=raise_counters(towards_max, part.replicas, part.counted)
             if part.counted
             else towards_max,
         )
 
-    draft.update_replicated_jobs(parts.keys(), restarted)
+    draft.update_replicated_jobs(parts.keys(), restart)
 
 
 def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:
@@ -152,7 +152,7 @@ def count_rule(draft: StatusDraft, name: str) -> None:
     )
 
 
-def raised(counters: tuple[int, ...], replicas: int, indexes: Iterable[int]) -> tuple[int, ...]:
+def raise_counters(counters: tuple[int, ...], replicas: int, indexes: Iterable[int]) -> tuple[int, ...]:
     """Counters of Jobs by index, extended to the number of replicas, with those of `indexes` one higher."""
     full = [*counters, *(0,) * (replicas - len(counters))]
     for index in indexes:

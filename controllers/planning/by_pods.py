@@ -31,7 +31,7 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
     of_nodes = node_failure.policy_of(ctx.js)
     if of_nodes is not None and ctx.gates[node_failure.GATE] and not ctx.js.suspended:
         due = node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now)
-        for child, lost in node_failure.lost(ctx.js, ctx.gates, ctx.children.active, due).failed:
+        for child, lost in node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due).failed:
             failed = node_failure.as_node_failure(child, lost, ctx.now)
             since = max(lost.since, lost.created)
             found[child.job.metadata.uid] = FailedByPod(failed, FailedContainer(lost.name, lost.node), since)

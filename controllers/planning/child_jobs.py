@@ -226,7 +226,7 @@ class _Sorting:
             self._add_completed(place, child, job, recorded=recorded)
 
     def _add_completed(self, place: _Place, child: Child, job: Job, *, recorded: bool) -> None:
-        if job.finished is None:
+        if job.outcome is None:
             self._redundant.append(child)
         if not recorded:
             place.completed.add(child.job_index)
@@ -235,7 +235,7 @@ class _Sorting:
 
     def _outcome(self, job: Job) -> str | None:
         """`Complete` or `Failed`; None while it runs. With failOn FailureTarget a doomed Job has failed."""
-        return job.finished or (keys.JOB_FAILED if self._doomed_fail and job.doomed else None)
+        return job.outcome or (keys.JOB_FAILED if self._doomed_fail and job.doomed else None)
 
     def result(self) -> ChildJobs:
         for children in (self._active, self._failed, self._previous, self._surplus, self._redundant):

@@ -97,7 +97,7 @@ def context(
     may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
     leftovers = batch_deletion.leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
     draft = StatusDraft(js.status, observed.now)
-    draft.update(replicated_jobs_status=stages.remembered())
+    draft.update(replicated_jobs_status=stages.status_entries())
     queued = sum(tally.queued for tally in children.tallies.values())
     return Context(
         observed=observed,

@@ -48,7 +48,7 @@ def all_ready(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:
     return sum(c.ready + c.succeeded for c in counts) == sum(r.replicas for r in js.spec.replicated_jobs)
 
 
-def noted(js: JobSet, status: JobSetStatus) -> JobSetStatus:
+def with_ready_jobs(js: JobSet, status: JobSetStatus) -> JobSetStatus:
     """A status that is about to be written, with `readyJobs`. Nothing is written for this alone."""
     done = sum(entry.ready + entry.succeeded for entry in status.replicated_jobs_status)
     wanted = sum(r.replicas for r in js.spec.replicated_jobs)

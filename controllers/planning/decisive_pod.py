@@ -68,13 +68,13 @@ def named_by(job: Job) -> FailedContainer:
 
     Empty if the message names no pod or no exit code.
     """
-    named = _named(job)
+    named = _failure_match(job)
     if named is None or named["code"] is None:
         return FailedContainer()
     return FailedContainer(named["pod"], container=named["container"] or "", exit_code=int(named["code"]))
 
 
-def _named(job: Job) -> re.Match[str] | None:
+def _failure_match(job: Job) -> re.Match[str] | None:
     return _NAMED.search(job.failure.message) if job.failure else None
 
 
@@ -129,7 +129,7 @@ def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) ->
     rules = pod_failure_rules(rjob.job_spec, rjob.exit_code_policy)
     by_end = sorted(pods, key=_end_order)
     if failure.reason.startswith("PodFailurePolicy"):
-        if named := _named(job):
+        if named := _failure_match(job):
             return [pod for pod in pods if pod.name == named["pod"]][:1]
         return [pod for pod in by_end if _verdict(rules, pod) == "FailJob"][:1]
     retries = (rjob.job_spec.get("backoffLimitPerIndex") or 0) if failure.reason in _BY_INDEX else 0
@@ -139,7 +139,7 @@ def _up_to_decisive(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) ->
 
 def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
     """The decisive pod's container that counts: the one that the Job names, else `name`, else the first to fail."""
-    named = _named(job)
+    named = _failure_match(job)
     wanted = (named["container"] if named else "") or name
     return next((end for end in pod.ends if end.container == wanted), None) or _first(pod.ends)
 

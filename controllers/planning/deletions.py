@@ -17,5 +17,5 @@ def delete_unfinished(jobs: Iterable[Job]) -> tuple[DeleteJob, ...]:
     return tuple(
         DeleteJob(job.metadata.name, job.metadata.uid, job.metadata.resource_version)
         for job in jobs
-        if job.finished is None and job.metadata.deletion_timestamp is None
+        if job.outcome is None and job.metadata.deletion_timestamp is None
     )

@@ -42,8 +42,8 @@ def take(draft: StatusDraft, rule: FailurePolicyRule, step: int) -> None:
     if actions[step - 1].scope is not Scope.NOTHING:
         times = _recent(following, (*entry.times, draft.now), draft.now) if following else ()
         entry = msgspec.structs.replace(entry, restarts=entry.restarts + 1, times=times)
-    others = tuple(of for of in draft.status.failure_policy_steps if of.name != rule.name)
-    draft.update(failure_policy_steps=(*others, entry))
+    other_steps = tuple(step for step in draft.status.failure_policy_steps if step.name != rule.name)
+    draft.update(failure_policy_steps=(*other_steps, entry))
     if step > before.step:
         draft.event("Warning", "FailurePolicyEscalated", f"rule {rule.name} takes {words(rule, step)}")
 
@@ -61,7 +61,7 @@ def words(rule: FailurePolicyRule, step: int) -> str:
 
 
 def _entry(rule: FailurePolicyRule, stored: Sequence[RuleStep]) -> RuleStep:
-    return next((of for of in stored if of.name == rule.name), RuleStep(name=rule.name))
+    return next((entry for entry in stored if entry.name == rule.name), RuleStep(name=rule.name))
 
 
 def _following(rule: FailurePolicyRule, step: int) -> Escalation | None:

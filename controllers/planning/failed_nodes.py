@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from api.avoided_nodes import GATE, avoided, policy_of, remembered
+from api.avoided_nodes import GATE, nodes_to_avoid, policy_of, recent_failures
 from api.jobset_status import FailedNode
 from api.policies import MOST_FAILED_NODES, AvoidNodes
 from controllers.planning import node_failure
@@ -33,21 +33,21 @@ class Blame:
     domain: str = ""
 
 
-def wanted(ctx: Context) -> AvoidNodes | None:
+def avoid_policy(ctx: Context) -> AvoidNodes | None:
     """What the set says about nodes that failed it; None: nothing, or the gate is off."""
     return policy_of(ctx.js) if ctx.gates[GATE] else None
 
 
 def needs_pods(ctx: Context, child: Child) -> bool:
     """Whether the failed pods of a failed Job may be to blame on their nodes."""
-    policy = wanted(ctx)
+    policy = avoid_policy(ctx)
     by_pods = policy is not None and (policy.on_exit_codes is not None or policy.on_pod_reasons)
     return bool(by_pods) and decides_by_pods(child.job)
 
 
 def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
     """Count the nodes that are to blame for these Jobs, about which a decision was made; an event for each new one."""
-    policy = wanted(ctx)
+    policy = avoid_policy(ctx)
     if policy is None or draft.status.terminal_state:
         return
     _count(ctx, draft, policy, _to_blame(ctx, policy, {child.job.metadata.uid for child in failed}))
@@ -58,12 +58,12 @@ def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnFailedNo
 
     A pod is seen until its deletion is. So what was counted since its node failed is not counted again.
     """
-    policy = wanted(ctx)
+    policy = avoid_policy(ctx)
     if policy is None:
         return False
     counted = {node.name: node.last_time for node in draft.status.failed_nodes}
     new = [pod for pod in pods if counted.get(pod.node, "") < max(pod.since, pod.created)]
-    return _count(ctx, draft, policy, _blamed(new))
+    return _count(ctx, draft, policy, _blame_nodes(new))
 
 
 def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mapping[str, Blame]) -> bool:
@@ -71,13 +71,13 @@ def _count(ctx: Context, draft: StatusDraft, policy: AvoidNodes, to_blame: Mappi
     if not to_blame:
         return False
     js = msgspec.structs.replace(ctx.js, status=draft.status)
-    before = {node.name for node in avoided(js, ctx.now)}
-    nodes = {node.name: node for node in remembered(js, ctx.now)}
+    before = {node.name for node in nodes_to_avoid(js, ctx.now)}
+    nodes = {node.name: node for node in recent_failures(js, ctx.now)}
     for name, blame in sorted(to_blame.items()):
         old = nodes.pop(name, FailedNode(name=name))
         nodes[name] = old if old.last_time == ctx.now else _failed_again(old, blame, policy, ctx.now)
     draft.update(failed_nodes=tuple(nodes.values())[-MOST_FAILED_NODES:])
-    after = avoided(msgspec.structs.replace(js, status=draft.status), ctx.now)
+    after = nodes_to_avoid(msgspec.structs.replace(js, status=draft.status), ctx.now)
     for node in after:
         if node.name not in before:
             where = f" and its domain {node.domain}" if node.domain else ""
@@ -92,7 +92,7 @@ def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, 
     of_nodes, observed = node_failure.policy_of(ctx.js), ctx.observed
     if of_nodes is not None and ctx.gates[node_failure.GATE]:
         due = node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now)
-        found |= _blamed(pod for pod in due if pod.job_uid in uids and not pod.ended)
+        found |= _blame_nodes(pod for pod in due if pod.job_uid in uids and not pod.ended)
     for uid in uids & observed.failed_pods.keys():
         for failed in observed.failed_pods[uid]:
             reason = _fault(policy, failed)
@@ -101,7 +101,7 @@ def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, 
     return found
 
 
-def _blamed(pods: Iterable[PodOnFailedNode]) -> dict[str, Blame]:
+def _blame_nodes(pods: Iterable[PodOnFailedNode]) -> dict[str, Blame]:
     """The nodes of these pods, which have failed."""
     found: dict[str, Blame] = {}
     for pod in pods:

@@ -23,7 +23,7 @@ class OwnedGroups:
     groups: Mapping[tuple[str, str], StoredGroup]
 
     @classmethod
-    def of(cls, known: KnownGroups) -> "OwnedGroups":
+    def from_known(cls, known: KnownGroups) -> "OwnedGroups":
         groups = {(COMPOSITE, group.metadata.name): group for group in known.composites}
         groups |= {(POD_GROUP, group.metadata.name): group for group in known.pod_groups}
         return cls({workload.metadata.name: workload for workload in known.workloads}, groups)
@@ -94,18 +94,18 @@ def misplaced(child: Child, wanted: Forest | None) -> bool:
     return child.job.spec.template.spec.pod_group != ("" if group is None else group.name)
 
 
-def needed(ctx: GroupContext, group: Group) -> int | None:
+def required_members(ctx: GroupContext, group: Group) -> int | None:
     """How many members of a gang have to fit together: at most those that have not ended yet (kubernetes#142330).
 
     None if the group is no gang, or all its members have ended: then the stored number stays as it is.
     """
     if group.gang is None:
         return None
-    left = sum(map(partial(_has_left, ctx), group.children)) if group.composite else _left(ctx, group)
+    left = sum(map(partial(_has_left, ctx), group.children)) if group.composite else _pods_to_succeed(ctx, group)
     return min(group.gang, left) if left else None
 
 
-def _left(ctx: GroupContext, group: Group) -> int:
+def _pods_to_succeed(ctx: GroupContext, group: Group) -> int:
     """Pods of a PodGroup that have not succeeded and can exist at once."""
     if not ctx.left:
         return sum([pods for _, pods in group.jobs])
@@ -115,7 +115,7 @@ def _left(ctx: GroupContext, group: Group) -> int:
 
 def _has_left(ctx: GroupContext, group: Group) -> bool:
     """Whether a group has pods below it that have not succeeded."""
-    return _left(ctx, group) > 0 or any(_has_left(ctx, child) for child in group.children)
+    return _pods_to_succeed(ctx, group) > 0 or any(_has_left(ctx, child) for child in group.children)
 
 
 def waits(ctx: GroupContext, group: Group) -> bool:

@@ -27,8 +27,8 @@ from controllers.planning.group_context import (
     held_roots,
     is_scheduled,
     jobs_below,
-    needed,
     refusal,
+    required_members,
     waits,
 )
 from controllers.planning.limits import DEFAULT_LIMITS
@@ -100,13 +100,13 @@ def decide(
         return GroupPlan(None, state=(False, "TooManyJobs", message), startable=frozenset(), settled=False)
     wanted = forest(js)
     if known is None or wanted is None:
-        return GroupPlan(wanted, () if known is None else OwnedGroups.of(known).removals(workload=True))
+        return GroupPlan(wanted, () if known is None else OwnedGroups.from_known(known).removals(workload=True))
     lack = _lack(wanted, known)
     if lack is not None:
         return _without_api(js, wanted, *lack, required=known.required)
-    ctx = group_context(js, wanted, OwnedGroups.of(known), children, leftovers)
+    ctx = group_context(js, wanted, OwnedGroups.from_known(known), children, leftovers)
     if js.suspended:
-        return _suspended(ctx)
+        return _free_groups(ctx)
     if any(_ungrouped(ctx, child) for child in ctx.active.values()):
         message = "Jobs run that were started without groups: the next attempt has them"
         return GroupPlan(None, state=(False, "JobsWithoutGroups", message))
@@ -115,7 +115,7 @@ def decide(
 
 def at_the_end(known: KnownGroups | None) -> tuple[Action, ...]:
     """A finished set frees its groups; the Workload stays until it goes."""
-    return () if known is None else OwnedGroups.of(known).removals(workload=False)
+    return () if known is None else OwnedGroups.from_known(known).removals(workload=False)
 
 
 def _lack(wanted: Forest, known: KnownGroups) -> tuple[str, str] | None:
@@ -149,7 +149,7 @@ def _ungrouped(ctx: GroupContext, child: Child) -> bool:
     )
 
 
-def _suspended(ctx: GroupContext) -> GroupPlan:
+def _free_groups(ctx: GroupContext) -> GroupPlan:
     """A suspended set frees its groups as soon as all its Jobs are suspended."""
     freed = all(child.job.spec.suspend for child in ctx.active.values())
     actions = ctx.owned.removals(workload=True) if freed else ()
@@ -202,7 +202,9 @@ def _arrange(ctx: GroupContext, released: set[str], most_created: int) -> GroupP
 def _creations(ctx: GroupContext, missing: list[tuple[Group, Group, str]], most: int) -> list[CreateGroup]:
     """So many of the missing groups, those of the upper levels first; the next plan goes on."""
     first = sorted(((_level(group, parent), group, parent) for _, group, parent in missing), key=itemgetter(0))[:most]
-    return [CreateGroup(of.kind, of.name, partial(_body, ctx, of, parent), level) for level, of, parent in first]
+    return [
+        CreateGroup(group.kind, group.name, partial(_body, ctx, group, parent), level) for level, group, parent in first
+    ]
 
 
 def _workload(ctx: GroupContext) -> _Outcome:
@@ -230,7 +232,7 @@ def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
     if not same(found, group, parent):
         # The spec was changed while the set was suspended, or the group by hand. These fields are immutable.
         return _Outcome(ready=False, actions=(DeleteGroup(kind, group.name, found.metadata.uid),))
-    gang, need = found.spec.scheduling_policy.gang, needed(ctx, group)
+    gang, need = found.spec.scheduling_policy.gang, required_members(ctx, group)
     if gang is None or need is None or gang.count == need:
         return _READY
     if gang.count < need or gang.count > (group.gang or 0) or waits(ctx, group):
@@ -244,7 +246,7 @@ def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
 
 def _body(ctx: GroupContext, group: Group, parent: str) -> JSON:
     """What a group is created with."""
-    return build_group(ctx.js, ctx.wanted, group, parent, needed(ctx, group) or group.gang)
+    return build_group(ctx.js, ctx.wanted, group, parent, required_members(ctx, group) or group.gang)
 
 
 def _usable(ctx: GroupContext, found: StoredGroup | StoredWorkload, members: Iterable[tuple[str, int]]) -> bool:

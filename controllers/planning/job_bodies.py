@@ -1,10 +1,10 @@
 """The child Jobs of a plan as they are to be created or resumed (docs/reference/names-and-labels.md#jobs)."""
 
-from api.avoided_nodes import avoided, away_from
+from api.avoided_nodes import away_from, nodes_to_avoid
 from api.children import build_job, in_group, with_priority
 from api.layout import JobRange
 from controllers.planning.context import Context
-from controllers.planning.failed_nodes import wanted
+from controllers.planning.failed_nodes import avoid_policy
 from kube.model.meta import JSON
 
 
@@ -24,6 +24,6 @@ def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = Non
     )
     if (pods := ctx.groups.group_of(job["metadata"]["name"])) is not None:
         job = in_group(job, pods.template, pods.name)
-    if ctx.js.status.failed_nodes and wanted(ctx) is not None:
-        job = away_from(job, avoided(ctx.js, ctx.now))
+    if ctx.js.status.failed_nodes and avoid_policy(ctx) is not None:
+        job = away_from(job, nodes_to_avoid(ctx.js, ctx.now))
     return job if ctx.observed.priorities is None else with_priority(job, ctx.observed.priorities)

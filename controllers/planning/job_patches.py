@@ -21,7 +21,7 @@ _JOB_CONTROLLER_LABELS = {"job-name", "controller-uid"}
 
 def suspend(child: Child) -> PatchJob:
     """Suspend one Job; its controller then ends the pods."""
-    return PatchJob(child.name, child.job.metadata.uid, guarded(child, {"spec": {"suspend": True}}))
+    return PatchJob(child.name, child.job.metadata.uid, guard(child, {"spec": {"suspend": True}}))
 
 
 def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
@@ -44,16 +44,16 @@ def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
     if attempt is not None:
         patch["metadata"] = {"annotations": {keys.EXECUTION_ATTEMPT: attempt}}
     if not template:
-        return PatchJob(child.name, child.job.metadata.uid, guarded(child, patch))
+        return PatchJob(child.name, child.job.metadata.uid, guard(child, patch))
     status = child.job.status
     halted = any(c.type == "Suspended" and c.status == "True" for c in status.conditions)
     if status.active > 0 or (status.start_time is not None and not halted):
         return None
     patch["spec"]["template"] = template
-    return PatchJob(child.name, child.job.metadata.uid, guarded(child, patch), True, resources)
+    return PatchJob(child.name, child.job.metadata.uid, guard(child, patch), True, resources)
 
 
-def guarded(child: Child, patch: JSON) -> JSON:
+def guard(child: Child, patch: JSON) -> JSON:
     """The patch, refused by the API server if the name belongs to a newer Job by then."""
     return {**patch, "metadata": {**patch.get("metadata", {}), "uid": child.job.metadata.uid}}
 

@@ -37,20 +37,20 @@ def policy_of(js: JobSet) -> NodeFailure | None:
     return policy.node_failure if policy is not None else None
 
 
-def _waited(pod: PodOnFailedNode, now: str) -> float:
+def _seconds_waited(pod: PodOnFailedNode, now: str) -> float:
     """Seconds for which the pod has been on the failed node. One that is bound to it later has the whole time."""
     return seconds_between(max(pod.since, pod.created), now)
 
 
 def due(pods: Iterable[PodOnFailedNode], seconds: int, now: str) -> list[PodOnFailedNode]:
     """Those whose node has been so for long enough, the longest first."""
-    found = [pod for pod in pods if _waited(pod, now) >= seconds]
+    found = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
     return sorted(found, key=lambda pod: (pod.since, pod.name))
 
 
 def seconds_left(pods: Iterable[PodOnFailedNode], seconds: int, now: str) -> float | None:
     """Seconds until the next of the others is due; None if there is none."""
-    left = (seconds - _waited(pod, now) for pod in pods)
+    left = (seconds - _seconds_waited(pod, now) for pod in pods)
     return min((wait for wait in left if wait > 0), default=None)
 
 
@@ -66,7 +66,7 @@ class Lost:
     replaced: list[tuple[Child, PodOnFailedNode]]
 
 
-def lost(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnFailedNode]) -> Lost:
+def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnFailedNode]) -> Lost:
     """What becomes of the Jobs of the attempt that have a pod among these.
 
     A pod that has ended, or is being deleted while the Job has another in its place, is no failure.

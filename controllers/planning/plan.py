@@ -103,8 +103,8 @@ def _close(ctx: Context, decided: Partial) -> Plan:
         requeue_after = delay if requeue_after is None else min(delay, requeue_after)
     return Plan(
         actions=decided.actions,
-        status=_noted(ctx, status) if write else None,
-        counters=_noted(ctx, counted) if write and counted != stored and not _write_delay(ctx, counted) else None,
+        status=_with_notes(ctx, status) if write else None,
+        counters=_with_notes(ctx, counted) if write and counted != stored and not _write_delay(ctx, counted) else None,
         events=decided.events if write else (),
         requeue_after=requeue_after,
         status_first=decided.status_first,
@@ -115,9 +115,9 @@ def _close(ctx: Context, decided: Partial) -> Plan:
     )
 
 
-def _noted(ctx: Context, status: JobSetStatus) -> JobSetStatus:
+def _with_notes(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     """A status that is about to be written, with what is said only together with something else."""
-    return counters.noted(ctx.js, recovery.noted(ctx, status))
+    return counters.with_ready_jobs(ctx.js, recovery.with_recovery(ctx, status))
 
 
 def _write_delay(ctx: Context, status: JobSetStatus) -> float:

@@ -22,7 +22,7 @@ HISTORY = 10
 """Starts and recoveries that `status.recovery.attempts` keeps; the CRD allows no more."""
 
 
-def noted(ctx: Context, status: JobSetStatus) -> JobSetStatus:
+def with_recovery(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     """A status that is about to be written, with what is known by now. It is empty without the gate."""
     stored, now = ctx.js.status, ctx.now
     if not ctx.gates[GATE]:
@@ -34,16 +34,16 @@ def noted(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     restarts = _restarts(stored, status)
     failed = _failed_at(ctx) if restarts or status.terminal_state == keys.FAILED else ""
     stands = old.running == runs and old.since and not (begins or restarts or status.terminal_state or ctx.js.suspended)
-    new = old if stands else _counted(old, failed, now)
+    new = old if stands else _count_seconds(old, failed, now)
     if not stands:
         counts_on = not (ctx.js.suspended or status.terminal_state)
-        until = old.since if elapsed(now, old.since) else now  # the clock of another process was ahead
+        until = old.since if elapsed_seconds(now, old.since) else now  # the clock of another process was ahead
         new = replace(new, running=runs, since=until if counts_on else "")
     was_over = _is_over(new)
     if not (was_over or ctx.js.suspended):
         new = replace(new, attempts=(*new.attempts[:-1], _gone_on(ctx, new.attempts[-1], runs=runs)))
     if begins or (restarts and was_over):
-        new = _begun(new, status.execution_attempts, failed or _lost_since(old, now), now, restarts=restarts)
+        new = _begin(new, status.execution_attempts, failed or _lost_since(old, now), now, restarts=restarts)
     return replace(status, recovery=new)
 
 
@@ -53,7 +53,7 @@ def goodput(running: int, lost: int) -> str:
     return f"{running * 1000 // whole / 10:.1f}%" if whole else ""
 
 
-def elapsed(start: str, end: str) -> int:
+def elapsed_seconds(start: str, end: str) -> int:
     """Whole seconds between two moments; 0 where one is unknown, or the clock of another process was ahead."""
     began, ended = _moment(start), _moment(end)
     return 0 if began is None or ended is None else max(0, int((ended - began).total_seconds()))
@@ -73,9 +73,9 @@ def _runs(ctx: Context, status: JobSetStatus) -> bool:
         return False
     entries = {entry.name: entry for entry in status.replicated_jobs_status}
     return all(
-        (of.ready + of.succeeded == rjob.replicas and not of.suspended) or not ctx.stages.is_next(rjob)
+        (entry.ready + entry.succeeded == rjob.replicas and not entry.suspended) or not ctx.stages.is_next(rjob)
         for rjob in ctx.js.spec.replicated_jobs
-        if (of := entries.get(rjob.name)) is not None
+        if (entry := entries.get(rjob.name)) is not None
     )
 
 
@@ -104,10 +104,10 @@ def _failures(ctx: Context) -> Iterator[str]:
     yield from (found.since for found in failed_by_pods(ctx).values())
 
 
-def _counted(old: Recovery, failed: str, now: str) -> Recovery:
+def _count_seconds(old: Recovery, failed: str, now: str) -> Recovery:
     """With the seconds until now. Those after a failure are lost, even if nobody had noticed it."""
-    until_now = elapsed(old.since, now)
-    before = min(elapsed(old.since, failed), until_now) if failed else until_now
+    until_now = elapsed_seconds(old.since, now)
+    before = min(elapsed_seconds(old.since, failed), until_now) if failed else until_now
     ran = before if old.running else 0
     running, lost = old.running_seconds + ran, old.lost_seconds + until_now - ran
     attempts = old.attempts
@@ -127,23 +127,25 @@ def _is_over(recovery: Recovery) -> bool:
     return not recovery.attempts or recovery.attempts[-1].ready_after_seconds is not None
 
 
-def _begun(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: bool) -> Recovery:
+def _begin(recovery: Recovery, attempt: int, since: str, now: str, *, restarts: bool) -> Recovery:
     """With one more entry: a recovery if something `restarts`, else a start or a resume."""
-    since = since if restarts and elapsed(since, now) else now
-    entry = AttemptTimes(attempt=attempt, since=since, detected_after_seconds=elapsed(since, now) if restarts else None)
+    since = since if restarts and elapsed_seconds(since, now) else now
+    entry = AttemptTimes(
+        attempt=attempt, since=since, detected_after_seconds=elapsed_seconds(since, now) if restarts else None
+    )
     return replace(recovery, attempts=(*recovery.attempts, entry)[-HISTORY:])
 
 
 def _gone_on(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptTimes:
     """How far it has come."""
-    until_now = elapsed(entry.since, ctx.now)
+    until_now = elapsed_seconds(entry.since, ctx.now)
     newest = max((job.metadata.creation_timestamp or "" for job in ctx.observed.jobs), default="")
     missing = _lacks_jobs(ctx)
     creates = missing or newest >= entry.since
     drained, created = entry.drained_after_seconds, entry.created_after_seconds
     # The Job that was the last to come may be one that is not wanted any more.
     least = max(entry.detected_after_seconds or 0, drained or 0)
-    last_created = until_now if missing else min(max(elapsed(entry.since, newest), least), until_now)
+    last_created = until_now if missing else min(max(elapsed_seconds(entry.since, newest), least), until_now)
     gone = creates and not ctx.children.previous and ctx.leftovers == frozenset()
     if gone and drained is None and entry.detected_after_seconds is not None:
         drained = last_created
@@ -155,10 +157,10 @@ def _gone_on(ctx: Context, entry: AttemptTimes, *, runs: bool) -> AttemptTimes:
 
 def _lacks_jobs(ctx: Context) -> bool:
     """Whether a Job that may run by now does not exist."""
-    of = ctx.children
+    children = ctx.children
 
     def missing(name: str, replicas: int) -> Iterable[bool]:
-        return (index not in of.existing[name] for index in of.completed[name].missing(replicas))
+        return (index not in children.existing[name] for index in children.completed[name].missing(replicas))
 
     return any(
         ctx.stages.is_next(rjob) and any(missing(rjob.name, rjob.replicas)) for rjob in ctx.js.spec.replicated_jobs

@@ -17,7 +17,7 @@ from api.indexes import Indexes
 from api.jobset import JobSet
 from api.layout import Layout
 from controllers.planning.child_jobs import Child, ChildJobs, all_exist, by_index, fails_when_doomed, sort_jobs
-from controllers.planning.tally import NONE, Tally, changed
+from controllers.planning.tally import NONE, Tally, exchange
 
 
 class SortedJobs:
@@ -52,7 +52,7 @@ class SortedJobs:
         if not before and not after:
             return known
         was, is_now = sort_jobs(js, before, layout, gates), sort_jobs(js, after, layout, gates)
-        return _exchanged(known, was, is_now, layout)
+        return _exchange(known, was, is_now, layout)
 
 
 def _circumstances(js: JobSet, gates: FeatureGates) -> Hashable:
@@ -91,25 +91,25 @@ def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Jo
     return None if len(gone) + len(new) > len(now) / 2 else (gone, new)
 
 
-def _exchanged(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:
+def _exchange(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Layout) -> ChildJobs | None:
     """`known` with some Jobs as in `after` instead of as in `before`; None where that is not what sorting all gives."""
     if _unplaced(before) or _unplaced(after):
         return None
-    completed = _completed(known, before, after)
+    completed = _completed_indexes(known, before, after)
     if completed is None:
         return None
     existing = _existing(known, before, after)
     return dataclasses.replace(
         known,
-        active=_moved(known.active, before.active, after.active),
-        failed=_moved(known.failed, before.failed, after.failed),
-        previous=_moved(known.previous, before.previous, after.previous),
-        surplus=_moved(known.surplus, before.surplus, after.surplus),
-        redundant=_moved(known.redundant, before.redundant, after.redundant),
+        active=_move(known.active, before.active, after.active),
+        failed=_move(known.failed, before.failed, after.failed),
+        previous=_move(known.previous, before.previous, after.previous),
+        surplus=_move(known.surplus, before.surplus, after.surplus),
+        redundant=_move(known.redundant, before.redundant, after.redundant),
         completed=completed,
         existing=existing,
         whole=known.whole if existing is known.existing else _whole(existing, layout),
-        tallies=_counted(known.tallies, before.tallies, after.tallies),
+        tallies=_recount(known.tallies, before.tallies, after.tallies),
     )
 
 
@@ -119,7 +119,7 @@ def _unplaced(children: ChildJobs) -> bool:
     return bool(without_index or children.unrecognized or children.unrecorded or children.newer)
 
 
-def _moved(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Child, ...]) -> tuple[Child, ...]:
+def _move(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Child, ...]) -> tuple[Child, ...]:
     """The children without some and with others, in their order."""
     if not before and not after:
         return known
@@ -134,7 +134,7 @@ def _moved(known: tuple[Child, ...], before: tuple[Child, ...], after: tuple[Chi
     return (*children, *known[start:])
 
 
-def _completed(known: ChildJobs, before: ChildJobs, after: ChildJobs) -> Mapping[str, Indexes] | None:
+def _completed_indexes(known: ChildJobs, before: ChildJobs, after: ChildJobs) -> Mapping[str, Indexes] | None:
     """The completed indexes by ReplicatedJob; None if one of them may not be completed any more."""
     found = dict(known.completed)
     for name, completed in after.completed.items():
@@ -160,10 +160,10 @@ def _whole(existing: Mapping[str, set[int]], layout: Layout) -> frozenset[str]:
     return frozenset(job.name for job in jobs if all_exist(existing[job.name], job.replicas))
 
 
-def _counted(
+def _recount(
     known: Mapping[str, Tally], before: Mapping[str, Tally], after: Mapping[str, Tally]
 ) -> Mapping[str, Tally]:
     """The counts, without those of ReplicatedJobs that have no active Job."""
     names = before.keys() | after.keys()
-    new = {name: changed(known.get(name, NONE), before.get(name, NONE), after.get(name, NONE)) for name in names}
+    new = {name: exchange(known.get(name, NONE), before.get(name, NONE), after.get(name, NONE)) for name in names}
     return {name: counts for name, counts in {**known, **new}.items() if counts.running + counts.suspended}

@@ -92,7 +92,7 @@ class Stages:
     def unmet(self, rjob: ReplicatedJob) -> tuple[Unmet, ...]:
         """The ReplicatedJobs that it waits for, by any field of the spec that orders starts; none if it may start."""
         if self._stages:
-            names = [awaited.name for awaited in self._awaited(rjob.name) if not self.reached(awaited.name)]
+            names = [awaited.name for awaited in self._stage_before(rjob.name) if not self.reached(awaited.name)]
             return tuple(Unmet(name, self._state, self.progress(name), self._replicas[name]) for name in names)
         if self._ordered:
             return (self._waits_for(self._front, "Ready"),) if self._front and self._behind_front(rjob.name) else ()
@@ -124,7 +124,7 @@ class Stages:
         there = counts.ready - tally.halting if self._state == "Ready" else tally.there
         return counts.succeeded + (0 if self._suspended else there)
 
-    def remembered(self) -> tuple[ReplicatedJobStatus, ...]:
+    def status_entries(self) -> tuple[ReplicatedJobStatus, ...]:
         """The counts with the fields of `REACHED` and `remaining`; while the set is suspended nothing is reached."""
         return tuple(
             msgspec.structs.replace(
@@ -157,7 +157,7 @@ class Stages:
         """How many stages there are."""
         return len(self._stages)
 
-    def mounted(self) -> set[str] | None:
+    def mounted_volumes(self) -> set[str] | None:
         """Names of the volumes that ReplicatedJobs mount which may start; None when the set is not staged."""
         if not self._stages:
             return None
@@ -174,7 +174,7 @@ class Stages:
             if not all(self._counts[rjob.name].released for rjob in stage)
         }
 
-    def _awaited(self, name: str) -> Stage:
+    def _stage_before(self, name: str) -> Stage:
         """The ReplicatedJobs that the stage of this one waits for; none for the first stage and for released ones."""
         if not self._stages or name in self._released:
             return ()

@@ -35,7 +35,7 @@ class Limits:
     node: int | None = None
 
     @property
-    def known(self) -> tuple[int, ...]:
+    def seconds(self) -> tuple[int, ...]:
         """Those that there are."""
         return tuple(seconds for seconds in (self.start, self.node) if seconds is not None)
 
@@ -66,7 +66,7 @@ def next_look(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
 
     A pod that is created after `now` cannot be late sooner than a time limit after that.
     """
-    least = float(min(limits.known, default=0))
+    least = float(min(limits.seconds, default=0))
     waits = [least, *(limits.start - _age(pod.created, now) for pod in pods if limits.start is not None)]
     homeless = (pod.homeless for pod in pods)
     waits += [limits.node - _age(pod.created, now) for pod in homeless if pod is not None and limits.node is not None]

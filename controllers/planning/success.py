@@ -20,11 +20,11 @@ def complete_set(draft: StatusDraft, share_met: str) -> None:
     draft.update(terminal_state="Completed")
 
 
-def met(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
+def share_reached(js: JobSet, counts: tuple[ReplicatedJobStatus, ...], children: ChildJobs) -> str | None:
     """None until enough of the targets have succeeded; then the share of them in words, empty without minSucceeded."""
     policy = js.spec.success_policy or SuccessPolicy()
     total = share.total(js.spec)
-    needed = share.needed(policy, total) if total and policy.operator != "Any" else None
+    needed = share.required_successes(policy, total) if total and policy.operator != "Any" else None
     if needed is None:
         return "" if _jobs_done(js, counts, policy) else None
     pods = policy.unit == share.POD

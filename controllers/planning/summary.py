@@ -40,7 +40,7 @@ def summary(js: JobSet, decided: Plan) -> str:
     """`create 4 Jobs; Suspended=False (ResumeJobs: jobset is resumed)`; "" if nothing changes but counts."""
     changes = [_actions(decided.actions), *_conditions(js, decided), *_restarts(js, decided)]
     said = [change for change in changes if change]
-    shown = {condition.message for condition in _changed(js, decided)}
+    shown = {condition.message for condition in _changed_conditions(js, decided)}
     said += [f"{event.reason}: {event.note}" for event in decided.events if event.note not in shown]
     line = "; ".join(said)
     return line if len(line) <= MAX_LINE else f"{line[:MAX_LINE]}..."
@@ -66,11 +66,11 @@ def _kind(action: Action) -> tuple[str, str]:
 
 
 def _conditions(js: JobSet, decided: Plan) -> Iterator[str]:
-    for condition in _changed(js, decided):
+    for condition in _changed_conditions(js, decided):
         yield f"{condition.type}={condition.status} ({condition.reason}: {condition.message})"
 
 
-def _changed(js: JobSet, decided: Plan) -> list[Condition]:
+def _changed_conditions(js: JobSet, decided: Plan) -> list[Condition]:
     """Conditions of the new status that the stored one does not have, or has with another status or reason."""
     if decided.status is None:
         return []

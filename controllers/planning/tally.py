@@ -67,11 +67,13 @@ def tally(children: Iterable[Counted]) -> Mapping[str, Tally]:
         key = child.replicated_job, of_one(child)
         like[key] = like.get(key, 0) + 1
     found: dict[str, Tally] = {}
-    for (name, one), number in like.items():
-        found[name] = Tally(*(before + number * part for before, part in zip(found.get(name, NONE), one, strict=True)))
+    for (name, part), number in like.items():
+        found[name] = Tally(
+            *(before + number * count for before, count in zip(found.get(name, NONE), part, strict=True))
+        )
     return found
 
 
-def changed(counts: Tally, old: Tally, new: Tally) -> Tally:
+def exchange(counts: Tally, old: Tally, new: Tally) -> Tally:
     """The counts after one Job has changed."""
     return Tally(*(before - was + now for before, was, now in zip(counts, old, new, strict=True)))

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from api.jobset import JobSet
-from api.packed import unpacked
+from api.packed import unpack
 from controllers.policy.controller import PolicySource
 from controllers.resources import JOBSET_POLICIES
 from kube import clock
@@ -136,7 +136,7 @@ def _judge(audit: Audit, subjects: Iterable[_Subject], at: datetime) -> None:
     """A bug that one JobSet shows must not end the manager, whoever wrote that JobSet."""
     for jobset, namespace, exceptions in subjects:
         try:
-            audit.add(Judged(unpacked(jobset)), namespace, exceptions, at)
+            audit.add(Judged(unpack(jobset)), namespace, exceptions, at)
         except Exception as error:  # noqa: BLE001 -- the same boundary as that of a reconcile
             _report(jobset, error)
 

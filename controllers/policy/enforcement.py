@@ -16,7 +16,7 @@ from api.features import FeatureGates
 from kube import clock
 from kube.client import Client, PatchType
 from kube.errors import Forbidden, KubeError, NotFound, raised_at
-from kube.model.field import shortened
+from kube.model.field import shorten
 from kube.model.meta import JSON, Base, Identity
 from kube.options import METADATA_LIST
 from kube.resources import (
@@ -223,7 +223,7 @@ def _failure(error: Exception) -> Held:
     if isinstance(error, Forbidden):
         return Held(False, "Forbidden", f"{error.message}; {GRANT}")
     text = str(error) if isinstance(error, KubeError) else f"{type(error).__name__} at {raised_at(error)}"
-    return Held(False, "NotApplied", shortened(text, MOST_TEXT))
+    return Held(False, "NotApplied", shorten(text, MOST_TEXT))
 
 
 def _key(body: JSON) -> Key:

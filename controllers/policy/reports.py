@@ -34,7 +34,7 @@ class PolicyReports:
     async def write(self, audit: Audit) -> None:
         """Write what an audit has found. What fails is logged and written after the next one."""
         try:
-            if REPORT_PLURAL in await self._client.served(REPORTS.api_version):
+            if REPORT_PLURAL in await self._client.served_resources(REPORTS.api_version):
                 await self._write(audit)
         except KubeError as error:
             log.warning("reports about policies are not written: %s", error)

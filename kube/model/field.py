@@ -157,7 +157,7 @@ class Rule:
 
 
 def _short(words: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: shortened(word, MAX_SHOWN_WORD) if isinstance(word, str) else word for key, word in words.items()}
+    return {key: shorten(word, MAX_SHOWN_WORD) if isinstance(word, str) else word for key, word in words.items()}
 
 
 def with_placeholders(template: str, mark: Callable[[str], str]) -> str:
@@ -216,7 +216,7 @@ class FieldError:
         return f"{complaint}{separator}{fix}" if fix else complaint
 
     @property
-    def told(self) -> str:
+    def reader_text(self) -> str:
         """What its reader is told: of a warning without the kind and the value."""
         text = f"{self.detail}; {self.fix}".removesuffix("; ") if self.is_warning else self.body
         return f"{self.path}: {text}" if self.path.parts else text
@@ -225,7 +225,7 @@ class FieldError:
         return f"{self.path}: {self.body}"
 
 
-def shortened(text: str, limit: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """The text, cut with an ellipsis where it is longer than `limit` characters."""
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
@@ -233,12 +233,12 @@ def shortened(text: str, limit: int) -> str:
 def render_value(value: Any) -> str:
     """A value as it stands in a message: texts quoted as Go quotes them, everything else as JSON; cut when long."""
     if isinstance(value, str):
-        return quote(shortened(value, MAX_SHOWN_VALUE))
+        return quote(shorten(value, MAX_SHOWN_VALUE))
     try:
         text = msgspec.json.encode(value).decode()
     except (ValueError, RecursionError):  # lone surrogates, numbers of thousands of digits, very deep nesting
         text = repr(type(value).__name__)
-    return shortened(text, MAX_SHOWN_VALUE)
+    return shorten(text, MAX_SHOWN_VALUE)
 
 
 _ESCAPES = {

@@ -35,38 +35,38 @@ def fault(image: str) -> str:
         return "it has a blank in it"
     if _SCHEME.match(image):
         return "it is a URL"
-    rest, at, digest = image.partition("@")
-    name, colon, tag = _tagged(rest)
+    reference, at, digest = image.partition("@")
+    name, colon, tag = _split_tag(reference)
     return (_digest_fault(digest) if at else "") or (_tag_fault(tag) if colon else "") or _name_fault(name)
 
 
-def named(image: str) -> tuple[str, str]:
+def host_and_path(image: str) -> tuple[str, str]:
     """Host and path of the name in a reference: no host if it names none. Bad references have them, too."""
-    name = _tagged(image.partition("@")[0])[0]
+    name = _split_tag(image.partition("@")[0])[0]
     host, slash, path = name.partition("/")
     return (host, path) if slash and (host == "localhost" or _IS_HOST.search(host)) else ("", name)
 
 
 def full_name(image: str) -> str:
     """The name with its registry, without tag and digest: `nginx:1` is `docker.io/library/nginx`."""
-    host, path = named(image)
+    host, path = host_and_path(image)
     if host:
         return f"{HUB if host in HUB_NAMES else host}/{path}"
     return f"{HUB}/{path}" if "/" in path else f"{HUB}/{LIBRARY}/{path}"
 
 
-def meant(image: str) -> str:
+def likely_reference(image: str) -> str:
     """A good reference that a bad one is likely a slip of; empty where there is none."""
     if len(image) > LONGEST:
         return ""
     plain = _SCHEME.sub("", "".join(image.split()), count=1)
-    name, colon, tag = _tagged(plain.partition("@")[0])
+    name, colon, tag = _split_tag(plain.partition("@")[0])
     end = plain[len(name + colon + tag) :]
     guesses = (plain, f"{name.lower()}{colon}{tag}{end}", f"{name.lower()}{end}" if colon and not tag else "")
     return next((guess for guess in guesses if guess and guess != image and not fault(guess)), "")
 
 
-def _tagged(text: str) -> tuple[str, str, str]:
+def _split_tag(text: str) -> tuple[str, str, str]:
     """Name, colon and tag: a colon before the last slash is that of a port."""
     path, slash, last = text.rpartition("/")
     name, colon, tag = last.partition(":")
@@ -82,7 +82,7 @@ def _tag_fault(tag: str) -> str:
 def _name_fault(name: str) -> str:
     if _ID.fullmatch(name):
         return "it is an image's id, which no registry serves"
-    host, path = named(name)
+    host, path = host_and_path(name)
     upper = host != host.lower()
     if host and not _HOST.fullmatch(host):
         return f'"{host}" is no host of a registry'

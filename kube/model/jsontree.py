@@ -41,10 +41,10 @@ def set_in(tree: JSON, keys: Sequence[str | int], value: Any) -> JSON:
 def _set(node: Any, keys: Sequence[str | int], value: Any) -> Any:
     if not keys:
         return value
-    head, *rest = keys
+    head, *tail = keys
     if isinstance(node, list) and isinstance(head, int):
-        return [_set(item, rest, value) if i == head else item for i, item in enumerate(node)]
-    return {**(node if isinstance(node, dict) else {}), head: _set(dig(node, head), rest, value)}
+        return [_set(item, tail, value) if i == head else item for i, item in enumerate(node)]
+    return {**(node if isinstance(node, dict) else {}), head: _set(dig(node, head), tail, value)}
 
 
 def without_nulls(value: Any) -> Any:

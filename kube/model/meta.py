@@ -45,7 +45,7 @@ NO_TEXTS: dict[str, str] = {}
 """The labels or annotations of everything that has none. Nobody changes those of a record."""
 
 
-def shared(texts: dict[str, str]) -> dict[str, str]:
+def share_texts(texts: dict[str, str]) -> dict[str, str]:
     """The same map of texts that equal ones of other objects share: Jobs of a JobSet differ in few labels.
 
     A text is kept as long as an object has it.
@@ -141,7 +141,7 @@ class ObjectMeta(Identity, frozen=True, kw_only=True):
         super().__post_init__()
         if self.creation_timestamp is not None:
             force_setattr(self, "creation_timestamp", sys.intern(self.creation_timestamp))
-        labels, annotations = shared(self.labels), shared(self.annotations)
+        labels, annotations = share_texts(self.labels), share_texts(self.annotations)
         force_setattr(self, "labels", labels)
         force_setattr(self, "annotations", labels if annotations == labels else annotations)
 

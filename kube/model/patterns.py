@@ -19,7 +19,7 @@ MOST_PATTERNS = 256
 
 
 @lru_cache(maxsize=MOST_PATTERNS)
-def compiled(pattern: str) -> "re2._Regexp | str":
+def compile_pattern(pattern: str) -> "re2._Regexp | str":
     """The pattern compiled, or why it is none. A pattern that is none matches nothing."""
     if _ANY_BYTE.search(pattern):
         return r"invalid escape sequence: \C"

@@ -30,7 +30,7 @@ _OF_PODS = {"cpu", "memory"}
 
 
 @lru_cache(maxsize=1024)
-def _parsed(text: str) -> Amount | None:
+def _parse(text: str) -> Amount | None:
     amount = parse_quantity(text) if _COUNTED.fullmatch(text) else None
     return None if amount is None else plain(amount)
 
@@ -45,7 +45,7 @@ def amount_of(value: Any) -> Amount | None:
     if type(value) is int:
         return value if value >= 0 else None
     text = str(value) if isinstance(value, str | float) else ""
-    return _parsed(text) if len(text) <= LONGEST else None
+    return _parse(text) if len(text) <= LONGEST else None
 
 
 def countable_amount(resource: str, value: Any) -> Amount | None:
@@ -103,7 +103,7 @@ def pod_requests(spec: JSON) -> Amounts:
     total = _of_containers(spec)
     if spec.get("resources"):
         total |= _of_pod(spec, total)
-    return _added(total, amounts(spec.get("overhead"))) if spec.get("overhead") else total
+    return _add(total, amounts(spec.get("overhead"))) if spec.get("overhead") else total
 
 
 def _of_containers(spec: JSON) -> Amounts:
@@ -113,13 +113,13 @@ def _of_containers(spec: JSON) -> Amounts:
     for container in spec.get("initContainers") or ():
         own = own_requests(container)
         if is_sidecar(container):
-            sidecars = own = _added(sidecars, own)
+            sidecars = own = _add(sidecars, own)
         else:
-            own = _added(own, sidecars)
+            own = _add(own, sidecars)
         peak = _larger(peak, own)
     total = sidecars
     for container in spec.get("containers") or ():
-        total = _added(total, own_requests(container))
+        total = _add(total, own_requests(container))
     return _larger(total, peak)
 
 
@@ -131,16 +131,16 @@ def _of_pod(spec: JSON, of_containers: Amounts) -> Amounts:
     return {name: amount for name, amount in {**unstated, **stated}.items() if is_of_pods(name)}
 
 
-def _added(one: Amounts, other: Amounts) -> Amounts:
-    if not one or not other:
-        return one or other
-    return one | {name: amount + one.get(name, 0) for name, amount in other.items()}
+def _add(total: Amounts, other: Amounts) -> Amounts:
+    if not total or not other:
+        return total or other
+    return total | {name: amount + total.get(name, 0) for name, amount in other.items()}
 
 
-def _larger(one: Amounts, other: Amounts) -> Amounts:
-    if not one or not other:
-        return one or other
-    return one | {name: max(amount, one.get(name, 0)) for name, amount in other.items()}
+def _larger(total: Amounts, other: Amounts) -> Amounts:
+    if not total or not other:
+        return total or other
+    return total | {name: max(amount, total.get(name, 0)) for name, amount in other.items()}
 
 
 def sum_requests(requests: Iterable[tuple[Amounts, int]]) -> Amounts:

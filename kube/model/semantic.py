@@ -46,50 +46,50 @@ _TEXT_MAPS = frozenset(
 _QUANTITIES = frozenset({"sizeLimit", "divisor"})
 
 
-def semantically_equal(one: Any, other: Any) -> bool:
+def semantically_equal(value: Any, other: Any) -> bool:
     """Whether two JSON values of the same field mean the same."""
-    return bool(one == other) or bool(_canonical("", one) == _canonical("", other))
+    return bool(value == other) or bool(_canonical("", value) == _canonical("", other))
 
 
-def differences(one: Any, other: Any) -> Iterator[tuple[str | int, ...]]:
+def differences(value: Any, other: Any) -> Iterator[tuple[str | int, ...]]:
     """Places, from here, at which two JSON values of the same field differ in meaning; the smallest that can be named.
 
     Lists of different length differ as a whole.
     """
-    yield from _differences("", one, other, ())
+    yield from _differences("", value, other, ())
 
 
-def _differences(key: str, one: Any, other: Any, place: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
-    if one == other or _canonical(key, one) == _canonical(key, other):
+def _differences(key: str, value: Any, other: Any, place: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
+    if value == other or _canonical(key, value) == _canonical(key, other):
         return
     if key in _STRUCTS or key in _TEXT_MAPS or key in _QUANTITY_MAPS:
-        one, other = one or {}, other or {}
-    if isinstance(one, dict) and isinstance(other, dict):
-        members = [name for name in sorted({*one, *other}) if isinstance(name, str)]
-        found = [spot for name in members for spot in _member_differences(key, name, one, other, place)]
+        value, other = value or {}, other or {}
+    if isinstance(value, dict) and isinstance(other, dict):
+        members = [name for name in sorted({*value, *other}) if isinstance(name, str)]
+        found = [spot for name in members for spot in _member_differences(key, name, value, other, place)]
         # A null in a map of texts makes the map differ, and is no place of its own.
         yield from found or [place]
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for i, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+    elif isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
+        for i, (mine, theirs) in enumerate(zip(value, other, strict=True)):
             yield from _differences("", mine, theirs, (*place, i))
     else:
         yield place
 
 
 def _member_differences(
-    key: str, name: str, one: JSON, other: JSON, place: tuple[str | int, ...]
+    key: str, name: str, value: JSON, other: JSON, place: tuple[str | int, ...]
 ) -> Iterator[tuple[str | int, ...]]:
     if key in _TEXT_MAPS or key in _QUANTITY_MAPS:
-        same = one.get(name) == other.get(name) or (
-            key in _QUANTITY_MAPS and _amount(one.get(name)) == _amount(other.get(name))
+        same = value.get(name) == other.get(name) or (
+            key in _QUANTITY_MAPS and _amount(value.get(name)) == _amount(other.get(name))
         )
         if not same:
             yield (*place, name)
         return
-    ours, theirs = _canonical(name, one.get(name)), _canonical(name, other.get(name))
+    ours, theirs = _canonical(name, value.get(name)), _canonical(name, other.get(name))
     if _is_absent(name, ours) and _is_absent(name, theirs):
         return
-    yield from _differences(name, one.get(name), other.get(name), (*place, name))
+    yield from _differences(name, value.get(name), other.get(name), (*place, name))
 
 
 def _canonical(key: str, value: Any) -> Any:

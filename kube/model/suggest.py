@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import islice
 
-from kube.model.field import quote, shortened
+from kube.model.field import quote, shorten
 
 MAX_CANDIDATES = 100
 """Names that are compared: an answer has to be quick whatever is sent."""
@@ -13,7 +13,7 @@ _MAX_LISTED = 8
 _MAX_NAME = 63
 
 
-def did_you_mean(word: str, names: Iterable[str], *, what: str = "there are", most: int = _MAX_LISTED) -> str:
+def did_you_mean(word: str, names: Iterable[str], *, intro: str = "there are", most: int = _MAX_LISTED) -> str:
     """`did you mean "workers"? there are: "driver", "workers"`, or only the list where nothing is close.
 
     `most`: names of the list. Empty when there are no names at all.
@@ -24,10 +24,10 @@ def did_you_mean(word: str, names: Iterable[str], *, what: str = "there are", mo
     close = nearest(word, known)
     if close and len(known) == 1:
         return f"did you mean {quote(close)}?"
-    listed = ", ".join(quote(shortened(name, _MAX_NAME)) for name in known[:most])
-    rest = ", ..." if len(known) > most else ""
+    listed = ", ".join(quote(shorten(name, _MAX_NAME)) for name in known[:most])
+    ellipsis = ", ..." if len(known) > most else ""
     guess = f"did you mean {quote(close)}? " if close else ""
-    return f"{guess}{what}: {listed}{rest}"
+    return f"{guess}{intro}: {listed}{ellipsis}"
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
@@ -48,14 +48,14 @@ class Comparison:
     """
 
     def __init__(self, word: str) -> None:
-        self._word = _folded(word)
+        self._word = _fold(word)
         self._places: dict[str, int] = {}
         for i, char in enumerate(self._word):
             self._places[char] = self._places.get(char, 0) | 1 << i
 
     def likeness(self, name: str) -> float:
         """From 0 to 1: the share of characters that both have in the same order; 0 where it is surely below `CLOSE`."""
-        name = _folded(name)
+        name = _fold(name)
         length = len(self._word) + len(name)
         if 2 * min(len(self._word), len(name)) < CLOSE * length:
             return 0.0
@@ -70,5 +70,5 @@ class Comparison:
         return len(self._word) - row.bit_count()
 
 
-def _folded(name: str) -> str:
+def _fold(name: str) -> str:
     return name[:_MAX_NAME].lower()[:_MAX_NAME]

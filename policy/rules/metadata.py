@@ -6,7 +6,7 @@ from typing import Annotated
 from api.keys import QUEUE_NAME
 from kube.model.field import ErrorType, FieldError, Path, Rule
 from kube.model.meta import Base, doc
-from kube.model.patterns import compiled
+from kube.model.patterns import compile_pattern
 from policy.cel import Cel, Root, Say, below, concat_lists, list_if, quote_text, text, texts
 from policy.fields import MOST_PATTERN, Key, Word, list_of, map_by
 from policy.judged import METADATA, Judged, Namespace
@@ -74,7 +74,7 @@ class RequiredPair(Base, frozen=True, kw_only=True):
 
     def faults(self, path: Path) -> Iterator[FieldError]:
         """A pattern that cannot be read."""
-        if self.pattern and isinstance(why := compiled(self.pattern), str):
+        if self.pattern and isinstance(why := compile_pattern(self.pattern), str):
             yield PATTERN.at(path.at("pattern"), self.pattern, why=why)
 
 
@@ -123,7 +123,7 @@ def fits(pattern: str, value: str) -> bool:
     """Whether the whole value matches; nothing matches a pattern that is none."""
     if not pattern:
         return True
-    found = compiled(pattern)
+    found = compile_pattern(pattern)
     return not isinstance(found, str) and found.fullmatch(value) is not None
 
 

@@ -107,7 +107,7 @@ def _check_label(
     """
     label = allowed.get(key)
     if label is None:
-        yield NODE_LABEL.at(path, stated, key=key, allowed=lambda: did_you_mean(key, allowed, what="allowed are"))
+        yield NODE_LABEL.at(path, stated, key=key, allowed=lambda: did_you_mean(key, allowed, intro="allowed are"))
         return
     known = label.values
     if known is not None and (values is None or any(value not in known for value in values)):

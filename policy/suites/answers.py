@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from kube.model.field import MAX_SHOWN_ERRORS, ErrorType, FieldError, Path, Rule, shortened
+from kube.model.field import MAX_SHOWN_ERRORS, ErrorType, FieldError, Path, Rule, shorten
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.defaults import recorded_defaults
@@ -152,7 +152,7 @@ def _differences(own: Verdict, answer: Answer, said: Interpretation) -> Iterator
 
 
 def _key(found: Finding) -> tuple[str, str, str, str, str]:
-    return found.action, found.policy, found.rule, found.path, shortened(found.complaint, MOST_AUDITED_TEXT)
+    return found.action, found.policy, found.rule, found.path, shorten(found.complaint, MOST_AUDITED_TEXT)
 
 
 def _describe(key: tuple[str, str, str, str, str]) -> str:

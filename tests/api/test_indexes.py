@@ -15,17 +15,17 @@ SETS = st.sets(st.integers(0, 200))
     ("indexes", "text"), [((), ""), ((4,), "4"), ((3, 4), "3,4"), ((3, 4, 5), "3-5"), ((7, 1, 5, 3, 4), "1,3-5,7")]
 )
 def test_three_neighbours_are_an_interval(indexes, text):
-    assert format_indexes(Indexes.of(indexes)) == text
+    assert format_indexes(Indexes.from_iterable(indexes)) == text
 
 
 @given(SETS)
 def test_what_is_written_is_read(indexes):
-    assert parse_indexes(format_indexes(Indexes.of(indexes)), 201) == indexes
+    assert parse_indexes(format_indexes(Indexes.from_iterable(indexes)), 201) == indexes
 
 
 @given(SETS, SETS, st.integers(0, 200))
 def test_it_is_the_set_of_its_indexes(indexes, more, limit):
-    found = Indexes.of(indexes)
+    found = Indexes.from_iterable(indexes)
     assert [*found] == sorted(indexes)
     assert len(found) == len(indexes)
     assert {index for index in range(-2, 203) if index in found} == indexes
@@ -67,7 +67,7 @@ def test_what_is_named_again_is_kept_once():
 
 @given(st.sets(st.integers(0, 30_000), max_size=50), st.integers(1, 7), st.integers(0, 25_000))
 def test_long_text_is_a_bitmap_and_means_the_same(more, step, limit):
-    indexes = Indexes.of(range(0, 20_000, step)).also(more)
+    indexes = Indexes.from_iterable(range(0, 20_000, step)).also(more)
     text = format_indexes(indexes)
     assert text.startswith("bits:") == (step > 1)
     assert len(text) < LONG + 1_100
@@ -76,13 +76,13 @@ def test_long_text_is_a_bitmap_and_means_the_same(more, step, limit):
 
 
 def test_the_worst_case_of_100000_jobs_stays_small():
-    assert len(format_indexes(Indexes.of(range(0, 100_000, 2)))) < 17_000
+    assert len(format_indexes(Indexes.from_iterable(range(0, 100_000, 2)))) < 17_000
 
 
 def test_many_texts_share_what_people_may_want_to_read():
     assert longest_text(0) == longest_text(8) == LONG
     assert all(longest_text(texts) * texts <= LONG_TOGETHER for texts in (9, 97, 1000, 100_000))
-    indexes = Indexes.of(range(0, 1024, 2))
+    indexes = Indexes.from_iterable(range(0, 1024, 2))
     assert format_indexes(indexes).startswith("0,2,4,")
     text = format_indexes(indexes, longest_text(97))
     assert text.startswith("bits:")
@@ -91,7 +91,7 @@ def test_many_texts_share_what_people_may_want_to_read():
 
 def test_a_few_indexes_far_apart_are_text():
     """A bitmap of them would be much longer, or too long to be read."""
-    far = Indexes.of(range(0, MAX_INT32, 1_000_003))
+    far = Indexes.from_iterable(range(0, MAX_INT32, 1_000_003))
     assert format_indexes(far).startswith("0,1000003,")
 
 

@@ -10,7 +10,7 @@ from api.children import build_job
 from api.jobset import JobSet
 from api.keys import JOBSET_NAME, PRIORITY
 from api.layout import layout_of
-from api.packed import packed, unpacked
+from api.packed import pack, unpack
 from kube.model.meta import JSON
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.work import retained_memory
@@ -41,13 +41,13 @@ def job_line(of: JobSet, index: int, **labels: str) -> bytes:
 
 def test_what_is_unpacked_is_what_was_packed():
     whole = js()
-    assert unpacked(packed(whole)) == whole
-    assert unpacked(whole) is whole
+    assert unpack(pack(whole)) == whole
+    assert unpack(whole) is whole
 
 
 def test_a_packed_template_reads_as_the_tree():
     whole = js()
-    [before], [after] = whole.spec.replicated_jobs, packed(whole).spec.replicated_jobs
+    [before], [after] = whole.spec.replicated_jobs, pack(whole).spec.replicated_jobs
     assert dict(after.template) == before.template
     assert (after.parallelism, after.pod_spec) == (before.parallelism, before.pod_spec)
 
@@ -60,7 +60,7 @@ def test_a_set_with_five_jobs_takes_at_most_10_kib():
 
     def cached() -> list:
         return [
-            *(packed(msgspec.json.decode(line, type=JobSet)) for line in sets),
+            *(pack(msgspec.json.decode(line, type=JobSet)) for line in sets),
             *(msgspec.json.decode(line, type=Job) for line in jobs),
         ]
 

@@ -38,29 +38,29 @@ def priorities(*more: PriorityClass) -> Priorities:
 @pytest.mark.parametrize(("name", "value"), CLASSES.items())
 def test_a_class_gives_its_value(name, value):
     default = priority_class("default", 7, default=True)
-    assert priorities(default).of({"priorityClassName": name}) == value
+    assert priorities(default).priority_of({"priorityClassName": name}) == value
 
 
 @pytest.mark.parametrize("spec", [{}, {"priorityClassName": ""}, {"priorityClassName": None}])
 def test_without_a_class_it_is_that_of_the_default_or_0(spec):
-    assert priorities().of(spec) == 0
-    assert priorities(priority_class("default", 7, default=True)).of(spec) == 7
-    assert priorities(priority_class("default", -7, default=True)).of(spec) == -7
+    assert priorities().priority_of(spec) == 0
+    assert priorities(priority_class("default", 7, default=True)).priority_of(spec) == 7
+    assert priorities(priority_class("default", -7, default=True)).priority_of(spec) == -7
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=1, max_size=5))
 def test_of_several_defaults_the_lowest_counts(values):
     defaults = [priority_class(f"d{number}", value, default=True) for number, value in enumerate(values)]
-    assert priorities(*defaults).of({}) == min(values)
+    assert priorities(*defaults).priority_of({}) == min(values)
 
 
 def test_a_class_that_does_not_exist_gives_none():
-    assert priorities().of({"priorityClassName": "unknown"}) is None
+    assert priorities().priority_of({"priorityClassName": "unknown"}) is None
 
 
 def test_a_value_of_0_is_not_sent_and_is_0():
     zero = msgspec.convert({"metadata": {"name": "zero"}}, PriorityClass)
-    assert Priorities([zero]).of({"priorityClassName": "zero"}) == 0
+    assert Priorities([zero]).priority_of({"priorityClassName": "zero"}) == 0
 
 
 def job(

@@ -52,7 +52,7 @@ def test_a_stage_of_many_names_the_first_few():
 
 @given(st.integers(1, 100), st.integers(0, 10_000))
 def test_shares_round_up_and_never_ask_for_more_than_there_is(percent, of):
-    needed = share.needed(SuccessPolicy(min_succeeded=f"{percent}%"), of)
+    needed = share.required_successes(SuccessPolicy(min_succeeded=f"{percent}%"), of)
     assert needed == math.ceil(percent * of / 100 - 1e-9)
     assert needed <= of
     assert needed > 0 or of == 0
@@ -60,7 +60,7 @@ def test_shares_round_up_and_never_ask_for_more_than_there_is(percent, of):
 
 @pytest.mark.parametrize("text", ["", "%", "0%", "101%", "1000%", "-5%", "07%", "5", "5.5%", " 5%", "5%\n", "५%"])
 def test_what_is_no_share_asks_for_nothing(text):
-    assert share.needed(SuccessPolicy(min_succeeded=text), 10) is None
+    assert share.required_successes(SuccessPolicy(min_succeeded=text), 10) is None
 
 
 def spec(*rjobs, **policy):

@@ -107,7 +107,7 @@ def fullest(js: JobSet, *, alone: bool = False) -> JobSetStatus:
 
 def _entry(name: str, replicas: int, long: int, alone: bool) -> ReplicatedJobStatus:
     """Two of three Jobs have completed: the longest text of indexes."""
-    completed = Indexes.of(index for index in range(replicas) if index % 3)
+    completed = Indexes.from_iterable(index for index in range(replicas) if index % 3)
     restarts = (99,) * replicas if alone else ()
     return ReplicatedJobStatus(
         name=name,

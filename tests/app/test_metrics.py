@@ -11,7 +11,7 @@ from app.metrics import CONTENT_TYPE, Metrics
 from app.policy_metrics import MOST_POLICIES
 from controllers.jobset.endings import Outcomes
 from controllers.jobset.milestones import Milestones
-from kube.calls import sent
+from kube.calls import count_request
 from kube.controller import Controller, ControllerMetrics, Request, Result
 from kube.errors import TerminalError
 from kube.transport import RequestMetrics
@@ -66,7 +66,7 @@ def test_help_of_the_two_jobset_counters_is_exact() -> None:
 
 async def test_a_scrape_is_valid_prometheus_text() -> None:
     metrics = Metrics()
-    metrics.outcomes.finished('odd"ns\n', "back\\slash", "Failed")
+    metrics.outcomes.on_end('odd"ns\n', "back\\slash", "Failed")
     families = {f.name: f for f in text_string_to_metric_families(metrics.render()[0].decode())}
     assert families["jobset_failed"].samples[0].labels == {"namespace": 'odd"ns\n', "jobset_name": "back\\slash"}
 
@@ -84,14 +84,14 @@ def test_hooks_fulfil_the_protocols_of_the_packages_below() -> None:
 
 def test_two_managers_in_one_process_do_not_share_metrics() -> None:
     one, other = Metrics(), Metrics()
-    one.outcomes.finished("a", "x", "Failed")
+    one.outcomes.on_end("a", "x", "Failed")
     assert 'jobset_failed_total{jobset_name="x",namespace="a"}' not in scrape(other)
 
 
 def test_outcomes_count_once_and_are_dropped_with_the_jobset() -> None:
     metrics = Metrics()
     for name, state in (("x", "Failed"), ("x", "Completed"), ("y", "Completed"), ("y", "Completed")):
-        metrics.outcomes.finished("a", name, state)
+        metrics.outcomes.on_end("a", name, state)
     metrics.outcomes.deadline_exceeded("a", "x")
     metrics.outcomes.start_timed_out("a", "x")
     found = {series: value for series, value in scrape(metrics).items() if series.startswith(OUTCOMES)}
@@ -112,8 +112,8 @@ def test_outcomes_count_once_and_are_dropped_with_the_jobset() -> None:
 def test_what_failures_cost_is_counted_without_names() -> None:
     metrics = Metrics()
     metrics.outcomes.node_failed()
-    metrics.outcomes.spent(60, 7)
-    metrics.outcomes.spent(0, 3)
+    metrics.outcomes.on_seconds(60, 7)
+    metrics.outcomes.on_seconds(0, 3)
     found = scrape(metrics)
     assert found["jobset_node_failures_total"] == 1
     assert (found["jobset_running_seconds_total"], found["jobset_lost_seconds_total"]) == (60, 10)
@@ -123,7 +123,7 @@ def test_series_of_deleted_jobsets_do_not_pile_up() -> None:
     metrics = Metrics()
     before = len(scrape(metrics))
     for number in range(1000):
-        metrics.outcomes.finished("a", f"run-{number}", "Completed")
+        metrics.outcomes.on_end("a", f"run-{number}", "Completed")
         metrics.outcomes.forget("a", f"run-{number}")
     assert len(scrape(metrics)) == before
 
@@ -175,9 +175,9 @@ def test_times_of_jobsets_have_no_labels_and_are_there_from_the_start() -> None:
         assert found[f"{name}_count"] == 0
         upper = [float(bound) for bound in bounds(found, name)]
         assert (upper[0], upper[-2], upper[-1]) == (0.1, 3600, float("inf"))
-    metrics.milestones.created(0.4)
-    metrics.milestones.ready(29)
-    metrics.milestones.restarted(4000)
+    metrics.milestones.on_created(0.4)
+    metrics.milestones.on_ready(29)
+    metrics.milestones.on_restarted(4000)
     found = scrape(metrics)
     assert found['jobset_jobs_created_seconds_bucket{le="0.25"}'] == 0
     assert found['jobset_jobs_created_seconds_bucket{le="0.5"}'] == 1
@@ -189,10 +189,10 @@ def test_times_of_jobsets_have_no_labels_and_are_there_from_the_start() -> None:
 def test_histogram_buckets() -> None:
     metrics = Metrics()
     controller = metrics.controller("c", 1)
-    controller.reconciled("success", 0.3)
-    controller.called(0)
-    controller.called(7)
-    metrics.queue("c").taken(0.0005)
+    controller.on_reconcile("success", 0.3)
+    controller.on_requests(0)
+    controller.on_requests(7)
+    metrics.queue("c").on_take(0.0005)
     found = scrape(metrics)
 
     spec = (
@@ -271,7 +271,7 @@ async def test_a_real_controller_counts_every_outcome() -> None:
             queue.shutdown()
             return None
         queue.add(KEY)  # whatever becomes of this one, come back at once
-        sent()
+        count_request()
         match outcomes.pop(0):
             case Exception() as error:
                 raise error
@@ -299,18 +299,18 @@ RESULTS = ("success", "error", "requeue", "requeue_after")
 
 def test_webhooks_requests_leadership_and_certificates() -> None:
     metrics = Metrics()
-    metrics.webhooks.started("/mutate")
-    metrics.webhooks.started("/mutate")
+    metrics.webhooks.on_start("/mutate")
+    metrics.webhooks.on_start("/mutate")
     assert scrape(metrics)['controller_runtime_webhook_requests_in_flight{webhook="/mutate"}'] == 2
-    metrics.webhooks.finished("/mutate", 200, 0.004)
-    metrics.webhooks.finished("/mutate", 500, 0.3)
-    metrics.requests.requested("200", "GET", "10.0.0.1:443")
-    metrics.requests.requested("<error>", "GET", "10.0.0.1:443")
+    metrics.webhooks.on_finish("/mutate", 200, 0.004)
+    metrics.webhooks.on_finish("/mutate", 500, 0.3)
+    metrics.requests.on_request("200", "GET", "10.0.0.1:443")
+    metrics.requests.on_request("<error>", "GET", "10.0.0.1:443")
     metrics.leader("lease", True)
-    metrics.certificate("webhook").loaded(1_900_000_000.0)
-    metrics.certificate("webhook").failed()
-    metrics.certificate("webhook").authority(2_000_000_000.0)
-    metrics.certificate("webhook").registered("validating", 0)
+    metrics.certificate("webhook").on_load(1_900_000_000.0)
+    metrics.certificate("webhook").on_failure()
+    metrics.certificate("webhook").on_authority(2_000_000_000.0)
+    metrics.certificate("webhook").on_registration("validating", 0)
     found = scrape(metrics)
     assert found['controller_runtime_webhook_requests_in_flight{webhook="/mutate"}'] == 0
     assert found['controller_runtime_webhook_requests_total{code="200",webhook="/mutate"}'] == 1
@@ -334,17 +334,17 @@ async def test_the_page_describes_every_metric_with_its_type_and_labels_and_no_o
     queue: WorkQueue[Request] = WorkQueue(metrics=metrics.queue("jobset"))
     metrics.queue("jobset").bind(queue)
     metrics.controller("jobset", 1)
-    metrics.requests.requested("200", "GET", "host")
-    metrics.webhooks.started("/mutate")
-    metrics.webhooks.refused("/mutate", "rule")
-    metrics.webhooks.finished("/mutate", 200, 0.1)
+    metrics.requests.on_request("200", "GET", "host")
+    metrics.webhooks.on_start("/mutate")
+    metrics.webhooks.on_refusal("/mutate", "rule")
+    metrics.webhooks.on_finish("/mutate", 200, 0.1)
     metrics.webhooks.count_decision(PolicyId("limits", "1"), "maxJobs", "Deny")
     metrics.webhooks.exception("limits", "Expired")
-    metrics.certificate("webhook").loaded(0)
-    metrics.certificate("webhook").registered("validating", 2)
+    metrics.certificate("webhook").on_load(0)
+    metrics.certificate("webhook").on_registration("validating", 2)
     metrics.leader("lease", False)
     for state in ("Completed", "Failed"):
-        metrics.outcomes.finished("a", "x", state)
+        metrics.outcomes.on_end("a", "x", state)
     metrics.outcomes.deadline_exceeded("a", "x")
     metrics.outcomes.start_timed_out("a", "x")
     exposed: dict[str, tuple[str, set[str]]] = {}

@@ -16,7 +16,17 @@ from app.manager.options import Options
 from app.manager.process import obey, serve_as_worker
 from app.metrics import Metrics
 from app.settings import Settings
-from app.workers import MAX_ANSWERS, MAX_DECISIONS, MAX_REPORT, MAX_USED, STOP, Records, Worker, WorkerError, forked
+from app.workers import (
+    MAX_ANSWERS,
+    MAX_DECISIONS,
+    MAX_REPORT,
+    MAX_USED,
+    STOP,
+    Records,
+    Worker,
+    WorkerError,
+    fork_workers,
+)
 from httpserver.address import bind
 from policy.types import PolicyId
 from tests.support.serving import LOCAL
@@ -29,13 +39,13 @@ class RecordedMetrics:
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, float] | str] = []
 
-    def started(self, path: str) -> None:
+    def on_start(self, path: str) -> None:
         self.calls.append(path)
 
-    def refused(self, path: str, rule: str) -> None:
+    def on_refusal(self, path: str, rule: str) -> None:
         self.calls.append((path, rule))
 
-    def finished(self, path: str, code: int, seconds: float) -> None:
+    def on_finish(self, path: str, code: int, seconds: float) -> None:
         self.calls.append((path, code, seconds))
 
     def count_decision(self, policy: PolicyId, rule: str, action: str, count: int = 1) -> None:
@@ -61,14 +71,14 @@ async def test_the_manager_counts_what_a_worker_answers():
     async with pair() as (worker, reader, writer):
         watching = asyncio.create_task(worker.watch(heard))
         telling = asyncio.create_task(records.send(writer, every=0.01))
-        records.started("/a")
-        records.finished("/a", 200, 0.25)
-        records.started("/a")
+        records.on_start("/a")
+        records.on_finish("/a", 200, 0.25)
+        records.on_start("/a")
         await until(lambda: len(heard.calls) == 3)
         assert heard.calls == ["/a", "/a", ("/a", 200, 0.25)]
         for rule in ("one", "two", "one"):
-            records.refused("/a", rule)
-        records.finished("/a", 422, 0.5)
+            records.on_refusal("/a", rule)
+        records.on_finish("/a", 422, 0.5)
         await until(lambda: len(heard.calls) == 7)
         assert sorted(heard.calls[3:6]) == [("/a", "one"), ("/a", "one"), ("/a", "two")]
         assert heard.calls[6] == ("/a", 422, 0.5)
@@ -90,9 +100,9 @@ async def test_the_manager_counts_what_a_worker_answers():
 async def test_they_are_the_managers_own_series():
     metrics = Metrics()
     records = Records()
-    records.started("/a")
-    records.refused("/a", "some-rule")
-    records.finished("/a", 200, 0.25)
+    records.on_start("/a")
+    records.on_refusal("/a", "some-rule")
+    records.on_finish("/a", 200, 0.25)
     async with pair() as (worker, _, writer):
         worker.stop()
         writer.write(records.report())
@@ -117,7 +127,7 @@ def test_a_worker_that_cannot_start_says_why_in_one_line(capfd: pytest.CaptureFi
     options = Options(Settings(), FeatureGates(), kubeconfig="/nowhere/kubeconfig")
     with (
         contextlib.closing(bind(LOCAL, "webhooks")) as listener,
-        forked(1, lambda channel: serve_as_worker(options, listener, channel)) as [worker],
+        fork_workers(1, lambda channel: serve_as_worker(options, listener, channel)) as [worker],
         pytest.raises(WorkerError, match=f"admission worker {worker.pid} ended"),
     ):
         asyncio.run(worker.watch(RecordedMetrics()))
@@ -136,7 +146,7 @@ def test_workers_finish_their_requests_after_the_manager_has_failed():
         time.sleep(1)
         os.write(writing, b"answered")
 
-    with pytest.raises(ZeroDivisionError), forked(1, work):
+    with pytest.raises(ZeroDivisionError), fork_workers(1, work):
         raise ZeroDivisionError
     os.close(writing)
     assert os.read(reading, 100) == b"answered"
@@ -145,7 +155,7 @@ def test_workers_finish_their_requests_after_the_manager_has_failed():
 
 async def test_a_worker_writes_the_page_and_takes_the_level_that_the_manager_asks_for():
     records, heard, stop, root = Records(), RecordedMetrics(), asyncio.Event(), logging.getLogger()
-    records.started("/a")
+    records.on_start("/a")
     before = root.level
     async with pair() as (worker, reader, writer):
         beside = [
@@ -192,7 +202,7 @@ async def test_a_worker_that_does_not_report_is_an_error():
 async def test_a_worker_that_cannot_report_keeps_a_bounded_number():
     records = Records()
     for _ in range(MAX_ANSWERS + 10):
-        records.finished("/a", 200, 0.001)
+        records.on_finish("/a", 200, 0.001)
     assert records.report().count(b"200") == MAX_ANSWERS
     for number in range(MAX_DECISIONS + 10):
         records.count_decision(PolicyId(f"limits-{number}", "1"), "maxJobs", "Deny")
@@ -206,7 +216,7 @@ async def test_a_worker_that_cannot_report_keeps_a_bounded_number():
 async def test_a_report_fits_into_the_readers_limit():
     records = Records()
     for i in range(MAX_ANSWERS):
-        records.finished("/validate-jobset-x-k8s-io-v1alpha2-jobset", 422, 0.0012345678901234567 * i)
+        records.on_finish("/validate-jobset-x-k8s-io-v1alpha2-jobset", 422, 0.0012345678901234567 * i)
     for i in range(MAX_DECISIONS):
         records.count_decision(PolicyId(f"{i:0253}", f"{i:036}"), "requiredAnnotations", "Error")
     assert len(records.report()) < MAX_REPORT

@@ -110,16 +110,16 @@ class Notices(Unobserved):
     def __init__(self) -> None:
         self.events: list[float | str] = []
 
-    def loaded(self, not_after: float) -> None:
+    def on_load(self, not_after: float) -> None:
         self.events.append(not_after)
 
-    def failed(self) -> None:
+    def on_failure(self) -> None:
         self.events.append("failed")
 
-    def authority(self, not_after: float) -> None:
+    def on_authority(self, not_after: float) -> None:
         self.events.append(f"CA until {not_after:.0f}")
 
-    def registered(self, configuration: str, webhooks: int) -> None:
+    def on_registration(self, configuration: str, webhooks: int) -> None:
         self.events.append(f"{configuration} lists {webhooks}")
 
 

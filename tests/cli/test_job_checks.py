@@ -65,7 +65,7 @@ def test_templates_without_replicas_get_warnings_of_what_is_refused_later(childr
     assert findings.errors == ()
     (warned,) = (error for error in findings.warnings if error.rule is LATER)
     assert str(warned.path).startswith("spec.replicatedJobs[0].template.")
-    assert warned.told.endswith(
+    assert warned.reader_text.endswith(
         "with more replicas than 0 the API server refuses it: Required value; name the image to run"
     )
 

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from app import logs
-from app.terminal import CONTROL, escaped
+from app.terminal import CONTROL, escape
 from cli import main as cli
 from cli.check.render import to_yaml
 from cli.output import dump
@@ -38,8 +38,8 @@ ALLOWED = {
 
 
 def test_each_control_character_is_escaped_and_text_of_people_is_not():
-    assert all(escaped(char) == f"\\u{ord(char):04x}" for char in CHARACTERS)
-    assert escaped("tab\tline\nGrüße, 世界, שלום") == "tab\tline\nGrüße, 世界, שלום"
+    assert all(escape(char) == f"\\u{ord(char):04x}" for char in CHARACTERS)
+    assert escape("tab\tline\nGrüße, 世界, שלום") == "tab\tline\nGrüße, 世界, שלום"
 
 
 def test_whatever_a_command_writes_is_escaped(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -101,7 +101,7 @@ def test_what_programs_read_is_exact(form: str):
     text = dump(body, form)
     assert not CONTROL.search(text)
     assert (json.loads if form == "json" else yaml.safe_load)(text) == body
-    assert escaped(text) == text
+    assert escape(text) == text
 
 
 def test_rendered_objects_are_exact():

@@ -8,7 +8,7 @@ import pytest
 from api import keys
 from api.features import FeatureGates
 from controllers.planning.actions import CreateJob, DeleteJob
-from controllers.planning.attempts import raised
+from controllers.planning.attempts import raise_counters
 from tests.support.lives import counts_of, of_type, resume, started, suspend
 from tests.support.stored_sets import jobset, rjob
 from tests.support.world import World
@@ -290,9 +290,9 @@ class TestRestartReplicatedJob:
         assert generations(grown) == [3, 3, 2]
 
     def test_counters_fill_up_to_the_number_of_replicas(self):
-        assert raised((), 3, {1}) == (0, 1, 0)
-        assert raised((4,), 2, {0, 1}) == (5, 1)
-        assert raised((1, 2, 3), 1, {0, 1, 2}) == (2, 3, 4)
+        assert raise_counters((), 3, {1}) == (0, 1, 0)
+        assert raise_counters((4,), 2, {0, 1}) == (5, 1)
+        assert raise_counters((1, 2, 3), 1, {0, 1, 2}) == (2, 3, 4)
 
     def test_it_needs_the_gate_and_says_so(self):
         world = started(rjob("workers", 2), failurePolicy=self.RULES)

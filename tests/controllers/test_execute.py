@@ -191,5 +191,5 @@ async def test_each_step_continues_after_a_failure_and_keeps_the_order():
         done.append(number)
 
     failures = await each(list(range(200)), act, str)
-    assert [failure.what for failure in failures] == [str(n) for n in range(0, 200, 3)]
+    assert [failure.label for failure in failures] == [str(n) for n in range(0, 200, 3)]
     assert sorted(done) == [n for n in range(200) if n % 3]

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from api import keys
-from controllers.gang.stalled import LOOK_INTERVAL, QUIET, Reports, StalledGangs, stalled
+from controllers.gang.stalled import LOOK_INTERVAL, QUIET, Reports, StalledGangs, stalled_trees
 from controllers.planning.actions import Event
 from kube.client import Client
 from kube.transport import Request as Call
@@ -211,17 +211,17 @@ class TestNothingToLookAt:
         world = waiting()
         [group, _] = world.of_kind("PodGroup")
         group["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "False"}]}
-        assert stalled(world.observe()).trees == ()
+        assert stalled_trees(world.observe()).trees == ()
 
     def test_pods_that_do_not_all_exist(self):
         world = waiting()
         world.jobs["js-workers-1"]["status"]["active"] = 1
-        assert stalled(world.observe()).trees == ()
+        assert stalled_trees(world.observe()).trees == ()
 
     def test_jobs_that_run_without_their_groups(self):
         world = waiting()
         for job in world.jobs.values():
             job["spec"]["template"]["spec"].pop("schedulingGroup")
             job["status"]["ready"] = 2
-        found = stalled(world.observe())
+        found = stalled_trees(world.observe())
         assert (found.trees, found.ignored) == ((), None)

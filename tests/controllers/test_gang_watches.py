@@ -102,7 +102,7 @@ async def test_what_is_served_counts_only_when_the_groups_that_there_are_are_kno
         assert of.served.groups is None
         cluster.lists = True
         await until(lambda: of.served == ALL)
-        known = of.known(jobset(rjob()), None)
+        known = of.known_groups(jobset(rjob()), None)
     assert [group.metadata.name for group in known.pod_groups] == ["of-before"]
 
 
@@ -118,5 +118,5 @@ async def test_what_cannot_be_found_out_stays_unknown():
 
 async def test_sets_without_scheduling_and_groups_are_ignored():
     async with running(Cluster()) as of:
-        assert of.known(jobset(rjob()), None) is None
-        assert of.known(jobset(rjob(), scheduling={}), None) is not None
+        assert of.known_groups(jobset(rjob()), None) is None
+        assert of.known_groups(jobset(rjob(), scheduling={}), None) is not None

@@ -84,7 +84,7 @@ def writer(api):
 async def test_what_is_made_is_known_at_once():
     make, watches = writer(Api())
     assert await make.write(JS, creations()) == []
-    known = watches.known(JS, None)
+    known = watches.known_groups(JS, None)
     assert [len(of) for of in (known.workloads, known.composites, known.pod_groups)] == [1, 1, 1]
 
 
@@ -102,7 +102,7 @@ async def test_a_group_that_lost_a_field_is_deleted_again():
     assert failure.error.reason == "FieldDropped"
     assert "parentCompositePodGroupName" in str(failure.error)
     assert PLACES[1][0].name not in api.objects
-    assert watches.known(JS, None).pod_groups == ()
+    assert watches.known_groups(JS, None).pod_groups == ()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ async def test_one_of_ours_that_was_not_seen_yet_is_taken_as_it_is():
     await writer(api)[0].write(JS, creations())
     make, watches = writer(api)
     assert await make.write(JS, creations()) == []
-    assert len(watches.known(JS, None).pod_groups) == 1
+    assert len(watches.known_groups(JS, None).pod_groups) == 1
 
 
 async def test_one_to_be_deleted_that_has_gone_is_no_failure():
@@ -142,7 +142,7 @@ async def test_a_patch_that_lost_a_field_is_reported_and_the_stored_object_is_kn
     [failure] = await make.write(JS, [change])
     assert failure.error.reason == "FieldDropped"
     assert FOREST.workload in api.objects
-    assert len(watches.known(JS, None).workloads) == 1
+    assert len(watches.known_groups(JS, None).workloads) == 1
 
 
 @pytest.mark.parametrize("replaced", [False, True])

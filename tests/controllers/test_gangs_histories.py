@@ -71,7 +71,7 @@ class GangHistories(Histories):
             self.server.edit(scheduling=other, suspend=data.draw(st.booleans()))
 
     def _runs(self, job):
-        return job.finished is None and not self._foreign(job)
+        return job.outcome is None and not self._foreign(job)
 
     # The end
 

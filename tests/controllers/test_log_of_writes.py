@@ -23,7 +23,7 @@ async def test_what_is_not_written_is_not_said(caplog: pytest.LogCaptureFixture)
         if lost:
             raise LeadershipLostError("lease x was not renewed in time: nothing is written")
 
-    blind.reconciler._client = blind.reconciler._client.guarded(guard)
+    blind.reconciler._client = blind.reconciler._client.with_guard(guard)
     with pytest.raises(LeadershipLostError, match="nothing is written"):
         await blind.reconcile()
     assert caplog.messages == []

@@ -14,8 +14,8 @@ def test_a_later_look_is_not_lost_to_a_sooner_one():
     memories = JobMemories()
     memories.look_at(JOB, 0.0, 150.0)
     memories.look_at(JOB, 20.0)
-    assert memories.looked(JOB, 20.0) == (150.0,)
-    assert memories.looked(JOB, 150.0) == ()
+    assert memories.forget_looks(JOB, 20.0) == (150.0,)
+    assert memories.forget_looks(JOB, 150.0) == ()
     assert len(memories) == 0
 
 
@@ -60,7 +60,7 @@ def test_what_is_remembered_ends(happens: list[tuple[str, int]], gone: bool):
             case "look_at":
                 memories.look_at(request, clock, clock + 150.0)
             case "looked":
-                memories.looked(request, clock)
+                memories.forget_looks(request, clock)
             case "without_domain":
                 assert memories.without_domain(request, clock) <= clock
             case "has_domain":
@@ -78,7 +78,7 @@ def test_what_is_remembered_ends(happens: list[tuple[str, int]], gone: bool):
             memories.forget(request)
         else:
             memories.has_domain(request)
-            memories.looked(request, clock + 150.0)
+            memories.forget_looks(request, clock + 150.0)
     assert len(memories) == 0
     memories.report("set-new", clock + REPORT_EVERY, REPORT_EVERY)
-    assert all(memories.reported(f"set-{number}") is None for number in range(3))
+    assert all(memories.last_report(f"set-{number}") is None for number in range(3))

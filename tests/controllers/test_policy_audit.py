@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from api.jobset import JobSet
-from api.packed import PackedTree, packed
+from api.packed import PackedTree, pack
 from controllers.policy import audit as module
 from controllers.policy.audit import AT_ONCE, PolicyAudits
 from kube.client import Client
@@ -53,7 +53,7 @@ class Played:
         for number in range(count):
             body = stored(jobset(rjob(replicas=9), name=f"train-{number:03}", namespace=namespace))
             body["metadata"] |= {"uid": f"{namespace}-{number}", "resourceVersion": "1", **metadata}
-            self.store.apply(packed(msgspec.convert(body, JobSet)))
+            self.store.apply(pack(msgspec.convert(body, JobSet)))
 
     async def namespace(self, name: str) -> Namespace:
         self.asked.append(name)

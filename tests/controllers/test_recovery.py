@@ -13,7 +13,7 @@ import pytest
 from api.features import FeatureGates
 from api.jobset_status import AttemptTimes, Recovery
 from controllers.planning import recovery
-from controllers.planning.recovery import HISTORY, elapsed, goodput
+from controllers.planning.recovery import HISTORY, elapsed_seconds, goodput
 from tests.controllers.test_in_place import pod
 from tests.controllers.test_node_failure import NodeWorld, on_failed_node
 from tests.support.ledger import Ledger
@@ -312,7 +312,7 @@ def test_a_time_that_cannot_be_is_no_time(since):
     world.fail("js-workers-0")
     recover(world, drain=0, start=0)
     assert account(world)[0] == 0
-    assert elapsed(since, world.now) == 0
+    assert elapsed_seconds(since, world.now) == 0
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,7 @@ class TestObjects:
     @pytest.mark.parametrize("lack", [NO_GROUPS, NO_COMPOSITES])
     def test_an_api_that_is_not_served(self, lack):
         text, body = self.refused(lack.reason, f"no Job is created: {lack.message}")
-        assert f"{lack.reason}: no Job is created: {lack.what}" in text
+        assert f"{lack.reason}: no Job is created: {lack.problem}" in text
         assert "--runtime-config=scheduling.k8s.io/v1beta1=true" in text
         assert (causes(body), body["level"]) == (["groups-not-ready"], "fault")
 

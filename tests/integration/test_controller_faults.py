@@ -61,9 +61,9 @@ class Outcomes:
         pass
 
     def forget(self, *_: str) -> None: ...
-    def spent(self, *_: int) -> None: ...
+    def on_seconds(self, *_: int) -> None: ...
 
-    def finished(self, _namespace: str, _name: str, state: str) -> None:
+    def on_end(self, _namespace: str, _name: str, state: str) -> None:
         self.outcomes.append(state)
 
 

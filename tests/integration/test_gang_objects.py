@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from api.features import FeatureGates
 from api.gang_api import Served, lacking
-from api.gang_objects import build_group, build_workload, dropped
+from api.gang_objects import build_group, build_workload, dropped_fields
 from api.gangs import forest
 from api.jobset import JobSet
 from controllers.gang.execute import RESOURCES
@@ -91,7 +91,7 @@ class TestAllServed:
         async with connected(api_server.kubeconfig) as (client, _):
             for body in bodies(a_set(scheduling, namespace)):
                 stored = await create(client, body)
-                assert dropped(body, stored) == []
+                assert dropped_fields(body, stored) == []
                 defaults = {"priority": 0} if body["kind"] != "Workload" else {}
                 if body["kind"] != "Workload":
                     defaults["disruptionMode"] = {"single": {}}
@@ -215,9 +215,9 @@ async def test_what_an_api_server_does_not_take_is_noticed(partly: tuple[str, Cl
             lack = lacking(found, served)
             if lack is None:
                 for body in bodies(js):
-                    assert dropped(body, await create(client, body)) == []
+                    assert dropped_fields(body, await create(client, body)) == []
             else:
-                assert await _goes_wrong(client, js), f"{lack.what}, and nothing is lost"
+                assert await _goes_wrong(client, js), f"{lack.problem}, and nothing is lost"
         drop_namespace(cluster, namespace)
 
 
@@ -228,7 +228,7 @@ async def _goes_wrong(client: Client, js: JobSet) -> bool:
             stored = await create(client, body)
         except ApiError:
             return True
-        if dropped(body, stored):
+        if dropped_fields(body, stored):
             return True
     return False
 
@@ -240,5 +240,5 @@ async def test_a_group_loses_its_parent_where_there_are_no_composites(partly: tu
     namespace = new_namespace(cluster)
     *_, body = bodies(a_set(SHAPES["D, Jobs under an entry"], namespace))
     async with connected(cluster.kubeconfig) as (client, _):
-        assert "parentCompositePodGroupName" in dropped(body, await create(client, body))
+        assert "parentCompositePodGroupName" in dropped_fields(body, await create(client, body))
     drop_namespace(cluster, namespace)

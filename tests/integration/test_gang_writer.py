@@ -62,5 +62,5 @@ async def test_groups_of_an_earlier_process_are_taken_as_they_are(jobset_server:
         await eventually(written, what="the rights of the manager to be in force")
         writer, watches = new_process(client)
         assert await writer.write(js, creations(js)) == []
-    known = watches.known(js, None)
+    known = watches.known_groups(js, None)
     assert len(known.workloads) + len(known.composites) + len(known.pod_groups) == len(kinds)

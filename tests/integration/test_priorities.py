@@ -39,7 +39,7 @@ class Admission:
 
     def ours(self, class_name: str | None) -> int | None:
         spec = {} if class_name is None else {"priorityClassName": class_name}
-        return Priorities(self.classes.store.list()).of(spec)
+        return Priorities(self.classes.store.list()).priority_of(spec)
 
     async def theirs(self, class_name: str | None) -> int | None:
         """None when the pod is refused."""

@@ -4,7 +4,7 @@ import asyncio
 
 from aiohttp import web
 
-from kube.calls import counting, sent
+from kube.calls import count_request, counting
 from kube.client import Client
 from kube.resources import PODS
 from tests.kube.test_transport import get, serving
@@ -13,11 +13,11 @@ from tests.kube.test_transport import get, serving
 async def test_tasks_count_for_the_work_that_started_them():
     async def child() -> None:
         await asyncio.sleep(0)
-        sent()
+        count_request()
 
     async def work(tasks: int) -> int:
         with counting() as calls:
-            sent()
+            count_request()
             async with asyncio.TaskGroup() as group:
                 for _ in range(tasks):
                     group.create_task(child())
@@ -31,25 +31,25 @@ async def test_requests_before_or_outside_the_counted_work_are_not_counted():
 
     async def background() -> None:
         await go.wait()
-        sent()
+        count_request()
 
     async with asyncio.TaskGroup() as group:
         group.create_task(background())
         await asyncio.sleep(0)
-        sent()
+        count_request()
         with counting() as calls:
             go.set()
             await asyncio.sleep(0)
-        sent()
+        count_request()
     assert calls.sent == 0
 
 
 async def test_work_inside_work_keeps_its_own_count():
     with counting() as outer:
         with counting() as inner:
-            sent()
-        sent()
-        sent()
+            count_request()
+        count_request()
+        count_request()
     assert (outer.sent, inner.sent) == (2, 1)
 
 

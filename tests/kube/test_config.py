@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from kube.config import chosen, load, told
+from kube.config import describe_target, explain_error, load
 from kube.errors import KubeconfigError, Status, TransportError, from_status
 
 
@@ -66,11 +66,11 @@ async def test_the_given_path_then_the_variable_then_the_cluster_then_home(monke
 
 async def test_what_would_be_chosen_is_told_in_words(monkeypatch, tmp_path):
     path = write(tmp_path / "flag", server="https://flag:6443")
-    assert chosen(str(path)) == f"https://flag:6443 (kubeconfig {path}, context 'dev')"
+    assert describe_target(str(path)) == f"https://flag:6443 (kubeconfig {path}, context 'dev')"
     with pytest.raises(KubeconfigError, match="/none: no such file"):
-        chosen("/none")
+        describe_target("/none")
     in_cluster(monkeypatch, tmp_path)
-    assert chosen() == "the cluster of this pod (10.0.0.1)"
+    assert describe_target() == "the cluster of this pod (10.0.0.1)"
 
 
 @pytest.mark.parametrize("form", ["data", "file"])
@@ -87,23 +87,25 @@ def test_a_refusal_names_the_client_certificate_that_has_expired(tmp_path, form)
     where = f"401 Unauthorized: Unauthorized; this is http://one:8080 (kubeconfig {path}, context 'dev')"
     login = "log in again, or write a new token or certificate of this user into the kubeconfig"
     expired = f"{where}: the client certificate of user 'u' has expired at 2026-03-01T00:00:00Z; {login}"
-    assert told(refused, str(path), at=end) == expired
-    assert told(refused, str(path), at=end - timedelta(seconds=1)) == (
+    assert explain_error(refused, str(path), at=end) == expired
+    assert explain_error(refused, str(path), at=end - timedelta(seconds=1)) == (
         f"{where}: user 'u' is not accepted: its token or certificate is wrong or has expired; {login}"
     )
-    assert told(TransportError("refused"), str(path), at=end).endswith("'dev')"), "nothing that the API server has seen"
+    assert explain_error(TransportError("refused"), str(path), at=end).endswith("'dev')"), (
+        "nothing that the API server has seen"
+    )
 
 
 def test_a_refusal_is_told_whatever_the_kubeconfig_holds(tmp_path):
     refused = from_status(Status(reason="Unauthorized"), code=401)
     bad = write(tmp_path / "config", user={"client-certificate-data": "bm90IGEgcGVt"})
     where = f"401 Unauthorized; this is http://one:8080 (kubeconfig {bad}, context 'dev')"
-    assert told(refused, str(bad)).startswith(f"{where}: user 'u' is not accepted: ")
+    assert explain_error(refused, str(bad)).startswith(f"{where}: user 'u' is not accepted: ")
     none = write(tmp_path / "none", user={})
-    assert "context 'dev'): user 'u' has no token or certificate; log in again, " in told(refused, str(none))
-    assert told(refused, str(tmp_path / "gone")) == "401 Unauthorized"
+    assert "context 'dev'): user 'u' has no token or certificate; log in again, " in explain_error(refused, str(none))
+    assert explain_error(refused, str(tmp_path / "gone")) == "401 Unauthorized"
     with pytest.raises(KubeconfigError, match="no such context"):
-        chosen(str(bad), "other")
+        describe_target(str(bad), "other")
 
 
 def certificate(end: datetime) -> bytes:

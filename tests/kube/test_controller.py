@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from kube import log_fields
-from kube.calls import sent
+from kube.calls import count_request
 from kube.controller import Controller, Request, Result, settle
 from kube.errors import (
     BadRequest,
@@ -38,19 +38,19 @@ class Metrics:
         self.reported = []
         self.calls = []
 
-    def called(self, requests):
+    def on_requests(self, requests):
         self.calls.append(requests)
 
-    def reconciled(self, result, seconds):
+    def on_reconcile(self, result, seconds):
         self.reported.append(result)
 
-    def failed(self):
+    def on_failure(self):
         self.reported.append("failed")
 
-    def failed_terminally(self):
+    def on_terminal_failure(self):
         self.reported.append("terminal")
 
-    def panicked(self):
+    def on_panic(self):
         self.reported.append("panic")
 
     def active(self, workers):
@@ -195,7 +195,7 @@ async def test_reconciles_that_never_wait_let_others_run_in_between():
 async def test_the_requests_of_each_reconcile_are_counted_whatever_its_outcome():
     async def request(_):
         await asyncio.sleep(1)
-        sent()
+        count_request()
 
     async def reconcile(key):
         async with asyncio.TaskGroup() as group:

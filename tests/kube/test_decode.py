@@ -118,7 +118,7 @@ def test_a_job_condition_without_a_time_is_read():
     """What test suites of clients, and other writers of Job status, store."""
     condition = {"type": "Failed", "status": "True", "lastTransitionTime": None, "reason": "BackoffLimitExceeded"}
     job = decode(Job, msgspec.json.encode({"metadata": {"name": "a"}, "status": {"conditions": [condition]}}))
-    assert job.finished == "Failed"
+    assert job.outcome == "Failed"
     assert job.status.conditions[0].last_transition_time == ""
 
 

@@ -21,7 +21,7 @@ class Metrics:
     def __init__(self):
         self.reported = []
 
-    def requested(self, code, method, host):
+    def on_request(self, code, method, host):
         self.reported.append((code, method, host.split(":")[0]))
 
 
@@ -304,7 +304,7 @@ async def test_a_guard_is_asked_when_a_write_is_sent_and_not_before(tmp_path):
             raise PermissionError("not any more")
 
     async with serving(tmp_path, handler, qps=10, burst=1) as transport:
-        client = Client(transport).guarded(guard)
+        client = Client(transport).with_guard(guard)
         await client.create(PODS, {"metadata": {"name": "a"}}, namespace="ns")
         waiting = asyncio.create_task(client.create(PODS, {"metadata": {"name": "b"}}, namespace="ns"))
         await asyncio.sleep(0)

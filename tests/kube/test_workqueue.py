@@ -183,16 +183,16 @@ async def test_metrics_and_gauges():
     reported = []
 
     class Metrics:
-        def added(self):
+        def on_add(self):
             reported.append("added")
 
-        def taken(self, waited):
+        def on_take(self, waited):
             reported.append(("taken", round(waited, 3)))
 
-        def finished(self, worked):
+        def on_done(self, worked):
             reported.append(("finished", round(worked, 3)))
 
-        def retried(self):
+        def on_retry(self):
             reported.append("retried")
 
     queue = WorkQueue[str](metrics=Metrics())

@@ -58,7 +58,7 @@ class Recorded:
     def __init__(self, outcomes: Counter[str]) -> None:
         self._outcomes = outcomes
 
-    def finished(self, _namespace: str, _name: str, state: str) -> None:
+    def on_end(self, _namespace: str, _name: str, state: str) -> None:
         self._outcomes[state] += 1
 
     def deadline_exceeded(self, _namespace: str, _name: str) -> None:
@@ -70,7 +70,7 @@ class Recorded:
     def node_failed(self) -> None:
         self._outcomes["NodeFailure"] += 1
 
-    def spent(self, *_: int) -> None: ...
+    def on_seconds(self, *_: int) -> None: ...
     def record(self, *_: Any, **__: Any) -> None: ...
     def forget(self, *_: Any) -> None: ...
 

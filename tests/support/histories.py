@@ -8,7 +8,7 @@ from hypothesis.stateful import initialize, rule
 from api import keys
 from api.batch import Job
 from api.indexes import parse_indexes
-from api.restart_agent import awaited
+from api.restart_agent import jobs_without_agent
 from controllers.planning.child_jobs import integer
 from controllers.planning.tally import job_ready
 from tests.support.moves import SIZES, Moves
@@ -73,7 +73,7 @@ class Histories(Moves):
     def _right_jobs(self):
         js, status = self.js, self.js.status
         if status.terminal_state:
-            running = [n for n, s in self.server.jobs.items() if s.obj.finished is None]
+            running = [n for n, s in self.server.jobs.items() if s.obj.outcome is None]
             assert not running, f"{running} run after the end"
             return
         if self._helpless():
@@ -83,7 +83,7 @@ class Histories(Moves):
             completed = parse_indexes(entries[of.name].completed_indexes, of.replicas)
             wanted = {f"js-{of.name}-{i}" for i in range(of.replicas)} - {f"js-{of.name}-{i}" for i in completed}
             jobs = {n: s.obj for n, s in self.server.jobs.items() if n.startswith(f"js-{of.name}-")}
-            ours = {n: j for n, j in jobs.items() if not self._unmanaged(j) and j.finished is None}
+            ours = {n: j for n, j in jobs.items() if not self._unmanaged(j) and j.outcome is None}
             extra = ours.keys() - wanted
             assert not extra, f"{sorted(extra)} should not be there"
             missing = wanted - jobs.keys()
@@ -104,14 +104,14 @@ class Histories(Moves):
 
     def _one_attempt_runs(self):
         """Where workers restart in place, all run the attempt that the status says, if all Jobs are there."""
-        js, early = self.js, awaited(self.js)
+        js, early = self.js, jobs_without_agent(self.js)
         if not js.restarts_in_place or js.suspended or js.status.terminal_state or self._helpless():
             return
         with_agents = [of for of in js.spec.replicated_jobs if of.name not in early]
         names = [f"js-{of.name}-{i}" for of in with_agents for i in range(of.replicas)]
         jobs = [self.server.jobs[name].obj for name in names if name in self.server.jobs]
         one_pod_each = all(of.parallelism == 1 for of in with_agents)
-        whole = len(jobs) == len(names) and not any(self._unmanaged(job) or job.finished for job in jobs)
+        whole = len(jobs) == len(names) and not any(self._unmanaged(job) or job.outcome for job in jobs)
         if one_pod_each and whole and not any(entry.succeeded for entry in js.status.replicated_jobs_status):
             run = {job.metadata.name: self.agents.runs(job.metadata.uid) for job in jobs}
             current = js.status.current_in_place_restart_attempt

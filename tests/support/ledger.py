@@ -110,7 +110,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         place = self.places.get(job.metadata.uid)
         if place is None:
             return
-        outcome = job.finished
+        outcome = job.outcome
         if outcome == "Failed" or (self.doomed_fail and job.doomed):
             self.failed.add(job.metadata.uid)
             if job.failure is not None and job.failure.reason == "DeadlineExceeded":
@@ -131,8 +131,8 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
             if (at.owner, at.replicated_job, at.attempt) == (place.owner, place.replicated_job, place.attempt):
                 done = at in self.completed
                 complete += done
-                ready += done or (job.finished is None and job_ready(job))
-                there += done or (job.finished is None and (job.status.active > 0 or job_ready(job)))
+                ready += done or (job.outcome is None and job_ready(job))
+                there += done or (job.outcome is None and (job.status.active > 0 or job_ready(job)))
         least = self.smallest.get((place.owner, place.replicated_job), MANY)
         key = place.owner, place.replicated_job, place.attempt
         if ready >= least:

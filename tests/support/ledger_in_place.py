@@ -5,7 +5,7 @@ from __future__ import annotations
 from api import keys
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
-from api.restart_agent import awaited
+from api.restart_agent import jobs_without_agent
 from controllers.planning.escalation import GATE as ESCALATION
 
 TOO_MANY = "jobset failed due to reaching max number of restarts"
@@ -47,7 +47,7 @@ class InPlaceRules:
 
     def _all_have_reported(self, js: JobSet, attempt: int) -> None:
         """Every pod that waits at the barrier, or one in whose place it is, has reported the attempt."""
-        early = awaited(js)
+        early = jobs_without_agent(js)
         there = {
             (at.replicated_job, at.index)
             for uid, attempts in self.reports.items()

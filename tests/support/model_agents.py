@@ -9,7 +9,7 @@ from typing import Any
 
 from agent.decision import Action, Own, decide, next_attempt
 from api import keys
-from api.restart_agent import awaited
+from api.restart_agent import jobs_without_agent
 from tests.support.stale import NS, Server, Stored
 
 
@@ -30,7 +30,7 @@ class Agents:
             return False
         runs = pod.content["status"]["phase"] == "Running" and "deletionTimestamp" not in pod.meta
         reachable = pod.content["spec"]["nodeName"] not in self._server.failed_nodes
-        return runs and reachable and place.replicated_job not in awaited(js)
+        return runs and reachable and place.replicated_job not in jobs_without_agent(js)
 
     def act(self, name: str) -> bool:
         """The next thing that the agent in this pod does; False if it waits."""

@@ -238,7 +238,7 @@ class Moves(PodMoves, RuleBasedStateMachine):
         return f"pod-of-{uid}" in self.agents.pods() and self.agents.runs(uid) is None
 
     def _may_end(self, job):
-        return job.finished is None and bool(self.server.runnable(job) or job.status.active)
+        return job.outcome is None and bool(self.server.runnable(job) or job.status.active)
 
     def _job_runs(self, data):
         name = self.pick(data, self.server.runnable)
@@ -252,7 +252,7 @@ class Moves(PodMoves, RuleBasedStateMachine):
 
     def _finished_job_goes(self, data):
         """Its own time to live is over."""
-        self._delete(data, self.pick(data, lambda job: job.finished))
+        self._delete(data, self.pick(data, lambda job: job.outcome))
 
     def _job_is_deleted(self, data):
         """By a person."""

@@ -68,7 +68,7 @@ class PodMoves:
             server.end_pods(uid)
         for name, stored in list(server.jobs.items()):
             job = stored.obj
-            if job.doomed and job.finished is None:
+            if job.doomed and job.outcome is None:
                 self._fulfil(name)
             elif server.haltable(job):
                 server.halt(name)

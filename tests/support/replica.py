@@ -335,7 +335,7 @@ class Replica:
         self.places[kind] = place
 
     def _note(self, kind: str, obj: Any) -> None:
-        if kind == "jobs" and obj.finished == "Complete":
+        if kind == "jobs" and obj.outcome == "Complete":
             self.saw_complete.add(obj.metadata.uid)
 
     # The loop
@@ -347,7 +347,7 @@ class Replica:
         self._forget_others(js)
         if js is not None:
             jobs = {job.metadata.name: job for job in self.watches.jobs.store.by_index(BY_OWNER, key_of_children(js))}
-            self.server.ledger.begin(View(js, jobs, self.saw_complete, self.watches.groups.known(js, None)))
+            self.server.ledger.begin(View(js, jobs, self.saw_complete, self.watches.groups.known_groups(js, None)))
         self.client.fault, self.client.meanwhile, self.client.writes = fault, meanwhile, 0
         self.due = None
         try:

@@ -10,7 +10,7 @@ class Tally:
         self.finished_, self.too_long, self.too_late, self.forgotten, self.times = [], [], [], [], []
         self.by_node, self.seconds = 0, []
 
-    def finished(self, namespace, name, state):
+    def on_end(self, namespace, name, state):
         self.finished_.append((namespace, name, state))
 
     def deadline_exceeded(self, namespace, name):
@@ -22,7 +22,7 @@ class Tally:
     def node_failed(self):
         self.by_node += 1
 
-    def spent(self, running, lost):
+    def on_seconds(self, running, lost):
         self.seconds.append((running, lost))
 
     def forget(self, namespace, name):

@@ -268,7 +268,7 @@ class World:
         self.departed[name] = self.jobs.pop(name)
 
     def finished(self, name: str) -> bool:
-        return msgspec.convert(self.jobs[name], Job).finished is not None
+        return msgspec.convert(self.jobs[name], Job).outcome is not None
 
     def edit(self, **spec: Any) -> None:
         """A user changes the spec."""

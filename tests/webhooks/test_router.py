@@ -309,13 +309,13 @@ async def test_requests_are_counted_with_the_rules_and_the_code_of_the_answer():
         def __init__(self) -> None:
             self.calls: list[tuple[Any, ...]] = []
 
-        def started(self, path: str) -> None:
+        def on_start(self, path: str) -> None:
             self.calls.append((path,))
 
-        def refused(self, path: str, rule: str) -> None:
+        def on_refusal(self, path: str, rule: str) -> None:
             self.calls.append((path, rule))
 
-        def finished(self, path: str, code: int, seconds: float) -> None:
+        def on_finish(self, path: str, code: int, seconds: float) -> None:
             assert 0 <= seconds < 5
             self.calls.append((path, code))
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from api.keys import GROUP, KIND
-from kube.model.field import FieldError, invalid_status, shortened
+from kube.model.field import FieldError, invalid_status, shorten
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.engine import Findings
@@ -55,10 +55,10 @@ def _text(warning: FieldError) -> str:
     path, detail = str(warning.path), warning.detail
     fix = f"; {warning.fix}" if warning.fix else ""
     if len(path) + 2 + len(detail) + len(fix) > MAX_WARNING:
-        fix = shortened(fix, _MAX_FIX)
+        fix = shorten(fix, _MAX_FIX)
         path = _path_without_middle(path, MAX_WARNING - len(detail) - len(fix) - 2)
         detail = _without_middle(detail, MAX_WARNING - len(path) - len(fix) - 2)
-    return shortened(f"{path}: {detail}{fix}", MAX_WARNING)
+    return shorten(f"{path}: {detail}{fix}", MAX_WARNING)
 
 
 def _path_without_middle(path: str, room: int) -> str:

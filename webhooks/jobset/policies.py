@@ -15,7 +15,7 @@ import msgspec
 from api.features import FeatureGates
 from kube.clock import now
 from kube.errors import KubeError, raised_at
-from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity, shortened
+from kube.model.field import SPEC, ErrorType, FieldError, Rule, Severity, shorten
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.counts import MATCHED, SET
@@ -168,7 +168,7 @@ class Judgement:
                 "policy": each.policy.metadata.name,
                 "rule": each.rule,
                 "path": str(each.error.path),
-                "message": shortened(each.error.complaint, MOST_AUDITED_TEXT),
+                "message": shorten(each.error.complaint, MOST_AUDITED_TEXT),
             }
             for each in self.broken
             if each.policy.spec.audits

@@ -160,7 +160,7 @@ class PolicyWatches:
     async def _served_plurals(self) -> frozenset[str] | None:
         """What the API server serves of the group; None if there is no answer."""
         try:
-            return await self._client.served(API_VERSION)
+            return await self._client.served_resources(API_VERSION)
         except (KubeError, TimeoutError) as error:
             self._problem = str(error)
             log.warning("whether %s are served is not known: %s", JOBSET_POLICIES, error)

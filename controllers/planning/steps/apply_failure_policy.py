@@ -42,7 +42,7 @@ from controllers.planning.decisive_pod import (
 from controllers.planning.observed import FailedPod, FailedPodsByJob
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.status import StatusDraft
-from kube.model.patterns import MOST_PATTERNS, compiled
+from kube.model.patterns import MOST_PATTERNS, compile_pattern
 
 MESSAGE_LIMIT = 1024
 """Bytes of a message in the attempt history."""
@@ -128,7 +128,7 @@ class _Judge:
     def warn_of_pods_beyond_counting(self, failed: Sequence[Child]) -> None:
         """Warn of each Job that may have another decisive pod than the one that is taken."""
         for child in failed:
-            if self.needs_pods(child) and beyond_counting(child.job, self._of(child), self._pods(child)):
+            if self.needs_pods(child) and beyond_counting(child.job, self._rjob(child), self._pods(child)):
                 self._draft.warn(
                     "TooManyFailedPods",
                     f"Job {child.name} has {MOST_COUNTED} failed pods or more, and its backoffLimit is no lower:"
@@ -150,7 +150,7 @@ class _Judge:
             if not self._possible(action, child):
                 break
             ended = self._act(rule, action, child)
-            if child.job.metadata.uid not in self._by_pods and (ended or _by_exit_codes(rule, self._of(child))):
+            if child.job.metadata.uid not in self._by_pods and (ended or _by_exit_codes(rule, self._rjob(child))):
                 named.append(child)
             if ended:
                 break
@@ -176,7 +176,7 @@ class _Judge:
                 f" {action.gate}: start the manager with --feature-gates={action.gate}=true, or delete the JobSet",
             )
             return False
-        if action.restarts_part and self._of(child).replicas > MAX_REPLICAS_TO_RESTART:
+        if action.restarts_part and self._rjob(child).replicas > MAX_REPLICAS_TO_RESTART:
             self._draft.warn(
                 "TooManyReplicas",
                 f"Job {child.name} failed and a rule asks for {action.name}, which counts the restarts of at most"
@@ -214,7 +214,7 @@ class _Judge:
         by_node = child.job.failure is not None and child.job.failure.reason == node_failure.REASON
         return action_of(of_nodes.action) if of_nodes is not None and by_node else RESTART_JOBSET
 
-    def _of(self, child: Child) -> ReplicatedJob:
+    def _rjob(self, child: Child) -> ReplicatedJob:
         return self._replicated_jobs[child.replicated_job]
 
     def _pods(self, child: Child) -> Sequence[FailedPod]:
@@ -231,7 +231,7 @@ class _Judge:
             return True
         if child.job.metadata.uid in self._by_pods:
             return False
-        pod = decisive_pod(child.job, self._of(child), self._pods(child))
+        pod = decisive_pod(child.job, self._rjob(child), self._pods(child))
         return pod is not None and matching(rule.on_exit_codes, pod.ends) is not None
 
     def _rules_for(self, child: Child) -> tuple[int, ...]:
@@ -258,7 +258,7 @@ class _Judge:
 
     def _failed_container(self, rule: FailurePolicyRule | None, child: Child) -> tuple[FailedContainer, str]:
         """The pod for the history, and where exit codes decide, what messages say about it."""
-        rjob, pods = self._of(child), self._pods(child)
+        rjob, pods = self._rjob(child), self._pods(child)
         found = self._by_pods.get(child.job.metadata.uid)
         if found is not None and (failure := child.job.failure):
             return found, f": {failure.message}"
@@ -319,7 +319,7 @@ class _Judge:
 
     def _restart_part(self, action: FailureAction, child: Child) -> None:
         """Note it: counters of all Jobs of a ReplicatedJob are raised at once."""
-        rjob = self._of(child)
+        rjob = self._rjob(child)
         part = self._parts.setdefault(rjob.name, attempts.PartRestart(rjob.replicas))
         if action.scope is Scope.REPLICATED_JOB:
             part.whole = True
@@ -351,7 +351,7 @@ class _Criteria:
             return False
         if self.patterns is None:
             return True
-        readable = (pattern for pattern in map(compiled, self.patterns) if not isinstance(pattern, str))
+        readable = (pattern for pattern in map(compile_pattern, self.patterns) if not isinstance(pattern, str))
         return any(pattern.search(failure.message) for pattern in readable)
 
 

@@ -5,12 +5,12 @@ See docs/reference/lifecycle.md#success.
 
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
-from controllers.planning.success import complete_set, met
+from controllers.planning.success import complete_set, share_reached
 
 
 def complete(ctx: Context) -> Partial:
     """Set the condition Completed; a set with failed Jobs is left to its failure policy."""
-    share_met = None if ctx.children.failed else met(ctx.js, ctx.counts, ctx.children)
+    share_met = None if ctx.children.failed else share_reached(ctx.js, ctx.counts, ctx.children)
     if share_met is None:
         return NOTHING
     draft = ctx.draft()

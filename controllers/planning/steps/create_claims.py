@@ -14,7 +14,7 @@ def create_claims(ctx: Context) -> Partial:
     """Create those that do not exist."""
     if not ctx.creates or not ctx.js.spec.volume_claim_policies:
         return NOTHING
-    mounted = ctx.stages.mounted()
+    mounted = ctx.stages.mounted_volumes()
     wanted = [
         (volume_claim_name(template["metadata"]["name"], ctx.js.metadata.name), policy, template)
         for policy in ctx.js.spec.volume_claim_policies

@@ -18,7 +18,7 @@ from controllers.planning.context import Context
 from controllers.planning.job_bodies import job_body
 from controllers.planning.partial import Partial, of_draft
 from controllers.planning.status import StatusDraft
-from controllers.planning.warnings import listed
+from controllers.planning.warnings import list_some
 from kube.model.meta import Owner, seconds_between
 
 _Places = Mapping[str, Mapping[int, str]]
@@ -30,7 +30,7 @@ def create_jobs(ctx: Context) -> Partial:
     draft = ctx.draft()
     free: list[CreateJob] = []
     conflicts: list[str] = []
-    foreign, unreadable = _wanted(ctx, ctx.observed.foreign), _wanted(ctx, ctx.observed.unreadable)
+    foreign, unreadable = _wanted_places(ctx, ctx.observed.foreign), _wanted_places(ctx, ctx.observed.unreadable)
     in_use = {job.metadata.name for job in ctx.children.unrecognized} | (ctx.leftovers or frozenset())
     lag = _lag(ctx)
     for rjob in ctx.stages.in_turn() if _may_create(ctx) and lag is None else ():
@@ -96,13 +96,15 @@ def _missing(
 def _warn_of_taken(ctx: Context, draft: StatusDraft, taken: list[str]) -> None:
     """Warn of names that other owners' Jobs have; Jobs of an earlier JobSet of this name are being deleted."""
     foreign, own = ctx.observed.foreign, Owner(keys.KIND, ctx.js.metadata.name)
-    others = [
+    conflicts = [
         f'job "{name}" creation failed with error: it exists already and belongs to {foreign[name]}'
         for name in taken
         if foreign[name] != own
     ]
-    if others:
-        draft.warn(keys.JOB_CREATION_FAILED, listed(others, "delete or rename it, or rename the JobSet", ctx.limits))
+    if conflicts:
+        draft.warn(
+            keys.JOB_CREATION_FAILED, list_some(conflicts, "delete or rename it, or rename the JobSet", ctx.limits)
+        )
 
 
 def _warn_of_unreadable(ctx: Context, draft: StatusDraft, places: _Places) -> None:
@@ -110,13 +112,13 @@ def _warn_of_unreadable(ctx: Context, draft: StatusDraft, places: _Places) -> No
     names = sorted(name for found in places.values() for name in found.values())
     wrong = [f"job {name!r} exists and cannot be read: {ctx.observed.unreadable[name]}" for name in names]
     if wrong:
-        draft.warn("UnreadableJob", listed(wrong, "correct it or delete it, the manager goes on then", ctx.limits))
+        draft.warn("UnreadableJob", list_some(wrong, "correct it or delete it, the manager goes on then", ctx.limits))
 
 
-def _wanted(ctx: Context, names: Collection[str]) -> _Places:
+def _wanted_places(ctx: Context, names: Collection[str]) -> _Places:
     """Of those names, the ones that the set wants for its Jobs."""
     places: dict[str, dict[int, str]] = {}
-    rjobs = {job_name_prefix(ctx.js.metadata.name, of.name): of for of in ctx.js.spec.replicated_jobs if names}
+    rjobs = {job_name_prefix(ctx.js.metadata.name, rjob.name): rjob for rjob in ctx.js.spec.replicated_jobs if names}
     for name in names:
         *_, text = name.rpartition("-")
         rjob, index = rjobs.get(name.removesuffix(text)), integer(text)

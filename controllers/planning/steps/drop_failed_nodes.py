@@ -4,7 +4,7 @@ See docs/concepts/avoid-nodes.md. `watch_start` has asked for the pending pods. 
 cannot be changed while it runs, so Jobs whose pods find no node are deleted, and created again with fewer terms.
 """
 
-from api.avoided_nodes import GATE, avoided, avoided_by, policy_of
+from api.avoided_nodes import GATE, avoided_by, nodes_to_avoid, policy_of
 from controllers.planning.context import Context
 from controllers.planning.deletions import delete_unfinished
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
@@ -36,7 +36,7 @@ def drop_failed_nodes(ctx: Context) -> Partial:
     if not kept:
         return NOTHING
     uid, (job, names) = min(kept.items(), key=lambda of: (pods[of[0]].created, of[0]))
-    now_avoided = [node for node in avoided(ctx.js, ctx.now) if node.name in names]
+    now_avoided = [node for node in nodes_to_avoid(ctx.js, ctx.now) if node.name in names]
     if len(now_avoided) == len(names):
         dropped = now_avoided[0]
         draft.update(failed_nodes=tuple(node for node in ctx.status.failed_nodes if node.name != dropped.name))

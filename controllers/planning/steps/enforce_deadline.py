@@ -12,7 +12,7 @@ from controllers.planning.attempts import fail_set, record_failure
 from controllers.planning.context import Context
 from controllers.planning.deadline import EXCEEDED, GATE, time_left
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
-from controllers.planning.success import complete_set, met
+from controllers.planning.success import complete_set, share_reached
 
 
 def enforce_deadline(ctx: Context) -> Partial:
@@ -37,7 +37,7 @@ def enforce_deadline(ctx: Context) -> Partial:
         return of_draft(draft, status_first=True, requeue_after=float(seconds))
     if left > 0:
         return Partial(requeue_after=left)
-    share_met = met(ctx.js, ctx.counts, ctx.children)
+    share_met = share_reached(ctx.js, ctx.counts, ctx.children)
     if share_met is not None:
         complete_set(draft, share_met)
     else:

@@ -22,5 +22,5 @@ def release_stages(ctx: Context) -> Partial:
 def _report(draft: StatusDraft, stage: Stage, number: int, total: int) -> None:
     """`number` counts from 1."""
     jobs = sum(rjob.replicas for rjob in stage)
-    what = f"{stage_name(stage)} ({jobs} {'Job' if jobs == 1 else 'Jobs'})"
-    draft.event("Normal", "StageReleased", f"stage {number} of {total} is released: {what}")
+    title = f"{stage_name(stage)} ({jobs} {'Job' if jobs == 1 else 'Jobs'})"
+    draft.event("Normal", "StageReleased", f"stage {number} of {total} is released: {title}")

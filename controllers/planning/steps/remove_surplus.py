@@ -3,7 +3,7 @@
 from controllers.planning.context import Context
 from controllers.planning.deletions import delete, delete_unfinished
 from controllers.planning.partial import Partial, of_draft
-from controllers.planning.warnings import listed
+from controllers.planning.warnings import list_some
 
 
 def remove_surplus(ctx: Context) -> Partial:
@@ -13,5 +13,5 @@ def remove_surplus(ctx: Context) -> Partial:
     if children.unrecognized:
         strays = [f"job {job.metadata.name!r}" for job in children.unrecognized]
         advice = "owned by this JobSet, but its labels or its name are none of its Jobs': delete it"
-        draft.warn("StrayJob", listed(strays, advice, ctx.limits))
+        draft.warn("StrayJob", list_some(strays, advice, ctx.limits))
     return of_draft(draft, *delete(children.surplus[::-1]), *delete_unfinished(redundant))

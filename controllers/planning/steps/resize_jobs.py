@@ -13,7 +13,7 @@ from api.layout import JobRange, Layout
 from controllers.planning.actions import PatchJob
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
-from controllers.planning.job_patches import guarded
+from controllers.planning.job_patches import guard
 from controllers.planning.partial import NOTHING, Partial
 from kube.model.meta import JSON
 
@@ -41,7 +41,7 @@ def adjust(child: Child, jobs: JobRange, layout: Layout) -> PatchJob | None:
     stale = {key: value for key, value in _totals(child, jobs, layout).items() if job.metadata.labels.get(key) != value}
     if stale:
         patch["metadata"] = {"labels": stale, "annotations": stale}
-    return PatchJob(child.name, job.metadata.uid, guarded(child, patch)) if patch else None
+    return PatchJob(child.name, job.metadata.uid, guard(child, patch)) if patch else None
 
 
 def _size(rjob: ReplicatedJob) -> int | None:

@@ -25,7 +25,7 @@ from api import keys
 from api.jobset import JobSet
 from api.jobset_status import FailedAttempt, JobSetStatus
 from api.pod import Pod
-from api.restart_agent import awaited
+from api.restart_agent import jobs_without_agent
 from controllers.planning import escalation
 from controllers.planning.attempts import counted_in_parts, fail_set, record_failure, restart_set
 from controllers.planning.child_jobs import integer
@@ -75,7 +75,7 @@ def apply(
     if policy is None or js.suspended:
         return
     ours = [pod for pod in pods if _owner(pod) in job_uids]
-    reported = _reported(ours, draft)
+    reported = _reported_attempts(ours, draft)
     attempts = [attempt for _, attempt in reported]
     highest = max(attempts, default=0)
     restarts = max((pod.restarts for pod in ours), default=0)
@@ -83,7 +83,7 @@ def apply(
         _fail(draft)
         return
     left = policy.max_restarts - draft.status.restarts_count_towards_max - in_parts
-    expected = _expected(js, draft)
+    expected = _expected_reports(js, draft)
     if expected is None or not attempts:
         return
     if most is not None and _used_up(most, draft.status, attempts):
@@ -106,7 +106,7 @@ def _owner(pod: Pod) -> str | None:
     return ref.uid if ref is not None and ref.kind == "Job" else None
 
 
-def _reported(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
+def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
     """The pods that have an attempt to report, with it; a warning for each whose attempt cannot be read."""
     reported = []
     for pod in pods:
@@ -131,7 +131,7 @@ def _left(js: JobSet, status: JobSetStatus, highest: int) -> bool:
     current = status.current_in_place_restart_attempt
     if current is None or highest <= current:
         return False
-    early = awaited(js)
+    early = jobs_without_agent(js)
     return any(entry.succeeded for entry in status.replicated_jobs_status if entry.name not in early)
 
 
@@ -173,10 +173,10 @@ def _free(status: JobSetStatus) -> int:
     return ignored + resumes
 
 
-def _expected(js: JobSet, draft: StatusDraft) -> int | None:
+def _expected_reports(js: JobSet, draft: StatusDraft) -> int | None:
     """Pods that have to report; None where the spec makes it impossible to say."""
     total = 0
-    early = awaited(js)
+    early = jobs_without_agent(js)
     for rjob in js.spec.replicated_jobs:
         if rjob.parallelism is None or rjob.completions != rjob.parallelism:
             draft.warn(

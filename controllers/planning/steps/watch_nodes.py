@@ -14,7 +14,7 @@ from controllers.planning.finished import finished
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
 from controllers.planning.observed import PodOnFailedNode
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
-from controllers.planning.warnings import listed
+from controllers.planning.warnings import list_some
 
 MOST_NODES = 50
 """Nodes that are asked for at a time."""
@@ -42,11 +42,11 @@ def watch_nodes(ctx: Context) -> Partial:
     replaced: dict[str, str] = {}
     counted = False
     if not (ctx.js.suspended or finished(ctx.js)):
-        lost = node_failure.lost(ctx.js, ctx.gates, ctx.children.active, due)
+        lost = node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due)
         nodes |= {pod.node for _, pod in (*lost.failed, *lost.replaced)}
         replaced = {pod.uid: f"node {pod.node}, {node_failure.state(pod)}" for _, pod in lost.replaced}
         deleted += [pod for _, pod in lost.replaced if pod not in deleted]
-        held = _held(ctx, due, deleted)
+        held = _blocking_pods(ctx, due, deleted)
         if held:
             draft.warn("RestartWaitsForNode", held)
     unread = sorted(nodes - ctx.observed.read_nodes)
@@ -55,7 +55,7 @@ def watch_nodes(ctx: Context) -> Partial:
     if replaced:
         names = [f"pod {pod.name} is on {replaced[pod.uid]}" for pod in deleted if pod.uid in replaced]
         advice = "their Jobs make others, and when these have joined all pods restart in place"
-        draft.warn("LostPodsReplaced", listed(names, advice, ctx.limits))
+        draft.warn("LostPodsReplaced", list_some(names, advice, ctx.limits))
         counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
     return of_draft(
         draft,
@@ -72,7 +72,7 @@ def _has_to_go(pod: PodOnFailedNode, wanted: NodeFailure) -> bool:
     return pod.ended
 
 
-def _held(ctx: Context, due: Iterable[PodOnFailedNode], deleted: Container[PodOnFailedNode]) -> str:
+def _blocking_pods(ctx: Context, due: Iterable[PodOnFailedNode], deleted: Container[PodOnFailedNode]) -> str:
     """Which pods hold up the next attempt because nobody ends them, and what can be done; empty if there are none."""
     active = {child.job.metadata.uid for child in ctx.children.active if not child.deleting}
     held = [
@@ -86,4 +86,4 @@ def _held(ctx: Context, due: Iterable[PodOnFailedNode], deleted: Container[PodOn
         f"once the machine is off or fenced, kubectl taint nodes NODE {OUT_OF_SERVICE}=nodeshutdown:NoExecute; or, if"
         " two processes for one rank do no harm, kubectl delete pod NAME --grace-period=0 --force"
     )
-    return "the restart waits for " + listed(held, advice, ctx.limits)
+    return "the restart waits for " + list_some(held, advice, ctx.limits)

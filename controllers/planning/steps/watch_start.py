@@ -15,7 +15,7 @@ from controllers.planning.start_timeout import GATE, Limits, limits, next_look, 
 def watch_start(ctx: Context) -> Partial:
     """The query when it is time for a look, else the time until then."""
     draft, asked = ctx.draft(), limits(ctx.js)
-    if not asked.known:
+    if not asked.seconds:
         return NOTHING
     if asked.start is not None and not ctx.gates[GATE]:
         draft.warn(
@@ -27,15 +27,15 @@ def watch_start(ctx: Context) -> Partial:
     avoiding = [child for child in waiting if avoided_by(child.job.metadata.annotations)]
     times = Limits(
         start=asked.start if ctx.gates[GATE] else None,
-        node=asked.node if avoiding and failed_nodes.wanted(ctx) is not None else None,
+        node=asked.node if avoiding and failed_nodes.avoid_policy(ctx) is not None else None,
     )
     if times.start is None:
         waiting = avoiding
-    if not times.known or ctx.js.suspended or not waiting:
+    if not times.seconds or ctx.js.suspended or not waiting:
         return of_draft(draft)
     jobs, found = [child.job for child in waiting], ctx.observed.pending_pods
     look = ctx.observed.start_look if found is None else next_look(found.values(), times, ctx.now)
-    left = seconds_left(jobs, min(times.known), ctx.now, look)
+    left = seconds_left(jobs, min(times.seconds), ctx.now, look)
     if left > 0 or found is not None:
         return of_draft(draft, requeue_after=max(left, 1.0))
     query = PodQuery(tuple((c.name, c.job.metadata.uid) for c in waiting), needed=True, pending=True)

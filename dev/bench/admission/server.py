@@ -40,14 +40,14 @@ class Counts:
         self.codes: dict[int, int] = {}
         self._metrics = Metrics().webhooks
 
-    def started(self, path: str) -> None:
-        self._metrics.started(path)
+    def on_start(self, path: str) -> None:
+        self._metrics.on_start(path)
 
-    def refused(self, path: str, rule: str) -> None:
-        self._metrics.refused(path, rule)
+    def on_refusal(self, path: str, rule: str) -> None:
+        self._metrics.on_refusal(path, rule)
 
-    def finished(self, path: str, code: int, seconds: float) -> None:
-        self._metrics.finished(path, code, seconds)
+    def on_finish(self, path: str, code: int, seconds: float) -> None:
+        self._metrics.on_finish(path, code, seconds)
         self.codes[code] = self.codes.get(code, 0) + 1
 
 

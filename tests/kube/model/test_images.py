@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube.model.images import LONGEST, fault, meant
+from kube.model.images import LONGEST, fault, likely_reference
 
 GOOD = [
     "python",
@@ -55,12 +55,12 @@ def test_a_good_reference_has_no_fault(image):
 
 @pytest.mark.parametrize("image", BAD)
 def test_a_bad_reference_is_told_with_what_is_meant(image):
-    assert (fault(image), meant(image)) == BAD[image]
+    assert (fault(image), likely_reference(image)) == BAD[image]
 
 
 @given(st.text(alphabet="aB3.:/@_- \n$[]sha256", max_size=80))
 def test_what_is_proposed_is_good_and_another_one(image):
-    if proposed := meant(image):
+    if proposed := likely_reference(image):
         assert fault(proposed) == ""
         assert proposed != image
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kube.model.patterns import compiled
+from kube.model.patterns import compile_pattern
 
 
 @pytest.mark.parametrize(
@@ -10,8 +10,8 @@ from kube.model.patterns import compiled
     [("a(", "missing ): a("), (r"\C", r"invalid escape sequence: \C"), ("\ud800", "not valid Unicode")],
 )
 def test_an_invalid_pattern_is_explained(pattern, why):
-    assert compiled(pattern) == why
+    assert compile_pattern(pattern) == why
 
 
 def test_a_pattern_is_searched_for_anywhere():
-    assert compiled("exit code [37]").search("main: exit code 7 again")
+    assert compile_pattern("exit code [37]").search("main: exit code 7 again")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube.model.patterns import compiled
+from kube.model.patterns import compile_pattern
 from kube.model.quantity import PATTERN, canonical, parse_quantity
 from tests.support.quantities import cases, recorded
 
@@ -75,7 +75,7 @@ def test_the_schema_lets_through_what_that_of_an_api_server_does():
     for case, answer in recorded().items():
         value = json.loads(case)
         if isinstance(value, str):
-            found = compiled(PATTERN).search(value.encode())  # type: ignore[union-attr]
+            found = compile_pattern(PATTERN).search(value.encode())  # type: ignore[union-attr]
             assert (found is not None) is (answer.schema is not None), case
 
 

@@ -97,14 +97,14 @@ def _volumes(child: ChildJob) -> list[str]:
 
 def _a_volume(child: ChildJob, message: str) -> str:
     names = dict.fromkeys([*_volumes(child), *claim_names(child.js)])
-    guess = did_you_mean(_first_quoted(message), names, what="volumes are")
+    guess = did_you_mean(_first_quoted(message), names, intro="volumes are")
     return guess or "add a volume of this name to the pod, or a template to volumeClaimPolicies"
 
 
 def _a_container(child: ChildJob, message: str) -> str:
     spec = child.pod_spec
     names = [each.get("name") or "" for key in ("containers", "initContainers") for each in spec.get(key) or ()]
-    return did_you_mean(_first_quoted(message), names, what="containers are")
+    return did_you_mean(_first_quoted(message), names, intro="containers are")
 
 
 def _a_supported(_: ChildJob, message: str) -> str:

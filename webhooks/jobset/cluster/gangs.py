@@ -43,7 +43,7 @@ class SchedulingApi:
         lack = None if wanted is None else lacking(wanted, await self._look(client))
         if lack is None or lack is UNKNOWN:
             return []
-        texts = [f"{lack.what}: Jobs may have to wait", f"needs --feature-gates={lack.gates}"]
+        texts = [f"{lack.problem}: Jobs may have to wait", f"needs --feature-gates={lack.gates}"]
         if lack.versions:
             texts.append(f"and kube-apiserver --runtime-config={lack.runtime_config}")
         return [NOT_SERVED.at(SCHEDULING, text=text) for text in texts]
@@ -52,8 +52,8 @@ class SchedulingApi:
         now = asyncio.get_running_loop().time
         async with self._asking:
             if now() >= self._until:
-                groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await client.served(POD_GROUPS.api_version)
-                alpha = await client.served(COMPOSITE_POD_GROUPS.api_version)
+                groups = {WORKLOADS.plural, POD_GROUPS.plural} <= await client.served_resources(POD_GROUPS.api_version)
+                alpha = await client.served_resources(COMPOSITE_POD_GROUPS.api_version)
                 composites = COMPOSITE_POD_GROUPS.plural in alpha
                 topology = composites or (await _keeps_topology(client) if groups else False)
                 self._served = Served(groups=groups, composites=groups and composites, topology=topology)

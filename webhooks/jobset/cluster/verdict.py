@@ -15,7 +15,7 @@ from enum import Enum
 
 from api import keys
 from kube.errors import AlreadyExists, ApiError, Invalid, TransportError, UnreadableAnswerError
-from kube.model.field import ErrorType, Layer, Rule, Severity, shortened
+from kube.model.field import ErrorType, Layer, Rule, Severity, shorten
 from kube.resources import JOBS, Resource
 
 DOCS = "docs/reference/validation.md#what-only-the-cluster-knows"
@@ -102,8 +102,8 @@ def why(error: Exception, budget: float) -> str:
     if isinstance(error, UnreadableAnswerError):
         return "an answer that cannot be read"
     if not isinstance(error, ApiError):
-        return shortened(str(error), MAX_WHY)
+        return shorten(str(error), MAX_WHY)
     text = error.message
     for pattern, short in _NOISE:
         text = pattern.sub(short, text)
-    return shortened(text if error.code == 403 else f"{error.code} {text}" if error.code >= 500 else text, MAX_WHY)
+    return shorten(text if error.code == 403 else f"{error.code} {text}" if error.code >= 500 else text, MAX_WHY)

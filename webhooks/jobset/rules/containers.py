@@ -64,7 +64,7 @@ def _items(line: str) -> str:
 
 
 def _meant_image(image: str) -> str:
-    meant = images.meant(image)
+    meant = images.likely_reference(image)
     return f"did you mean {quote(meant)}?" if meant else "write HOST/PATH:TAG, such as docker.io/library/python:3.13"
 
 

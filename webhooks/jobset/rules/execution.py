@@ -87,7 +87,7 @@ def state(subject: Subject) -> Iterator[FieldError]:
     elif wanted == "Suspended":
         yield SUSPENDED.at(STATE, wanted)
     else:
-        guess = did_you_mean(_MEANT.get(wanted.lower(), wanted), STAGE_STATES, what="the states are")
+        guess = did_you_mean(_MEANT.get(wanted.lower(), wanted), STAGE_STATES, intro="the states are")
         yield UNKNOWN_STATE.at(STATE, wanted, guess=guess)
 
 

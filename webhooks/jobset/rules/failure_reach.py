@@ -8,7 +8,7 @@ from api.failure_actions import action_of
 from api.policies import FailurePolicyRule, OnExitCodes
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig
-from kube.model.patterns import MOST_PATTERNS, compiled
+from kube.model.patterns import MOST_PATTERNS, compile_pattern
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.failure import FAILURE, RULES
 from webhooks.jobset.subject import Entry, Subject
@@ -75,7 +75,7 @@ def _patterns(rules: Sequence[FailurePolicyRule]) -> Iterator[FieldError]:
         for pattern in path.at("onJobFailureMessagePatterns").each(rule.on_job_failure_message_patterns)
     )
     for path, pattern in islice(places, MAX_PATTERNS):
-        outcome = compiled(pattern)
+        outcome = compile_pattern(pattern)
         if isinstance(outcome, str):
             yield PATTERN.at(path, pattern, why=outcome)
     count = sum(len(rule.on_job_failure_message_patterns) for rule in rules)

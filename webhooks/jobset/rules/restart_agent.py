@@ -6,7 +6,7 @@ See docs/reference/validation.md#agent-for-restarts-in-place.
 from collections.abc import Iterator
 
 from api.policies import RestartAgent
-from api.restart_agent import DEFAULT_PORT, NAME, agent_of, awaited
+from api.restart_agent import DEFAULT_PORT, NAME, agent_of, jobs_without_agent
 from kube.model.field import SPEC, ErrorType, FieldError
 from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Entry, Subject
@@ -63,7 +63,7 @@ def strategy(subject: Subject) -> Iterator[FieldError]:
 def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """What the agent needs of the pods that it is put into."""
     agent = agent_of(subject.js)
-    if agent is None or entry.rjob.name in awaited(subject.js):
+    if agent is None or entry.rjob.name in jobs_without_agent(subject.js):
         return
     path, pod, name = entry.pod_path.at("spec"), entry.job.template.spec, entry.rjob.name
     if pod.automount_service_account_token is False:

@@ -96,7 +96,7 @@ def min_succeeded(subject: Subject) -> Iterator[FieldError]:
         for entry in subject.targets(policy.target_replicated_jobs):
             if share.completions(entry.rjob) is None:
                 yield UNKNOWN_PODS.at(entry.job_path.at("completions"), name=entry.rjob.name)
-    elif total and not how and (share.needed(policy, total) or 0) > total:
+    elif total and not how and (share.required_successes(policy, total) or 0) > total:
         yield TOO_MANY.at(MIN_SUCCEEDED, policy.min_succeeded, total=total, units=units(policy))
 
 
@@ -109,7 +109,7 @@ def _correction(value: int | str) -> str:
     """How to write the value that was probably meant; empty if the given one is valid."""
     if isinstance(value, int):
         return "" if value >= 1 else "1 or more"
-    if share.needed(SuccessPolicy(min_succeeded=value), 1) is not None:
+    if share.required_successes(SuccessPolicy(min_succeeded=value), 1) is not None:
         return ""
     found = _NUMBER.fullmatch(value)
     if found is None:
@@ -155,7 +155,7 @@ def completion(subject: Subject) -> Callable[[Collection[str]], bool]:
         enough = 1 if policy.operator == "Any" else len(counted)
         return lambda succeeded: len(counted.keys() & succeeded) >= max(enough, 1)
     total = total_of(subject, counted)
-    needed = None if total is None else share.needed(policy, total)
+    needed = None if total is None else share.required_successes(policy, total)
     if needed is None:
         return lambda _: False
     each = {name: _amount(entry.rjob, policy) for name, entry in counted.items()}

@@ -28,4 +28,4 @@ def name_suggestion(
     alternatives = ((name, job_part(name)) for name in subject.names if name != but)
     if renamed := next((name for name, good in islice(alternatives, MAX_CANDIDATES) if good == wanted and wanted), ""):
         return f"right once {quote(renamed)} is renamed to it"
-    return did_you_mean(wanted, (job_part(name) for name in subject.names if name != but), what=intro) or none
+    return did_you_mean(wanted, (job_part(name) for name in subject.names if name != but), intro=intro) or none

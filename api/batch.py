@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from api.keys import JOB_COMPLETE, JOB_CONTROLLER, JOB_FAILED, JOB_FAILURE_TARGET, JOB_SUSPENDED
-from kube.model.meta import JSON, Base, Condition, Identity, ObjectMeta, find, is_true, share_texts
+from kube.model.meta import JSON, Base, Condition, Identity, ObjectMeta, is_true, share_texts
 
 _OF_JOB_CONTROLLER = frozenset(
     {"batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"}
@@ -87,6 +87,11 @@ def pods_at_once(job: Sized) -> int:
     """Pods that one Job has at once: its parallelism (1 where it is unset), and no more than have to succeed."""
     parallelism = 1 if job.parallelism is None else job.parallelism
     return parallelism if job.completions is None else min(parallelism, job.completions)
+
+
+def job_ready(job: "Job") -> bool:
+    """Whether every pod that the Job wants at once is ready or has succeeded."""
+    return job.status.succeeded + (job.status.ready or 0) >= pods_at_once(job.spec)
 
 
 class JobStatus(Base, frozen=True, kw_only=True):
@@ -179,9 +184,8 @@ class Job(Base, frozen=True, kw_only=True):
     @property
     def failure(self) -> Condition | None:
         """The condition Failed=True; else FailureTarget=True, which has the same reason and is set earlier."""
-        conditions = self.status.conditions
-        kind = next((kind for kind in (JOB_FAILED, JOB_FAILURE_TARGET) if is_true(conditions, kind)), None)
-        return find(conditions, kind) if kind else None
+        true = {condition.type: condition for condition in self.status.conditions if condition.status == "True"}
+        return true.get(JOB_FAILED) or true.get(JOB_FAILURE_TARGET)
 
 
 class Owned(Base, frozen=True, kw_only=True):

@@ -62,22 +62,19 @@ def gate_faults(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, f"feature gate {name} is {gate.stage} and locked to {default}: remove it from the settings"
 
 
-class FeatureGates:
-    """The gates of one process, read as `gates["RestartJob"]`. Immutable."""
+class FeatureGates(dict[str, bool]):
+    """The gates of one process, read as `gates["RestartJob"]`. They never change."""
 
     def __init__(self, settings: Mapping[str, bool] | None = None) -> None:
         settings = settings or {}
         if found := [message for _, message in gate_faults(settings)]:
             raise FeatureGateError("; ".join(found))
         stages = {STAGES[name]: value for name, value in settings.items() if name in STAGES}
-        self._on = {name: stages.get(gate.stage, gate.default) for name, gate in GATES.items()}
-        self._on.update({name: value for name, value in settings.items() if name in GATES})
+        super().__init__({name: stages.get(gate.stage, gate.default) for name, gate in GATES.items()})
+        self.update({name: value for name, value in settings.items() if name in GATES})
         for name, needed in _NEEDS.items():
-            if self._on[name] and not self._on[needed]:
+            if self[name] and not self[needed]:
                 raise FeatureGateError(f"feature gate {name} needs {needed}: turn that on, too")
-
-    def __getitem__(self, name: str) -> bool:
-        return self._on[name]
 
 
 def parse_feature_gates(text: str) -> dict[str, bool]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from api.batch import Job, pods_at_once
+from api.batch import Job, job_ready, pods_at_once
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import JobPosition, Layout, layout_of
@@ -15,7 +15,6 @@ from controllers.planning import counters
 from controllers.planning.child_jobs import Child, ChildJobs, sort_jobs
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.stages import Stages, Unmet
-from controllers.planning.tally import job_ready
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

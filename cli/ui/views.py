@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from api import keys
-from api.batch import Job, pods_at_once
+from api.batch import Job, job_ready, pods_at_once
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup
 from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import ReplicatedJobStatus
@@ -15,7 +15,6 @@ from api.stages import Stage, in_order, stage_name, stages
 from cli.ui.records import PlacedPod, SeenNode, cut, topologies
 from cli.ui.timeline import timeline
 from cli.ui.topology import domain_map
-from controllers.planning.tally import job_ready
 from diagnose.states import state_of
 from kube.model.meta import JSON, find
 

@@ -13,7 +13,7 @@ from api.gang_objects import dropped_fields
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD
 from api.jobset import JobSet
-from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup, of_type
+from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from kube.client import Client
 from kube.decode import convert
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
@@ -65,9 +65,11 @@ class GroupWriter:
 
     async def write(self, js: JobSet, actions: Sequence[Action]) -> list[Failure]:
         """Deletions, then changes, then creations, parents first. After a failure no lower level is created."""
-        failed = await each(of_type(actions, DeleteGroup), partial(self._delete, js.metadata.namespace))
-        failed += await each(of_type(actions, PatchGroup), partial(self._patch, js))
-        creations = of_type(actions, CreateGroup)
+        deletions = [action for action in actions if isinstance(action, DeleteGroup)]
+        patches = [action for action in actions if isinstance(action, PatchGroup)]
+        creations = [action for action in actions if isinstance(action, CreateGroup)]
+        failed = await each(deletions, partial(self._delete, js.metadata.namespace))
+        failed += await each(patches, partial(self._patch, js))
         for level in sorted({action.level for action in creations}):
             if failed:
                 break

@@ -27,7 +27,7 @@ from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.pending_pods import look_at_pending_pods
 from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET
-from controllers.planning.actions import DeleteJobs, Plan, PodQuery, creates_only, of_type
+from controllers.planning.actions import DeleteJobs, Plan, PodQuery, creates_only
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import finished
@@ -207,7 +207,7 @@ class JobSetReconciler:
     def _look_after_pods(self, js: JobSet, decided: Plan) -> None:
         """Follow or leave pods of earlier attempts. A plan that has failed may have deleted Jobs, too."""
         if decided.follow_pods:
-            self.leftover_pods.follow(js, relist=bool(of_type(decided.actions, DeleteJobs)))
+            self.leftover_pods.follow(js, relist=any(isinstance(action, DeleteJobs) for action in decided.actions))
         else:
             self.leftover_pods.end_when_gone(js)
 

@@ -11,7 +11,7 @@ from api import keys
 from api.jobset import JobSet
 from api.jobset_status import FailedAttempt, Recovery
 from controllers.jobset.memory import Memories
-from controllers.planning.deadline import EXCEEDED
+from controllers.planning.finished import EXCEEDED
 from controllers.planning.node_failure import REASON as NODE_FAILURE
 from controllers.planning.start_timeout import REASON as START_TIMEOUT
 from kube.controller import Request

@@ -6,7 +6,7 @@ next plan sees it. "Not found" on a deletion and "already exists, and ours" on a
 error is collected, so that one Job that is refused does not hold up the others.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from controllers.gang.watches import GroupWatches
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import (
+    Action,
     CreateClaim,
     CreateJob,
     CreateService,
@@ -35,7 +36,6 @@ from controllers.planning.actions import (
     Event,
     PatchJob,
     Plan,
-    of_type,
 )
 from controllers.planning.node_failure import REASON
 from controllers.resources import JOBSETS
@@ -58,6 +58,7 @@ STATUS_TOO_LARGE = (
 )
 
 T = TypeVar("T")
+A = TypeVar("A", bound=Action)
 Child = TypeVar("Child", Claim, Service)
 
 
@@ -132,7 +133,7 @@ class Executor:
             raise FailedWrites(f"{len(failures)} of {len(plan.actions)} writes failed", errors)
         if not plan.status_first:
             await self._publish(js, plan.status, plan.events, on_stored)
-        if of_type(plan.actions, DeleteJobSet):
+        if _of_type(plan.actions, DeleteJobSet):
             await self._delete_jobset(js)
 
     async def _publish(
@@ -162,16 +163,16 @@ class Executor:
     async def _prepare(self, js: JobSet, plan: Plan, *, confirmed: bool) -> list[Failure]:
         """Everything that comes before Jobs: deletions, the Service, claims and groups."""
         caches = self.caches
-        deletions = await self._each(js, of_type(plan.actions, DeleteJob), partial(self._delete_job, js, confirmed))
-        deletions += await self._each(js, of_type(plan.actions, DeleteJobs), partial(self._delete_jobs, js))
+        deletions = await self._each(js, _of_type(plan.actions, DeleteJob), partial(self._delete_job, js, confirmed))
+        deletions += await self._each(js, _of_type(plan.actions, DeleteJobs), partial(self._delete_jobs, js))
         if caches.nodes is not None:
             delete_pod = partial(self._delete_pod, js, caches.nodes)
-            deletions += await self._each(js, of_type(plan.actions, DeletePod), delete_pod)
+            deletions += await self._each(js, _of_type(plan.actions, DeletePod), delete_pod)
         ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
-        services = await self._each(js, of_type(plan.actions, CreateService), ensure_service)
+        services = await self._each(js, _of_type(plan.actions, CreateService), ensure_service)
         self._report(js, keys.SERVICE_CREATION_FAILED, services)
         ensure_claim = partial(self._ensure, js, PERSISTENT_VOLUME_CLAIMS, Claim, caches.claims)
-        claims = await self._each(js, of_type(plan.actions, CreateClaim), ensure_claim)
+        claims = await self._each(js, _of_type(plan.actions, CreateClaim), ensure_claim)
         self._report(js, "PVCCreationFailed", claims)
         groups: list[Failure] = []
         if caches.groups is not None:
@@ -183,7 +184,7 @@ class Executor:
 
     async def _create_jobs(self, js: JobSet, plan: Plan, refused_before: RefusedJobs) -> list[Failure]:
         """Create Jobs. Names that other owners' Jobs have are not reported here: the next plan reports them."""
-        creations = of_type(plan.actions, CreateJob)
+        creations = _of_type(plan.actions, CreateJob)
         create_each = partial(self._each, js, label=name_of_job)
         failed = await refused_before.create(creations, create_each, partial(self._create_job, js))
         refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
@@ -191,7 +192,7 @@ class Executor:
         return failed
 
     async def _patch_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
-        return await self._each(js, of_type(plan.actions, PatchJob), partial(self._patch_job, js))
+        return await self._each(js, _of_type(plan.actions, PatchJob), partial(self._patch_job, js))
 
     async def _each(
         self,
@@ -200,7 +201,7 @@ class Executor:
         act: Callable[[T], Awaitable[None]],
         label: Callable[[T], str] = lambda _: "",
     ) -> list[Failure]:
-        return await each(items, act, label, until=lambda: self._superseded(js))
+        return await each(items, act, label, until=lambda: self._superseded(js)) if items else []
 
     async def _create_job(self, js: JobSet, action: CreateJob) -> None:
         namespace = js.metadata.namespace
@@ -375,3 +376,8 @@ def note_of(errors: Sequence[str]) -> str:
             return f"{note}\nand {len(errors) - number} more"
         note = f"{note}\n{error}"
     return note
+
+
+def _of_type(actions: Iterable[Action], kind: type[A]) -> list[A]:
+    """The actions of one type, in their order."""
+    return [action for action in actions if isinstance(action, kind)]

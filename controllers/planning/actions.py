@@ -1,10 +1,11 @@
-"""What a plan consists of: writes, a status, events, and queries about pods. No behaviour lives here."""
+"""What a plan consists of: writes, a status, events, and queries about pods."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeVar
 
+from api.batch import Job
 from api.jobset_status import JobSetStatus
+from controllers.planning.child_jobs import Child
 from kube.model.meta import JSON
 
 
@@ -137,13 +138,6 @@ Action = (
     CreateJob | DeleteJob | DeleteJobs | PatchJob | DeletePod | CreateService | CreateClaim | GroupAction | DeleteJobSet
 )
 
-A = TypeVar("A", bound=Action)
-
-
-def of_type(actions: Iterable[Action], kind: type[A]) -> list[A]:
-    """The actions of one type, in their order."""
-    return [action for action in actions if isinstance(action, kind)]
-
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -197,3 +191,17 @@ class Plan:
 def creates_only(decided: Plan) -> bool:
     """Whether nothing that exists is changed or deleted. Names guard creations: nothing is created twice."""
     return all(isinstance(action, CreateJob | CreateService | CreateClaim | CreateGroup) for action in decided.actions)
+
+
+def delete(children: Iterable[Child]) -> tuple[DeleteJob, ...]:
+    """Delete those that are not in deletion."""
+    return tuple(DeleteJob(child.name, child.job.metadata.uid) for child in children if not child.deleting)
+
+
+def delete_unfinished(jobs: Iterable[Job]) -> tuple[DeleteJob, ...]:
+    """Delete those that run and are not in deletion. One that has ended meanwhile may be known to be so too late."""
+    return tuple(
+        DeleteJob(job.metadata.name, job.metadata.uid, job.metadata.resource_version)
+        for job in jobs
+        if job.outcome is None and job.metadata.deletion_timestamp is None
+    )

@@ -4,14 +4,12 @@ See docs/reference/failure-policy.md#failure-policy.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 import msgspec
 
 from api import keys
-from api.jobset_status import FailedAttempt, JobSetStatus, LastRestart, ReplicatedJobStatus, RuleRestarts
+from api.jobset_status import FailedAttempt, JobSetStatus, LastRestart, ReplicatedJobStatus
 from controllers.planning.status import StatusDraft
 
 HISTORY = 10
@@ -73,7 +71,7 @@ def restart_set(draft: StatusDraft, reason: str, message: str, *, counts: bool) 
         restarts=status.restarts + 1,
         restarts_count_towards_max=status.restarts_count_towards_max + counts,
         last_restart=LastRestart(reason=reason, start_time=draft.now),
-        replicated_jobs_status=tuple(map(_of_next_attempt, status.replicated_jobs_status)),
+        replicated_jobs_status=tuple(map(entry_of_next_attempt, status.replicated_jobs_status)),
     )
     begin_attempt(draft)
     draft.condition(keys.RESTARTING, true=True, reason=reason, message=message, event_type="Warning")
@@ -84,48 +82,6 @@ def fail_set(draft: StatusDraft, reason: str, message: str) -> None:
     draft.condition(keys.FAILED, true=True, reason=reason, message=message, event_type="Warning")
     draft.condition(keys.RESTARTING, true=False, reason="JobSetFailed", message="jobset failed")
     draft.update(terminal_state="Failed")
-
-
-@dataclass(slots=True)
-class PartRestart:
-    """What is restarted of one ReplicatedJob in one plan (gate RestartJob).
-
-    - `jobs`: indexes of failed Jobs that are recreated alone. `whole`: all Jobs are recreated.
-    - `counted`: indexes of failed Jobs whose restart counts towards maxRestarts.
-    """
-
-    replicas: int
-    jobs: list[int] = field(default_factory=list)
-    counted: list[int] = field(default_factory=list)
-    whole: bool = False
-
-
-def restart_parts(draft: StatusDraft, parts: Mapping[str, PartRestart]) -> None:
-    """Have failed Jobs recreated, or all Jobs of their ReplicatedJobs, which are given by name (gate RestartJob).
-
-    Other ReplicatedJobs are not restarted, even if the rule targets them: targets select failures, not what restarts.
-    A failure in another ReplicatedJob is decided and counted separately.
-
-    A restart of all Jobs of a ReplicatedJob, completed ones included, counts once towards maxRestarts, like one of the
-    failed Job alone. It also raises the counters of indexes that an elastic set no longer has: if the set grows again,
-    a Job that is left at such an index belongs to an earlier attempt.
-    """
-
-    def restart(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:
-        part, begun, all_indexes = parts[stored.name], stored, range(0)
-        if part.whole:
-            all_indexes = range(max(part.replicas, len(stored.job_restarts)))
-            begun = msgspec.structs.replace(_of_next_attempt(stored), **keep(REACHED, stored))
-        towards_max = stored.job_restarts_count_towards_max
-        return msgspec.structs.replace(
-            begun,
-            job_restarts=raise_counters(stored.job_restarts, part.replicas, chain(part.jobs, all_indexes)),
-            job_restarts_count_towards_max=raise_counters(towards_max, part.replicas, part.counted)
-            if part.counted
-            else towards_max,
-        )
-
-    draft.update_replicated_jobs(parts.keys(), restart)
 
 
 def record_failure(draft: StatusDraft, failed: FailedAttempt) -> None:
@@ -139,28 +95,7 @@ def counted_in_parts(status: JobSetStatus) -> int:
     return sum(sum(entry.job_restarts_count_towards_max) for entry in status.replicated_jobs_status)
 
 
-def count_rule(draft: StatusDraft, name: str) -> None:
-    """Count a restart by a rule of the failure policy that has its own maxRestarts."""
-    counted = draft.status.failure_policy_restarts
-    if all(entry.name != name for entry in counted):
-        counted = (*counted, RuleRestarts(name=name))
-    draft.update(
-        failure_policy_restarts=tuple(
-            msgspec.structs.replace(entry, restarts=entry.restarts + 1) if entry.name == name else entry
-            for entry in counted
-        )
-    )
-
-
-def raise_counters(counters: tuple[int, ...], replicas: int, indexes: Iterable[int]) -> tuple[int, ...]:
-    """Counters of Jobs by index, extended to the number of replicas, with those of `indexes` one higher."""
-    full = [*counters, *(0,) * (replicas - len(counters))]
-    for index in indexes:
-        full[index] += 1
-    return tuple(full)
-
-
-def _of_next_attempt(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
+def entry_of_next_attempt(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
     """The entry at the start of the next attempt: Jobs that have succeeded have to succeed again."""
     remaining = None if entry.remaining is None else entry.remaining + entry.succeeded
     kept = keep(RESTARTS_OF_JOBS, entry)

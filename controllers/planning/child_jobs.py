@@ -11,17 +11,17 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
 from api import keys
-from api.batch import Job
+from api.batch import Job, job_ready
 from api.features import FeatureGates
 from api.indexes import Indexes, parse_indexes
 from api.jobset import JobSet
 from api.layout import JobRange, Layout, layout_of
 from api.names import job_name_prefix
-from controllers.planning.tally import NONE, Tally, tally
 from kube.model.meta import Condition
 
 _DIGITS = 18
@@ -51,6 +51,61 @@ def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
     failure = Condition(type=keys.JOB_FAILED, status="True", reason=reason, message=message, last_transition_time=now)
     status = msgspec.structs.replace(child.job.status, conditions=(*child.job.status.conditions, failure))
     return msgspec.structs.replace(child, job=msgspec.structs.replace(child.job, status=status))
+
+
+class Tally(NamedTuple):
+    """Active Jobs of one ReplicatedJob.
+
+    - `ready`: every pod that the Job wants at once is ready or has succeeded. `with_pods`: it has a pod.
+    - `suspended`: `spec.suspend` is set. `halting`: those of them that are ready still: their pods are about to go.
+    - `there`: not suspended, with a pod or ready. `running`: not suspended.
+    - `queued`: the Job controller has still to take them up.
+    """
+
+    ready: int = 0
+    with_pods: int = 0
+    suspended: int = 0
+    halting: int = 0
+    there: int = 0
+    running: int = 0
+    queued: int = 0
+
+
+NONE = Tally()
+
+
+def of_one(child: Child) -> Tally:
+    """What one active Job counts for."""
+    job = child.job
+    ready, with_pods, suspended = job_ready(job), job.status.active > 0, job.spec.suspend
+    return Tally(
+        ready,
+        with_pods,
+        suspended,
+        suspended and ready,
+        not suspended and (with_pods or ready),
+        not suspended,
+        job.queued and not child.deleting,
+    )
+
+
+def tally(children: Iterable[Child]) -> Mapping[str, Tally]:
+    """Of all these, by ReplicatedJob."""
+    like: dict[tuple[str, Tally], int] = {}
+    for child in children:
+        key = child.replicated_job, of_one(child)
+        like[key] = like.get(key, 0) + 1
+    found: dict[str, Tally] = {}
+    for (name, part), number in like.items():
+        found[name] = Tally(
+            *(before + number * count for before, count in zip(found.get(name, NONE), part, strict=True))
+        )
+    return found
+
+
+def exchange(counts: Tally, old: Tally, new: Tally) -> Tally:
+    """The counts after one Job has changed."""
+    return Tally(*(before - was + now for before, was, now in zip(counts, old, new, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +160,7 @@ class _Place:
     prefix: str
     replicas: int
     recorded: Indexes
+    any_recorded: bool
     restarts: tuple[int, ...]
     completed: set[int] = field(default_factory=set)
     existing: set[int] = field(default_factory=set)
@@ -160,6 +216,7 @@ class _Sorting:
                 prefix=job_name_prefix(js.metadata.name, rjob.name),
                 replicas=rjob.replicas,
                 recorded=parse_indexes(status.completed_indexes, rjob.replicas) if status else Indexes(),
+                any_recorded=status is not None and bool(status.completed_indexes),
                 restarts=status.job_restarts if status and gates["RestartJob"] else (),
             )
         self._active: list[Child] = []
@@ -215,7 +272,7 @@ class _Sorting:
             newer |= own > wanted
         if newer and not child.gone:
             self._newer.append(job)
-        recorded = index in place.recorded
+        recorded = place.any_recorded and index in place.recorded
         completed = recorded or index in place.completed
         outcome = "Complete" if completed and not newer else self._outcome(job)
         if outcome is None:
@@ -235,6 +292,8 @@ class _Sorting:
 
     def _outcome(self, job: Job) -> str | None:
         """`Complete` or `Failed`; None while it runs. With failOn FailureTarget a doomed Job has failed."""
+        if not job.status.conditions:
+            return None  # most Jobs
         return job.outcome or (keys.JOB_FAILED if self._doomed_fail and job.doomed else None)
 
     def result(self) -> ChildJobs:

@@ -6,12 +6,14 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from api.layout import JobRange, Layout, layout_of
 from controllers.planning import batch_deletion, counters, groups
-from controllers.planning.actions import CreateJob, of_type
+from controllers.planning.actions import CreateJob
 from controllers.planning.child_jobs import ChildJobs, sort_jobs
 from controllers.planning.groups import GroupPlan
 from controllers.planning.limits import Limits
@@ -26,18 +28,21 @@ from controllers.planning.status import StatusDraft
 class Context:
     """One JobSet as it was observed. From step to step only `status` and `job_budget` change.
 
+    - `now`: RFC 3339 in UTC, seconds.
     - `js`: the JobSet as stored. `children`: its Jobs by state. `counts`: its Jobs by number, for each ReplicatedJob.
     - `stages`: which ReplicatedJobs may start. `groups`: what to do about groups, and which Jobs wait for them.
     - `leftovers`: names of Jobs that do not exist and of which pods of earlier attempts are left; None: not known.
       `may_leave_pods`: whether there may be such pods.
     - `job_restarts`: how often each Job of a ReplicatedJob was restarted alone, by index.
     - `creates`: whether Jobs, Service and claims may be created now.
+    - `restarts_in_place`: whether agents in the pods restart the workers (gate InPlaceRestart).
     - `counted`: the stored status with what was counted, before anything was decided.
     - `status`: as the steps so far have decided.
     - `job_budget`: how many more Jobs may be created or resumed now; may be < 0.
     """
 
     observed: Observed
+    now: str
     gates: FeatureGates
     limits: Limits
     js: JobSet
@@ -51,27 +56,18 @@ class Context:
     leftovers: frozenset[str] | None
     may_leave_pods: bool
     creates: bool
+    restarts_in_place: bool
     counted: JobSetStatus
     status: JobSetStatus
     job_budget: int
 
-    @property
-    def now(self) -> str:
-        """RFC 3339 in UTC, seconds."""
-        return self.observed.now
-
-    @property
-    def restarts_in_place(self) -> bool:
-        """Whether agents in the pods restart the workers (gate InPlaceRestart)."""
-        return self.js.restarts_in_place and self.gates["InPlaceRestart"]
-
     def draft(self) -> StatusDraft:
         """The status so far, for a step to change."""
-        return StatusDraft(self.status, self.observed.now)
+        return StatusDraft(self.status, self.now)
 
     def after(self, partial: Partial) -> Context:
         """The context of the next step."""
-        created = len(of_type(partial.actions, CreateJob))
+        created = sum(isinstance(action, CreateJob) for action in partial.actions)
         status = self.status if partial.status is None else partial.status
         return dataclasses.replace(self, status=status, job_budget=self.job_budget - created)
 
@@ -90,22 +86,23 @@ def context(
     """
     js = observed.jobset
     layout = layout_of(js)
+    ranges = layout.by_name()
     sort = sort_jobs if known is None else known.sort
     children = sort(js, observed.jobs, layout, gates, observed.departed)
     counts = counters.count(js, children)
     stages = Stages(js, counts, children)
     may_leave_pods = batch_deletion.may_leave_pods(js, children, layout, gates, limits)
     leftovers = batch_deletion.leftovers(observed.leftovers, children) if may_leave_pods else frozenset()
-    draft = StatusDraft(js.status, observed.now)
-    draft.update(replicated_jobs_status=stages.status_entries())
+    counted = msgspec.structs.replace(js.status, replicated_jobs_status=stages.status_entries())
     queued = sum(tally.queued for tally in children.tallies.values())
     return Context(
         observed=observed,
+        now=observed.now,
         gates=gates,
         limits=limits,
         js=js,
         layout=layout,
-        ranges=layout.by_name(),
+        ranges=ranges,
         children=children,
         counts=counts,
         job_restarts={entry.name: entry.job_restarts for entry in counts},
@@ -114,8 +111,9 @@ def context(
         leftovers=leftovers,
         may_leave_pods=may_leave_pods,
         creates=create_suspended or not js.suspended,
-        counted=draft.status,
-        status=draft.status,
+        restarts_in_place=gates["InPlaceRestart"] and js.restarts_in_place,
+        counted=counted,
+        status=counted,
         # Suspended Jobs do not count: the Job controller has no work with them.
         job_budget=limits.suspended_jobs if js.suspended else limits.queued_jobs - queued,
     )

@@ -12,7 +12,7 @@ from api.indexes import format_indexes, longest_text
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, keep
-from controllers.planning.child_jobs import ChildJobs
+from controllers.planning.child_jobs import NONE, ChildJobs
 
 _JOBS_PER_SECOND_OF_DELAY = 40
 _SHORTEST_DELAY = 0.1
@@ -28,19 +28,21 @@ def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
     failed = Counter(child.replicated_job for child in children.failed if not child.gone)
     stored = {s.name: s for s in js.status.replicated_jobs_status}
     long = longest_text(len(js.spec.replicated_jobs))
-    return tuple(
-        ReplicatedJobStatus(
+    entries = []
+    for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True):
+        tally, completed = children.tallies.get(name, NONE), children.completed[name]
+        entry = ReplicatedJobStatus(
             name=name,
-            ready=children.tally(name).ready,
-            succeeded=len(children.completed[name]),
+            ready=tally.ready,
+            succeeded=len(completed),
             failed=failed[name],
-            active=children.tally(name).with_pods,
-            suspended=children.tally(name).suspended,
-            completed_indexes=format_indexes(children.completed[name], long),
+            active=tally.with_pods,
+            suspended=tally.suspended,
+            completed_indexes=format_indexes(completed, long),
             **(keep((*REACHED, *RESTARTS_OF_JOBS), stored[name]) if name in stored else {}),
         )
-        for name in sorted((r.name for r in js.spec.replicated_jobs), reverse=True)
-    )
+        entries.append(entry)
+    return tuple(entries)
 
 
 def all_ready(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:

@@ -42,7 +42,7 @@ def take(draft: StatusDraft, rule: FailurePolicyRule, step: int) -> None:
     if actions[step - 1].scope is not Scope.NOTHING:
         times = _recent(following, (*entry.times, draft.now), draft.now) if following else ()
         entry = msgspec.structs.replace(entry, restarts=entry.restarts + 1, times=times)
-    other_steps = tuple(step for step in draft.status.failure_policy_steps if step.name != rule.name)
+    other_steps = tuple(other for other in draft.status.failure_policy_steps if other.name != rule.name)
     draft.update(failure_policy_steps=(*other_steps, entry))
     if step > before.step:
         draft.event("Warning", "FailurePolicyEscalated", f"rule {rule.name} takes {words(rule, step)}")

@@ -1,8 +1,15 @@
-"""Whether a JobSet has finished, and how long it is kept then (docs/reference/lifecycle.md#time-to-live)."""
+"""Whether a JobSet has finished, how long it may run, and how long it is kept.
+
+See docs/reference/lifecycle.md#deadline and #time-to-live.
+"""
 
 from api import keys
 from api.jobset import JobSet
 from kube.model.meta import seconds_between
+
+GATE = "JobSetActiveDeadlineSeconds"
+EXCEEDED = "DeadlineExceeded"
+"""Reason of the condition Failed."""
 
 
 def finished(js: JobSet) -> bool:
@@ -24,3 +31,16 @@ def time_to_live(js: JobSet, now: str) -> float | None:
     if finish is None or js.spec.ttl_seconds_after_finished is None:
         return None
     return js.spec.ttl_seconds_after_finished - seconds_between(finish, now)
+
+
+def time_left(seconds: int, start_time: str, now: str) -> float | None:
+    """Seconds until `activeDeadlineSeconds` after the start, 0 or less when they are over; both times RFC 3339.
+
+    None: the time has not begun, or its start cannot be read. A start in the future is that of a manager whose clock is
+    ahead: the whole time is left.
+    """
+    try:
+        elapsed = seconds_between(start_time, now)
+    except (ValueError, TypeError):
+        return None
+    return seconds - max(elapsed, 0.0)

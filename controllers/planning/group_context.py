@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from api.batch import job_ready
 from api.gang_status import INITIALLY_SCHEDULED, StoredGroup, StoredWorkload
 from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD, Forest, Group
 from api.jobset import JobSet
@@ -11,7 +12,6 @@ from api.names import job_name
 from controllers.planning.actions import Action, DeleteGroup
 from controllers.planning.child_jobs import Child, ChildJobs
 from controllers.planning.observed import KnownGroups
-from controllers.planning.tally import job_ready
 from kube.model.meta import find, is_true
 
 

@@ -15,7 +15,7 @@ from controllers.planning.actions import Plan
 from controllers.planning.context import Context, context
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import Observed
-from controllers.planning.partial import Partial, Stop, combine
+from controllers.planning.partial import NOTHING, Partial, Stop, combine
 from controllers.planning.sorted_jobs import SortedJobs
 from controllers.planning.steps.apply_failure_policy import apply_failure_policy
 from controllers.planning.steps.arrange_groups import arrange_groups
@@ -89,7 +89,8 @@ def plan(
         partials.append(partial)
         if isinstance(partial, Stop):
             break
-        ctx = ctx.after(partial)
+        if partial is not NOTHING:
+            ctx = ctx.after(partial)
     return _close(ctx, combine(partials))
 
 
@@ -117,7 +118,9 @@ def _close(ctx: Context, decided: Partial) -> Plan:
 
 def _with_notes(ctx: Context, status: JobSetStatus) -> JobSetStatus:
     """A status that is about to be written, with what is said only together with something else."""
-    return counters.with_ready_jobs(ctx.js, recovery.with_recovery(ctx, status))
+    if ctx.gates[recovery.GATE] or status.recovery is not None:
+        status = recovery.with_recovery(ctx, status)
+    return counters.with_ready_jobs(ctx.js, status)
 
 
 def _write_delay(ctx: Context, status: JobSetStatus) -> float:

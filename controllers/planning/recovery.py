@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from api import keys
 from api.jobset_status import AttemptTimes, JobSetStatus, Recovery
-from controllers.planning.by_pods import failed_by_pods
 from controllers.planning.context import Context
+from controllers.planning.failure_match import failed_by_pods
 
 GATE = "JobSetRecoveryTimes"
 HISTORY = 10

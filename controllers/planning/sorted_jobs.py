@@ -16,8 +16,17 @@ from api.features import FeatureGates
 from api.indexes import Indexes
 from api.jobset import JobSet
 from api.layout import Layout
-from controllers.planning.child_jobs import Child, ChildJobs, all_exist, by_index, fails_when_doomed, sort_jobs
-from controllers.planning.tally import NONE, Tally, exchange
+from controllers.planning.child_jobs import (
+    NONE,
+    Child,
+    ChildJobs,
+    Tally,
+    all_exist,
+    by_index,
+    exchange,
+    fails_when_doomed,
+    sort_jobs,
+)
 
 
 class SortedJobs:

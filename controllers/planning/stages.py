@@ -45,8 +45,8 @@ class Stages:
         self._place = {name: place for place, name in enumerate(self._replicas)}
         self._suspended = js.suspended
         self._ordered = in_order(js.spec)
-        self._awaited_ready, self._passed = _awaited_ready(js, self._running)
         self._stages = stages(js.spec)
+        self._awaited_ready, self._passed = _awaited_ready(js, self._running, ordered=self._ordered)
         self._state = js.spec.execution_policy.replicated_jobs_status if js.spec.execution_policy else ""
         self._last = self._last_released()
         self._released = {rjob.name for stage in self._stages[: self._last + 1] for rjob in stage}
@@ -201,14 +201,16 @@ class Stages:
         return counts.succeeded == self._replicas[name] if status == "Complete" else self.started(name)
 
 
-def _awaited_ready(js: JobSet, running: AbstractSet[str]) -> tuple[AbstractSet[str], AbstractSet[str]]:
+def _awaited_ready(
+    js: JobSet, running: AbstractSet[str], *, ordered: bool
+) -> tuple[AbstractSet[str], AbstractSet[str]]:
     """Names of ReplicatedJobs that have to be ready before others start, and those of them that others have waited for.
 
     The latter had started, even if the status does not say so: such others run. In an ordered start the former include
     the last one: only the condition StartupPolicyCompleted waits for it.
     """
     names = [rjob.name for rjob in js.spec.replicated_jobs]
-    if in_order(js.spec):
+    if ordered:
         last = max((place for place, name in enumerate(names) if name in running), default=0)
         return frozenset(names), frozenset(names[:last])
     waits = [(rjob.name, dep) for rjob in js.spec.replicated_jobs for dep in rjob.depends_on or ()]

@@ -3,7 +3,7 @@
 See docs/reference/status.md#conditions.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -12,6 +12,7 @@ import msgspec
 from api.conditions import set_condition
 from api.jobset_status import JobSetStatus, ReplicatedJobStatus
 from controllers.planning.actions import Event
+from controllers.planning.limits import Limits
 from kube.model.meta import Condition
 
 
@@ -67,6 +68,20 @@ class StatusDraft:
         """Add an event that is recorded after the status is stored."""
         self.events.append(Event(event_type, reason, note, distinct=True))
 
+    def warn_of_gate(self, field: str, gate: str) -> None:
+        """Warn that a field does nothing while a feature gate of the manager is off."""
+        note = (
+            f"{field} has no effect without the feature gate {gate}: start the manager with --feature-gates={gate}=true"
+        )
+        self.warn("FeatureGateDisabled", note)
+
     def warn(self, reason: str, note: str) -> None:
         """A Warning about a state, not about a decision: recorded whether or not the status is written."""
         self.warnings.append(Event("Warning", reason, note, distinct=True))
+
+
+def list_some(items: Sequence[str], advice: str, limits: Limits) -> str:
+    """The first few, the number of the others, and what to do."""
+    named = limits.named_objects
+    more = f" and {len(items) - named} more" if len(items) > named else ""
+    return f"{', '.join(items[:named])}{more}: {advice}"

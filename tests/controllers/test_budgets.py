@@ -8,7 +8,7 @@ import pytest
 from api import keys
 from api.features import FeatureGates
 from controllers.planning.actions import CreateJob, DeleteJob
-from controllers.planning.attempts import raise_counters
+from controllers.planning.failure_record import raise_counters
 from tests.support.lives import counts_of, of_type, resume, started, suspend
 from tests.support.stored_sets import jobset, rjob
 from tests.support.world import World

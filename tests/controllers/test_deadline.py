@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from controllers.planning.actions import CreateJob
-from controllers.planning.deadline import time_left
+from controllers.planning.finished import time_left
 from controllers.planning.plan import plan
 from tests.support.lives import ONE_BY_ONE, of_type, restart, resume, started, suspend
 from tests.support.stored_sets import jobset, rjob

@@ -6,11 +6,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from api import keys
-from api.batch import Job
+from api.batch import Job, job_ready
 from api.indexes import parse_indexes
 from api.restart_agent import jobs_without_agent
 from controllers.planning.child_jobs import integer
-from controllers.planning.tally import job_ready
 from tests.support.moves import SIZES, Moves
 from tests.support.pod_moves import AGENT_MOVES
 from tests.support.replica import REQUEST

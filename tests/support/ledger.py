@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from api import keys
-from api.batch import Job
+from api.batch import Job, job_ready
 from api.features import FeatureGates
 from api.gang_status import StoredGroup, StoredWorkload
 from api.gangs import Group, forest
@@ -22,7 +22,6 @@ from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import KnownGroups
-from controllers.planning.tally import job_ready
 from tests.support.ledger_in_place import InPlaceRules
 from tests.support.ledger_nodes import NodeRules
 from tests.support.ledger_recovery import RecoveryRules

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from api.batch import job_ready
 from controllers.planning.node_failure import OUT_OF_SERVICE, UNREACHABLE
-from controllers.planning.tally import job_ready
 
 TAINTS = st.sampled_from([UNREACHABLE, UNREACHABLE, OUT_OF_SERVICE, ""])
 """What a node has once it has failed; "": it is gone."""

@@ -1,8 +1,8 @@
 """Step: scheduling groups, which exist before the Jobs that are their members (spec.scheduling)."""
 
 from api import keys
+from controllers.planning.actions import delete
 from controllers.planning.context import Context
-from controllers.planning.deletions import delete
 from controllers.planning.group_context import misplaced
 from controllers.planning.groups import NOT_A_WARNING
 from controllers.planning.partial import Partial, of_draft

@@ -8,14 +8,18 @@ from api import keys
 from controllers.planning.attempts import begin_attempt
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, of_draft
+from kube.model.meta import find
 
 
 def count_attempt(ctx: Context) -> Partial:
     """Take back the condition Suspended, and count."""
     if ctx.js.suspended:
         return NOTHING
+    first = ctx.js.status.execution_attempts is None
+    if not first and find(ctx.status.conditions, keys.SUSPENDED) is None:
+        return NOTHING
     draft = ctx.draft()
     resumed = draft.condition(keys.SUSPENDED, true=False, reason="ResumeJobs", message="jobset is resumed")
-    if resumed or ctx.js.status.execution_attempts is None:
+    if resumed or first:
         begin_attempt(draft)
     return of_draft(draft, status_first=resumed)

@@ -17,8 +17,7 @@ from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.job_bodies import job_body
 from controllers.planning.partial import Partial, of_draft
-from controllers.planning.status import StatusDraft
-from controllers.planning.warnings import list_some
+from controllers.planning.status import StatusDraft, list_some
 from kube.model.meta import Owner, seconds_between
 
 _Places = Mapping[str, Mapping[int, str]]

@@ -5,23 +5,20 @@ cannot be changed while it runs, so Jobs whose pods find no node are deleted, an
 """
 
 from api.avoided_nodes import GATE, avoided_by, nodes_to_avoid, policy_of
+from controllers.planning.actions import delete_unfinished
 from controllers.planning.context import Context
-from controllers.planning.deletions import delete_unfinished
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.start_timeout import without_node
 
 
 def drop_failed_nodes(ctx: Context) -> Partial:
     """Delete those Jobs. If all that they avoid is still avoided, forget the node that failed first, and say so."""
-    policy, draft = policy_of(ctx.js), ctx.draft()
+    policy = policy_of(ctx.js)
     if policy is None:
         return NOTHING
+    draft = ctx.draft()
     if not ctx.gates[GATE]:
-        draft.warn(
-            "FeatureGateDisabled",
-            f"spec.failurePolicy.avoidNodes has no effect without the feature gate {GATE}: start the manager with"
-            f" --feature-gates={GATE}=true",
-        )
+        draft.warn_of_gate("spec.failurePolicy.avoidNodes", GATE)
         return of_draft(draft)
     if ctx.js.suspended:
         return NOTHING

@@ -10,7 +10,7 @@ which the API server refuses a Job again and again has a deadline, too.
 from api.jobset_status import FailedAttempt
 from controllers.planning.attempts import fail_set, record_failure
 from controllers.planning.context import Context
-from controllers.planning.deadline import EXCEEDED, GATE, time_left
+from controllers.planning.finished import EXCEEDED, GATE, time_left
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.success import complete_set, share_reached
 
@@ -22,11 +22,7 @@ def enforce_deadline(ctx: Context) -> Partial:
         return NOTHING
     draft = ctx.draft()
     if not ctx.gates[GATE]:
-        draft.warn(
-            "FeatureGateDisabled",
-            f"spec.activeDeadlineSeconds has no effect without the feature gate {GATE}: start the manager with"
-            f" --feature-gates={GATE}=true",
-        )
+        draft.warn_of_gate("spec.activeDeadlineSeconds", GATE)
         return of_draft(draft)
     if ctx.js.suspended:
         draft.update(start_time="")

@@ -4,9 +4,8 @@ See docs/reference/lifecycle.md#time-to-live.
 """
 
 from api.jobset import JobSet
-from controllers.planning.actions import Action, DeleteJobSet
+from controllers.planning.actions import Action, DeleteJobSet, delete_unfinished
 from controllers.planning.context import Context
-from controllers.planning.deletions import delete_unfinished
 from controllers.planning.finished import finished, time_to_live
 from controllers.planning.groups import at_the_end
 from controllers.planning.partial import NOTHING, Partial, Stop

@@ -1,14 +1,17 @@
 """Step: Jobs that should not be: of an index that the spec no longer has, or run again after they completed."""
 
+from controllers.planning.actions import delete, delete_unfinished
 from controllers.planning.context import Context
-from controllers.planning.deletions import delete, delete_unfinished
-from controllers.planning.partial import Partial, of_draft
-from controllers.planning.warnings import list_some
+from controllers.planning.partial import NOTHING, Partial, of_draft
+from controllers.planning.status import list_some
 
 
 def remove_surplus(ctx: Context) -> Partial:
     """Delete them, the highest index first; warn of owned Jobs that cannot be recognized, which are left alone."""
-    draft, children = ctx.draft(), ctx.children
+    children = ctx.children
+    if not (children.surplus or children.redundant or children.unrecognized):
+        return NOTHING
+    draft = ctx.draft()
     redundant = [child.job for child in children.redundant if not child.gone]
     if children.unrecognized:
         strays = [f"job {job.metadata.name!r}" for job in children.unrecognized]

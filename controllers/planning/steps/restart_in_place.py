@@ -46,11 +46,7 @@ def restart_in_place(ctx: Context) -> Partial:
     draft, uids = ctx.draft(), frozenset(child.job.metadata.uid for child in ctx.children.active)
     most = policy.in_place_restarts
     if most is not None and not ctx.gates[escalation.GATE]:
-        draft.warn(
-            "FeatureGateDisabled",
-            f"spec.failurePolicy.inPlaceRestarts has no effect without the feature gate {escalation.GATE}: start the"
-            f" manager with --feature-gates={escalation.GATE}=true",
-        )
+        draft.warn_of_gate("spec.failurePolicy.inPlaceRestarts", escalation.GATE)
         most = None
     in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
     apply(ctx.js, ctx.observed.pods, uids, draft, most, in_parts)

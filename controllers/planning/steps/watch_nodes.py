@@ -14,7 +14,7 @@ from controllers.planning.finished import finished
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
 from controllers.planning.observed import PodOnFailedNode
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
-from controllers.planning.warnings import list_some
+from controllers.planning.status import list_some
 
 MOST_NODES = 50
 """Nodes that are asked for at a time."""
@@ -22,15 +22,12 @@ MOST_NODES = 50
 
 def watch_nodes(ctx: Context) -> Partial:
     """The query, or what follows from its answer; and the time until the next pod counts."""
-    wanted, draft = node_failure.policy_of(ctx.js), ctx.draft()
+    wanted = node_failure.policy_of(ctx.js)
     if wanted is None:
         return NOTHING
+    draft = ctx.draft()
     if not ctx.gates[GATE]:
-        draft.warn(
-            "FeatureGateDisabled",
-            f"spec.failurePolicy.nodeFailure has no effect without the feature gate {GATE}: start the manager with"
-            f" --feature-gates={GATE}=true",
-        )
+        draft.warn_of_gate("spec.failurePolicy.nodeFailure", GATE)
         return of_draft(draft)
     pods = ctx.observed.pods_on_failed_nodes
     if not pods:

@@ -14,15 +14,12 @@ from controllers.planning.start_timeout import GATE, Limits, limits, next_look, 
 
 def watch_start(ctx: Context) -> Partial:
     """The query when it is time for a look, else the time until then."""
-    draft, asked = ctx.draft(), limits(ctx.js)
+    asked = limits(ctx.js)
     if not asked.seconds:
         return NOTHING
+    draft = ctx.draft()
     if asked.start is not None and not ctx.gates[GATE]:
-        draft.warn(
-            "FeatureGateDisabled",
-            f"spec.failurePolicy.startTimeoutSeconds has no effect without the feature gate {GATE}: start the manager"
-            f" with --feature-gates={GATE}=true",
-        )
+        draft.warn_of_gate("spec.failurePolicy.startTimeoutSeconds", GATE)
     waiting = [child for child in ctx.children.active if starting(child.job) and not child.deleting]
     avoiding = [child for child in waiting if avoided_by(child.job.metadata.annotations)]
     times = Limits(

@@ -1,0 +1,189 @@
+"""Which Jobs count as failed, and which rule of the failure policy each of them matches.
+
+See docs/reference/lifecycle.md#failure-policy and docs/concepts/recovery.md.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from api.jobset import JobSet, ReplicatedJob
+from api.policies import FailurePolicyRule
+from controllers.planning import node_failure, start_timeout
+from controllers.planning.child_jobs import Child
+from controllers.planning.context import Context
+from controllers.planning.decisive_pod import (
+    FailedContainer,
+    beyond_counting,
+    container_of,
+    decides_by_pods,
+    decisive_pod,
+    failed_container,
+    first_failed,
+    matching,
+    named_by,
+)
+from controllers.planning.observed import FailedPod, FailedPodsByJob
+from kube.model.patterns import MOST_PATTERNS, compile_pattern
+
+
+class FailedByPod(NamedTuple):
+    """A Job that counts as failed because of a pod that is not in phase Failed, and that pod.
+
+    The pod does not start, or its node has failed. `since`: RFC 3339, when the pod was created, or its node failed.
+    """
+
+    child: Child
+    pod: FailedContainer
+    since: str
+
+
+def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
+    """Those Jobs by UID."""
+    policy, observed = ctx.js.spec.failure_policy, ctx.observed
+    found: dict[str, FailedByPod] = {}
+    if policy is not None and policy.start_timeout_seconds is not None and observed.pending_pods:
+        pending = observed.pending_pods
+        for child in start_timeout.late(ctx.children.active, pending, policy.start_timeout_seconds, ctx.now):
+            pod = pending[child.job.metadata.uid]
+            found[child.job.metadata.uid] = FailedByPod(child, FailedContainer(pod.name, pod.node), pod.created)
+    of_nodes = policy.node_failure if policy is not None else None
+    if of_nodes is not None and ctx.gates[node_failure.GATE] and not ctx.js.suspended:
+        due = node_failure.due(observed.pods_on_failed_nodes, of_nodes.after_seconds, ctx.now)
+        for child, lost in node_failure.lost_jobs(ctx.js, ctx.gates, ctx.children.active, due).failed:
+            failed = node_failure.as_node_failure(child, lost, ctx.now)
+            since = max(lost.since, lost.created)
+            found[child.job.metadata.uid] = FailedByPod(failed, FailedContainer(lost.name, lost.node), since)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed Job and the rule that decides about it; `rule` None: no rule matches, the default action decides.
+
+    `pods`: its failed pods, as far as they are known. `by_pod`: the pod because of which it counts as failed, where
+    that pod is not in phase Failed.
+    """
+
+    child: Child
+    rule: FailurePolicyRule | None
+    rjob: ReplicatedJob
+    pods: Sequence[FailedPod]
+    by_pod: FailedContainer | None
+
+    @property
+    def by_exit_codes(self) -> bool:
+        """Whether exit codes decide: in the rule, or by an exitCodePolicy."""
+        return bool(self.rule and self.rule.on_exit_codes) or self.rjob.exit_code_policy is not None
+
+    def container(self) -> tuple[FailedContainer, str]:
+        """The pod for the history, and where exit codes decide, what messages say about it."""
+        job, rule, policy = self.child.job, self.rule, self.rjob.exit_code_policy
+        if self.by_pod is not None and (failure := job.failure):
+            return self.by_pod, f": {failure.message}"
+        if not self.by_exit_codes:
+            return first_failed(self.pods), ""
+        pod = decisive_pod(job, self.rjob, self.pods)
+        if pod is None:
+            said = named_by(job)
+            return (said, f": {said}") if said.pod else (first_failed([pod for pod in self.pods if pod.deleting]), "")
+        if rule and rule.on_exit_codes:
+            end = matching(rule.on_exit_codes, pod.ends)
+        else:
+            end = container_of(job, pod, policy.container_name if policy else "")
+        found = failed_container(pod, end)
+        return found, f": {found}" if end else ""
+
+
+class Matcher:
+    """The rules of one set, ready to be compared with many failed Jobs. `by_pods`: see `Failure.by_pod`, by UID."""
+
+    def __init__(self, js: JobSet, failed_pods: FailedPodsByJob, by_pods: Mapping[str, FailedByPod]) -> None:
+        policy = js.spec.failure_policy
+        self._rules: Sequence[FailurePolicyRule] = policy.rules if policy else ()
+        self._criteria = _criteria(self._rules)
+        self._replicated_jobs = {rjob.name: rjob for rjob in js.spec.replicated_jobs}
+        self._failed_pods = failed_pods
+        self._by_pods = by_pods
+        self._matching: dict[str, tuple[int, ...]] = {}
+
+    @property
+    def has_unread_patterns(self) -> bool:
+        """Whether there are more patterns than are looked at."""
+        return sum(len(rule.on_job_failure_message_patterns) for rule in self._rules) > MOST_PATTERNS
+
+    def needs_pods(self, child: Child) -> bool:
+        """Whether the first rule that may match a failed Job depends on exit codes."""
+        if child.job.metadata.uid in self._by_pods:
+            return False
+        first = next((self._rules[place] for place in self._places(child)), None)
+        return first is not None and first.on_exit_codes is not None and decides_by_pods(child.job)
+
+    def is_beyond_counting(self, child: Child) -> bool:
+        """Whether the Job may have another decisive pod than the one that is taken, and a rule depends on it."""
+        pods = self._failed_pods.get(child.job.metadata.uid, ())
+        rjob = self._replicated_jobs[child.replicated_job]
+        return self.needs_pods(child) and beyond_counting(child.job, rjob, pods)
+
+    def match(self, failed: Sequence[Child]) -> list[Failure]:
+        """The failures in the order of the rules that match them, those without a rule last."""
+        failures = [self._match(child) for child in failed]
+        return [failure for _, failure in sorted(failures, key=lambda found: found[0])]
+
+    def _match(self, child: Child) -> tuple[int, Failure]:
+        """The failure, with the index of the first rule that matches; the number of rules if none does."""
+        uid, rjob = child.job.metadata.uid, self._replicated_jobs[child.replicated_job]
+        pods, by_pod = self._failed_pods.get(uid, ()), self._by_pods.get(uid)
+        for place in self._places(child):
+            rule = self._rules[place]
+            if rule.on_exit_codes is None:
+                break
+            pod = None if by_pod else decisive_pod(child.job, rjob, pods)
+            if pod is not None and matching(rule.on_exit_codes, pod.ends) is not None:
+                break
+        else:
+            place, rule = len(self._rules), None
+        return place, Failure(child, rule, rjob, pods, by_pod.pod if by_pod else None)
+
+    def _places(self, child: Child) -> tuple[int, ...]:
+        """Places of the rules that match a failed Job apart from exit codes, which are not the Job's."""
+        uid = child.job.metadata.uid
+        if uid not in self._matching:
+            self._matching[uid] = tuple(place for place, wanted in enumerate(self._criteria) if wanted.match(child))
+        return self._matching[uid]
+
+
+@dataclass(frozen=True, slots=True)
+class _Criteria:
+    """What a rule wants of the Job, ready to be compared with many. None: anything. Exit codes are not the Job's."""
+
+    reasons: frozenset[str] | None
+    targets: frozenset[str] | None
+    patterns: tuple[str, ...] | None
+
+    def match(self, child: Child) -> bool:
+        """Whether reason, message and ReplicatedJob of a failed Job are all among those the rule names."""
+        failure = child.job.failure
+        if failure is None or (self.reasons is not None and failure.reason not in self.reasons):
+            return False
+        if self.targets is not None and child.replicated_job not in self.targets:
+            return False
+        if self.patterns is None:
+            return True
+        readable = (pattern for pattern in map(compile_pattern, self.patterns) if not isinstance(pattern, str))
+        return any(pattern.search(failure.message) for pattern in readable)
+
+
+def _criteria(rules: Sequence[FailurePolicyRule]) -> tuple[_Criteria, ...]:
+    """Those of each rule. Patterns after the first `MOST_PATTERNS` are left out: they match nothing."""
+    left = iter(range(MOST_PATTERNS))
+    return tuple(
+        _Criteria(
+            reasons=frozenset(rule.on_job_failure_reasons) or None,
+            targets=frozenset(rule.target_replicated_jobs) or None,
+            patterns=tuple(pattern for pattern, _ in zip(rule.on_job_failure_message_patterns, left, strict=False))
+            if rule.on_job_failure_message_patterns
+            else None,
+        )
+        for rule in rules
+    )

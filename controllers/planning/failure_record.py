@@ -1,0 +1,163 @@
+"""Writes into the status what was decided about failures (docs/reference/lifecycle.md#failure-policy)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import assert_never
+
+import msgspec
+
+from api.failure_actions import FailureAction, Scope
+from api.jobset_status import FailedAttempt, ReplicatedJobStatus, RuleRestarts
+from api.policies import FailurePolicyRule
+from controllers.planning import escalation
+from controllers.planning.attempts import REACHED, entry_of_next_attempt, fail_set, keep, record_failure, restart_set
+from controllers.planning.child_jobs import Child
+from controllers.planning.decisive_pod import FailedContainer
+from controllers.planning.status import StatusDraft
+
+MESSAGE_LIMIT = 1024
+"""Bytes of a message in the attempt history."""
+
+
+@dataclass(slots=True)
+class _PartRestart:
+    """What is restarted of one ReplicatedJob in one plan (gate RestartJob).
+
+    - `jobs`: indexes of failed Jobs that are recreated alone. `whole`: all Jobs are recreated.
+    - `counted`: indexes of failed Jobs whose restart counts towards maxRestarts.
+    """
+
+    replicas: int
+    jobs: list[int] = field(default_factory=list)
+    counted: list[int] = field(default_factory=list)
+    whole: bool = False
+
+    def add(self, index: int, *, whole: bool, counted: bool) -> None:
+        """Note the failed Job of that index."""
+        if whole:
+            self.whole = True
+        else:
+            self.jobs.append(index)
+        if counted:
+            self.counted.append(index)
+
+
+class Record:
+    """The status of one plan while failures are decided. Counters of parts of the set change with `restart_parts`."""
+
+    def __init__(self, draft: StatusDraft) -> None:
+        self._draft = draft
+        self._attempt = draft.status.execution_attempts or 0
+        self._parts: dict[str, _PartRestart] = {}
+        self._escalated: set[str] = set()
+
+    @property
+    def newly_counted_in_parts(self) -> int:
+        """Restarts of parts of the set in this plan that count towards maxRestarts."""
+        return sum(len(part.counted) for part in self._parts.values())
+
+    def take_step(self, rule: FailurePolicyRule, step: int) -> None:
+        """Count the step of a rule, once for all failures of one plan."""
+        if rule.name not in self._escalated:
+            self._escalated.add(rule.name)
+            escalation.take(self._draft, rule, step)
+
+    def restart(
+        self, rule: FailurePolicyRule | None, action: FailureAction, child: Child, replicas: int, message: str
+    ) -> str:
+        """Restart what the action names. Returns the reason of the condition if that is the whole set, else nothing.
+
+        `replicas`: of the ReplicatedJob of the failed Job.
+        """
+        reason = ""
+        if rule and rule.max_restarts is not None:
+            _count_rule(self._draft, rule.name)
+        match action.scope:
+            case Scope.JOB | Scope.REPLICATED_JOB:
+                part = self._parts.setdefault(child.replicated_job, _PartRestart(replicas))
+                part.add(child.job_index, whole=action.scope is Scope.REPLICATED_JOB, counted=action.counted)
+            case Scope.JOBSET:
+                reason = f"FailurePolicy_{rule.name}" if rule else "DefaultFailurePolicy"
+                restart_set(self._draft, reason, message, counts=action.counted)
+            case Scope.NOTHING:
+                raise AssertionError(f"{action.name} restarts nothing")
+            case other:
+                assert_never(other)
+        self._draft.event("Warning", f"{action.name}FailurePolicyAction", message)
+        return reason
+
+    def fail_set(self, reason: str, message: str) -> None:
+        """The set has failed."""
+        fail_set(self._draft, reason, message)
+
+    def failed_attempt(self, reason: str, child: Child, pod: FailedContainer, step: int | None) -> None:
+        """Add the attempt that ends to the history. `step`: of the rule, if it has several."""
+        failure = child.job.failure
+        text = f"{failure.reason}: {failure.message}" if failure else ""
+        attempt = FailedAttempt(
+            attempt=self._attempt,
+            reason=reason,
+            message=text.encode()[:MESSAGE_LIMIT].decode(errors="ignore"),
+            failed_job=child.name,
+            pod=pod.pod,
+            node=pod.node,
+            container=pod.container,
+            exit_code=pod.exit_code,
+            step=step,
+        )
+        record_failure(self._draft, attempt)
+
+    def restart_parts(self) -> None:
+        """Raise the counters of all Jobs that restart without the whole set."""
+        if self._parts:
+            _restart_parts(self._draft, self._parts)
+
+
+def _restart_parts(draft: StatusDraft, parts: Mapping[str, _PartRestart]) -> None:
+    """Have failed Jobs recreated, or all Jobs of their ReplicatedJobs, which are given by name (gate RestartJob).
+
+    Other ReplicatedJobs are not restarted, even if the rule targets them: targets select failures, not what restarts.
+    A failure in another ReplicatedJob is decided and counted separately.
+
+    A restart of all Jobs of a ReplicatedJob, completed ones included, counts once towards maxRestarts, like one of the
+    failed Job alone. It also raises the counters of indexes that an elastic set no longer has: if the set grows again,
+    a Job that is left at such an index belongs to an earlier attempt.
+    """
+
+    def restart(stored: ReplicatedJobStatus) -> ReplicatedJobStatus:
+        part, begun, all_indexes = parts[stored.name], stored, range(0)
+        if part.whole:
+            all_indexes = range(max(part.replicas, len(stored.job_restarts)))
+            begun = msgspec.structs.replace(entry_of_next_attempt(stored), **keep(REACHED, stored))
+        towards_max = stored.job_restarts_count_towards_max
+        return msgspec.structs.replace(
+            begun,
+            job_restarts=raise_counters(stored.job_restarts, part.replicas, chain(part.jobs, all_indexes)),
+            job_restarts_count_towards_max=raise_counters(towards_max, part.replicas, part.counted)
+            if part.counted
+            else towards_max,
+        )
+
+    draft.update_replicated_jobs(parts.keys(), restart)
+
+
+def _count_rule(draft: StatusDraft, name: str) -> None:
+    """Count a restart by a rule of the failure policy that has its own maxRestarts."""
+    counted = draft.status.failure_policy_restarts
+    if all(entry.name != name for entry in counted):
+        counted = (*counted, RuleRestarts(name=name))
+    draft.update(
+        failure_policy_restarts=tuple(
+            msgspec.structs.replace(entry, restarts=entry.restarts + 1) if entry.name == name else entry
+            for entry in counted
+        )
+    )
+
+
+def raise_counters(counters: tuple[int, ...], replicas: int, indexes: Iterable[int]) -> tuple[int, ...]:
+    """Counters of Jobs by index, extended to the number of replicas, with those of `indexes` one higher."""
+    full = [*counters, *(0,) * (replicas - len(counters))]
+    for index in indexes:
+        full[index] += 1
+    return tuple(full)

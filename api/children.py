@@ -6,10 +6,12 @@ Pure: the same JobSet gives the same bytes, whether the controller, a dry run or
 template that do not change are shared with the JobSet, not copied: bodies are to be serialised, never edited.
 """
 
+from typing import NamedTuple
+
 from api import keys
 from api.exclusive import priority_label
 from api.exit_codes import job_spec_with
-from api.features import FeatureGates
+from api.features import DEFAULT_GATES, FeatureGates
 from api.jobset import JobSet, ReplicatedJob, VolumeClaimPolicy
 from api.layout import JobPosition, JobRange
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
@@ -40,7 +42,7 @@ def job_labels(
 
     See docs/reference/names-and-labels.md#labels-and-annotations.
 
-    `job_restart_attempt` is None while the feature gate RestartJob is off: then its key is absent.
+    `job_restart_attempt` None: its key is absent.
     """
     rjob = position.replicated_job
     labels = {
@@ -78,25 +80,41 @@ def placement_annotations(js: JobSet, rjob: ReplicatedJob) -> dict[str, str]:
     return out
 
 
+class Counters(NamedTuple):
+    """What was counted of a Job: its own restarts, and the attempts of its set; None for a Job of a new JobSet."""
+
+    job_restarts: int | None = None
+    execution_attempts: int | None = None
+
+
+NOTHING_COUNTED = Counters()
+
+
 def build_job(
     js: JobSet,
     jobs: JobRange,
     position: JobPosition,
     *,
     global_replicas: int,
-    job_restart_attempt: int | None = None,
-    execution_attempt: int | None = None,
+    gates: FeatureGates = DEFAULT_GATES,
+    counted: Counters = NOTHING_COUNTED,
 ) -> JSON:
-    """Body of one child Job (docs/reference/names-and-labels.md#jobs).
+    """Body of one child Job (docs/reference/names-and-labels.md#jobs), for a new JobSet by default.
 
-    `execution_attempt` is None while the gate ExecutionAttemptsTracking is off. A Job that belongs to a group
+    This is the one place where feature gates change it: the controller, dry runs of admission and `jobset render` call
+    it. A counter of restarts that a Job has already stays with the gate RestartJob off. A Job that belongs to a group
     is built by `in_group` from it.
     """
+    restarts, attempt = counted
+    if gates["RestartJob"] and restarts is None:
+        restarts = 0
+    if attempt is None and not js.suspended:
+        attempt = 0
     rjob = position.replicated_job
-    labels = job_labels(js, jobs, position, global_replicas=global_replicas, job_restart_attempt=job_restart_attempt)
+    labels = job_labels(js, jobs, position, global_replicas=global_replicas, job_restart_attempt=restarts)
     annotations = {**labels, **placement_annotations(js, rjob)}
-    if execution_attempt is not None:
-        annotations[keys.EXECUTION_ATTEMPT] = str(execution_attempt)
+    if gates["ExecutionAttemptsTracking"] and attempt is not None:
+        annotations[keys.EXECUTION_ATTEMPT] = str(attempt)
     template_meta: JSON = rjob.template.get("metadata") or {}
     return {
         "apiVersion": "batch/v1",
@@ -114,20 +132,6 @@ def build_job(
             "template": pod_template(js, position, labels, annotations),
         },
     }
-
-
-def build_first_job(
-    js: JobSet, jobs: JobRange, position: JobPosition, gates: FeatureGates, *, global_replicas: int
-) -> JSON:
-    """Body of one child Job as the controller creates it for a new JobSet."""
-    return build_job(
-        js,
-        jobs,
-        position,
-        global_replicas=global_replicas,
-        job_restart_attempt=0 if gates["RestartJob"] else None,
-        execution_attempt=0 if gates["ExecutionAttemptsTracking"] and not js.suspended else None,
-    )
 
 
 def in_group(job: JSON, template: str, name: str) -> JSON:

@@ -77,6 +77,9 @@ class FeatureGates(dict[str, bool]):
                 raise FeatureGateError(f"feature gate {name} needs {needed}: turn that on, too")
 
 
+DEFAULT_GATES = FeatureGates()
+
+
 def parse_feature_gates(text: str) -> dict[str, bool]:
     """Read `A=true,B=false`; an empty text is no setting. Raises `FeatureGateError` with all that is malformed."""
     settings: dict[str, bool] = {}

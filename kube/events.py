@@ -77,7 +77,11 @@ class Recorder(Protocol):
 
 @dataclass(slots=True)
 class _Series:
-    """One Event object and what happened since it was last written. Times are loop seconds unless datetime."""
+    """One Event object and what happened since it was last written. Times are loop seconds unless datetime.
+
+    Remembered: events of which more may come, by object and reason, for 6 minutes after the last; 2,000 at most
+    of them. Without it the next one is an Event of its own in place of a count.
+    """
 
     body: dict[str, object]
     name: str

@@ -97,6 +97,10 @@ Objects = list[T]
 class _Pin(Generic[T]):
     """A key whose visible value is ours until the watch reaches `version`.
 
+    Remembered: the answer to a write, over the cache, for the object of that UID, until the watch has reached its
+    version or shows that the object is gone; 300 s at most. Without it a write is repeated: "already exists", 404 are
+    outcomes. An object that was taken for gone, and is there, shows again when its name is tried.
+
     `written` None means deleted by us: nothing with that uid, and nothing older than `version`, the last one of it that
     was known here, is shown until the watch reports its deletion.
     """

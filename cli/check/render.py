@@ -16,7 +16,7 @@ import msgspec
 import yaml
 
 from api import keys
-from api.children import NO_UID, build_first_job, build_service, build_volume_claim, in_group, mounted_names
+from api.children import NO_UID, build_job, build_service, build_volume_claim, in_group, mounted_names
 from api.features import FeatureGates
 from api.gang_objects import build_group, build_workload
 from api.gangs import Forest, forest, sequenced
@@ -149,7 +149,7 @@ def by_stage(js: JobSet, gates: FeatureGates) -> Iterator[tuple[str, JSON]]:
             yield from ((heading, group) for group in gangs.objects_of(part))
             for jobs in (ranges[rjob.name] for rjob in part):
                 for position in jobs.positions(js.metadata.name):
-                    job = build_first_job(js, jobs, position, gates, global_replicas=layout.global_replicas)
+                    job = build_job(js, jobs, position, gates=gates, global_replicas=layout.global_replicas)
                     yield heading, gangs.with_group(job)
 
 

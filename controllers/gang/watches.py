@@ -54,6 +54,10 @@ class GroupWatches:
         self._pod_groups = Informer(client, POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
         self._handlers: list[Callable[[], None]] = []
         self.served = Served(enabled=gates[GATE])
+        """What the API server serves of `scheduling.k8s.io`.
+
+        Remembered: for 15 s, or 5 minutes if it serves all. Gangs wait up to that long.
+        """
 
     def stores(self) -> Stores:
         """What writes fill."""

@@ -22,7 +22,7 @@ from controllers.indexes import BY_OWNER, key_of_children
 from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
-from controllers.jobset.memory import Memories, Memory
+from controllers.jobset.memory import Memories, Memory, Until
 from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.pending_pods import look_at_pending_pods
 from controllers.jobset.unscheduled_pods import UnscheduledPods
@@ -157,7 +157,7 @@ class JobSetReconciler:
             raise
         finally:
             self._look_after_pods(js, decided)
-        group_retry = memory.group_error_until - clock()
+        group_retry = memory.group_error.time - clock()
         waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
         look = await waiting.look(observed, memory.stalled)
         again = (decided.requeue_after, group_retry if group_retry > 0 else None, look)
@@ -220,12 +220,12 @@ class JobSetReconciler:
             self.memories.namespace_ends(request.namespace, loop_time + NAMESPACE_RETRY)
         taken = [error for error in failed.exceptions if isinstance(error, ForeignObjectError)]
         if taken:
-            memory.foreign = memory.foreign | {error.name: error.owner for error in taken}
-            memory.foreign_until = loop_time + self._options.limits.foreign_retry
+            names = {**memory.foreign.value, **{error.name: error.owner for error in taken}}
+            memory.foreign = Until(names, loop_time + self._options.limits.foreign_retry)
         failed_groups = [error for error in failed.exceptions if isinstance(error, GroupWriteError)]
         if failed_groups:
-            memory.group_error = failed_groups[0].reason, str(failed_groups[0])
-            memory.group_error_until = loop_time + GROUP_RETRY
+            error = failed_groups[0].reason, str(failed_groups[0])
+            memory.group_error = Until(error, loop_time + GROUP_RETRY)
 
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The observation with the answer to a query. Raises what the client raises if the answer is needed."""
@@ -258,8 +258,9 @@ class JobSetReconciler:
         jobs = tuple(self._caches.jobs.by_index(BY_OWNER, key_of_children(js)))
         named = self._caches.jobs.by_index(BY_SET, IndexKey(meta.namespace, meta.name))
         clock = asyncio.get_running_loop().time
-        if clock() >= memory.foreign_until:
-            memory.foreign = {}
+        foreign = memory.foreign.value if clock() < memory.foreign.time else {}
+        if not foreign:
+            memory.foreign = Until(foreign, 0.0)
         return Observed(
             jobset=js,
             jobs=jobs,
@@ -271,11 +272,13 @@ class JobSetReconciler:
             since_status_write=None if memory.status_written is None else clock() - memory.status_written,
             departed=self._unrecorded_ends(js, jobs, memory),
             # As many Jobs by label as by owner, as with most sets: all of them are ours.
-            foreign=memory.foreign
-            | {
-                job.metadata.name: job.metadata.owner
-                for job in (named if len(named) != len(jobs) else ())
-                if not job.metadata.controlled_by(meta.uid)
+            foreign={
+                **foreign,
+                **{
+                    job.metadata.name: job.metadata.owner
+                    for job in (named if len(named) != len(jobs) else ())
+                    if not job.metadata.controlled_by(meta.uid)
+                },
             },
             unreadable={
                 name: why for (space, name), why in self._caches.jobs.unreadable.items() if space == meta.namespace
@@ -292,8 +295,8 @@ class JobSetReconciler:
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:
         if self._caches.groups is None:
             return None
-        waiting = asyncio.get_running_loop().time() < memory.group_error_until
-        return self._caches.groups.known_groups(js, memory.group_error if waiting else None)
+        waiting = asyncio.get_running_loop().time() < memory.group_error.time
+        return self._caches.groups.known_groups(js, memory.group_error.value if waiting else None)
 
     def _priorities(self) -> Priorities | None:
         classes = self._caches.priority_classes

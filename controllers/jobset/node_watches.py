@@ -56,7 +56,11 @@ class NodeWatches:
             transform=bound_pod,
         )
         self._first_seen: dict[str, dict[str, str]] = {}
-        """When a node was first seen gone ("") or with a taint whose time nobody says: RFC 3339, by node and taint."""
+        """When a node was first seen gone ("") or with a taint whose time nobody says: RFC 3339, by node and taint.
+
+        Remembered: until the node is back, or has no pod of a JobSet. Without it the time of `nodeFailure.afterSeconds`
+        begins again.
+        """
         self.nodes.on_event(self._node_seen)
         self.pods.on_event(self._pod_seen)
 

@@ -89,6 +89,10 @@ class Domains:
         self._longest_wait = longest_wait
         self._waiting: dict[IndexKey, _Wait] = {}
         self._given_up: dict[IndexKey, None] = {}
+        """Jobs that admission waited for in vain, by namespace and UID.
+
+        Remembered: until 4,096 later ones. Without it a follower waits a quarter of a second more.
+        """
         watches.leaders.on_event(self._leader_changed)
         watches.nodes.on_event(self._node_changed)
 

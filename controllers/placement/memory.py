@@ -39,14 +39,18 @@ class JobRequest(NamedTuple):
 
 @dataclass(slots=True)
 class JobMemory:
-    """One Job. Times are seconds of the event loop's clock.
-
-    - `looks`: when to look for misplaced pods, soonest first.
-    - `without_domain_since`: since when it has no leader, or one whose node has no domain; None: it has a domain.
-    """
+    """One Job by namespace, name and UID, until it is gone. Times are seconds of the event loop's clock."""
 
     looks: tuple[float, ...] = ()
+    """When to look for misplaced pods, soonest first.
+
+    Remembered: until the look. A process that starts looks once at every exclusive Job that runs.
+    """
     without_domain_since: float | None = None
+    """Since when it has no leader, or one whose node has no domain; None: it has a domain.
+
+    Remembered: until it has one, or no pod waits. Without it an event comes 5 s later or earlier.
+    """
 
     @property
     def empty(self) -> bool:
@@ -59,6 +63,10 @@ class JobMemories:
     def __init__(self) -> None:
         self._records: dict[JobRequest, JobMemory] = {}
         self._reported: dict[IndexKey, float] = {}
+        """When it was last reported of a JobSet, by namespace and UID, that a Job has no domain.
+
+        Remembered: until the first report of another one after 60 s. Without it the event is sent again.
+        """
 
     def __len__(self) -> int:
         return len(self._records)

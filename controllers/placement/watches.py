@@ -41,6 +41,11 @@ class PlacementWatches:
 
     def __init__(self, client: Client) -> None:
         self._asked: tuple[str, ...] = COMMON_KEYS
+        """Node labels that are kept.
+
+        Remembered: until another one is wanted, and no bound leader uses them or their namespaces use more; 16 at most.
+        Without it the nodes are listed again.
+        """
         self._new_key = asyncio.Event()
         self._users: dict[str, Counter[str]] = {}
         """By topology, how many bound leaders each namespace has that are placed by it."""

@@ -1,6 +1,6 @@
 """Which Jobs count as failed, and which rule of the failure policy each of them matches.
 
-See docs/reference/lifecycle.md#failure-policy and docs/concepts/recovery.md.
+See docs/reference/failure-policy.md#failure-policy and docs/concepts/node-failure.md.
 """
 
 from collections.abc import Mapping, Sequence

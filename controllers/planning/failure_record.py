@@ -1,4 +1,4 @@
-"""Writes into the status what was decided about failures (docs/reference/lifecycle.md#failure-policy)."""
+"""Writes into the status what was decided about failures (docs/reference/failure-policy.md#failure-policy)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """Whether a JobSet has finished, how long it may run, and how long it is kept.
 
-See docs/reference/lifecycle.md#deadline and #time-to-live.
+See docs/reference/failure-policy.md#deadline and docs/reference/lifecycle.md#time-to-live.
 """
 
 from api import keys

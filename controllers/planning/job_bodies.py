@@ -1,7 +1,7 @@
 """The child Jobs of a plan as they are to be created or resumed (docs/reference/names-and-labels.md#jobs)."""
 
 from api.avoided_nodes import away_from, nodes_to_avoid
-from api.children import build_job, in_group, with_priority
+from api.children import Counters, build_job, in_group, with_priority
 from api.layout import JobRange
 from controllers.planning.context import Context
 from controllers.planning.failed_nodes import avoid_policy
@@ -12,15 +12,15 @@ def job_body(ctx: Context, jobs: JobRange, index: int, attempt: int | None = Non
     """The Job of that index as it is to be now. `attempt`: its own restart counter if it exists already."""
     if attempt is None:
         restarts = ctx.job_restarts.get(jobs.replicated_job.name, ())
-        if ctx.gates["RestartJob"] or restarts:  # a Job without the label counts as never restarted
+        if restarts:  # a Job without the label counts as never restarted
             attempt = restarts[index] if index < len(restarts) else 0
     job = build_job(
         ctx.js,
         jobs,
         jobs.position(ctx.js.metadata.name, index),
         global_replicas=ctx.layout.global_replicas,
-        job_restart_attempt=attempt,
-        execution_attempt=ctx.status.execution_attempts if ctx.gates["ExecutionAttemptsTracking"] else None,
+        gates=ctx.gates,
+        counted=Counters(attempt, ctx.status.execution_attempts),
     )
     if (pods := ctx.groups.group_of(job["metadata"]["name"])) is not None:
         job = in_group(job, pods.template, pods.name)

@@ -1,8 +1,9 @@
 """Writes what admission has counted into the status of policies, from each replica.
 
 Replicas share no state: each reads the status, adds what is new and writes it, provided that nobody has written
-meanwhile. A replica that dies loses what it has not written yet. A write without an answer is not repeated: nothing is
-counted twice.
+meanwhile. A write without an answer is not repeated: nothing is counted twice.
+
+Remembered: counts by policy, 10,000 at most, for 30 s or until they can be written. A replica that dies loses them.
 """
 
 import asyncio

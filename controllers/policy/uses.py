@@ -1,4 +1,7 @@
-"""Writes into the status of an exception when it was first used, from whichever replica comes first."""
+"""Writes into the status of an exception when it was first used, from whichever replica comes first.
+
+Remembered: exceptions that were used, by UID, until 10,000 later ones. Without it the exception is read once more.
+"""
 
 import logging
 from collections.abc import Callable

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from api import keys
-from api.children import build_job, build_service, build_volume_claim
+from api.children import Counters, build_job, build_service, build_volume_claim
+from api.features import FeatureGates
 from api.layout import layout_of
 from api.names import job_key
 from tests.support.stored_sets import jobset, rjob
@@ -49,9 +50,21 @@ def test_every_key_is_label_and_annotation_of_job_and_pod():
         assert meta["annotations"] == ALL_KEYS
 
 
-def test_job_restart_attempt_only_with_the_gate():
-    assert keys.JOB_RESTART_ATTEMPT not in first_job(jobset())["metadata"]["labels"]
-    assert first_job(jobset(), job_restart_attempt=2)["metadata"]["labels"][keys.JOB_RESTART_ATTEMPT] == "2"
+@pytest.mark.parametrize(
+    ("gate", "counters", "key", "value"),
+    [
+        ("RestartJob", {}, keys.JOB_RESTART_ATTEMPT, "0"),
+        ("RestartJob", {"job_restarts": 2}, keys.JOB_RESTART_ATTEMPT, "2"),
+        ("", {"job_restarts": 2}, keys.JOB_RESTART_ATTEMPT, "2"),
+        ("ExecutionAttemptsTracking", {}, keys.EXECUTION_ATTEMPT, "0"),
+        ("ExecutionAttemptsTracking", {"execution_attempts": 3}, keys.EXECUTION_ATTEMPT, "3"),
+    ],
+    ids=["first-run", "restarted", "restarted-before-the-gate-went-off", "first-attempt", "third-resume"],
+)
+def test_a_gate_adds_its_key_to_job_and_pod(gate, counters, key, value):
+    assert key not in first_job(jobset())["metadata"]["annotations"]
+    job = first_job(jobset(), gates=FeatureGates({gate: True} if gate else {}), counted=Counters(**counters))
+    assert [meta["annotations"][key] for meta in (job["metadata"], pod_of(job)["metadata"])] == [value, value]
 
 
 def test_users_labels_stay_and_ours_win():

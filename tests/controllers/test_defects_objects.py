@@ -10,6 +10,7 @@ import pytest
 from api import keys
 from api.batch import Service
 from controllers.jobset.execute import FailedWrites
+from controllers.jobset.memory import Until
 from controllers.planning.actions import CreateClaim, CreateJob, CreateService
 from kube.events import NOTE_LIMIT
 from tests.support.blind import Blind, refusing
@@ -60,7 +61,7 @@ class TestDefect11:
         await blind.reconcile()
         assert len(blind.writes()) == asked, "it is not asked for again before that"
         api.drop("jobs", "js-workers-1")
-        blind.memory.foreign_until = 0.0
+        blind.memory.foreign = Until({}, 0.0)
         assert await blind.reconcile() is None
         assert ("ns", "js-workers-1") in api.objects("jobs")
 

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from api.batch import Job
 from api.jobset_status import JobSetStatus
 from controllers.gang.stalled import Reports
-from controllers.jobset.memory import Memories, Memory
+from controllers.jobset.memory import Memories, Memory, Until
 from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import Followed
 from controllers.jobset.refused import RefusedJobs
@@ -31,10 +32,8 @@ SAMPLES = {
     "warned": frozenset({Event("Warning", "Reason", "message")}),
     "departed": {"job": JOB},
     "refused": RefusedJobs({"js-a-0": None}),
-    "foreign": {"js-a-0": NOBODY},
-    "foreign_until": 3.0,
-    "group_error": ("NameConflict", "x"),
-    "group_error_until": 4.0,
+    "foreign": Until({"js-a-0": NOBODY}, 3.0),
+    "group_error": Until(("NameConflict", "x"), 4.0),
     "namespace_ends_until": 5.0,
     "reported_group": "group",
     "shown": JobSetStatus(),
@@ -117,3 +116,13 @@ def test_a_namespace_that_ends_holds_back_all_its_jobsets_and_no_other():
     assert held == {WHO: 60.0, OTHER: 60.0}
     assert memories.get_or_create(Request("ns-2", "js"), "1").namespace_ends_until == 0.0
     assert memories.get_or_create(OTHER, "2").namespace_ends_until == 0.0, "that is in a new namespace of the name"
+
+
+def test_the_architecture_names_every_file_that_remembers_something():
+    root = Path(__file__).parents[2]
+    page = (root / "docs/architecture.md").read_text(encoding="utf-8")
+    folders = ("api", "app", "certs", "controllers", "kube", "policy", "webhooks")
+    files = [file for folder in folders for file in (root / folder).rglob("*.py")]
+    remembering = {str(file.relative_to(root)) for file in files if "Remembered:" in file.read_text(encoding="utf-8")}
+    assert len(remembering) > 15
+    assert [file for file in sorted(remembering) if f"`{file}`" not in page] == []

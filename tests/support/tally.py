@@ -29,4 +29,4 @@ class Tally:
         self.forgotten.append((namespace, name))
 
     def __getattr__(self, milestone: str) -> Callable[[float], None]:
-        return lambda seconds: self.times.append((milestone, seconds))
+        return lambda seconds: self.times.append((milestone.removeprefix("on_"), seconds))

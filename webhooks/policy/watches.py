@@ -2,6 +2,9 @@
 
 The CRD of policies may be installed and removed while the manager runs, so the look-up is repeated. Without it nothing
 is watched. Must not decide anything about JobSets.
+
+Remembered: these objects, as the watches show them. A process that has not listed its policies yet serves nothing; a
+namespace that is not known is read.
 """
 
 import asyncio

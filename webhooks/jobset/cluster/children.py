@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from api import keys
-from api.children import NO_UID, build_first_job, job_labels
+from api.children import NO_UID, build_job, job_labels
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import JobPosition, JobRange, Layout, layout_of
@@ -154,7 +154,7 @@ def _child(raw: JSON, js: JobSet, gates: FeatureGates, layout: Layout, alike: tu
     jobs = layout.ranges[index]
     position = next(jobs.positions(js.metadata.name))
     total = layout.global_replicas
-    body = build_first_job(js, jobs, position, gates, global_replicas=total)
+    body = build_job(js, jobs, position, gates=gates, global_replicas=total)
     own = _own_values(js, jobs, position, total, replicated_job(index))
     return ChildJob(raw, js, index, alike, body, own)
 

@@ -92,6 +92,9 @@ class DryRuns:
 
     Another webhook may look for the owner of a Job (Kueue's does), and refuse the Job because its JobSet is not stored
     yet. Such a Job is sent again without an owner, and so are all Jobs of its namespace for `OWNERLESS_SECONDS`.
+
+    Remembered: these namespaces, 1,024 at most. Without it the dry run of one Job is sent twice; where it is wrong a
+    policy about owners is not heard.
     """
 
     def __init__(self, budget: float, *, own_rights: bool) -> None:

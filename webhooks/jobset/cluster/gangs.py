@@ -3,6 +3,8 @@
 This is checked at admission, only for sets with spec.scheduling. What is missing may be switched on later, and the
 controller waits for it: a warning with the flags that are needed. The answer is kept for a minute, so that many sets at
 once cost a few requests.
+
+Remembered: what the API server serves of `scheduling.k8s.io`, for 60 s. Where it is wrong a warning is out of date.
 """
 
 import asyncio

@@ -4,6 +4,9 @@ Such pods wait for ever, and no status says so. Each resource is compared with t
 (`status.allocatable`), whatever the node's labels and taints, and whether it is cordoned or not. Somebody may add nodes
 later, also an autoscaler: a warning. Nothing is said of a set in a queue of Kueue, which may ask for nodes when it
 admits the set; nor where the nodes are not known: no right to list them, none there, too many, or no answer in time.
+
+Remembered: the largest amount of each resource, for 60 s; 256 resources at most. Where it is wrong a warning is out of
+date.
 """
 
 import asyncio

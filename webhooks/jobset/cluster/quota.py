@@ -5,6 +5,9 @@ then those that start together; what starts later may run when these have ended.
 what others use of it changes. Limits, quotas with scopes, and sets whose pods request nothing are not looked at. A
 quota may be changed later. Its name and amounts are told only to who asks with rights of their own: who creates JobSets
 need not know them.
+
+Remembered: what the quotas of a namespace allow, for 30 s; 256 of them at most. Where it is wrong a warning is out of
+date.
 """
 
 from collections.abc import Callable, Iterator, Sequence

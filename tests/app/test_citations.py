@@ -44,6 +44,7 @@ MOST_FILES = {
     "A command": 5,
     "A field of the spec, end to end": 8,
     "A status field": 8,
+    "A feature gate that changes child Jobs": 5,
     "A change of scheduling": 8,
 }
 """Files that a newcomer may have to edit by hand, for each task."""

@@ -8,7 +8,7 @@ import msgspec
 from api import keys, stored_defaults
 from api.avoided_nodes import nodes_to_avoid, policy_of, recent_failures
 from api.jobset import JobSet
-from controllers.planning import deadline
+from controllers.planning import finished
 from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
 from diagnose.case import STALE, Case
@@ -51,7 +51,7 @@ def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     if status.terminal_state == keys.COMPLETED:
         yield Answer(Finding(Level.FINE, "completed", said, since=since), state=State.COMPLETED, ends=True)
         return
-    too_long = condition is not None and condition.reason == deadline.EXCEEDED
+    too_long = condition is not None and condition.reason == finished.EXCEEDED
     message = ": ".join(filter(None, [said, decisive_container(status, said)]))
     because = tuple(map(attempt, reversed(status.attempt_history)))
     fix = _FIX_DEADLINE if too_long else _after_failure(js, said)
@@ -165,14 +165,14 @@ def active_deadline(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """How long it may still run; or that its deadline has no effect."""
     js, now = case.facts.jobset, case.facts.now
     seconds = js.spec.active_deadline_seconds
-    if seconds is None or not js.status.replicated_jobs_status or case.without_effect(deadline.GATE):
+    if seconds is None or not js.status.replicated_jobs_status or case.without_effect(finished.GATE):
         return
     start = js.status.start_time
-    left = deadline.time_left(seconds, start, now.isoformat())
+    left = finished.time_left(seconds, start, now.isoformat())
     fix = ""
     if left is None:
         message = f"spec.activeDeadlineSeconds is {seconds}, and no manager counts them"
-        fix = f"start the manager with --feature-gates={deadline.GATE}=true"
+        fix = f"start the manager with --feature-gates={finished.GATE}=true"
     elif left > 0:
         message = f"it fails in {age(left)} unless it completes before: spec.activeDeadlineSeconds is {seconds}"
     else:

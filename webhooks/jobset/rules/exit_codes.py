@@ -85,7 +85,7 @@ def exit_code_policy(_: Subject, entry: Entry) -> Iterator[FieldError]:
         if code in policy.permanent:
             yield TWO_MEANINGS.at(place, code, code=code)
     if policy.container_name and policy.container_name not in entry.containers:
-        known = partial(did_you_mean, policy.container_name, entry.containers, what="there are")
+        known = partial(did_you_mean, policy.container_name, entry.containers, intro="there are")
         name = entry.rjob.name
         yield CONTAINER.at(path.at("containerName"), policy.container_name, name=name, names_that_exist=known)
     if entry.job.pod_replacement_policy not in {None, "Failed"}:

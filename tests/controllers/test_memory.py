@@ -118,11 +118,8 @@ def test_a_namespace_that_ends_holds_back_all_its_jobsets_and_no_other():
     assert memories.get_or_create(OTHER, "2").namespace_ends_until == 0.0, "that is in a new namespace of the name"
 
 
-def test_the_architecture_names_every_file_that_remembers_something():
+def test_the_architecture_says_how_to_find_all_that_is_remembered():
     root = Path(__file__).parents[2]
-    page = (root / "docs/architecture.md").read_text(encoding="utf-8")
-    folders = ("api", "app", "certs", "controllers", "kube", "policy", "webhooks")
-    files = [file for folder in folders for file in (root / folder).rglob("*.py")]
-    remembering = {str(file.relative_to(root)) for file in files if "Remembered:" in file.read_text(encoding="utf-8")}
-    assert len(remembering) > 15
-    assert [file for file in sorted(remembering) if f"`{file}`" not in page] == []
+    assert 'git grep -n "Remembered:"' in (root / "docs/architecture.md").read_text(encoding="utf-8")
+    files = [file for folder in ("controllers", "kube", "webhooks") for file in (root / folder).rglob("*.py")]
+    assert sum("Remembered:" in file.read_text(encoding="utf-8") for file in files) > 15

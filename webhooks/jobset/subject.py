@@ -168,9 +168,11 @@ class Entry:
     @cached_property
     def steps(self) -> int:
         """Cost of one check, in steps: one for each item that it may look at, and a few to begin with."""
-        containers = self.job.template.spec.all_containers
-        inside = sum(len(each.command) + len(each.ports) + len(each.volume_mounts) for each in containers)
-        return 5 + len(containers) + len(self.job.template.spec.volumes) + inside
+        pod = self.job.template.spec
+        steps = 5 + len(pod.volumes)
+        for each in pod.all_containers:  # every review does this: a sum over a generator takes twice as long
+            steps += 1 + len(each.command) + len(each.ports) + len(each.volume_mounts)
+        return steps
 
     @cached_property
     def containers(self) -> tuple[str, ...]:

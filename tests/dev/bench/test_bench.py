@@ -189,7 +189,9 @@ def test_a_lost_node_costs_the_time_that_the_set_leaves_it(binaries, tmp_path):
     for phase in in_place:
         assert phase["pods_created"] == phase["pods_replaced"] < 6
         assert phase["manager"]["creates"] == 0
-        assert phase["manager"]["status_writes"] <= 4
+        # Two for the attempt; and each Job of a lost pod says at a time of its own that it is not ready, has a new pod,
+        # and is ready again. Jobs whose pods stay cause none.
+        assert phase["manager"]["status_writes"] <= 2 + 3 * phase["pods_replaced"]
 
 
 @pytest.mark.e2e

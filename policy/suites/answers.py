@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from kube.model.field import MAX_SHOWN_ERRORS, ErrorType, FieldError, Path, Rule, shorten
+from kube.model.field import MAX_SHOWN_ERRORS, FieldError, Path, shorten
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.defaults import recorded_defaults
-from policy.sentences import source
 from policy.suites.judge import AUDIT, MOST_QUOTED, Finding, Verdict, action_of
-from policy.suites.types import VALIDATING
+from policy.suites.types import VALIDATING, failure
 from policy.types import AUDIT_KEY, DENY, MOST_AUDITED_TEXT, WARN, JobSetPolicy
 
 OURS = f"vjobset.kb.io/{AUDIT_KEY}"
@@ -28,21 +27,12 @@ THEIRS = "validation.policy.admission.k8s.io/validation_failure"
 _DENIED = re.compile(r"ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: (.*)", re.DOTALL)
 _WARNED = re.compile(r"Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)", re.DOTALL)
 
-_SOURCE = source("suites")
-DIFFERS = Rule(
-    "policy-test-differs",
-    ErrorType.INVALID,
+DIFFERS = failure(
+    "differs",
     "the API server does not judge as this command does without it: {what}",
     "please report it, unless another admission policy of the suite explains it: write serverOnly then",
-    _SOURCE,
 )
-OTHERWISE = Rule(
-    "policy-test-refused",
-    ErrorType.INVALID,
-    "the API server refuses the JobSet, whatever the policies say",
-    "correct it: {text}",
-    _SOURCE,
-)
+OTHERWISE = failure("refused", "the API server refuses the JobSet, whatever the policies say", "correct it: {text}")
 
 
 @dataclass(frozen=True, slots=True)

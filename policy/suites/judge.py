@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from api.keys import NAMESPACE_NAME
-from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.field import FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from policy.defaults import Record, recorded_defaults
@@ -19,54 +19,30 @@ from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace, ti
 from policy.judged import Judged, Namespace
 from policy.mismatch import Mismatch, of_policy
 from policy.namespaces import namespace_of
-from policy.sentences import source
-from policy.suites.types import VALIDATING, Expectation, SuiteContents, SuiteTest, missing_jobset
+from policy.suites.types import VALIDATING, Expectation, SuiteContents, SuiteTest, failure, missing_jobset
 from policy.types import DENY, WARN, JobSetPolicy
 
 PASS = "Pass"  # noqa: S105 - a verdict
 AUDIT = "Audit"
 MOST_QUOTED = 5
 
-_SOURCE = source("suites")
-NOT_FOUND = Rule(
-    "policy-test-missing", ErrorType.INVALID, "{rule} was expected to {action}", "found was: {found}", _SOURCE
-)
-NOT_CHECKED = Rule(
-    "policy-test-unchecked",
-    ErrorType.INVALID,
-    "{rule} was expected to pass, but was not checked: {why}",
-    "{remedy}",
-    _SOURCE,
-)
-OTHER_MESSAGE = Rule(
-    "policy-test-message",
-    ErrorType.INVALID,
+NOT_FOUND = failure("missing", "{rule} was expected to {action}", "found was: {found}")
+NOT_CHECKED = failure("unchecked", "{rule} was expected to pass, but was not checked: {why}", "{remedy}")
+OTHER_MESSAGE = failure(
+    "message",
     "{action} by {rule} was found as expected, but its message does not contain this text",
     "it says: {found}",
-    _SOURCE,
 )
-OTHER_PATH = Rule(
-    "policy-test-path",
-    ErrorType.INVALID,
-    "{action} by {rule} was found as expected, but not at this path",
-    "it was found at: {found}",
-    _SOURCE,
+OTHER_PATH = failure(
+    "path", "{action} by {rule} was found as expected, but not at this path", "it was found at: {found}"
 )
-UNEXPECTED = Rule(
-    "policy-test-unexpected", ErrorType.INVALID, "{action} by {rule} was not expected", "it says: {text}", _SOURCE
-)
-OTHER_DEFAULTS = Rule(
-    "policy-test-defaults", ErrorType.INVALID, "the JobSet gets other defaults", "those set are: {found}", _SOURCE
-)
-INVALID_JOBSET = Rule(
-    "policy-test-jobset", ErrorType.INVALID, "the JobSet has faults of its own", "correct it: {text}", _SOURCE
-)
-NEEDS_GATE = Rule(
-    "policy-test-gate",
-    ErrorType.INVALID,
+UNEXPECTED = failure("unexpected", "{action} by {rule} was not expected", "it says: {text}")
+OTHER_DEFAULTS = failure("defaults", "the JobSet gets other defaults", "those set are: {found}")
+INVALID_JOBSET = failure("jobset", "the JobSet has faults of its own", "correct it: {text}")
+NEEDS_GATE = failure(
+    "gate",
     "the JobSet needs feature gates that are off in this run",
     "run `jobset policy test {flag}` if the manager has them on; for {fields}",
-    _SOURCE,
 )
 GATE_FLAG = re.compile(r"--feature-gates=(\w+=true(?:,\w+=true)*)")
 """What faults say about a feature gate that is off."""

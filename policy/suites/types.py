@@ -109,3 +109,8 @@ class SuiteContents:
 def missing_jobset(path: Path, name: str, jobsets: dict[str, JSON]) -> FieldError:
     """The finding that a test names a JobSet that is not there."""
     return NO_JOBSET.at(path, name, names=", ".join(sorted(jobsets)) or "none")
+
+
+def failure(name: str, message: str, fix: str) -> Rule:
+    """A sentence about a test that fails."""
+    return Rule(f"policy-test-{name}", ErrorType.INVALID, message, fix, source("suites"))

@@ -158,7 +158,7 @@ def _rule_name(path: Path, name: str) -> Iterator[FieldError]:
 def _reasons(path: Path, reasons: Sequence[str], known: Sequence[str]) -> Iterator[FieldError]:
     for place, reason in path.each(reasons):
         if reason not in known:
-            names = _OF_PODS.get(reason.lower()) or partial(did_you_mean, reason, known, what="the reasons are")
+            names = _OF_PODS.get(reason.lower()) or partial(did_you_mean, reason, known, intro="the reasons are")
             yield REASON.at(place, reason, reason=reason, names_that_exist=names)
 
 

@@ -181,13 +181,15 @@ class Entry:
 
     def each_container(self) -> Iterator[tuple[Path, Container]]:
         """Init containers and containers with their paths, in the order in which they run."""
-        pod, path = self.job.template.spec, self.pod_path.at("spec")
-        yield from path.at("initContainers").each(pod.init_containers)
-        yield from path.at("containers").each(pod.containers)
+        pod = self.job.template.spec
+        for key, containers in (("initContainers", pod.init_containers), ("containers", pod.containers)):
+            if containers:
+                yield from self.pod_path.at("spec", key).each(containers)
 
     def each_volume(self) -> Iterable[tuple[Path, Volume]]:
         """Volumes with their paths."""
-        return self.pod_path.at("spec", "volumes").each(self.job.template.spec.volumes)
+        volumes = self.job.template.spec.volumes
+        return self.pod_path.at("spec", "volumes").each(volumes) if volumes else ()
 
     @cached_property
     def mounted_volumes(self) -> frozenset[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 MOST = {"participle": 25, "filler": 25}
-"""How many there may be of each kind. To be lowered as they become fewer, to 25."""
+"""How many there may be of each kind."""
 
 IRREGULAR = frozenset(
     """

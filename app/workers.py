@@ -258,7 +258,7 @@ def fork_workers(count: int, work: Callable[[socket.socket], None]) -> Iterator[
             _reap(worker.pid, deadline)
 
 
-def _fork(work: Callable[[socket.socket], None], others: list[socket.socket]) -> Worker:
+def _fork(work: Callable[[socket.socket], None], inherited: list[socket.socket]) -> Worker:
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
@@ -270,7 +270,7 @@ def _fork(work: Callable[[socket.socket], None], others: list[socket.socket]) ->
         # its copies of the manager's ends.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-        for channel in (ours, *others):
+        for channel in (ours, *inherited):
             channel.close()
         work(theirs)
         code = 0

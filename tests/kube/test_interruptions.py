@@ -140,10 +140,10 @@ def test_watches_of_one_resource_are_told_apart_by_their_selectors(caplog: pytes
 
 def test_a_watch_that_opens_and_breaks_before_it_delivers_does_not_work(caplog: pytest.LogCaptureFixture):
     log = Log(caplog)
-    log.on_failure(TransportError("reset"))
+    log.failed(TransportError("reset"))
     log.interruptions.on_open()
-    assert [level for level, _ in log.on_failure(TransportError("reset"))] == ["WARNING"]
-    assert log.on_failure(NotFound(404, Status(message="gone"))) == [
+    assert [level for level, _ in log.failed(TransportError("reset"))] == ["WARNING"]
+    assert log.failed(NotFound(404, Status(message="gone"))) == [
         ("WARNING", "the watch of pods fails, for 2 s now (tries: 3): the cluster does not serve pods: 404: gone")
     ]
 
@@ -163,12 +163,12 @@ class Log:
 
 def test_one_interruption_is_no_warning_and_another_kind_of_failure_is_told_at_once(caplog):
     log, reset = Log(caplog), TransportError("connection reset")
-    assert log.on_failure(reset) == [("INFO", "the watch of pods is interrupted: connection reset")]
+    assert log.failed(reset) == [("INFO", "the watch of pods is interrupted: connection reset")]
     log.interruptions.over()
     assert len(caplog.records) == 1, "an end of what was no problem is no news"
-    assert [level for level, _ in log.on_failure(reset)] == ["INFO"]
-    assert log.on_failure(reset) == [("WARNING", "the watch of pods fails, for 1 s now (tries: 2): connection reset")]
-    assert log.on_failure(reset, after=50) == []
-    assert len(log.on_failure(DENIED)) == 1
-    assert log.on_failure(DENIED, after=59) == []
-    assert len(log.on_failure(DENIED, after=1)) == 1
+    assert [level for level, _ in log.failed(reset)] == ["INFO"]
+    assert log.failed(reset) == [("WARNING", "the watch of pods fails, for 1 s now (tries: 2): connection reset")]
+    assert log.failed(reset, after=50) == []
+    assert len(log.failed(DENIED)) == 1
+    assert log.failed(DENIED, after=59) == []
+    assert len(log.failed(DENIED, after=1)) == 1

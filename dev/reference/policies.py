@@ -53,9 +53,7 @@ def _index() -> str:
 def _api_server() -> str:
     """The page as it is, with the table of today."""
     before, _, rest = (_ROOT / "docs" / API_SERVER).read_text(encoding="utf-8").partition(_BEGIN)
-    rows = (
-        f"| [{rule.name}]({kebab(rule.name)}.md) | {rule.fit} | {_cell(rule.note)} |" for rule in RULES.values()
-    )
+    rows = (f"| [{rule.name}]({kebab(rule.name)}.md) | {rule.fit} | {_cell(rule.note)} |" for rule in RULES.values())
     table = "\n".join(["", "| Rule | In the API server | Differs |", "|---|---|---|", *rows, "", ""])
     return f"{before}{_BEGIN}{table}{_END}{rest.partition(_END)[2]}"
 

@@ -1,7 +1,4 @@
-"""What `Schema` says of wrong JobSets: the place, the kind, the words; and that it gets through everything.
-
-That it decides as a real API server does is tested in tests/integration/test_schema_agreement.py.
-"""
+"""What `Schema` says of wrong JobSets. tests/integration/test_schema_agreement.py asks a real API server, too."""
 
 import copy
 import time

@@ -239,12 +239,15 @@ class Connection(HttpToolsProtocol):
         """
         if len(self.connections) <= self._limits.max_connections:
             return
-        others = (other for other in self.connections if isinstance(other, Connection) and other is not self)
-        waiting = [other for other in others if other.waiting_since is not None]
+        waiting = [
+            each
+            for each in self.connections
+            if isinstance(each, Connection) and each is not self and each.waiting_since is not None
+        ]
         if waiting:
-            count = Counter(other.network for other in waiting)
+            count = Counter(each.network for each in waiting)
             # Clocks of loops may stand still for some milliseconds, in which many connections come.
-            longest = min(waiting, key=lambda other: (-count[other.network], other.waiting_since, other.number))
+            longest = min(waiting, key=lambda each: (-count[each.network], each.waiting_since, each.number))
             # It is not counted any more, though the loop reports its end only later. A close would wait for the client.
             self.connections.discard(longest)
             longest.transport.abort()

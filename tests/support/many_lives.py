@@ -134,7 +134,7 @@ class Crowd:
         """The API server and the model forget; informers list again."""
         self.api.compact()
         parse.cache_clear()
-        rest.encoded.cache_clear()
+        rest.encode_item.cache_clear()
         await asyncio.sleep(SETTLE)
 
     async def rest(self) -> None:

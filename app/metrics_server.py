@@ -244,6 +244,10 @@ class MetricsServer:
     def port(self) -> int:
         return self._server.port
 
+    @property
+    def started(self) -> asyncio.Event:
+        return self._server.started
+
     def stop(self) -> None:
         self._server.stop()
 

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from dev.bench.admission.load import Running, cores, server
+from dev.bench.proc import memory_mib
 from tests.support.jobsets import jobset, rjob, stored
 from tests.support.reviews import JSON, answer, encode, in_pieces, review
 from webhooks.body import BODY_LIMITS
@@ -71,13 +72,13 @@ async def client(process: Running) -> AsyncIterator[Client]:
 async def test_bodies_that_are_too_large_are_refused_without_being_held(
     process: Running, client: Client, chunked: bool
 ):
-    before = process.memory_mib()
+    before = memory_mib(process.process.pid)
     body = bytes(8 * MIB)
     answers = await asyncio.gather(*(client.ask(body, chunked=chunked) for _ in range(CONNECTIONS)))
     assert {response["status"]["code"] for response, _ in answers} == {413}
     # A body in a place is there in pieces, and as a whole while it is put together.
     held = LARGE_AT_ONCE * 2 * MAX_BODY / MIB if chunked else 0
-    assert process.memory_mib("VmHWM") - before < CONNECTIONS * PER_CONNECTION + held
+    assert memory_mib(process.process.pid, "VmHWM") - before < CONNECTIONS * PER_CONNECTION + held
 
 
 @pytest.fixture(scope="module")
@@ -111,4 +112,4 @@ async def test_small_reviews_are_answered_while_large_ones_are_worked_on(
     waits.sort()
     assert waits[len(waits) * 9 // 10] < shortest / 10
     # 130 when idle; for each place the text, its tree, the answer and what the allocator keeps of former ones.
-    assert process.memory_mib("VmHWM") < 130 + LARGE_AT_ONCE * 300
+    assert memory_mib(process.process.pid, "VmHWM") < 130 + LARGE_AT_ONCE * 300

@@ -50,7 +50,7 @@ test: binaries ## Run all tests but the slow ones, those against a real control 
 
 .PHONY: rights
 rights: $(READY) ## Compare what the manager asked for in the last run of all tests with its roles
-	@$(BIN)/python -m tests.support.rights
+	@$(BIN)/python -m tests.support.cluster.rights
 
 .PHONY: test-unit
 test-unit: $(READY) ## Run the tests that need no control plane (2 minutes on 2 cores)

@@ -27,9 +27,10 @@ from dev.cluster.helm import HELM, VERSIONS
 from dev.cluster.kubeconform import KUBECONFORM
 from dev.cluster.programs import locate_program
 from dev.cluster.spec import ClusterSpec, FakeNodes, Layout
-from tests.support import distribution, rights
-from tests.support.cluster import drop_namespace, lent, new_namespace
-from tests.support.helm import Helm
+from tests.support import distribution
+from tests.support.cluster import rights
+from tests.support.cluster.helm import Helm
+from tests.support.cluster.requests import drop_namespace, lent, new_namespace
 from tests.support.processor_time import ProcessorTime
 
 # looptime's plugin asks the policy for a loop even around a synchronous test; if none was ever set, the policy makes one

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import ROOT, texts
+from tests.support.pages.files import ROOT, texts
 
 pytestmark = pytest.mark.no_cover  # reads the sources, and runs none of them
 

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from tests.support import agents
-from tests.support.cluster import MERGE, request, wait_for
-from tests.support.jobs import JOBSETS
+from tests.support.cluster import agents
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import MERGE, request, wait_for
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 import pytest
 
 from cli import main as cli
-from tests.support import agents
+from tests.support.cluster import agents
 
 
 @pytest.mark.parametrize("name", ["in-place-restart.yaml", "in-place-restart-sidecar.yaml"])

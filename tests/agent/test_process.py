@@ -14,8 +14,8 @@ import yaml
 
 from cli import local
 from dev.bench.proc import cpu_seconds
-from tests.support import agents
-from tests.support.cluster import kubectl, wait_for
+from tests.support.cluster import agents
+from tests.support.cluster.requests import kubectl, wait_for
 
 pytestmark = pytest.mark.integration
 

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from tests.support import agents
-from tests.support.cluster import wait_for
+from tests.support.cluster import agents
+from tests.support.cluster.requests import wait_for
 
 BEAT = 'touch "$JOBSET_HEARTBEAT_FILE"; '
 STUCK = """\

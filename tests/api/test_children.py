@@ -10,7 +10,7 @@ from api.children import Counters, build_job, build_service, build_volume_claim
 from api.features import FeatureGates
 from api.layout import layout_of
 from api.names import job_key
-from tests.support.stored_sets import jobset, rjob
+from tests.support.objects.stored_sets import jobset, rjob
 
 EXCLUSIVE, SELECTOR = keys.EXCLUSIVE_TOPOLOGY, keys.NODE_SELECTOR_STRATEGY
 

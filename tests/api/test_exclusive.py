@@ -19,7 +19,7 @@ from api.exclusive import (
     topology_of,
     valid_leader,
 )
-from tests.support.placement import leader_of, moment
+from tests.support.objects.placement import leader_of, moment
 
 EXCLUSIVE = {keys.JOBSET_NAME: "js", keys.EXCLUSIVE_TOPOLOGY: "rack"}
 

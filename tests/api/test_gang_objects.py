@@ -6,8 +6,8 @@ from msgspec import convert
 from api.gang_objects import ALPHA, BETA, build_group, build_workload, holds, same
 from api.gang_status import StoredGroup
 from api.gangs import forest
-from tests.support.gang_trees import entry, workers
-from tests.support.stored_sets import jobset
+from tests.support.objects.gang_trees import entry, workers
+from tests.support.objects.stored_sets import jobset
 
 
 def topology(key):

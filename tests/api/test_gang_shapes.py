@@ -3,8 +3,19 @@
 import pytest
 
 from api.gangs import forest
-from tests.support.gang_trees import ALL, BASIC, GANG, SINGLE, a_set, at_least, entry, picture, topology, workers
-from tests.support.stored_sets import jobset
+from tests.support.objects.gang_trees import (
+    ALL,
+    BASIC,
+    GANG,
+    SINGLE,
+    a_set,
+    at_least,
+    entry,
+    picture,
+    topology,
+    workers,
+)
+from tests.support.objects.stored_sets import jobset
 
 
 class TestShapes:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from api.batch import pods_at_once
 from api.gang_objects import build_workload
 from api.gangs import Forest, Group, forest
-from tests.support.gang_trees import ALL, BASIC, GANG, SINGLE, at_least, entry, topology
-from tests.support.stored_sets import jobset, rjob
+from tests.support.objects.gang_trees import ALL, BASIC, GANG, SINGLE, at_least, entry, topology
+from tests.support.objects.stored_sets import jobset, rjob
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 # Every tree

@@ -5,8 +5,8 @@ import pytest
 from api.batch import pods_at_once
 from api.gangs import forest
 from kube.model.jsontree import without_nulls
-from tests.support.gang_trees import ALL, GANG, SINGLE, a_set, at_least, entry, picture, workers
-from tests.support.stored_sets import rjob
+from tests.support.objects.gang_trees import ALL, GANG, SINGLE, a_set, at_least, entry, picture, workers
+from tests.support.objects.stored_sets import rjob
 
 
 class TestCounts:

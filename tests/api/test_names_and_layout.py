@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from api import names
 from api.layout import layout_of
-from tests.support.stored_sets import jobset, rjob
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from api.keys import JOBSET_NAME, PRIORITY
 from api.layout import layout_of
 from api.packed import pack, unpack
 from kube.model.meta import JSON
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.work import retained_memory
 
 UID = "11111111-2222-4333-8444-555555555555"

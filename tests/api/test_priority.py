@@ -18,9 +18,9 @@ from api.children import build_job, with_priority
 from api.layout import layout_of
 from api.priority import Priorities, PriorityClass
 from controllers.planning.observed import Observed
-from tests.support.lives import resume, suspend
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import resume, suspend
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 CLASSES = {"high": 1000000, "low": 5, "negative": -1000, "system-node-critical": 2000001000}
 

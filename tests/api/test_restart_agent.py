@@ -6,7 +6,7 @@ import pytest
 
 from api.children import build_job
 from api.layout import layout_of
-from tests.support.stored_sets import jobset, rjob
+from tests.support.objects.stored_sets import jobset, rjob
 
 AGENT = {"image": "agent:v1"}
 MAIN = AGENT | {"mode": "MainContainer"}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from api import share
 from api.policies import SuccessPolicy
 from api.stages import stage_name, staged, stages
-from tests.support.stored_sets import jobset, rjob
+from tests.support.objects.stored_sets import jobset, rjob
 
 ABCD = [rjob(name) for name in "abcd"]
 

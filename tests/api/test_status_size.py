@@ -23,7 +23,7 @@ from api.jobset_status import (
 from api.policies import MOST_FAILED_NODES
 from api.status_size import largest_status
 from kube.model.meta import MAX_INT32, Condition
-from tests.support.jobsets import jobset, rjob
+from tests.support.objects.jobsets import jobset, rjob
 
 KIB = 1024
 NOW = "2026-01-01T00:00:00Z"

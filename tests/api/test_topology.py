@@ -20,8 +20,8 @@ from controllers.placement.watches import BY_JOB, COMMON_KEYS, PlacementWatches
 from kube.client import Client
 from kube.indexes import IndexKey
 from kube.store import Store
-from tests.support.memory_api import MemoryApi
-from tests.support.placement import RACK, moment, node_of, placed, pod_json, read_leader
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.placement import RACK, moment, node_of, placed, pod_json, read_leader
 from tests.support.work import retained_memory
 
 UNSCHEDULED = {

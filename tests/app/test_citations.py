@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.pages import FENCE, ROOT, texts
+from tests.support.pages.files import FENCE, ROOT, texts
 
 pytestmark = pytest.mark.no_cover  # reads the sources, and runs none of them
 

@@ -11,7 +11,7 @@ import pytest
 
 from cli import demo
 from cli import main as cli
-from tests.support.pages import ROOT, yaml_blocks
+from tests.support.pages.files import ROOT, yaml_blocks
 
 EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if "kind: JobSet\n" in path.read_text())
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "README.md"])

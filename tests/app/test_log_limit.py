@@ -16,8 +16,8 @@ import pytest
 from app import logs
 from app.health import Health
 from app.log_limit import LINES_PER_SECOND, OWN_LINES, UNLIMITED
-from tests.support.jobsets import jobset
-from tests.support.reviews import review
+from tests.support.objects.jobsets import jobset
+from tests.support.objects.reviews import review
 from tests.support.webhook_app import ask
 from webhooks.jobset.handlers import VALIDATE_PATH
 from webhooks.review import AdmissionResponse

@@ -25,7 +25,7 @@ from httpserver.server import Server
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
-from tests.support.cluster import eventually
+from tests.support.cluster.requests import eventually
 from tests.support.serving import LOCAL, fetch, serving
 
 ALICE = User("alice", "1", ["scrapers"], {"k": ["v"]})

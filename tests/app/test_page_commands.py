@@ -12,9 +12,9 @@ from itertools import takewhile
 import pytest
 
 from cli import main as cli
-from tests.support.page_commands import NOT_RUN, RUN_BY, elsewhere
-from tests.support.page_scenes import SCENES
-from tests.support.pages import ENDS, FENCE, ROOT, commands, pages
+from tests.support.pages.commands import NOT_RUN, RUN_BY, elsewhere
+from tests.support.pages.files import ENDS, FENCE, ROOT, commands, pages
+from tests.support.pages.scenes import SCENES
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
 TARGET = re.compile(r"^([\w-]+):")

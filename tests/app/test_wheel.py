@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from dev.hack.licences import required_distributions
 from jobset_controller import PACKAGES
-from tests.support.pages import ROOT
+from tests.support.pages.files import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 

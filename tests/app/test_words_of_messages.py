@@ -28,9 +28,9 @@ from kube.transport import HttpTransport, Request
 from tests.app.test_settings import HEAD
 from tests.kube.test_config import write
 from tests.support.bad_certificates import BAD
-from tests.support.corpus import cases
+from tests.support.corpus.manifests import cases
 from tests.support.documents import read
-from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.serving import LOCAL
 from tests.support.tls import HOSTS, context_with, fresh, material
 

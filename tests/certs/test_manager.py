@@ -29,7 +29,7 @@ from kube.client import Client
 from tests.certs.test_files import Notices
 from tests.certs.test_tls import app
 from tests.support.bad_certificates import BAD
-from tests.support.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi
 from tests.support.tls import DAY, HOSTS, NOW, material, serial, served_serial, serving, until
 
 SECRET = "jobset-webhook-server-cert"

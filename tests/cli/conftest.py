@@ -11,7 +11,7 @@ import yaml
 
 from cli import main as cli
 from cli import session
-from tests.support.fake_cluster import Cluster
+from tests.support.model.fake_cluster import Cluster
 
 Command = Callable[..., tuple[int, str, str]]
 

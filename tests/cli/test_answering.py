@@ -8,7 +8,7 @@ from kube.transport import Request, Response
 from manifests import crd, install_objects
 from tests.cli.test_certs_status import NOW, found
 from tests.support.endpoints import endpoints
-from tests.support.fake_cluster import Cluster
+from tests.support.model.fake_cluster import Cluster
 
 STATUS = [("certs", "status"), ("webhooks", "status")]
 NO_REPLICA = "no replica answers: Service jobset-system/jobset-webhook-service has no ready endpoint, so JobSets can be"

@@ -25,7 +25,7 @@ from kube.transport import Request, Response
 from manifests import crd, install_objects, policy_objects
 from tests.support.bad_certificates import BAD, curve, key_pem
 from tests.support.endpoints import endpoints
-from tests.support.fake_cluster import Cluster
+from tests.support.model.fake_cluster import Cluster
 from tests.support.tls import DAY, NOW, fresh, material
 
 HOSTS = service_hosts("jobset-webhook-service", "jobset-system")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.support.pages import ROOT
-from tests.support.policies import manifest
-from tests.support.validated import GOOD, TYPO
+from tests.support.objects.policies import manifest
+from tests.support.objects.validated import GOOD, TYPO
+from tests.support.pages.files import ROOT
 
 POLICY = json.dumps(manifest(maxJobs={"max": 3}))
 BAD_POLICY = json.dumps(manifest(maxJobs={"max": "many"}))

@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from app import version
-from tests.support.pages import ROOT
+from tests.support.pages.files import ROOT
 
 
 @pytest.mark.parametrize("words", [["--version"], ["version"]])

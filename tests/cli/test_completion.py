@@ -13,7 +13,7 @@ import pytest
 from cli.completion import SHELLS, jobset_names
 from jobset_client.states import STATES
 from tests.support.explain.objects import made
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 USUAL = argparse.Namespace(namespace="", kubeconfig="", context="")
 

@@ -12,9 +12,9 @@ import yaml
 
 from cli.editor_schema import editor_schema
 from manifests.definition import crd
-from tests.support.jobsets import jobset
-from tests.support.pages import ROOT
-from tests.support.policies import exception, manifest
+from tests.support.objects.jobsets import jobset
+from tests.support.objects.policies import exception, manifest
+from tests.support.pages.files import ROOT
 
 JSON = dict[str, Any]
 FILES = [*sorted((ROOT / "tests/manifests/good").glob("*.yaml")), *sorted((ROOT / "examples").rglob("*.yaml"))]

@@ -26,7 +26,7 @@ from tests.support.explain.objects import (
     running,
     walk,
 )
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 IN_QUEUE = {"kueue.x-k8s.io/queue-name": "gpus"}
 QUEUED_JOBS = DEFAULT_LIMITS.queued_jobs

@@ -13,8 +13,8 @@ from diagnose.look_up import LEASE
 from kube.clock import now as wall_clock
 from kube.transport import Response
 from tests.support.explain.objects import MOMENT, at, explanation_of, facts, job_of, lease, made, walk
-from tests.support.fake_cluster import Cluster
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 TEAM = {"kind": "Namespace", "metadata": {"name": "team-a"}}

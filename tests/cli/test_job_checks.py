@@ -14,9 +14,9 @@ from cli.check.checks import Checks
 from cli.check.job_checks import LATER
 from kube.model.field import Layer
 from kube.model.jsontree import dig
-from tests.support.job_answers import recorded
-from tests.support.job_mistakes import CASES
-from tests.support.jobsets import JSON, jobset, rjob
+from tests.support.corpus.job_answers import recorded
+from tests.support.corpus.job_mistakes import CASES
+from tests.support.objects.jobsets import JSON, jobset, rjob
 from webhooks.jobset.engine import Findings
 
 ANSWERS = recorded()

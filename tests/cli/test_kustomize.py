@@ -6,7 +6,7 @@ import io
 
 import yaml
 
-from tests.support.jobsets import jobset
+from tests.support.objects.jobsets import jobset
 
 
 def test_a_patch_of_kustomize_is_told_how_to_check_what_comes_out(validate, write, tmp_path):

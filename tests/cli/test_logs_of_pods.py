@@ -9,8 +9,8 @@ import pytest
 from cli.operate import logs
 from kube.transport import Request, Response
 from tests.support.explain.objects import job_of, made, pod_of
-from tests.support.fake_cluster import Cluster
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 RUNNING: JSON = {"running": {"startedAt": "2026-01-02T03:00:00Z"}}

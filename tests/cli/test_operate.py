@@ -11,8 +11,8 @@ import pytest
 from api.jobset import JobSet
 from jobset_client.states import STATES, reached
 from tests.support.explain.objects import MOMENT, at, made
-from tests.support.fake_cluster import Cluster
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 

@@ -10,9 +10,9 @@ import pytest
 from api.features import FeatureGates
 from cli import main as cli
 from cli.check.policies import judged_of
-from tests.support.jobsets import jobset, rjob
-from tests.support.pages import ROOT
-from tests.support.policies import exception, manifest, setting
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.objects.policies import exception, manifest, setting
+from tests.support.pages.files import ROOT
 
 EXAMPLES = ROOT / "examples" / "policies"
 GATES = "--feature-gates=JobSetActiveDeadlineSeconds=true"

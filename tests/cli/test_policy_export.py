@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.cli.test_policy_commands import EXAMPLES, run, write
-from tests.support.policies import exception, manifest
+from tests.support.objects.policies import exception, manifest
 
 
 def export(

@@ -11,7 +11,7 @@ from app.engine import exception_schema
 from cli.check.policies import policy_faults
 from policy.registry import RULES
 from tests.cli.test_policy_commands import LARGE, SMALL, run, suite, write
-from tests.support.policies import exception, manifest, setting
+from tests.support.objects.policies import exception, manifest, setting
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import yaml
 from cli.policy import scan
 from kube.clock import now
 from kube.transport import Request, Response
-from tests.support.fake_cluster import Cluster
-from tests.support.jobsets import jobset, rjob
-from tests.support.policies import exception, manifest, setting
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.objects.policies import exception, manifest, setting
 
 JSON = dict[str, Any]
 LIMITS = manifest("limits", ("Audit",), maxJobs={"max": 4, "fromNamespaceAnnotation": "jobs"}, ttl={"required": True})

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.cli.test_policy_commands import LARGE, run, suite, write
-from tests.support.policies import exception, manifest
+from tests.support.objects.policies import exception, manifest
 
 TENANT = {"example.com/tenant": "true"}
 

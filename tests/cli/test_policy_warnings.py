@@ -9,7 +9,7 @@ import pytest
 from api.keys import NAMESPACE_NAME
 from cli.policy import export
 from tests.cli.test_policy_commands import GATES, LARGE, SMALL, run, suite, write
-from tests.support.policies import exception, manifest
+from tests.support.objects.policies import exception, manifest
 
 
 class TestNoMatch:

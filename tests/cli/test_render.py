@@ -20,7 +20,7 @@ from controllers.planning.actions import CreateClaim, CreateGroup, CreateJob, Cr
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 from tests.cli.conftest import Command
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 GATES = FeatureGates({})
 

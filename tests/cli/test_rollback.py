@@ -8,7 +8,7 @@ import pytest
 from api.keys import PLACEMENT_GATE
 from cli.rollback.concerns import DROPPED, has_completed_jobs, of_completed_jobs, of_jobset, of_pod
 from manifests import crd
-from tests.support.go_crd import dropped
+from tests.support.corpus.go_crd import dropped
 
 DOWNGRADE = Path(__file__).parents[2] / "docs" / "downgrade.md"
 

@@ -19,7 +19,7 @@ from cli.session import Session
 from kube.client import PAGE, Client
 from kube.errors import KubeError
 from kube.transport import Request, Response
-from tests.support.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi
 
 RULED = {"failurePolicy": {"failOn": "FailureTarget"}}
 HAPPENS = "a Job counts as failed only when the last of its pods is gone"

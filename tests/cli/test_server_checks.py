@@ -18,8 +18,8 @@ from cli.check.validate import Options, check_manifests, exit_code
 from kube.client import Client
 from kube.model.field import FieldError
 from kube.transport import Request, Response
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.policies import manifest
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.policies import manifest
 from webhooks.jobset.answers import warning_texts
 
 pytestmark = pytest.mark.looptime

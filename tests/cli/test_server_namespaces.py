@@ -11,8 +11,8 @@ from cli.check.validate import Options, check_manifests
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.cli.test_server_checks import Cluster
-from tests.support.jobsets import jobset, rjob
-from tests.support.policies import manifest
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.objects.policies import manifest
 
 
 async def test_a_namespace_of_the_files_adds_to_the_one_of_the_cluster(monkeypatch, write, tmp_path):

@@ -10,7 +10,7 @@ from cli.check.server_checks import ServerChecks
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.cli.test_server_checks import Cluster
-from tests.support.jobsets import jobset, rjob
+from tests.support.objects.jobsets import jobset, rjob
 
 pytestmark = pytest.mark.looptime
 

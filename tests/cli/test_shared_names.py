@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from tests.support.jobsets import jobset
+from tests.support.objects.jobsets import jobset
 
 SHARED = 'warning: spec.network.subdomain: JobSet "a" has the Service net, too: it selects only that set\'s pods'
 

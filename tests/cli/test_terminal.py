@@ -21,7 +21,7 @@ from cli import main as cli
 from cli.check.render import to_yaml
 from cli.output import dump
 from tests.cli.test_logs_of_pods import a_set, pod
-from tests.support.jobsets import jobset
+from tests.support.objects.jobsets import jobset
 
 ROOT = Path(cli.__file__).parent.parent
 CHARACTERS = [*map(chr, (*range(9), *range(11, 32), *range(127, 160), 0x2028, 0x2029)), *"\u202a\u202e\u2066\u2069"]

@@ -18,8 +18,8 @@ from cli.check import findings
 from cli.check.checks import with_defaults
 from cli.check.validate import Options, run
 from dev.reference.catalogue import rules
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.validated import GOOD, TYPO, WARNED
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.validated import GOOD, TYPO, WARNED
 
 STAGES = """\
 apiVersion: jobset.x-k8s.io/v1alpha2

@@ -9,7 +9,7 @@ import pytest
 from api.features import FeatureGates
 from cli.check.findings import Report
 from cli.check.validate import Options, check_manifests
-from tests.support.corpus import Case, cases
+from tests.support.corpus.manifests import Case, cases
 
 CREATED = [case for case in cases("bad") if not case.before]
 

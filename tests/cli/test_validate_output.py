@@ -11,8 +11,8 @@ import yaml
 
 from api.features import FeatureGates
 from cli.check.validate import Options, run
-from tests.support.jobsets import jobset, rjob
-from tests.support.validated import GOOD, TYPO, WARNED
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.objects.validated import GOOD, TYPO, WARNED
 
 
 def test_faults_are_shown_as_compilers_show_them(validate, write):

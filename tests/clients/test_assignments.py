@@ -12,8 +12,8 @@ import pytest
 
 from jobset_client import JobSet, ReplicatedJob
 from jobset_client.errors import UnreadableError
-from tests.support.jobsets import jobset, rjob
-from tests.support.pages import ROOT
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.pages.files import ROOT
 
 
 def made() -> Any:

@@ -15,7 +15,7 @@ from cli import main as cli
 from jobset_client import JobSet
 from jobset_client.builders import INDEX, address, jax, jobset, mpi, replicated_job, torchrun
 from jobset_client.errors import UnreadableError
-from tests.support.jobsets import JSON
+from tests.support.objects.jobsets import JSON
 
 TORCHRUN = torchrun(
     "train", "pytorch", ["train.py"], nodes=4, processes=8, limits={"nvidia.com/gpu": 8}, max_restarts=3

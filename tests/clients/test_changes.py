@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobset_client import errors, operations
-from tests.support.played_operations import a_set, event, listed, pieces, play, said, status
+from tests.support.played.operations import a_set, event, listed, pieces, play, said, status
 
 JSON = dict[str, Any]
 

@@ -20,8 +20,8 @@ import yaml
 
 from jobset_client import JobSet, credentials, errors
 from jobset_client.core import Call, ask
-from tests.support.jobsets import jobset
-from tests.support.played_operations import event
+from tests.support.objects.jobsets import jobset
+from tests.support.played.operations import event
 from tests.support.python_clients import CLIENTS, Face, aio
 from tests.support.tls import context_with, material
 

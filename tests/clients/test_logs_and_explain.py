@@ -9,8 +9,8 @@ import pytest
 from jobset_client import errors, operations
 from jobset_client.core import Answer, Operation
 from jobset_client.logs import MOST_BYTES, MOST_LOGS, Wanted
-from tests.support.jobsets import jobset, rjob
-from tests.support.played_operations import listed, play, said, status
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.played.operations import listed, play, said, status
 
 JSON = dict[str, Any]
 

@@ -14,8 +14,8 @@ from jobset_client import JobSet, ReplicatedJob
 from jobset_client.base import Model, ObjectMeta
 from jobset_client.models import JobSetSpec
 from manifests.definition import crd
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.pages import ROOT
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.pages.files import ROOT
 
 JSON = dict[str, Any]
 FILES = [*sorted((ROOT / "tests/manifests/good").glob("*.yaml")), *sorted((ROOT / "examples").rglob("*.yaml"))]

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from jobset_client import Event, JobSet, NeverError, WaitTimeoutError
 from jobset_client.notebook import MOST_ROWS, progress, progress_async, table
-from tests.support.jobsets import jobset, rjob
+from tests.support.objects.jobsets import jobset, rjob
 
 JSON = dict[str, Any]
 

@@ -8,8 +8,8 @@ import pytest
 
 from jobset_client import JobSet, errors, operations
 from jobset_client.core import TRIES, Answer, Deadline
-from tests.support.jobsets import jobset, rjob
-from tests.support.played_operations import Clock, a_set, event, listed, pieces, play, said, status
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.played.operations import Clock, a_set, event, listed, pieces, play, said, status
 
 JSON = dict[str, Any]
 

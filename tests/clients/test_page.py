@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.support.pages import ROOT
-from tests.support.pasted import Pasted
+from tests.support.pages.files import ROOT
+from tests.support.pages.pasted import Pasted
 from tests.support.python_clients import aio
 
 JSON = dict[str, Any]

@@ -18,8 +18,8 @@ from kube.model.jsontree import dig, set_in
 from kube.model.suggest import nearest
 from manifests import crd
 from tests.app.test_words_of_messages import RICH, WRONG, check, places
-from tests.support.jobsets import jobset, rjob
-from tests.support.played_operations import event, listed, pieces, play, said
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.played.operations import event, listed, pieces, play, said
 from webhooks.jobset.schema.unknown import UnknownFields
 
 JSON = dict[str, Any]

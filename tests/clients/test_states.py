@@ -10,7 +10,7 @@ import msgspec
 from api.jobset import JobSet as Stored
 from jobset_client import JobSet
 from jobset_client.states import STATES, end_summary, reached
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 CONDITIONS = ("Suspended", "RestartingJobSet", "Completed", "Failed")

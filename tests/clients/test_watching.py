@@ -9,8 +9,8 @@ import pytest
 from jobset_client import errors, operations
 from jobset_client.core import MOST_IN_A_LINE, Answer, Deadline
 from jobset_client.watching import GIVE_UP, Changes, Selection
-from tests.support.jobsets import jobset
-from tests.support.played_operations import Clock, event, listed, pieces, play, status
+from tests.support.objects.jobsets import jobset
+from tests.support.played.operations import Clock, event, listed, pieces, play, status
 
 JSON = dict[str, Any]
 BROKEN = errors.UnreachableError("broken")

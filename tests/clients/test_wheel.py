@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.pages import ROOT
+from tests.support.pages.files import ROOT
 
 ALONE = """
 import sys

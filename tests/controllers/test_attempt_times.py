@@ -11,7 +11,7 @@ from api.jobset import JobSet
 from controllers.jobset.memory import Memories
 from controllers.jobset.milestones import Stopwatch
 from kube.controller import Request
-from tests.support.tally import Tally
+from tests.support.model.tally import Tally
 
 WHO = Request("ns", "a")
 CREATED_AT = 1_767_225_600.0

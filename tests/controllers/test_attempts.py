@@ -12,9 +12,9 @@ from controllers.planning.actions import CreateJob, DeleteJob, PatchJob, PodQuer
 from controllers.planning.decisive_pod import FailedContainer, first_failed
 from controllers.planning.observed import Ended, FailedPod
 from controllers.planning.plan import plan
-from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestCompletedJobs:

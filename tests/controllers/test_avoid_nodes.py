@@ -10,7 +10,7 @@ from controllers.planning.actions import PodQuery
 from controllers.planning.observed import Ended, FailedPod, Observed, PendingPod
 from controllers.planning.start_timeout import limits, next_look
 from tests.controllers.test_node_failure import NodeWorld, at, later, on_failed_node
-from tests.support.stored_sets import jobset, rjob
+from tests.support.objects.stored_sets import jobset, rjob
 
 GATES = {"JobSetNodeFailure": True, "JobSetAvoidNodes": True}
 NO_NODE = "Unschedulable: 0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"

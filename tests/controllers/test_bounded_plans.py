@@ -26,8 +26,8 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 from kube.model.meta import MAX_INT32, NOBODY, find
-from tests.support.stored_sets import jobset, rjob
-from tests.support.tally import Tally
+from tests.support.model.tally import Tally
+from tests.support.objects.stored_sets import jobset, rjob
 from tests.support.work import memory, steps
 
 GATES = FeatureGates({"RestartJob": True, "ElasticJobSet": True, "ExecutionAttemptsTracking": True})

@@ -9,9 +9,9 @@ from api import keys
 from api.features import FeatureGates
 from controllers.planning.actions import CreateJob, DeleteJob
 from controllers.planning.failure_record import raise_counters
-from tests.support.lives import counts_of, of_type, resume, started, suspend
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import counts_of, of_type, resume, started, suspend
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 TOO_MANY = "jobset failed due to reaching max number of restarts"
 GATES = {"RestartJob": True}

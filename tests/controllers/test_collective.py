@@ -13,9 +13,9 @@ from controllers.planning.actions import DeleteJob, DeleteJobs
 from controllers.planning.limits import DEFAULT_LIMITS
 from dev.simulator.selectors import matches
 from kube.model.meta import NOBODY
-from tests.support.large_sets import NAMES, RESTARTS, created, fail, twelve
-from tests.support.lives import ONE_BY_ONE, of_type, started
-from tests.support.stored_sets import rjob
+from tests.support.model.lives import ONE_BY_ONE, of_type, started
+from tests.support.objects.large_sets import NAMES, RESTARTS, created, fail, twelve
+from tests.support.objects.stored_sets import rjob
 
 
 class TestDeletion:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from api import keys
 from controllers.planning.actions import CreateJob, DeleteJob, DeleteJobs
-from tests.support.large_sets import NAMES, RESTARTS, created, fail, twelve
-from tests.support.lives import of_type, started, suspend
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.lives import of_type, started, suspend
+from tests.support.objects.large_sets import NAMES, RESTARTS, created, fail, twelve
+from tests.support.objects.stored_sets import jobset, rjob
 
 BLOCKING = {**RESTARTS, "restartStrategy": "BlockingRecreate"}
 

@@ -9,11 +9,11 @@ import pytest
 
 from api.features import FeatureGates
 from controllers.planning.limits import Limits
-from tests.support.large_sets import RESTARTS
-from tests.support.ledger import Ledger
-from tests.support.replica import Fault, ModelTimeLoop, Replica
-from tests.support.stale import Server
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.ledger import Ledger
+from tests.support.model.replica import Fault, ModelTimeLoop, Replica
+from tests.support.model.stale import Server
+from tests.support.objects.large_sets import RESTARTS
+from tests.support.objects.stored_sets import jobset, rjob
 
 EACH_ALONE = Limits(batch_deletion_from=1, jobs_per_deletion=1)
 

@@ -11,9 +11,9 @@ from controllers.jobset.execute import FailedWrites
 from controllers.planning.actions import CreateJob, CreateService, DeleteJob, Plan, creates_only
 from kube.controller import Request
 from tests.controllers.test_reconciler import RUNNING, ended
-from tests.support.blind import Blind
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.blind import Blind
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.stored_sets import jobset, rjob
 
 REQUEST = Request("ns", "js")
 

@@ -6,8 +6,8 @@ import msgspec
 
 from controllers.planning.actions import CreateJob, PatchJob
 from controllers.planning.limits import DEFAULT_LIMITS
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 QUEUED_JOBS = DEFAULT_LIMITS.queued_jobs
 

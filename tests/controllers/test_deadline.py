@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from controllers.planning.actions import CreateJob
 from controllers.planning.finished import time_left
 from controllers.planning.plan import plan
-from tests.support.lives import ONE_BY_ONE, of_type, restart, resume, started, suspend
-from tests.support.stored_sets import jobset, rjob
-from tests.support.unused_features import GATES
-from tests.support.world import World
+from tests.support.model.lives import ONE_BY_ONE, of_type, restart, resume, started, suspend
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
+from tests.support.objects.unused_features import GATES
 
 GATE = {"JobSetActiveDeadlineSeconds": True}
 WORDS = "JobSet was active for longer than the specified deadline of 60 seconds"

@@ -22,7 +22,7 @@ from controllers.planning.decisive_pod import (
     matching,
 )
 from controllers.planning.observed import Ended, FailedPod
-from tests.support.exit_codes import BY_POLICY, at, pod
+from tests.support.objects.exit_codes import BY_POLICY, at, pod
 
 
 def failed_job(reason: str = "BackoffLimitExceeded", message: str = "too often") -> Job:

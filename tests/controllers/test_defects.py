@@ -14,11 +14,11 @@ import pytest
 from api import keys
 from controllers.planning.actions import DeleteJob, DeleteJobSet, PatchJob
 from kube.store import ChangeKind
-from tests.support.blind import Blind
-from tests.support.lives import of_type, started
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.blind import Blind
+from tests.support.model.lives import of_type, started
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 

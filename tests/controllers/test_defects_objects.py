@@ -13,11 +13,11 @@ from controllers.jobset.execute import FailedWrites
 from controllers.jobset.memory import Until
 from controllers.planning.actions import CreateClaim, CreateJob, CreateService
 from kube.events import NOTE_LIMIT
-from tests.support.blind import Blind, refusing
-from tests.support.lives import ONE_BY_ONE, of_type, started
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.blind import Blind, refusing
+from tests.support.model.lives import ONE_BY_ONE, of_type, started
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestDefect11:

@@ -8,8 +8,8 @@ import pytest
 
 from api import keys
 from controllers.planning.actions import DeleteJob, PatchJob
-from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, started
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.lives import ONE_BY_ONE, counts_of, of_type, restart, started
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestElastic:

@@ -15,9 +15,9 @@ from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.errors import TransportError
 from kube.informer import Informer
-from tests.support.faults import FaultyTransport, LostAnswer
-from tests.support.memory_api import MemoryApi
-from tests.support.tally import Tally
+from tests.support.model.faults import FaultyTransport, LostAnswer
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.tally import Tally
 
 RUNNING = {"status": {"restarts": 0}}
 FAILED = {"status": {"restarts": 0, "terminalState": "Failed"}}

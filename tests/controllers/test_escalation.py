@@ -11,8 +11,8 @@ from api.jobset_status import RuleStep
 from api.policies import Escalation, FailurePolicyRule
 from controllers.planning.escalation import step_of, words
 from tests.controllers.test_recovery import report
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 GATES = {"JobSetFailureEscalation": True, "RestartJob": True}
 LADDER = [{"afterRestarts": 2, "action": "RestartJobSet"}, {"afterRestarts": 1, "action": "FailJobSet"}]

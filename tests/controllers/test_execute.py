@@ -15,8 +15,8 @@ from controllers.planning.actions import CreateJob, Event, Plan
 from kube.controller import is_terminal
 from kube.errors import Conflict, Forbidden, KubeError, NotFound, ServerError, Status, parse_status, retry_after
 from kube.store import Store
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 TERMINATING = b"""{"kind": "Status", "message": "namespace is going away",
     "details": {"causes": [{"reason": "NamespaceTerminating"}]}}"""

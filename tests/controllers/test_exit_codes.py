@@ -10,10 +10,10 @@ from controllers.planning.actions import PodQuery
 from controllers.planning.decisive_pod import MOST_COUNTED
 from controllers.planning.observed import Ended, FailedPod
 from controllers.planning.plan import plan
-from tests.support.exit_codes import BY_POLICY, STOP, at, on, pod, rules
-from tests.support.lives import started
-from tests.support.stored_sets import rjob
-from tests.support.world import World
+from tests.support.model.lives import started
+from tests.support.model.world import World
+from tests.support.objects.exit_codes import BY_POLICY, STOP, at, on, pod, rules
+from tests.support.objects.stored_sets import rjob
 
 
 def uid(world: World, name: str) -> str:

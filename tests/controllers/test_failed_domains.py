@@ -15,9 +15,9 @@ from controllers.jobset.failed_pods import summary
 from controllers.jobset.node_watches import NodeWatches
 from kube.client import Client
 from kube.store import Store
-from tests.support.kube_client import synced
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.cluster.kube_client import synced
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.stored_sets import jobset, rjob
 
 RACK, NOW = "example.com/rack", "2026-01-01T00:00:30Z"
 NAME, EXCLUSIVE = {keys.JOBSET_NAME: "js"}, {keys.EXCLUSIVE_TOPOLOGY: RACK}

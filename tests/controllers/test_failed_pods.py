@@ -17,10 +17,10 @@ from kube.client import Client
 from kube.errors import KubeError, UnreadableAnswerError
 from kube.transport import Request as Call
 from kube.transport import Response
-from tests.support.blind import Blind
-from tests.support.exit_codes import ENDED, STOP, at, rules
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.blind import Blind
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.exit_codes import ENDED, STOP, at, rules
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 def owned_by(job_uid: str) -> dict[str, Any]:

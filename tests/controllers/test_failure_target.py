@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kube.store import ChangeKind
-from tests.support.blind import Blind
-from tests.support.exit_codes import BY_POLICY, ENDED
-from tests.support.lives import counts_of, started
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.blind import Blind
+from tests.support.model.lives import counts_of, started
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.world import World
+from tests.support.objects.exit_codes import BY_POLICY, ENDED
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestFailureTarget:

@@ -12,9 +12,9 @@ from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.plan import plan
 from kube.model.patterns import MOST_PATTERNS
 from tests.controllers.test_bounded_plans import FAILED, GATES, children, failed, observed
-from tests.support.lives import counts_of
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import counts_of
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 ALONE = {"action": "RestartJob"}
 JUDGED = DEFAULT_LIMITS.judged_jobs

@@ -22,9 +22,9 @@ import webhooks
 from api import keys
 from dev.simulator.patches import merge
 from kube.indexes import Indexes, IndexKey
-from tests.support.exit_codes import ENDED
-from tests.support.placement import moment
-from tests.support.twins import JSON, Scene, informers_of, play
+from tests.support.model.twins import JSON, Scene, informers_of, play
+from tests.support.objects.exit_codes import ENDED
+from tests.support.objects.placement import moment
 
 ELSEWHERE = {
     "controllers.jobset.leftover_pods": "a watch for each set that restarts: `play` has one, of pods",

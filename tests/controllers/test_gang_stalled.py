@@ -14,9 +14,9 @@ from controllers.planning.actions import Event
 from kube.client import Client
 from kube.transport import Request as Call
 from kube.transport import Response
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.looptime

@@ -12,9 +12,9 @@ from api.gang_api import Served
 from controllers.gang.watches import GroupWatches, Pauses
 from kube.client import Client
 from kube.transport import Request, Response
-from tests.support.faults import status_body
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.faults import status_body
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.stored_sets import jobset, rjob
 from tests.support.tls import until
 
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True})

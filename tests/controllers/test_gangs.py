@@ -5,7 +5,7 @@ import pytest
 from api import keys
 from api.gang_api import Served
 from controllers.planning.actions import CreateGroup
-from tests.support.gang_sets import (
+from tests.support.model.gang_sets import (
     EACH,
     EACH2,
     NESTED,
@@ -19,9 +19,9 @@ from tests.support.gang_sets import (
     uids,
     world,
 )
-from tests.support.gang_trees import entry, workers
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.world import World
+from tests.support.objects.gang_trees import entry, workers
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestCreation:

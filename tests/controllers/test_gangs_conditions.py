@@ -4,7 +4,7 @@ import pytest
 
 from api import keys
 from api.gang_api import Served
-from tests.support.gang_sets import EACH, NESTED, RESTART, ready_condition, rule, running, world
+from tests.support.model.gang_sets import EACH, NESTED, RESTART, ready_condition, rule, running, world
 
 LACKS = [
     ({}, Served(enabled=False), "FeatureGateDisabled"),

@@ -12,7 +12,7 @@ from controllers.gang.watches import GroupWatches
 from controllers.planning.actions import CreateGroup, DeleteGroup, PatchGroup
 from kube.errors import AlreadyExists, Call, Invalid, NotFound, Status
 from kube.watcher import Init, InitDone
-from tests.support.stored_sets import jobset, rjob
+from tests.support.objects.stored_sets import jobset, rjob
 
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True})
 JS = jobset(

@@ -14,11 +14,11 @@ from hypothesis.stateful import initialize
 from api import keys
 from api.gangs import forest
 from controllers.planning.child_jobs import integer
-from tests.support.histories import Histories
-from tests.support.moves import SIZES
-from tests.support.setups import NAMES, SETUPS, SHAPES, SOME_GATES, in_groups
-from tests.support.stale import GROUPS
-from tests.support.stored_sets import jobset
+from tests.support.model.histories import Histories
+from tests.support.model.moves import SIZES
+from tests.support.model.setups import NAMES, SETUPS, SHAPES, SOME_GATES, in_groups
+from tests.support.model.stale import GROUPS
+from tests.support.objects.stored_sets import jobset
 
 GANG_GATES = {"JobSetWorkloadAwareSchedulingAPI", "JobSetGangOfGangs"}
 LATE = st.sampled_from([0, 0, 1, 2, 5])

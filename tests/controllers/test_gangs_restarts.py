@@ -1,7 +1,7 @@
 """Groups over restarts, and minima that are lowered for pods that have completed."""
 
-from tests.support.gang_sets import EACH, EACH2, NESTED, RESTART, groups_of, jobs_of, resize, rule, running, uids
-from tests.support.gang_trees import BASIC, GANG, entry, workers
+from tests.support.model.gang_sets import EACH, EACH2, NESTED, RESTART, groups_of, jobs_of, resize, rule, running, uids
+from tests.support.objects.gang_trees import BASIC, GANG, entry, workers
 
 
 def succeed(w, job, pods):

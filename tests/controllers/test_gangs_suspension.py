@@ -7,9 +7,9 @@ from api import keys
 from api.gang_api import Served
 from api.scheduling import Scheduling, SchedulingConstraints, TopologyConstraint
 from controllers.planning.actions import DeleteJob, PatchJob
-from tests.support.gang_sets import EACH, NESTED, groups_of, jobs_of, ready_condition, running, uids, world
-from tests.support.gang_trees import workers
-from tests.support.stored_sets import jobset
+from tests.support.model.gang_sets import EACH, NESTED, groups_of, jobs_of, ready_condition, running, uids, world
+from tests.support.objects.gang_trees import workers
+from tests.support.objects.stored_sets import jobset
 
 
 class TestSuspension:

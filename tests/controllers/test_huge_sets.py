@@ -15,8 +15,8 @@ from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import Observed
 from controllers.planning.plan import plan
 from kube.model.meta import MAX_INT32, NOBODY
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.lives import of_type
+from tests.support.model.lives import of_type
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 
 SHAPES = {
     "plain": {},

@@ -8,7 +8,7 @@ from api.jobset import JobSet
 from api.pod import Pod
 from controllers.planning.status import StatusDraft
 from controllers.planning.steps.restart_in_place import apply
-from tests.support import jobsets
+from tests.support.objects import jobsets
 
 NOW = "2026-01-01T00:00:00Z"
 JOB = "job-uid"

@@ -11,9 +11,9 @@ from api import keys
 from api.batch import Job
 from dev.simulator.patches import merge
 from kube.transport import Request
-from tests.support.blind import Blind
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.blind import Blind
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.stored_sets import jobset, rjob
 
 JOBS = 12
 NAME = "js-workers-3"

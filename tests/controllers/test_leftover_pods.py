@@ -20,9 +20,9 @@ from kube.controller import Request
 from kube.options import METADATA, METADATA_LIST
 from kube.transport import Request as Call
 from kube.workqueue import WorkQueue
-from tests.support.faults import FaultyTransport, Refused
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.faults import FaultyTransport, Refused
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.stored_sets import jobset, rjob
 
 REQUEST = Request("ns", "js")
 

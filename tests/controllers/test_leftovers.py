@@ -21,11 +21,11 @@ from kube.controller import Request
 from kube.errors import TransportError
 from kube.store import ChangeKind, Store
 from kube.workqueue import WorkQueue
-from tests.support.blind import Blind, RecordedEvents
-from tests.support.lives import counts_of, of_type, started
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.blind import Blind, RecordedEvents
+from tests.support.model.lives import counts_of, of_type, started
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 def deleted(plan: Plan) -> list[str]:

@@ -8,9 +8,9 @@ import pytest
 from kube.errors import KubeError
 from kube.leader import LeadershipLostError
 from kube.transport import Request, Response
-from tests.support.blind import Blind
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.blind import Blind
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 async def test_what_is_not_written_is_not_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -25,11 +25,11 @@ from kube.store import version_of
 from kube.transport import Request as Call
 from kube.transport import Response
 from kube.workqueue import WorkQueue
-from tests.support import virtual
-from tests.support.blind import RecordedEvents
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
-from tests.support.tally import Tally
+from tests.support.model import virtual
+from tests.support.model.blind import RecordedEvents
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.tally import Tally
+from tests.support.objects.stored_sets import jobset, rjob
 
 REQUEST = Request("ns", "js")
 JOBS = ("js-workers-0", "js-workers-1")

@@ -8,9 +8,9 @@ import pytest
 
 from controllers.planning.actions import DeletePod, PodQuery
 from controllers.planning.observed import Observed, PodOnFailedNode
-from tests.support.lives import suspend
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import suspend
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 GATE = {"JobSetNodeFailure": True}
 UNREACHABLE, OUT_OF_SERVICE = "node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service"

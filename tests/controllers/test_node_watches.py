@@ -23,10 +23,10 @@ from kube.errors import KubeError
 from kube.store import Store, Unreadable, UnreadableMeta
 from kube.workqueue import WorkQueue
 from tests.api.test_topology import MANY, bytes_per_object
-from tests.support.blind import Blind
-from tests.support.kube_client import synced
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.cluster.kube_client import synced
+from tests.support.model.blind import Blind
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.stored_sets import jobset, rjob
 
 UNREACHABLE, BROKEN = "node.kubernetes.io/unreachable", "example.com/broken"
 START = datetime(2026, 1, 1, tzinfo=UTC)

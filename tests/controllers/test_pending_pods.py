@@ -12,9 +12,9 @@ from api.pod import DetailedPod
 from controllers.jobset.pending_pods import LONGEST_REASON, look_at_pending_pods
 from controllers.planning.observed import Observed, PendingPod
 from kube.client import Client
-from tests.support.blind import Blind
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.blind import Blind
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.stored_sets import jobset, rjob
 
 NOW = "2026-01-01T00:10:00Z"
 

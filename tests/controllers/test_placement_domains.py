@@ -13,9 +13,9 @@ from api.exclusive import Domain, NoDomain
 from controllers.placement.domains import AT_ONCE, Domains, Map
 from controllers.placement.watches import PlacementWatches
 from kube.client import Client
-from tests.support.memory_api import MemoryApi
-from tests.support.placement import RACK, hide, leader_of, list_empty, moment, node_of, show
-from tests.support.virtual import run
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.virtual import run
+from tests.support.objects.placement import RACK, hide, leader_of, list_empty, moment, node_of, show
 
 HOST = "kubernetes.io/hostname"
 WAIT = 0.25

@@ -13,9 +13,9 @@ from kube.controller import Result, is_terminal
 from kube.errors import Conflict
 from kube.options import METADATA
 from kube.parallel import PARALLEL_WRITES
-from tests.support.faults import Answer
-from tests.support.placement import RACK, follower_of, hide, leader_of, node_of, show
-from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench
+from tests.support.model.faults import Answer
+from tests.support.model.placement_bench import BOUND, JOB, REQUEST, Bench
+from tests.support.objects.placement import RACK, follower_of, hide, leader_of, node_of, show
 
 pytestmark = pytest.mark.looptime
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from api import keys
 from api.exclusive import Domain, NoDomain
 from controllers.placement.plan import Evict, Lift, evictions, lifts, pending_note
-from tests.support.placement import RACK, follower_of, leader_of, moment, placed, pod_json
+from tests.support.objects.placement import RACK, follower_of, leader_of, moment, placed, pod_json
 
 HOME = Domain("r1", "js-w-0-0-abcde", "n1")
 NODES = {"n1": "r1", "n1b": "r1", "n2": "r2"}

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from controllers.placement.controller import LONGEST_RELABEL, RELABEL_PAUSE, JobRequest
-from tests.support.placement import RACK, hide, leader_of, node_of, show
-from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench
+from tests.support.model.placement_bench import BOUND, JOB, REQUEST, Bench
+from tests.support.objects.placement import RACK, hide, leader_of, node_of, show
 
 pytestmark = pytest.mark.looptime
 

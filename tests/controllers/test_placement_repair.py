@@ -12,9 +12,9 @@ from api import keys
 from controllers.placement.controller import LAST_LOOK, RELABEL_PAUSE, JobRequest
 from dev.simulator.storage import Scope, Watcher
 from kube.transport import Request, Response
-from tests.support.faults import Answer
-from tests.support.placement import RACK, hide, leader_of, moment, node_of, show
-from tests.support.placement_bench import BOUND, JOB, NEXT, REQUEST, Bench, job_of
+from tests.support.model.faults import Answer
+from tests.support.model.placement_bench import BOUND, JOB, NEXT, REQUEST, Bench, job_of
+from tests.support.objects.placement import RACK, hide, leader_of, moment, node_of, show
 
 pytestmark = pytest.mark.looptime
 

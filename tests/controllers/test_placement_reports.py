@@ -10,8 +10,8 @@ from api import keys
 from controllers.placement.memory import JobRequest
 from controllers.placement.plan import NODE_PAUSE, REPORT_AFTER, REPORT_EVERY
 from kube.controller import Controller
-from tests.support.placement import follower_of, hide, leader_of, moment, node_of, show
-from tests.support.placement_bench import BOUND, JOB, REQUEST, Bench, job_of
+from tests.support.model.placement_bench import BOUND, JOB, REQUEST, Bench, job_of
+from tests.support.objects.placement import follower_of, hide, leader_of, moment, node_of, show
 
 pytestmark = pytest.mark.looptime
 

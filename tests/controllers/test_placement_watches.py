@@ -18,11 +18,11 @@ from kube.client import Client
 from kube.informer import Informer
 from kube.options import METADATA
 from kube.resources import JOBS
-from tests.support.blind import RecordedEvents
-from tests.support.memory_api import MemoryApi
-from tests.support.placement import list_empty, pod_json, show
-from tests.support.placement_bench import job_of
-from tests.support.virtual import run
+from tests.support.model.blind import RecordedEvents
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.placement_bench import job_of
+from tests.support.model.virtual import run
+from tests.support.objects.placement import list_empty, pod_json, show
 
 ENOUGH = 3 * RELIST_PAUSE
 

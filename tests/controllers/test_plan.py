@@ -1,13 +1,13 @@
-"""What a plan creates, counts, starts in order and ends, on the model of tests/support/world.py."""
+"""What a plan creates, counts, starts in order and ends, on the model of tests/support/model/world.py."""
 
 import pytest
 from msgspec.structs import replace
 
 from api import keys
 from controllers.planning.actions import CreateJob, CreateService, DeleteJob, DeleteJobSet
-from tests.support.lives import of_type
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import of_type
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 WORKERS_3 = rjob("workers", 3, parallelism=2, completions=2)
 

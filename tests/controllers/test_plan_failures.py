@@ -2,8 +2,8 @@
 
 from api import keys
 from api.features import FeatureGates
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestEvents:

@@ -1,10 +1,10 @@
 """Invariants of the reconcile loop over random histories, planned on stale caches and carried out under faults.
 
-The machine moves three parties in any order: the cluster (`tests.support.stale`: Job controller, garbage collector,
+The machine moves three parties in any order: the cluster (`tests.support.model.stale`: Job controller, garbage collector,
 nodes that fail, pods that are late, agents that restart their workers in place), its
 users (spec changes that admission allows, foreign Jobs and Jobs with invalid labels, a JobSet that is deleted and created again), and one
-controller process (`tests.support.replica`) whose caches lag, jump and repeat, whose writes are refused or unanswered,
-and which crashes between any two of them. `tests.support.ledger` judges every write. At the end the faults stop, and the
+controller process (`tests.support.model.replica`) whose caches lag, jump and repeat, whose writes are refused or unanswered,
+and which crashes between any two of them. `tests.support.model.ledger` judges every write. At the end the faults stop, and the
 set has to come to rest with exactly the Jobs that should be there, and to complete when they do.
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-from tests.support.histories import Histories, InPlaceHistories, RuledHistories, schedules
+from tests.support.model.histories import Histories, InPlaceHistories, RuledHistories, schedules
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,9 +3,9 @@
 import pytest
 
 from controllers.planning.actions import PatchJob
-from tests.support.lives import of_type
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import of_type
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestSuspension:

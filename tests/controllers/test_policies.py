@@ -14,11 +14,11 @@ from controllers.planning.actions import CreateJob, PatchJob
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.plan import plan
 from kube.model.meta import Owner
-from tests.support.blind import Blind
-from tests.support.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.blind import Blind
+from tests.support.model.lives import ONE_BY_ONE, counts_of, of_type, restart, resume, started, suspend
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 

@@ -23,9 +23,9 @@ from policy.audit import Audit
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Judged, Namespace
 from policy.types import JobSetPolicy
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.memory_api import MemoryApi
-from tests.support.policies import policy
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.policies import policy
 from tests.support.tls import until
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

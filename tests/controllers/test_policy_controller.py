@@ -19,7 +19,7 @@ from kube.model.meta import JSON
 from kube.workqueue import WorkQueue
 from policy.conditions import Held
 from policy.status_types import ANYONE, API_SERVER, FORGEABLE
-from tests.support.policies import exception, manifest, setting
+from tests.support.objects.policies import exception, manifest, setting
 from tests.support.tls import until
 from tests.webhooks.test_policy_watches import SHORT, Cluster
 from webhooks.policy.watches import PolicyWatches

@@ -16,8 +16,8 @@ from kube.errors import TransportError
 from kube.transport import Request, Response
 from policy.status_types import ANYONE, API_SERVER
 from policy.types import PolicyId
-from tests.support.faults import status_body
-from tests.support.memory_api import MemoryApi
+from tests.support.model.faults import status_body
+from tests.support.model.memory_api import MemoryApi
 from tests.support.tls import until
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -17,9 +17,9 @@ from kube.transport import Request, Response
 from policy.compiled import enforced
 from policy.exception_types import JobSetPolicyException, read_exception
 from policy.types import JobSetPolicy, read_policy
-from tests.support.faults import status_body
-from tests.support.memory_api import MemoryApi
-from tests.support.policies import exception, manifest
+from tests.support.model.faults import status_body
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.policies import exception, manifest
 
 AT = datetime(2030, 6, 1, tzinfo=UTC)
 PREFIX = "/apis/admissionregistration.k8s.io/v1/"

@@ -13,10 +13,10 @@ from kube.transport import Request, Response
 from policy.audit import Audit
 from policy.judged import Namespace
 from policy.types import JobSetPolicy
-from tests.support.faults import status_body
-from tests.support.jobsets import rjob
-from tests.support.memory_api import MemoryApi
-from tests.support.policies import judged, policy
+from tests.support.model.faults import status_body
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.jobsets import rjob
+from tests.support.objects.policies import judged, policy
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 LIMITS = policy("limits", maxJobs={"max": 1})

@@ -23,10 +23,10 @@ from kube.transport import Request as Call
 from kube.transport import Response
 from kube.workqueue import WorkQueue
 from tests.controllers.test_resume import OldServer, TestOldServers
-from tests.support.blind import Blind, refusing
-from tests.support.lives import ONE_BY_ONE, of_type, started
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.blind import Blind, refusing
+from tests.support.model.lives import ONE_BY_ONE, of_type, started
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.stored_sets import jobset, rjob
 from tests.support.work import steps
 
 REQUEST = Request("ns", "js")

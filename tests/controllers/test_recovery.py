@@ -16,12 +16,12 @@ from controllers.planning import recovery
 from controllers.planning.recovery import HISTORY, elapsed_seconds, goodput
 from tests.controllers.test_in_place import pod
 from tests.controllers.test_node_failure import NodeWorld, on_failed_node
-from tests.support.ledger import Ledger
-from tests.support.lives import resume, suspend
-from tests.support.replica import Fault, ModelTimeLoop, Replica
-from tests.support.stale import Server
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.ledger import Ledger
+from tests.support.model.lives import resume, suspend
+from tests.support.model.replica import Fault, ModelTimeLoop, Replica
+from tests.support.model.stale import Server
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 GATE = {"JobSetRecoveryTimes": True}
 POLICY = {"maxRestarts": 20}

@@ -15,11 +15,11 @@ from controllers.jobset.execute import FailedWrites
 from controllers.planning.actions import CreateClaim, CreateJob, CreateService, PatchJob
 from kube.transport import Request as Call
 from kube.transport import Response
-from tests.support.blind import Blind
-from tests.support.lives import of_type, resume, started, suspend
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.blind import Blind
+from tests.support.model.lives import of_type, resume, started, suspend
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 CLAIM = {"metadata": {"name": "data"}, "spec": {}}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.lives import ONE_BY_ONE, suspend
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import ONE_BY_ONE, suspend
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 def world(*rjobs, gates: dict | None = None, spec: dict | None = None, **policy) -> World:

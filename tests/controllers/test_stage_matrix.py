@@ -9,10 +9,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from tests.support.lives import resume, suspend
-from tests.support.stages import INITIALIZERS, TRAINERS
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import resume, suspend
+from tests.support.model.world import World
+from tests.support.objects.stages import INITIALIZERS, TRAINERS
+from tests.support.objects.stored_sets import jobset, rjob
 
 STATES = ("Succeeded", "Ready", "Active")
 STRATEGIES = ("Recreate", "BlockingRecreate")

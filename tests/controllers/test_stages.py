@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from controllers.planning.actions import CreateClaim, CreateJob, CreateService
-from tests.support.lives import counts_of, of_type
-from tests.support.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, policy, three
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import counts_of, of_type
+from tests.support.model.world import World
+from tests.support.objects.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, policy, three
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestSucceeded:

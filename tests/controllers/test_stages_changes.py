@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from controllers.planning.actions import CreateJob, PatchJob
-from tests.support.lives import counts_of, of_type, resume, suspend
-from tests.support.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, three
-from tests.support.stored_sets import rjob
-from tests.support.world import World
+from tests.support.model.lives import counts_of, of_type, resume, suspend
+from tests.support.model.world import World
+from tests.support.objects.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, three
+from tests.support.objects.stored_sets import rjob
 
 
 class TestFailure:

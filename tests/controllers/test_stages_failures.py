@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 RESTART_JOB = {"maxRestarts": 3, "rules": [{"name": "again", "action": "RestartJob"}]}
 READY = {"dependsOn": [{"name": "driver", "status": "Ready"}]}

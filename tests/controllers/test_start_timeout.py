@@ -9,9 +9,9 @@ import pytest
 from controllers.planning.actions import PodQuery
 from controllers.planning.observed import Observed, PendingPod
 from controllers.planning.start_timeout import Limits, limits, next_look
-from tests.support.lives import restart, resume, suspend
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.lives import restart, resume, suspend
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 GATE = {"JobSetStartTimeout": True}
 WHY = 'container main: ImagePullBackOff: Back-off pulling image "no/such" (node n1)'

@@ -29,8 +29,8 @@ from controllers.planning.partial import Partial, Stop, combine
 from controllers.planning.plan import STEPS
 from controllers.planning.status import StatusDraft
 from kube.model.meta import Condition
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 PARTIALS = st.builds(
     Partial,

@@ -19,11 +19,11 @@ from controllers.planning.actions import (
 )
 from controllers.planning.summary import KINDS, MAX_LINE, summary
 from kube.log_fields import current, log_fields
-from tests.support.blind import Blind
-from tests.support.lives import started
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
-from tests.support.world import World
+from tests.support.model.blind import Blind
+from tests.support.model.lives import started
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
 
 
 def said(world: World) -> str:

@@ -6,9 +6,9 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from tests.support.blind import Blind
-from tests.support.memory_api import MemoryApi
-from tests.support.stored_sets import jobset, rjob
+from tests.support.model.blind import Blind
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.stored_sets import jobset, rjob
 
 ROOT = str(Path(__file__).parents[2]) + "/"
 PROGRAM = ("api/", "controllers/", "kube/")

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.support.explain.objects import NOW, a_set, at, causes, explanation_of, facts, lease, running
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 
 def failed(name: str, minutes: int, failures: int = 2, **more: Any) -> dict[str, Any]:

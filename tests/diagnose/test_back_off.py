@@ -22,8 +22,8 @@ from tests.support.explain.objects import (
     pod_of,
 )
 from tests.support.explain.stuck_jobs import failed_pod
-from tests.support.fake_cluster import Cluster
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"

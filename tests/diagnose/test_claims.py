@@ -12,8 +12,8 @@ from diagnose.gather import gather
 from kube.client import Client
 from tests.support.explain.gangs import EACH, Played
 from tests.support.explain.objects import NOW, explanation_of, facts, job_of, lease, made, pod_of, walk
-from tests.support.fake_cluster import Cluster
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 NONE_FREE = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind"

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.explain.objects import explanation_of, facts, job_of, lease, made, pod_of
 from tests.support.explain.stuck import a_set, waiting
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 JSON = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 from diagnose.nodes import Nodes
 from tests.diagnose.test_nodes import node, nodes, unscheduled
 from tests.support.explain.objects import causes, explanation_of, facts, job_of, lease, made
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 SAID = "0/2 nodes are available: 2 node(s) didn't match Pod's required features"

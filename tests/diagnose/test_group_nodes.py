@@ -14,8 +14,8 @@ from kube.client import Client
 from tests.diagnose.test_nodes import node, nodes, requests, taint
 from tests.support.explain.gangs import EACH, GANG, NESTED, WORDS, Played
 from tests.support.explain.objects import NOW, causes, walk
-from tests.support.fake_cluster import Cluster
-from tests.support.jobsets import rjob
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import rjob
 
 JSON = dict[str, Any]
 SUPERSLICE, CUBE = "example.com/superslice", "example.com/cube"

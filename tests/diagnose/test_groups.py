@@ -9,7 +9,7 @@ import pytest
 from api.gang_api import NO_COMPOSITES, NO_GROUPS
 from tests.support.explain.gangs import EACH, GANG, NESTED, REPEATED, WORDS, Played
 from tests.support.explain.objects import MOMENT, at, causes, event, job_of, lease, made, walk
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 JSON = dict[str, Any]
 

@@ -17,7 +17,7 @@ from tests.diagnose.test_nodes import node, requests
 from tests.support.explain.objects import explanation_of, job_of, made, pod_of
 from tests.support.explain.stuck import node as gpu_node
 from tests.support.explain.stuck import unscheduled
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.support.explain.objects import NOW, at, explanation_of, facts, job_of, lease, made
 from tests.support.explain.stuck import a_set, failed
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 JSON = dict[str, Any]
 TOO_SLOW = "DeadlineExceeded: Job was active longer than specified deadline"

@@ -14,8 +14,8 @@ from diagnose.look_up import LEASE
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.explain.objects import MOMENT, NOW, at, causes, event, explanation_of, job_of, lease, made, pod_of
-from tests.support.fake_cluster import Cluster
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.looptime

@@ -8,7 +8,7 @@ import pytest
 
 from tests.diagnose.test_look_ups import a_set, read
 from tests.support.explain.objects import MOMENT, at, causes, event, explanation_of, job_of, made, owner
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.looptime

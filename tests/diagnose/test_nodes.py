@@ -25,8 +25,8 @@ from tests.support.explain.objects import (
     made,
     pod_of,
 )
-from tests.support.fake_cluster import Cluster
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 MISFIT = (

@@ -23,7 +23,7 @@ from tests.support.explain.objects import (
     pod_of,
     walk,
 )
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 FULL = "0/20 nodes are available: 20 node(s) didn't match pod anti-affinity rules"

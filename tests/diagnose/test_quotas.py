@@ -14,8 +14,8 @@ from tests.diagnose.test_look_ups import Refusing
 from tests.support.explain.objects import NOW, causes, event, explanation_of, facts, job_of, lease, made
 from tests.support.explain.stuck import JSON, a_set
 from tests.support.explain.stuck_jobs import FEW, raised, refused
-from tests.support.fake_cluster import Cluster
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 RETRIED = "wait: the Job controller tries again by itself soon"
 

@@ -22,7 +22,7 @@ from tests.support.explain.stuck_jobs import (
     TOO_OPEN,
     refused,
 )
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 PREEMPTION = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."

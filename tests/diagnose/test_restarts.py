@@ -11,7 +11,7 @@ from cli.explain.listing import Listing
 from diagnose.reasons import explain
 from tests.support.explain.objects import NOW, a_set, at, causes, explanation_of, facts, job_of, lease, made, running
 from tests.support.explain.stuck import failed
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.support.explain.objects import NOW, at, causes, explanation_of, facts, job_of, lease, made
 from tests.support.explain.stuck import a_set
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 JSON = dict[str, Any]
 IN_ORDER = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}

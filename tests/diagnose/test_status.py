@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from tests.support.explain.objects import NOW, at, causes, event, explanation_of, facts, job_of, lease, made
-from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 
 
 def ended(ago: float, *, jobs: int = 2, failed: bool = False, holder: str = "somebody") -> tuple[str, JSON]:

@@ -10,7 +10,7 @@ from diagnose.states import State, state_of
 from tests.support.explain import stuck_jobs, stuck_nodes, stuck_pods, stuck_trees, stuck_volumes, stuck_waits
 from tests.support.explain.objects import explanation_of, walk
 from tests.support.explain.stuck import TABLE, Stuck
-from tests.support.pages import ROOT
+from tests.support.pages.files import ROOT
 
 assert stuck_jobs  # adds its situations to the table
 assert stuck_nodes

@@ -6,7 +6,7 @@ from typing import Any
 
 from tests.diagnose.test_nodes import node, nodes, requests, unscheduled
 from tests.support.explain.objects import explanation_of, facts, job_of, made, walk
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 EIGHT = {"containers": [{"name": "main", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}

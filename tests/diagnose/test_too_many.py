@@ -10,7 +10,7 @@ import pytest
 from diagnose.nodes import Nodes, SeenNode
 from tests.support.explain.objects import causes, explanation_of
 from tests.support.explain.stuck import a_set, node, started, unscheduled
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 JSON = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -13,7 +13,7 @@ from manifests.naming import MUTATING_CONFIGURATION
 from tests.diagnose.test_look_ups import Refusing
 from tests.support.explain.objects import NOW, explanation_of, facts, job_of, lease, made
 from tests.support.explain.stuck import JSON, a_set
-from tests.support.fake_cluster import Cluster
+from tests.support.model.fake_cluster import Cluster
 
 REPLACE = "make it again: kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' | kubectl replace --force -f -"
 

@@ -10,8 +10,8 @@ import pytest
 from cli import local
 from dev.cluster.cluster import Cluster
 from manifests import policy_objects
-from tests.support.jobs import Sets
-from tests.support.manager import ManagerProcess
+from tests.support.cluster.jobs import Sets
+from tests.support.cluster.manager import ManagerProcess
 
 
 @pytest.fixture(scope="session")

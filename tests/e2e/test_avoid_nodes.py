@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dev.cluster.node_faults import come_back, fall_silent
-from tests.support.cluster import request, uids, wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import request, uids, wait_for
 
 pytestmark = pytest.mark.manager(featureGates={"JobSetNodeFailure": True, "JobSetAvoidNodes": True})
 HOSTNAME = "kubernetes.io/hostname"

@@ -19,11 +19,11 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import crd
-from tests.support.cluster import new_namespace, request, wait_for
-from tests.support.jobs import JOBSETS, Sets, group, manifest
-from tests.support.jobsets import jobset
-from tests.support.manager import ManagerProcess
-from tests.support.rotation import CONFIGURATIONS
+from tests.support.cluster.jobs import JOBSETS, Sets, group, manifest
+from tests.support.cluster.manager import ManagerProcess
+from tests.support.cluster.requests import new_namespace, request, wait_for
+from tests.support.cluster.rotation import CONFIGURATIONS
+from tests.support.objects.jobsets import jobset
 from tests.support.tls import material
 
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1"

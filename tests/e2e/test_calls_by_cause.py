@@ -18,10 +18,10 @@ from controllers.jobset.unscheduled_pods import FIRST_LOOK
 from dev.bench.placement import WEBHOOK_TIMES
 from dev.cluster import audit
 from tests.support import calls_by_cause as calls
-from tests.support.client_calls import history, now, path
-from tests.support.cluster import request, wait_for
-from tests.support.jobs import Sets, group, manifest
-from tests.support.manager import USER
+from tests.support.cluster.client_calls import history, now, path
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.manager import USER
+from tests.support.cluster.requests import request, wait_for
 
 QUIET_SECONDS = 2.0
 """So long nothing was asked: what a step causes is over."""

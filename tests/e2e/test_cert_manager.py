@@ -24,12 +24,12 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
 from manifests.naming import NAMESPACE, WEBHOOK_SECRET, WEBHOOK_SERVICE
-from tests.support import cert_manager as support
-from tests.support.cluster import MERGE, kubectl, new_namespace, request, wait_for
-from tests.support.helm import Helm
-from tests.support.jobs import JOBSETS
-from tests.support.jobsets import jobset
-from tests.support.rotation import CONFIGURATIONS, SECRET_PATH, Load, bundles, drop_authority_key, under_load
+from tests.support.cluster import cert_manager as support
+from tests.support.cluster.helm import Helm
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import MERGE, kubectl, new_namespace, request, wait_for
+from tests.support.cluster.rotation import CONFIGURATIONS, SECRET_PATH, Load, bundles, drop_authority_key, under_load
+from tests.support.objects.jobsets import jobset
 from tests.support.tls import fresh, material
 
 FROM_CERTIFICATE, FROM_SECRET = "cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret"

@@ -19,10 +19,10 @@ from dev.chaos.failover import Failover
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
-from tests.support.cluster import new_namespace, request, wait_for
-from tests.support.jobs import JOBSETS
-from tests.support.jobsets import jobset
-from tests.support.rotation import drop_authority_key, under_load
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import new_namespace, request, wait_for
+from tests.support.cluster.rotation import drop_authority_key, under_load
+from tests.support.objects.jobsets import jobset
 
 SECONDS = 300
 EVERY = 3.0

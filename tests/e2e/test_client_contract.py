@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.client_calls import COUNTERS, PREFIX, annotations_of, history, idle, now, path, post, update
-from tests.support.cluster import MERGE, request, wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster.client_calls import COUNTERS, PREFIX, annotations_of, history, idle, now, path, post, update
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import MERGE, request, wait_for
 
 KNOWN_TO_GO = {
     "Completed",

@@ -10,10 +10,10 @@ import pytest
 
 from dev.bench.owner_webhook import looking_for_owners, not_found
 from dev.bench.scene import Scene
-from tests.support.client_calls import COUNTERS, PREFIX, annotations_of, history, idle, now, post
-from tests.support.cluster import MERGE, kubectl, request, wait_for
-from tests.support.jobs import group, manifest
-from tests.support.streams import USER, Stream
+from tests.support.cluster.client_calls import COUNTERS, PREFIX, annotations_of, history, idle, now, post
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import MERGE, kubectl, request, wait_for
+from tests.support.played.streams import USER, Stream
 
 JSON = dict[str, Any]
 

@@ -9,12 +9,12 @@ import pytest
 
 from policy.registry import RULES
 from policy.rules.baseline import USE_NAMES
-from tests.support.client_calls import COUNTERS, idle, path, post
-from tests.support.cluster import MERGE, request, wait_for
-from tests.support.jobs import group, manifest
-from tests.support.policies import manifest as policy
-from tests.support.policies import setting
-from tests.support.streams import USERS, Stream
+from tests.support.cluster.client_calls import COUNTERS, idle, path, post
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import MERGE, request, wait_for
+from tests.support.objects.policies import manifest as policy
+from tests.support.objects.policies import setting
+from tests.support.played.streams import USERS, Stream
 
 POLICIES = "/apis/policy.jobset.x-k8s.io/v1alpha1/jobsetpolicies"
 QUEUE = "kueue.x-k8s.io/queue-name"

@@ -12,7 +12,7 @@ from rich.console import Console
 from cli.demo import ACCELERATOR, Demo
 from cli.stories import STORIES, TENANT
 from dev.cluster.contents import STORAGE_CLASS, create_volumes
-from tests.support.cluster import kubectl, more_capacity
+from tests.support.cluster.requests import kubectl, more_capacity
 
 FIRST = next(iter(STORIES))
 """The story of `make demo`."""

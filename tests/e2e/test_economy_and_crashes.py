@@ -9,9 +9,9 @@ import pytest
 from controllers.jobset.unscheduled_pods import FIRST_LOOK
 from dev.cluster import audit
 from manifests import NAMESPACE
-from tests.support.cluster import request, wait_for
-from tests.support.jobs import JOBSETS, group, manifest
-from tests.support.manager import LEASE_PATH, USER
+from tests.support.cluster.jobs import JOBSETS, group, manifest
+from tests.support.cluster.manager import LEASE_PATH, USER
+from tests.support.cluster.requests import request, wait_for
 
 BIG = 90
 SLOW = {"qps": 10, "burst": 10}

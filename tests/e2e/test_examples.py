@@ -13,9 +13,9 @@ from cli.demo import SPEC
 from cli.stories import STORIES
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
-from tests.support.cluster import empty, kubectl, listed, new_namespace, wait_for
-from tests.support.jobs import Sets
-from tests.support.pages import ROOT
+from tests.support.cluster.jobs import Sets
+from tests.support.cluster.requests import empty, kubectl, listed, new_namespace, wait_for
+from tests.support.pages.files import ROOT
 
 EXAMPLES = ROOT / "examples"
 REFUSED, POLICIES = "mistakes.yaml", "policies"

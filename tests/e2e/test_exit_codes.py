@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from agent.watchdog_settings import DEFAULT_HANG_EXIT_CODE
-from tests.support.cluster import MERGE, listed, request, wait_for
-from tests.support.jobs import Sets, group, manifest
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import MERGE, listed, request, wait_for
 
 JSON = dict[str, Any]
 

@@ -10,10 +10,10 @@ import pytest
 from cli.explain.run import Options, run
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
-from tests.support.cluster import kubectl_apply, listed, wait_for
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.manager import ManagerProcess
+from tests.support.cluster.requests import kubectl_apply, listed, wait_for
 from tests.support.explain.objects import RACK, causes
-from tests.support.jobs import Sets, group, manifest
-from tests.support.manager import ManagerProcess
 
 JSON = dict[str, Any]
 EXCLUSIVE = {"metadata": {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": RACK}}}

@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cluster import create_volume, history, kubectl, more_capacity, request, version_now, wait_for
+from tests.support.cluster.requests import (
+    create_volume,
+    history,
+    kubectl,
+    more_capacity,
+    request,
+    version_now,
+    wait_for,
+)
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "fine-tuning" / "jobset.yaml"
 NAME = "fine-tuning"

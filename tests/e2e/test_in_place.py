@@ -16,9 +16,9 @@ import pytest
 
 from dev.cluster import audit
 from dev.cluster.node_faults import come_back, fall_silent
-from tests.support import agents
-from tests.support.cluster import finish_pod, kubectl, request, wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster import agents
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import finish_pod, kubectl, request, wait_for
 
 GATES = {"InPlaceRestart": True}
 pytestmark = pytest.mark.manager(featureGates=GATES)

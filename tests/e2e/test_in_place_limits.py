@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.test_in_place import Kubelet, agent_file, jobset, running, uids
-from tests.support.jobs import Sets
+from tests.support.cluster.jobs import Sets
 
 __all__ = ["agent_file"]
 GATES = {"InPlaceRestart": True, "JobSetFailureEscalation": True}

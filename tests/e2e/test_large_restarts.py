@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dev.cluster import audit
-from tests.support.cluster import MERGE, history, request, version_now, wait_for
-from tests.support.jobs import Sets, group, manifest
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import MERGE, history, request, version_now, wait_for
 
 JSON = dict[str, Any]
 

@@ -9,9 +9,9 @@ import pytest
 
 from api.keys import EXCLUSIVE_TOPOLOGY
 from manifests import NAMESPACE
-from tests.support.cluster import DELETE_OPTIONS, empty, request, wait_for
-from tests.support.jobs import JOBSETS, Sets, group, manifest
-from tests.support.remains import collections, counted, remains
+from tests.support.cluster.jobs import JOBSETS, Sets, group, manifest
+from tests.support.cluster.remains import collections, counted, remains
+from tests.support.cluster.requests import DELETE_OPTIONS, empty, request, wait_for
 
 JSON = dict[str, Any]
 AT_ONCE, FAILS = {"kwok.jobset.dev/run-seconds": "0"}, {"kwok.jobset.dev/exit-code": "1"}

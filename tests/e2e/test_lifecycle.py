@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.support.cluster import kubectl, kubectl_apply, request, wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import kubectl, kubectl_apply, request, wait_for
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
 

@@ -6,8 +6,8 @@ import re
 import subprocess
 from pathlib import Path
 
-from tests.support.cluster import request, wait_for
-from tests.support.jobs import JOBSETS, group, manifest
+from tests.support.cluster.jobs import JOBSETS, group, manifest
+from tests.support.cluster.requests import request, wait_for
 
 PAGE = (Path(__file__).parents[2] / "docs" / "debugging.md").read_text(encoding="utf-8")
 (COMMAND,) = re.findall(r"^kubectl logs .*jsonpath.*$", PAGE, re.MULTILINE)

@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cli import local
-from tests.support.cluster import kubectl, wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import kubectl, wait_for
 
 Sample = Callable[..., float]
 

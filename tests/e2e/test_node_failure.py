@@ -9,8 +9,8 @@ import pytest
 
 from controllers.planning.node_failure import OUT_OF_SERVICE
 from dev.cluster.node_faults import UNREACHABLE, Taint, add_taint, come_back, fall_silent, remove_taint
-from tests.support.cluster import request, uids, wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import request, uids, wait_for
 
 BROKEN = "example.com/gpu-broken"
 pytestmark = pytest.mark.manager(featureGates={"JobSetNodeFailure": True}, nodeFailure={"taints": [BROKEN]})

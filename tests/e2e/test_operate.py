@@ -6,7 +6,7 @@ import io
 import re
 
 from cli.operate import change, logs, restart, wait
-from tests.support.jobs import Sets, group, manifest
+from tests.support.cluster.jobs import Sets, group, manifest
 
 
 def waited(sets: Sets, state: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""The commands of the pages, run as a reader would, each page in a scene of its own (`support/page_scenes.py`)."""
+"""The commands of the pages, run as a reader would, each page in a scene of its own (`support/pages/scenes.py`)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cli.local import free_port
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from manifests.workload import manager_objects
-from tests.support.cluster import kubectl
-from tests.support.kubelet import logging
-from tests.support.manager import ManagerProcess
-from tests.support.page_commands import elsewhere
-from tests.support.page_scenes import SCENES
-from tests.support.pages import commands
-from tests.support.reader import Reader
+from tests.support.cluster.kubelet import logging
+from tests.support.cluster.manager import ManagerProcess
+from tests.support.cluster.requests import kubectl
+from tests.support.pages.commands import elsewhere
+from tests.support.pages.files import commands
+from tests.support.pages.reader import Reader
+from tests.support.pages.scenes import SCENES
 
 COMMANDS = [command for command in commands() if not elsewhere(command)]
 OFTEN = {"docs/quick-start.md", "docs/concepts/node-failure.md", "docs/debugging.md", "docs/policy/admission.md"}

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from dev.cluster.cluster import down, get
-from tests.support.page_scenes import SCENES
-from tests.support.pages import ROOT, commands
-from tests.support.reader import Reader
+from tests.support.pages.files import ROOT, commands
+from tests.support.pages.reader import Reader
+from tests.support.pages.scenes import SCENES
 
 PAGE = "docs/demo.md"
 

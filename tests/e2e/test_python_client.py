@@ -10,10 +10,10 @@ import yaml
 
 from jobset_client import JobSet, errors
 from jobset_client.builders import jax, mpi, torchrun
-from tests.support.cluster import wait_for
-from tests.support.jobs import Sets, group, manifest
-from tests.support.pages import ROOT
-from tests.support.pasted import Pasted
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import wait_for
+from tests.support.pages.files import ROOT
+from tests.support.pages.pasted import Pasted
 from tests.support.python_clients import CLIENTS, Face, aio
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_exit_codes import end_one, of_job, running
-from tests.support.cluster import wait_for
-from tests.support.jobs import Sets, group, manifest
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import wait_for
 
 JSON = dict[str, Any]
 GATES = {"JobSetRecoveryTimes": True, "JobSetFailureEscalation": True, "RestartJob": True}

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from api import keys
-from tests.support.cluster import kubectl, request, wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import kubectl, request, wait_for
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
 COLLECTIONS = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from tests.support.cluster import history, version_now, wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import history, version_now, wait_for
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RJOB = "jobset.sigs.k8s.io/replicatedjob-name"

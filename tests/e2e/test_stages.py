@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import history, kubectl, version_now, wait_for
-from tests.support.jobs import Sets, group, manifest
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import history, kubectl, version_now, wait_for
 
 READY = "kwok.jobset.dev/ready"
 RJOB = "jobset.sigs.k8s.io/replicatedjob-name"

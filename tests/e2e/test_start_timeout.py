@@ -6,8 +6,8 @@ from datetime import datetime
 
 import pytest
 
-from tests.support.cluster import wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import wait_for
 
 pytestmark = pytest.mark.manager(featureGates={"JobSetStartTimeout": True})
 SECONDS = 3

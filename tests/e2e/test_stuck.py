@@ -12,8 +12,17 @@ import pytest
 
 from cli.explain.run import Options, run
 from dev.cluster.cluster import Cluster
-from tests.support.cluster import MERGE, apply, create_class, kubectl, kubectl_apply, more_capacity, request, wait_for
-from tests.support.jobs import Sets, group, manifest
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import (
+    MERGE,
+    apply,
+    create_class,
+    kubectl,
+    kubectl_apply,
+    more_capacity,
+    request,
+    wait_for,
+)
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.slow

@@ -11,9 +11,9 @@ import pytest
 
 from dev.cluster.cluster import Cluster
 from tests.e2e.test_stuck import claiming, needing, wait_cause
-from tests.support.cluster import MERGE, kubectl, kubectl_apply, more_capacity, request, wait_for
-from tests.support.jobs import Sets, group, manifest
-from tests.support.reader import Reader
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import MERGE, kubectl, kubectl_apply, more_capacity, request, wait_for
+from tests.support.pages.reader import Reader
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.slow

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.cluster import wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import wait_for
 
 
 def admitted(selector: dict[str, str | None]) -> dict:

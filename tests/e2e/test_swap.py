@@ -14,11 +14,11 @@ from cli import local
 from cli.main import main
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
-from tests.support.cluster import listed, request, uids, wait_for
-from tests.support.go_crd import go_crd
-from tests.support.go_manager import GoManager, condition, counts
-from tests.support.jobs import Sets, group, manifest
-from tests.support.manager import USER, ManagerProcess
+from tests.support.cluster.go_manager import GoManager, condition, counts
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.manager import USER, ManagerProcess
+from tests.support.cluster.requests import listed, request, uids, wait_for
+from tests.support.corpus.go_crd import go_crd
 
 JSON = dict[str, Any]
 DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io"

@@ -19,10 +19,10 @@ import pytest
 from cli.local import free_port
 from dev.cluster.cluster import Cluster
 from tests.support.browser import Tab, browser_tab
-from tests.support.cluster import request, wait_for
+from tests.support.cluster.helm import page_rules
+from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.requests import request, wait_for
 from tests.support.explain.objects import RACK
-from tests.support.helm import page_rules
-from tests.support.jobs import Sets, group, manifest
 
 JSON = dict[str, Any]
 SHOTS = Path("build/ui")

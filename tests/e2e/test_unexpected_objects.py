@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from dev.cluster import audit
-from tests.support.cluster import MERGE, kubectl, request, wait_for
-from tests.support.jobs import JOBSETS, group, manifest
-from tests.support.manager import USER
+from tests.support.cluster.jobs import JOBSETS, group, manifest
+from tests.support.cluster.manager import USER
+from tests.support.cluster.requests import MERGE, kubectl, request, wait_for
 
 PREFIX = "jobset.sigs.k8s.io/"
 RETRY = 10

@@ -10,8 +10,8 @@ import pytest
 
 from cli.explain import run as explain
 from cli.operate import change
-from tests.support.cluster import kubectl, wait_for
-from tests.support.jobs import group, manifest
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import kubectl, wait_for
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from tests.support.local_pods import FRAMEWORKS, LocalPod, objects, pods, rendered
-from tests.support.pages import ROOT
+from tests.support.cluster.local_pods import FRAMEWORKS, LocalPod, objects, pods, rendered
+from tests.support.pages.files import ROOT
 
 PINNED = re.compile(r"[\w./-]+:[\w.-]*\d[\w.-]*")
 

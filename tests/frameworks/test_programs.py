@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from dev.cluster.assets import default_cache_root
-from tests.support.cluster import wait_for
-from tests.support.local_pods import FRAMEWORKS, environment, objects, pods, rendered, running
+from tests.support.cluster.local_pods import FRAMEWORKS, environment, objects, pods, rendered, running
+from tests.support.cluster.requests import wait_for
 
 pytestmark = [
     pytest.mark.slow,

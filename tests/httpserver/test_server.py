@@ -13,7 +13,7 @@ import pytest
 
 from httpserver.address import BindError, bind
 from httpserver.server import Server
-from tests.support.reviews import answer
+from tests.support.objects.reviews import answer
 from tests.support.tls import context_with, material, serving, trusting
 from tests.support.webhook_app import APP, GOOD
 from webhooks.jobset.handlers import VALIDATE_PATH

@@ -13,8 +13,8 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from manifests import files
-from tests.support.agents import ACCOUNT, account_rights_of, rights
-from tests.support.cluster import MERGE, apply, kubectl, request, wait_for
+from tests.support.cluster.agents import ACCOUNT, account_rights_of, rights
+from tests.support.cluster.requests import MERGE, apply, kubectl, request, wait_for
 
 JSON = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"

@@ -15,9 +15,9 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import files
-from tests.support.cluster import kubectl, request, serve, wait_for
-from tests.support.helm import CHART, GO_USER, NAMESPACE, RELEASE
-from tests.support.remains import collections, remains
+from tests.support.cluster.helm import CHART, GO_USER, NAMESPACE, RELEASE
+from tests.support.cluster.remains import collections, remains
+from tests.support.cluster.requests import kubectl, request, serve, wait_for
 
 pytestmark = pytest.mark.slow
 """The first run on a machine builds both Helms, for some minutes."""

@@ -13,7 +13,7 @@ from app.settings_file import load
 from manifests import files, install_objects
 from manifests.alerts import NO_LEADER
 from manifests.dashboard import dashboard
-from tests.support.helm import CHART, GO_USER
+from tests.support.cluster.helm import CHART, GO_USER
 
 pytestmark = pytest.mark.slow
 """The first run on a machine builds both Helms, for some minutes."""

@@ -24,9 +24,9 @@ from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.controller import Request
 from kube.resources import JOBS, PODS
-from tests.support.cluster import eventually
-from tests.support.kube_client import connected
-from tests.support.stored_sets import jobset, rjob
+from tests.support.cluster.kube_client import connected
+from tests.support.cluster.requests import eventually
+from tests.support.objects.stored_sets import jobset, rjob
 
 SET = jobset(rjob("workers", 40))
 

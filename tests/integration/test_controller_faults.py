@@ -27,10 +27,10 @@ from kube.resources import JOBS
 from kube.transport import HttpTransport, Response
 from kube.transport import Request as Call
 from kube.workqueue import WorkQueue
-from tests.support.cluster import eventually
-from tests.support.faults import Answer, Cut, Fault, FaultyTransport, LostAnswer, LostRequest, Refused
-from tests.support.jobs import group, manifest
-from tests.support.tally import Tally
+from tests.support.cluster.jobs import group, manifest
+from tests.support.cluster.requests import eventually
+from tests.support.model.faults import Answer, Cut, Fault, FaultyTransport, LostAnswer, LostRequest, Refused
+from tests.support.model.tally import Tally
 
 NOW = "2026-01-01T00:00:00Z"
 FAULTS: tuple[Fault, ...] = (

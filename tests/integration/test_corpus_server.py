@@ -24,10 +24,10 @@ from dev.cluster.cluster import Cluster, running
 from dev.cluster.components import ADMIN
 from dev.cluster.spec import ClusterSpec
 from kube.model.semantic import semantically_equal
-from tests.support.admission import admission
-from tests.support.cluster import new_namespace, request, wait_for
-from tests.support.corpus import JSON, Case, Finding, case_id, cases, differences, without_defaults
-from tests.support.jobs import JOBSETS
+from tests.support.cluster.admission import admission
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import new_namespace, request, wait_for
+from tests.support.corpus.manifests import JSON, Case, Finding, case_id, cases, differences, without_defaults
 
 GOOD, BAD = cases("good"), cases("bad")
 UNREADABLE = [case for case in GOOD + BAD if case.first_answer == "api-server"]

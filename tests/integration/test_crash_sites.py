@@ -24,10 +24,10 @@ from kube.client import Client
 from kube.config import load
 from kube.resources import JOBS, NAMESPACES
 from kube.transport import HttpTransport
-from tests.support.crash import run
-from tests.support.crash_paths import PATHS
-from tests.support.kills import Kill, Path, Pattern, Record, Site, When
-from tests.support.played import differences, summary
+from tests.support.played.crash import run
+from tests.support.played.crash_paths import PATHS
+from tests.support.played.kills import Kill, Path, Pattern, Record, Site, When
+from tests.support.played.namespace import differences, summary
 
 AT_ONCE = 8
 """Runs side by side: most of a run is waiting for watches."""

@@ -24,11 +24,11 @@ from dev.cluster.rest import Connection
 from dev.cluster.spec import ClusterSpec
 from kube.model.meta import MAX_INT32
 from manifests import crd
-from tests.support.cluster import MERGE, replace_object, request, wait_for
-from tests.support.corpus import Case, cases
-from tests.support.crd_before import DIGEST, crd_before, digest, without_new_fields
-from tests.support.jobs import JOBSETS
-from tests.support.mutations import mutated, training
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import MERGE, replace_object, request, wait_for
+from tests.support.corpus.crd_before import DIGEST, crd_before, digest, without_new_fields
+from tests.support.corpus.manifests import Case, cases
+from tests.support.corpus.mutations import mutated, training
 
 JSON = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

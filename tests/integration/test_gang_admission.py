@@ -14,12 +14,12 @@ from cli.check.render import as_stored, by_stage
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
-from tests.support.admission import GROUPS, cluster_with_admission
-from tests.support.cluster import request
-from tests.support.corpus import case_id, cases
-from tests.support.jobsets import JSON, stored
-from tests.support.kube_client import connected
-from tests.support.manager import USER
+from tests.support.cluster.admission import GROUPS, cluster_with_admission
+from tests.support.cluster.kube_client import connected
+from tests.support.cluster.manager import USER
+from tests.support.cluster.requests import request
+from tests.support.corpus.manifests import case_id, cases
+from tests.support.objects.jobsets import JSON, stored
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
 

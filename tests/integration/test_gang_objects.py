@@ -23,10 +23,10 @@ from dev.cluster.spec import ClusterSpec
 from kube.client import Client
 from kube.errors import AlreadyExists, ApiError, Invalid
 from kube.model.jsontree import without_nulls
-from tests.support.cluster import drop_namespace, new_namespace
-from tests.support.gang_trees import entry
-from tests.support.kube_client import connected
-from tests.support.stored_sets import jobset, rjob
+from tests.support.cluster.kube_client import connected
+from tests.support.cluster.requests import drop_namespace, new_namespace
+from tests.support.objects.gang_trees import entry
+from tests.support.objects.stored_sets import jobset, rjob
 
 JSON = dict[str, Any]
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True})

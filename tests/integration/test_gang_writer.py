@@ -16,11 +16,11 @@ from controllers.planning.actions import CreateGroup
 from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.watcher import Init, InitDone
-from tests.support.admission import GROUPS
-from tests.support.cluster import eventually
-from tests.support.kube_client import connected
-from tests.support.manager import USER
-from tests.support.stored_sets import jobset, rjob
+from tests.support.cluster.admission import GROUPS
+from tests.support.cluster.kube_client import connected
+from tests.support.cluster.manager import USER
+from tests.support.cluster.requests import eventually
+from tests.support.objects.stored_sets import jobset, rjob
 
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True})
 NESTED = {

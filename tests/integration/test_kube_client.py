@@ -12,8 +12,8 @@ from kube.client import PatchType
 from kube.config import load
 from kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Gone, Invalid, KubeconfigError, NotFound
 from kube.resources import CONFIG_MAPS, JOBS, NODES
-from tests.support.kube_client import connected
-from tests.support.kube_objects import Thing
+from tests.support.cluster.kube_client import connected
+from tests.support.objects.kube_objects import Thing
 
 APPLY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "applied"}, "data": {"a": "1"}}
 

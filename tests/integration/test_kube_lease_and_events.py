@@ -8,9 +8,9 @@ import pytest
 from kube.events import EventRecorder, Reference
 from kube.leader import LeaderElector, LeadershipLostError, LeaseConfig
 from kube.resources import EVENTS, LEASES
-from tests.support.cluster import eventually, kubectl
-from tests.support.faults import LostRequest
-from tests.support.kube_client import connected
+from tests.support.cluster.kube_client import connected
+from tests.support.cluster.requests import eventually, kubectl
+from tests.support.model.faults import LostRequest
 
 
 async def test_a_lease_passes_on_only_after_the_leader_has_stopped(api_server, namespace):

@@ -15,10 +15,10 @@ from kube.informer import Informer, SyncTimeoutError
 from kube.resources import CONFIG_MAPS, CRDS, JOBS, NODES, Resource
 from kube.store import ChangeKind
 from tests.integration.test_kube_client import config_map, job
-from tests.support.cluster import eventually
-from tests.support.faults import Cut, FaultyTransport, Repeat
-from tests.support.kube_client import connected, synced
-from tests.support.kube_objects import Thing
+from tests.support.cluster.kube_client import connected, synced
+from tests.support.cluster.requests import eventually
+from tests.support.model.faults import Cut, FaultyTransport, Repeat
+from tests.support.objects.kube_objects import Thing
 
 
 def names(informer: Informer[Any]) -> set[str]:

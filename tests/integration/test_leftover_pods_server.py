@@ -16,9 +16,9 @@ from kube.client import Client
 from kube.controller import Request
 from kube.resources import PODS
 from kube.workqueue import WorkQueue
-from tests.support.cluster import eventually
-from tests.support.kube_client import connected
-from tests.support.stored_sets import jobset, rjob
+from tests.support.cluster.kube_client import connected
+from tests.support.cluster.requests import eventually
+from tests.support.objects.stored_sets import jobset, rjob
 
 JSON = dict[str, Any]
 MINE = ["example.com/mine"]

@@ -20,13 +20,13 @@ import yaml
 from certs.self_signed import self_signed
 from cli import local
 from dev.cluster.cluster import Cluster
-from tests.support.admission import GROUPS
-from tests.support.cluster import kubectl, request, wait_for
-from tests.support.dry_run import container, granted, pod
-from tests.support.jobs import JOBSETS, group, manifest
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.manager import USER
-from tests.support.reviews import review
+from tests.support.cluster.admission import GROUPS
+from tests.support.cluster.dry_run import container, granted, pod
+from tests.support.cluster.jobs import JOBSETS, group, manifest
+from tests.support.cluster.manager import USER
+from tests.support.cluster.requests import kubectl, request, wait_for
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.reviews import review
 
 COMMAND = [sys.executable, "-m", "cli", "manager"]
 HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"

@@ -13,8 +13,8 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from manifests import files, install_objects
-from tests.support.cluster import kubectl, request, wait_for
-from tests.support.jobs import JOBSETS
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import kubectl, request, wait_for
 
 AVAILABILITY = files.ROOT.parent / "docs" / "high-availability.md"
 INSTALL = files.ROOT / "install.yaml"

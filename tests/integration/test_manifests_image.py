@@ -19,8 +19,8 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from dev.hack import sbom
-from tests.support.cluster import listed, request, wait_for
-from tests.support.jobs import JOBSETS, group, manifest
+from tests.support.cluster.jobs import JOBSETS, group, manifest
+from tests.support.cluster.requests import listed, request, wait_for
 
 ROOT = Path(__file__).parents[2]
 MANAGER = "system:serviceaccount:jobset-system:jobset-controller-manager"

@@ -8,7 +8,7 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import files
-from tests.support.cluster import kubectl, request, wait_for
+from tests.support.cluster.requests import kubectl, request, wait_for
 
 INSTALL = files.ROOT / "install.yaml"
 NAMESPACE = "/api/v1/namespaces/jobset-system"

@@ -19,8 +19,8 @@ from kube.config import load
 from kube.transport import HttpTransport
 from manifests import NAMESPACE
 from manifests.access import rbac_objects
-from tests.support.cluster import kubectl, request, wait_for
-from tests.support.manager import USER
+from tests.support.cluster.manager import USER
+from tests.support.cluster.requests import kubectl, request, wait_for
 from tests.support.serving import LOCAL, fetch, serving
 
 READER = "jobset-metrics-reader"

@@ -10,9 +10,9 @@ from controllers.resources import JOBSETS
 from kube.controller import is_terminal
 from kube.errors import ApiError
 from kube.store import Store
-from tests.support.cluster import request
-from tests.support.jobsets import jobset, rjob
-from tests.support.kube_client import connected
+from tests.support.cluster.kube_client import connected
+from tests.support.cluster.requests import request
+from tests.support.objects.jobsets import jobset, rjob
 
 KIB = 1024
 

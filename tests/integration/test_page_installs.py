@@ -13,11 +13,11 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import NAMESPACE
-from tests.support.cluster import serve
-from tests.support.helm import Helm
-from tests.support.page_commands import HELM, INSTALLS
-from tests.support.pages import commands
-from tests.support.reader import Reader
+from tests.support.cluster.helm import Helm
+from tests.support.cluster.requests import serve
+from tests.support.pages.commands import HELM, INSTALLS
+from tests.support.pages.files import commands
+from tests.support.pages.reader import Reader
 
 SAYS = {
     "mkdir": "",

@@ -24,11 +24,11 @@ from kube.informer import Informer
 from kube.options import METADATA, METADATA_LIST
 from kube.resources import JOBS, NODES, PODS
 from kube.transport import Request
-from tests.support.cluster import request as ask
-from tests.support.faults import FaultyTransport
-from tests.support.kube_client import connected, synced
-from tests.support.kube_objects import Thing
-from tests.support.placement import allow_pods, seen
+from tests.support.cluster.kube_client import connected, synced
+from tests.support.cluster.requests import request as ask
+from tests.support.model.faults import FaultyTransport
+from tests.support.objects.kube_objects import Thing
+from tests.support.objects.placement import allow_pods, seen
 
 RACK = "example.com/rack"
 ZONE = "topology.kubernetes.io/zone"

@@ -1,4 +1,4 @@
-"""Pods of JobSets at the real API server: one table (tests/support/exclusive_pods.py) for webhooks and policies."""
+"""Pods of JobSets at the real API server: one table (tests/support/corpus/exclusive_pods.py) for webhooks and policies."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from httpserver.address import bind
 from httpserver.server import Server
 from manifests import webhook_configurations
 from manifests.policies import pod_policies
-from tests.support.cluster import kubectl, wait_for
-from tests.support.cluster import request as send
-from tests.support.exclusive_pods import (
+from tests.support.cluster.requests import kubectl, wait_for
+from tests.support.cluster.requests import request as send
+from tests.support.corpus.exclusive_pods import (
     BY_NAME,
     NAMESPACES,
     PRIORITY_CLASSES,

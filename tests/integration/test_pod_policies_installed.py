@@ -12,7 +12,7 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from manifests import files, install_objects
-from tests.support.cluster import kubectl, replace_object, request
+from tests.support.cluster.requests import kubectl, replace_object, request
 
 WITH_WEBHOOKS = files.ROOT
 IN_API_SERVER = files.ROOT / "in-api-server"

@@ -15,11 +15,11 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from manifests import pod_policies
-from tests.support import cluster as support
-from tests.support.cluster import drop_namespace, kubectl, new_namespace, request, wait_for
-from tests.support.exclusive_pods import BY_NAME, Shown, shown
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.pods import exclusive
+from tests.support.cluster import requests as support
+from tests.support.cluster.requests import drop_namespace, kubectl, new_namespace, request, wait_for
+from tests.support.corpus.exclusive_pods import BY_NAME, Shown, shown
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.pods import exclusive
 
 JOBS, RACKS, NODES_A_RACK, PODS = 4, 6, 3, 5
 SELECTOR = "jobset.sigs.k8s.io/jobset-name"

@@ -24,9 +24,9 @@ from dev.cluster.spec import ClusterSpec
 from httpserver.address import bind
 from httpserver.server import Server
 from manifests import webhook_configurations
-from tests.support.cluster import drop_namespace, new_namespace, request, wait_for
-from tests.support.jobsets import JSON, jobset, rjob
-from tests.support.pods import KNOWN, RACK, UNKNOWN, exclusive, pod_of
+from tests.support.cluster.requests import drop_namespace, new_namespace, request, wait_for
+from tests.support.objects.jobsets import JSON, jobset, rjob
+from tests.support.objects.pods import KNOWN, RACK, UNKNOWN, exclusive, pod_of
 from tests.support.tls import context_with, material
 from webhooks.pod.handlers import MUTATE_PATH, VALIDATE_PATH, pod_handlers
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler

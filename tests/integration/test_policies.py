@@ -23,13 +23,13 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
 from manifests import files
-from tests.support import cluster as clusters
-from tests.support.cluster import request, wait_for
-from tests.support.jobs import JOBSETS
-from tests.support.jobsets import jobset, rjob
-from tests.support.manager import USER
-from tests.support.policies import exception, manifest, setting
-from tests.support.reviews import review
+from tests.support.cluster import requests as clusters
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.manager import USER
+from tests.support.cluster.requests import request, wait_for
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.objects.policies import exception, manifest, setting
+from tests.support.objects.reviews import review
 from webhooks.jobset.handlers import VALIDATE_PATH
 
 POLICIES = "/apis/policy.jobset.x-k8s.io/v1alpha1/jobsetpolicies"

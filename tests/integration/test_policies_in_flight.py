@@ -17,10 +17,10 @@ import urllib3
 from cli import local
 from dev.cluster.cluster import Cluster
 from manifests import policy_objects
-from tests.support.cluster import MERGE, drop_namespace, new_namespace, request, wait_for
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.policies import manifest
-from tests.support.reviews import review
+from tests.support.cluster.requests import MERGE, drop_namespace, new_namespace, request, wait_for
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.policies import manifest
+from tests.support.objects.reviews import review
 from webhooks.jobset.handlers import VALIDATE_PATH
 
 pytestmark = [

@@ -32,13 +32,13 @@ from policy.registry import RULES
 from policy.sentences import kebab
 from policy.types import read_policy
 from tests.integration.test_validate_server import validate
-from tests.support import cluster as clusters
-from tests.support import policy_table
-from tests.support.cluster import apply, request, wait_for
-from tests.support.jobs import JOBSETS
-from tests.support.jobsets import jobset, rjob
-from tests.support.policies import exception, manifest
-from tests.support.rule_cases import Case, cases
+from tests.support.cluster import requests as clusters
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import apply, request, wait_for
+from tests.support.corpus import policy_table
+from tests.support.corpus.rule_cases import Case, cases
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.objects.policies import exception, manifest
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 COLLECTIONS = {

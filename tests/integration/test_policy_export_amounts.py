@@ -11,10 +11,10 @@ import pytest
 from dev.cluster.cluster import Cluster
 from kube.model.meta import JSON
 from tests.integration.test_policy_export import LABELS, offline, remove, restricted, store, warnings
-from tests.support.cluster import drop_namespace, request, wait_for
-from tests.support.jobsets import jobset, rjob
-from tests.support.policies import manifest
-from tests.support.quantities import recorded
+from tests.support.cluster.requests import drop_namespace, request, wait_for
+from tests.support.corpus.quantities import recorded
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.objects.policies import manifest
 
 NAMESPACE = "exported-amounts"
 LARGEST = {"containers": [{"name": "a", "image": "a", "resources": {"requests": {"cpu": "1P"}}}]}

@@ -16,10 +16,10 @@ from policy.compiled.policy import compiled_name
 from policy.defaults import ANNOTATION, defaults_for
 from policy.namespaces import namespace_of
 from policy.types import read_policy
-from tests.support.cluster import apply, drop_namespace, request, wait_for
-from tests.support.jobs import JOBSETS
-from tests.support.jobsets import jobset, rjob
-from tests.support.policies import setting
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import apply, drop_namespace, request, wait_for
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.objects.policies import setting
 from webhooks.jobset.policy_defaults import set_defaults
 from webhooks.json_patch import PatchDraft
 

@@ -17,12 +17,12 @@ from dev.cluster.cluster import Cluster
 from manifests import policy_api_server_rbac_objects, policy_objects, policy_report_rbac_objects
 from policy.audit import First, Result
 from policy.reports import report
-from tests.support.cluster import drop_namespace, listed, new_namespace, request, wait_for
-from tests.support.jobs import JOBSETS
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.manager import USER
-from tests.support.policies import exception, manifest, policy
-from tests.support.reviews import review
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.manager import USER
+from tests.support.cluster.requests import drop_namespace, listed, new_namespace, request, wait_for
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.policies import exception, manifest, policy
+from tests.support.objects.reviews import review
 from webhooks.jobset.handlers import VALIDATE_PATH
 
 pytestmark = pytest.mark.filterwarnings("ignore::urllib3.exceptions.InsecureRequestWarning")

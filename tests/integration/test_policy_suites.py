@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import policy_table
-from tests.support.jobsets import jobset, rjob
-from tests.support.pages import ROOT
-from tests.support.policies import exception, manifest, setting
+from tests.support.corpus import policy_table
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.objects.policies import exception, manifest, setting
+from tests.support.pages.files import ROOT
 
 JSON = dict[str, Any]
 JOBSETS = {

@@ -14,9 +14,9 @@ from kube.client import Client
 from kube.errors import Forbidden, NotFound
 from kube.informer import Informer
 from kube.resources import PODS, PRIORITY_CLASSES
-from tests.support.cluster import eventually
-from tests.support.kube_client import connected, synced
-from tests.support.placement import allow_pods, seen
+from tests.support.cluster.kube_client import connected, synced
+from tests.support.cluster.requests import eventually
+from tests.support.objects.placement import allow_pods, seen
 
 
 class Admission:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dev.cluster.cluster import Cluster
-from tests.support.quantities import ask_all, recorded
+from tests.support.corpus.quantities import ask_all, recorded
 
 
 def test_an_api_server_still_reads_amounts_as_it_did(jobset_server: Cluster):
-    """Record them again with `python -m tests.support.quantities` where it does not."""
+    """Record them again with `python -m tests.support.corpus.quantities` where it does not."""
     assert ask_all(jobset_server) == recorded()

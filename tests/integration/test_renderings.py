@@ -17,9 +17,9 @@ from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from manifests import files
 from tests.integration.test_chart_releases import VALUES
-from tests.support.cluster import kubectl
-from tests.support.helm import GO_USER
-from tests.support.schemas import NAMES, write_schemas
+from tests.support.cluster.helm import GO_USER
+from tests.support.cluster.requests import kubectl
+from tests.support.cluster.schemas import NAMES, write_schemas
 
 pytestmark = pytest.mark.slow
 """The first run on a machine builds kubeconform, cert-manager and both Helms, for some minutes."""

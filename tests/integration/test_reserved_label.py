@@ -14,7 +14,7 @@ from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from manifests import files
 from manifests.reserved import POD_MAKERS
-from tests.support.cluster import MERGE, kubectl, request, wait_for
+from tests.support.cluster.requests import MERGE, kubectl, request, wait_for
 
 JSON = dict[str, Any]
 PODS, JOBS = "/api/v1/namespaces/default/pods", "/apis/batch/v1/namespaces/default/jobs"

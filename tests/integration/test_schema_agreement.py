@@ -6,8 +6,8 @@ import re
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.support.jobs import JOBSETS
-from tests.support.mutations import SCHEMA, dig, mutated, training
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.corpus.mutations import SCHEMA, dig, mutated, training
 from webhooks.jobset.schema.schema import Schema
 
 PATH = JOBSETS.format("default")

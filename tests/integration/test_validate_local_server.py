@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from tests.support.job_mistakes import CASES
-from tests.support.jobsets import JSON, jobset, rjob
+from tests.support.corpus.job_mistakes import CASES
+from tests.support.objects.jobsets import JSON, jobset, rjob
 
 WRONG = ("requests-above-limits", "exit-codes-zero", "spread-skew", "mount-without-volume", "mount-sub-path")
 

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from dev.cluster.cluster import Cluster
-from tests.support.cluster import kubectl, request, wait_for
-from tests.support.jobs import JOBSETS
-from tests.support.jobsets import jobset, rjob
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import kubectl, request, wait_for
+from tests.support.objects.jobsets import jobset, rjob
 
 
 def validate(kubeconfig: Path, body: dict[str, Any], *args: str) -> tuple[int, dict[str, Any], str]:

@@ -24,11 +24,11 @@ from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
 from kube.model.jsontree import items
 from manifests import crd
-from tests.support.cluster import MERGE, listed, replace_object, request, wait_for
-from tests.support.corpus import cases
-from tests.support.go_crd import ACTIONS, go_crd
-from tests.support.jobs import JOBSETS
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import MERGE, listed, replace_object, request, wait_for
+from tests.support.corpus.go_crd import ACTIONS, go_crd
+from tests.support.corpus.manifests import cases
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

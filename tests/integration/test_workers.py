@@ -22,8 +22,8 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
 from manifests import NAMESPACE
-from tests.support.cluster import apply, listed, new_namespace, request, wait_for
-from tests.support.jobsets import jobset, rjob
+from tests.support.cluster.requests import apply, listed, new_namespace, request, wait_for
+from tests.support.objects.jobsets import jobset, rjob
 from webhooks.jobset.handlers import MUTATE_PATH
 
 

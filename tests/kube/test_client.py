@@ -30,9 +30,9 @@ from kube.errors import (
 from kube.patches import merge_diff, pointer
 from kube.resources import JOBS, LEASES, NODES, PODS
 from kube.transport import Request, Response, TokenBucket
-from tests.support.faults import Answer, FaultyTransport, Killed, LostAnswer, Refused, Stale, kill_at
-from tests.support.kube_objects import THINGS, Thing
-from tests.support.memory_api import MemoryApi
+from tests.support.model.faults import Answer, FaultyTransport, Killed, LostAnswer, Refused, Stale, kill_at
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.kube_objects import THINGS, Thing
 
 pytestmark = pytest.mark.looptime
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from kube.client import Client
 from kube.events import NOTE_LIMIT, QUEUE_LIMIT, EventRecorder, Reference, truncate
 from kube.transport import Request, Response
-from tests.support.faults import Answer, FaultyTransport, LostAnswer, Refused, SlowAnswer
-from tests.support.memory_api import MemoryApi
+from tests.support.model.faults import Answer, FaultyTransport, LostAnswer, Refused, SlowAnswer
+from tests.support.model.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime
 

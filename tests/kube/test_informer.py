@@ -11,7 +11,7 @@ from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.informer import Informer
 from kube.workqueue import LOW_PRIORITY, WorkQueue
-from tests.support.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi
 
 
 @pytest.mark.looptime

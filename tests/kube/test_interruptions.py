@@ -12,9 +12,9 @@ from kube.errors import Forbidden, KubeError, NotFound, Status, TransportError, 
 from kube.informer import Informer
 from kube.interruptions import Interruptions
 from kube.transport import Request, Response
-from tests.support.kube_objects import THINGS, Thing
-from tests.support.memory_api import MemoryApi
-from tests.support.virtual import run
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.virtual import run
+from tests.support.objects.kube_objects import THINGS, Thing
 
 DENIED = Forbidden(403, Status(message="no things for you"))
 LOGGER = logging.getLogger("kube.reflector")

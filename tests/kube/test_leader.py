@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kube.client import Client
 from kube.leader import LeaderElector, LeadershipLostError, LeaseConfig, identity
 from kube.transport import Request
-from tests.support.faults import (
+from tests.support.model.faults import (
     Answer,
     Fault,
     FaultyTransport,
@@ -22,8 +22,8 @@ from tests.support.faults import (
     SlowAnswer,
     Stale,
 )
-from tests.support.memory_api import MemoryApi
-from tests.support.virtual import run
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.virtual import run
 
 CONFIG = LeaseConfig(namespace="ns", name="lock")
 KEY = ("ns", "lock")

@@ -8,8 +8,8 @@ import pytest
 
 from kube.transport import Request, Response
 from tests.kube.test_leader import elector, forever, spec
-from tests.support.memory_api import MemoryApi
-from tests.support.virtual import run
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.virtual import run
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from kube.client import Client, PatchType
 from kube.informer import Informer
 from kube.options import METADATA, METADATA_LIST
 from kube.transport import Request
-from tests.support.kube_objects import THINGS, Thing
-from tests.support.memory_api import MemoryApi
-from tests.support.virtual import run
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.virtual import run
+from tests.support.objects.kube_objects import THINGS, Thing
 
 WHOLE = "application/json"
 

@@ -8,7 +8,7 @@ import pytest
 
 from kube.errors import Call, Conflict, TransportError, from_response
 from kube.parallel import PARALLEL_WRITES, each
-from tests.support.faults import status_body
+from tests.support.model.faults import status_body
 
 pytestmark = pytest.mark.looptime
 

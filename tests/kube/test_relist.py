@@ -14,10 +14,10 @@ from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.store import ChangeKind, Dropped, Store, Unreadable, UnreadableMeta
 from kube.transport import Request
-from tests.support.faults import Cut, FaultyTransport, Refused
-from tests.support.kube_objects import THINGS, Thing, thing, versions
-from tests.support.memory_api import MemoryApi
-from tests.support.virtual import run
+from tests.support.model.faults import Cut, FaultyTransport, Refused
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.virtual import run
+from tests.support.objects.kube_objects import THINGS, Thing, thing, versions
 
 ADDED, MODIFIED, DELETED = ChangeKind.ADDED, ChangeKind.MODIFIED, ChangeKind.DELETED
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kube.indexes import IndexKey
 from kube.store import OVERLAY_TTL, ChangeKind, Store, Unreadable, UnreadableMeta
-from tests.support.kube_objects import Thing, thing, versions
+from tests.support.objects.kube_objects import Thing, thing, versions
 
 ADDED, MODIFIED, DELETED = ChangeKind.ADDED, ChangeKind.MODIFIED, ChangeKind.DELETED
 

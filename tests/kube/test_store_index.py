@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kube.indexes import IndexKey
 from kube.store import Dropped, Store
-from tests.support.kube_objects import Thing, thing
+from tests.support.objects.kube_objects import Thing, thing
 from tests.support.work import retained_memory
 
 steps = st.lists(

@@ -30,10 +30,20 @@ from kube.watcher import (
     start,
     step,
 )
-from tests.support.faults import Answer, Cut, Fault, FaultyTransport, LostAnswer, LostRequest, Refused, Repeat, Stale
-from tests.support.kube_objects import THINGS, Thing, server_versions, thing, versions
-from tests.support.memory_api import MemoryApi
-from tests.support.virtual import run
+from tests.support.model.faults import (
+    Answer,
+    Cut,
+    Fault,
+    FaultyTransport,
+    LostAnswer,
+    LostRequest,
+    Refused,
+    Repeat,
+    Stale,
+)
+from tests.support.model.memory_api import MemoryApi
+from tests.support.model.virtual import run
+from tests.support.objects.kube_objects import THINGS, Thing, server_versions, thing, versions
 
 WATCHING = State(phase=Phase.WATCH, resource_version="10")
 GONE = Gone(410, Status(reason="Expired"))

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.workqueue import LOW_PRIORITY, WorkQueue
-from tests.support.virtual import run
+from tests.support.model.virtual import run
 
 pytestmark = pytest.mark.looptime
 

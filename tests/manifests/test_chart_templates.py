@@ -12,7 +12,7 @@ from manifests.chart.templates import template_files
 from manifests.chart.values import VALUES, defaults, schema, table
 from manifests.naming import DEPLOYMENT, IMAGE, NAMESPACE
 from manifests.workload import manager_objects
-from tests.support.helm import CHART, GO_USER
+from tests.support.cluster.helm import CHART, GO_USER
 
 
 @pytest.fixture(scope="module")

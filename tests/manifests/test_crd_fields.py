@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.support import crd_before
-from tests.support.crd_fields import FIELDS, STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
-from tests.support.crd_nodes import NODES, OWN
+from tests.support.corpus import crd_before
+from tests.support.corpus.crd_fields import FIELDS, STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
+from tests.support.corpus.crd_nodes import NODES, OWN
 
 ELSEWHERE = {
     "apiVersion", "kind", "metadata", "spec", "status", "spec.replicatedJobs[]", "spec.replicatedJobs[].dependsOn[]",

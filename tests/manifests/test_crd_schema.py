@@ -5,7 +5,7 @@ import json
 import pytest
 
 from manifests import crd
-from tests.support.crd_nodes import CLAIM, NODES, OWN, VERSION
+from tests.support.corpus.crd_nodes import CLAIM, NODES, OWN, VERSION
 
 KEYWORDS = {
     "additionalProperties", "anyOf", "default", "description", "enum", "format", "items", "maxItems", "maxLength",

@@ -1,6 +1,6 @@
 """The rights of the page in the chart: it reads, and asks who opens it."""
 
-from tests.support.helm import page_rules
+from tests.support.cluster.helm import page_rules
 
 REVIEWS = {"tokenreviews", "subjectaccessreviews"}
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.support import rights
-from tests.support.manager import USER
-from tests.support.rights import Right
+from tests.support.cluster import rights
+from tests.support.cluster.manager import USER
+from tests.support.cluster.rights import Right
 
 LISTED_BY_WATCH = {
     right for right in rights.granted() if right.verb == "list" and right._replace(verb="watch") in rights.granted()

@@ -15,8 +15,8 @@ from policy.exception_types import read_exception
 from policy.judged import Judged, Namespace
 from policy.status_types import MOST_SHOWN, AuditedViolation
 from policy.types import Exceptions, JobSetPolicy
-from tests.support.jobsets import rjob
-from tests.support.policies import exception, judged, policy
+from tests.support.objects.jobsets import rjob
+from tests.support.objects.policies import exception, judged, policy
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 TIME = "2030-01-01T00:00:00Z"

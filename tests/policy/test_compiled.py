@@ -16,8 +16,8 @@ from policy.exception_types import read_exception
 from policy.registry import RULES
 from policy.sentences import kebab
 from policy.types import read_policy
-from tests.support.pages import ROOT
-from tests.support.policies import exception, manifest, setting
+from tests.support.objects.policies import exception, manifest, setting
+from tests.support.pages.files import ROOT
 
 NOW = datetime(2030, 6, 1, tzinfo=UTC)
 NOBODY = Circumstances((), (), NOW)

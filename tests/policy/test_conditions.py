@@ -15,7 +15,7 @@ from policy.exception_types import JobSetPolicyException, read_exception
 from policy.exceptions import Standing, standing
 from policy.status_types import JobSetPolicyExceptionStatus, JobSetPolicyStatus
 from policy.types import JobSetPolicy, read_policy
-from tests.support.policies import exception, policy, setting
+from tests.support.objects.policies import exception, policy, setting
 
 FIRST, LATER = "2030-01-01T00:00:00Z", "2030-01-02T00:00:00Z"
 COUNTS = Standing("", datetime(2030, 6, 1, tzinfo=UTC))

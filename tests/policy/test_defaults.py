@@ -11,8 +11,8 @@ from policy.conflicts import conflicts
 from policy.defaults import defaults_for
 from policy.judged import Namespace
 from policy.types import JobSetPolicy, read_policy
-from tests.support.jobsets import jobset
-from tests.support.policies import manifest, policy, setting
+from tests.support.objects.jobsets import jobset
+from tests.support.objects.policies import manifest, policy, setting
 
 JSON = dict[str, Any]
 TEAM = {"namespaceSelector": {"matchLabels": {"team": "a"}}}

@@ -10,8 +10,8 @@ from policy import judged as judged_module
 from policy.evaluate import MOST_OF_A_RULE, numbers, violations
 from policy.judged import Namespace
 from policy.registry import RULES, Rules
-from tests.support.jobsets import rjob
-from tests.support.policies import judged, of_pod, policy, texts
+from tests.support.objects.jobsets import rjob
+from tests.support.objects.policies import judged, of_pod, policy, texts
 
 LARGE = judged(rjob(replicas=9))
 

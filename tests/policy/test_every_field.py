@@ -6,10 +6,10 @@ import pytest
 
 from app.engine import crd_schema
 from policy.registry import RULES
-from tests.support.exempt_fields import EXEMPT, SENSITIVE
-from tests.support.jobsets import JSON
-from tests.support.policies import policy, violations_of
-from tests.support.rule_cases import Case, cases
+from tests.support.corpus.exempt_fields import EXEMPT, SENSITIVE
+from tests.support.corpus.rule_cases import Case, cases
+from tests.support.objects.jobsets import JSON
+from tests.support.objects.policies import policy, violations_of
 
 CASES = list(cases())
 

@@ -10,7 +10,7 @@ from policy.exception_types import read_exception
 from policy.exceptions import duration_of, excused_rules, standing, time_of
 from policy.judged import Namespace
 from policy.types import JobSetPolicy, read_policy
-from tests.support.policies import exception, judged, manifest
+from tests.support.objects.policies import exception, judged, manifest
 
 JSON = dict[str, Any]
 NOW = datetime(2030, 1, 1, 0, 30, tzinfo=UTC)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from app.engine import policy_schema
 from cli.check.policies import policy_faults
 from policy.faults import cautions
-from tests.support.policies import manifest
+from tests.support.objects.policies import manifest
 
 
 def said(obj: dict[str, Any]) -> list[str]:

@@ -6,7 +6,7 @@ import msgspec
 
 from policy.audit import MOST_OF_REPORT, First, Result
 from policy.reports import DIGEST, report, report_name
-from tests.support.policies import policy
+from tests.support.objects.policies import policy
 
 
 def first(count: int = 1) -> First:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.model.requests import MOST, amount_of, countable_amount, pod_requests
-from tests.support.jobsets import rjob
-from tests.support.policies import judged
+from tests.support.objects.jobsets import rjob
+from tests.support.objects.policies import judged
 
 
 def container(

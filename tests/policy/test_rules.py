@@ -9,8 +9,8 @@ from kube.model.images import full_name
 from kube.model.meta import ObjectMeta
 from policy.evaluate import numbers
 from policy.judged import Judged, Namespace
-from tests.support.jobsets import rjob
-from tests.support.policies import judged, of_pod, places, policy, texts
+from tests.support.objects.jobsets import rjob
+from tests.support.objects.policies import judged, of_pod, places, policy, texts
 
 QUEUE = "kueue.x-k8s.io/queue-name"
 TOPOLOGY = "alpha.jobset.sigs.k8s.io/exclusive-topology"

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from policy.judged import Namespace
-from tests.support.jobsets import JSON, rjob
-from tests.support.policies import judged, of_pod, places, policy, texts
-from tests.support.quantities import recorded
+from tests.support.corpus.quantities import recorded
+from tests.support.objects.jobsets import JSON, rjob
+from tests.support.objects.policies import judged, of_pod, places, policy, texts
 
 CLASS = "deviceclass.resource.kubernetes.io/gpu"
 CLAIM = {"name": "gpu", "resourceClaimTemplateName": "gpu"}

@@ -29,11 +29,11 @@ from policy.suites.answers import (
 from policy.suites.judge import Finding, Result, Verdict, judge
 from policy.suites.types import Suite, SuiteContents, SuiteNamespace, SuiteTest
 from policy.types import JobSetPolicy, PolicyId, read_policy
-from tests.support import policy_table
 from tests.support.asgi import post
-from tests.support.jobsets import JSON, jobset, rjob
-from tests.support.policies import manifest
-from tests.support.reviews import answer, encode, review
+from tests.support.corpus import policy_table
+from tests.support.objects.jobsets import JSON, jobset, rjob
+from tests.support.objects.policies import manifest
+from tests.support.objects.reviews import answer, encode, review
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import PolicyChecks

@@ -13,7 +13,7 @@ from policy.suites import probes
 from policy.suites.rounds import LEAST_LEFT, rounds, standing_exceptions
 from policy.suites.types import Suite, SuiteContents, SuiteNamespace, SuiteTest
 from policy.types import read_policy
-from tests.support.policies import exception, manifest
+from tests.support.objects.policies import exception, manifest
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.jobsets import rjob
-from tests.support.policies import judged, of_pod, places, policy, texts
+from tests.support.objects.jobsets import rjob
+from tests.support.objects.policies import judged, of_pod, places, policy, texts
 
 JOB = "spec.replicatedJobs[0].template."
 AGENT = "spec.failurePolicy.agent"

@@ -19,7 +19,7 @@ from dev.cluster.components import ADMIN, CLIENTS
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from tests.streams import clients, normalise
 from tests.streams.lives import NAMESPACE, lives
-from tests.support.manager import USER
+from tests.support.cluster.manager import USER
 
 JSON = dict[str, Any]
 

@@ -23,7 +23,7 @@ import yaml
 from cli import local
 from dev.cluster import build, pki
 from dev.cluster.cluster import Cluster
-from tests.support.cluster import request, wait_for
+from tests.support.cluster.requests import request, wait_for
 
 JSON = dict[str, Any]
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dev.cluster.cluster import Cluster
-from tests.support.client_calls import PREFIX, idle
-from tests.support.cluster import apply, listed, request, wait_for
-from tests.support.jobs import JOBSETS, Sets, group, manifest
+from tests.support.cluster.client_calls import PREFIX, idle
+from tests.support.cluster.jobs import JOBSETS, Sets, group, manifest
+from tests.support.cluster.requests import apply, listed, request, wait_for
 
 JSON = dict[str, Any]
 

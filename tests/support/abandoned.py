@@ -25,8 +25,8 @@ from httpserver.address import bind
 from httpserver.asgi import App
 from httpserver.limits import ENDPOINT_LIMITS, WEBHOOK_LIMITS, ConnectionLimits
 from httpserver.server import Server
-from tests.support.pods import exclusive, pod_of
-from tests.support.reviews import encode, review
+from tests.support.objects.pods import exclusive, pod_of
+from tests.support.objects.reviews import encode, review
 from tests.support.serving import LOCAL
 from tests.support.tls import context_with, material, trusting, until
 from tests.support.webhook_app import GOOD

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tests.support.pages import ROOT, table
+from tests.support.pages.files import ROOT, table
 
 JSON = dict[str, Any]
 

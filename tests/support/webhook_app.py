@@ -7,8 +7,8 @@ from typing import Any
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.asgi import post
-from tests.support.jobsets import jobset, stored
-from tests.support.reviews import answer, encode, review
+from tests.support.objects.jobsets import jobset, stored
+from tests.support.objects.reviews import answer, encode, review
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.router import create_app
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.asgi import post
-from tests.support.jobsets import jobset, stored
-from tests.support.reviews import V1, answer, encode, in_pieces, review
+from tests.support.objects.jobsets import jobset, stored
+from tests.support.objects.reviews import V1, answer, encode, in_pieces, review
 from tests.support.tls import until
 from tests.support.webhook_app import APP, GOOD, PATHS, ask
 from webhooks.body import BODY_LIMITS, Bodies, BodyLimits

@@ -13,8 +13,8 @@ import pytest
 
 from dev.bench.admission.load import Running, cores, server
 from dev.bench.proc import memory_mib
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.reviews import JSON, answer, encode, in_pieces, review
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.reviews import JSON, answer, encode, in_pieces, review
 from webhooks.body import BODY_LIMITS
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 from webhooks.review import MAX_BODY

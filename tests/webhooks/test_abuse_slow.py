@@ -10,8 +10,8 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.asgi import post
-from tests.support.jobsets import jobset, stored
-from tests.support.reviews import answer, encode, review
+from tests.support.objects.jobsets import jobset, stored
+from tests.support.objects.reviews import answer, encode, review
 from webhooks.body import BODY_LIMITS, BodyLimits
 from webhooks.jobset.handlers import VALIDATE_PATH, jobset_handlers
 from webhooks.review import MAX_BODY

@@ -13,7 +13,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from httpserver.limits import WEBHOOK_LIMITS, ConnectionLimits
 from httpserver.server import Server
-from tests.support.reviews import answer
+from tests.support.objects.reviews import answer
 from tests.support.tls import context_with, material, serving, trusting
 from tests.support.webhook_app import APP, GOOD
 from webhooks.body import BodyLimits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.jobsets import jobset, rjob
-from tests.support.mutations import SCHEMA
+from tests.support.corpus.mutations import SCHEMA
+from tests.support.objects.jobsets import jobset, rjob
 from webhooks.jobset.command_lines import LONGEST
 from webhooks.jobset.schema.schema import Schema
 

@@ -4,7 +4,7 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
-from tests.support.jobsets import JSON, jobset, rjob
+from tests.support.objects.jobsets import JSON, jobset, rjob
 
 ENGINE = engine(FeatureGates())
 

@@ -4,7 +4,7 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
-from tests.support.jobsets import jobset, rjob
+from tests.support.objects.jobsets import jobset, rjob
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.rules.containers import MOST
 

@@ -11,7 +11,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from kube.model.field import FieldError
 from kube.model.semantic import semantically_equal
-from tests.support.corpus import MANIFESTS, SUFFIX, Case, case_id, cases, differences, without_defaults
+from tests.support.corpus.manifests import MANIFESTS, SUFFIX, Case, case_id, cases, differences, without_defaults
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS, warning_texts
 from webhooks.jobset.engine import Findings
 

@@ -4,8 +4,8 @@ import pytest
 
 from api.features import FeatureGates
 from kube.model.field import ErrorType, FieldError, Path, Rule
-from tests.support.creates import create_errors, rules
-from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.creates import create_errors, rules
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import answer
 from webhooks.jobset.engine import Findings
 

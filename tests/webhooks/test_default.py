@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kube.model.jsontree import dig
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 from webhooks.jobset.default import MAX_NULLS, with_defaults
 
 

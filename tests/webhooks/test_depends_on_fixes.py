@@ -3,8 +3,8 @@
 import pytest
 
 from api.features import FeatureGates
-from tests.support.creates import create_errors
-from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.creates import create_errors
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 
 
 def waiting(name: str, *others: str) -> JSON:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from api.features import FeatureGates
 from app.engine import engine
 from kube.model.jsontree import dig, set_in
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.mutations import mutated, training
+from tests.support.corpus.mutations import mutated, training
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import MAX_FINDINGS
 

@@ -10,8 +10,8 @@ from api.features import FeatureGates
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
 from api.policies import NOT_FAILED, NOT_SUSPENDED
 from app.engine import engine
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.updates import changed, errors
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.updates import changed, errors
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))

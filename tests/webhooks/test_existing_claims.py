@@ -6,8 +6,7 @@ import pytest
 
 from kube.errors import TransportError
 from kube.model.field import FieldError
-from tests.support.jobsets import jobset, rjob
-from tests.support.scripted_server import (
+from tests.support.model.scripted_server import (
     DATA,
     MOUNT,
     Script,
@@ -20,6 +19,7 @@ from tests.support.scripted_server import (
     status,
     warnings,
 )
+from tests.support.objects.jobsets import jobset, rjob
 
 pytestmark = pytest.mark.looptime
 

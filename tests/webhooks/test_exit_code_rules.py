@@ -8,8 +8,8 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.updates import RJOB, changed, errors
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.updates import RJOB, changed, errors
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))

@@ -8,8 +8,8 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.updates import changed, errors
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.updates import changed, errors
 
 DEFAULT = FeatureGates()
 GATED = FeatureGates({"RestartJob": True, "ElasticJobSet": True})

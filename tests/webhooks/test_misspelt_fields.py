@@ -5,8 +5,8 @@ from hypothesis import given
 
 from api.features import FeatureGates
 from app.engine import engine
-from tests.support.jobsets import jobset, rjob
-from tests.support.mutations import mutated
+from tests.support.corpus.mutations import mutated
+from tests.support.objects.jobsets import jobset, rjob
 from webhooks.jobset.schema.unknown import MAX_UNKNOWN
 
 JUDGE = engine(FeatureGates()).schema

@@ -8,7 +8,7 @@ import pytest
 from api import keys
 from api.features import FeatureGates
 from app.engine import engine
-from tests.support.jobsets import JSON, jobset, rjob
+from tests.support.objects.jobsets import JSON, jobset, rjob
 from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.rules.own_keys import MOST
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from api.features import FeatureGates
 from app.engine import engine
 from kube.model.field import ErrorType, FieldError
-from tests.support.corpus import Case, case_id, cases
-from tests.support.jobsets import JSON, jobset, rjob
-from tests.support.mutations import mutated, training
+from tests.support.corpus.manifests import Case, case_id, cases
+from tests.support.corpus.mutations import mutated, training
+from tests.support.objects.jobsets import JSON, jobset, rjob
 from webhooks.jobset.default import with_defaults
 
 GATES = (FeatureGates(), FeatureGates({"AllAlpha": True}))

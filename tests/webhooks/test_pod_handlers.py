@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from api import keys
 from api.exclusive import Domain, NoDomain, TermForm
 from tests.support.asgi import post
-from tests.support.jobsets import JSON, jobset, rjob
-from tests.support.pods import JOB_UID, RACK, exclusive, pod_of
-from tests.support.reviews import answer, encode, review
+from tests.support.objects.jobsets import JSON, jobset, rjob
+from tests.support.objects.pods import JOB_UID, RACK, exclusive, pod_of
+from tests.support.objects.reviews import answer, encode, review
 from tests.webhooks.test_default import JUNK
 from webhooks.pod.handlers import MUTATE_PATH, VALIDATE_PATH, pod_handlers
 from webhooks.router import create_app

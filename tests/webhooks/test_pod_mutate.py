@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from api import keys
 from api.exclusive import Domain, NoDomain, TermForm, affinity_term, anti_affinity_term
-from tests.support.jobsets import JSON, jobset, rjob
-from tests.support.pods import KNOWN, RACK, UNKNOWN, exclusive, pod_of
+from tests.support.objects.jobsets import JSON, jobset, rjob
+from tests.support.objects.pods import KNOWN, RACK, UNKNOWN, exclusive, pod_of
 from webhooks.pod.mutate import mutations
 from webhooks.pod.subject import UnreadablePodError
 

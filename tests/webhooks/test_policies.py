@@ -19,9 +19,9 @@ from policy.judged import Namespace
 from policy.registry import RULES
 from policy.types import AUDIT_KEY, Exceptions, JobSetPolicy, PolicyId, Selector
 from tests.support.asgi import post
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.policies import exception, policy
-from tests.support.reviews import answer, encode, review
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.policies import exception, policy
+from tests.support.objects.reviews import answer, encode, review
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.jobset.policies import MOST_AUDITED, PolicyChecks
 from webhooks.router import create_app

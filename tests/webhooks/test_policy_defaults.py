@@ -12,8 +12,8 @@ import pytest
 from kube.errors import TransportError
 from policy.defaults import ANNOTATION
 from policy.types import JobSetPolicy, read_policy
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.policies import policy, setting
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.policies import policy, setting
 from tests.webhooks.test_policies import QUEUES, Played
 from webhooks.jobset import policies as policies_module
 from webhooks.jobset.handlers import MUTATE_PATH

@@ -15,8 +15,8 @@ from manifests.admission import MUTATING_POLICIES, VALIDATING_POLICIES
 from policy.judged import Namespace
 from policy.types import read_policy
 from tests.support.asgi import post
-from tests.support.policies import exception, manifest, setting
-from tests.support.reviews import answer, encode, review
+from tests.support.objects.policies import exception, manifest, setting
+from tests.support.objects.reviews import answer, encode, review
 from tests.webhooks.test_policies import Played
 from webhooks.policy.handlers import EXCEPTION_PATH, POLICY_PATH, policy_handlers
 from webhooks.router import create_app

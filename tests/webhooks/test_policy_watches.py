@@ -16,9 +16,9 @@ from kube.errors import KubeError, NotFound
 from kube.informer import SyncTimeoutError
 from kube.transport import Request, Response
 from policy.judged import Namespace
-from tests.support.faults import status_body
-from tests.support.memory_api import MemoryApi
-from tests.support.policies import exception, manifest
+from tests.support.model.faults import status_body
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.policies import exception, manifest
 from tests.support.tls import until
 from webhooks.policy.watches import PAUSES, Beside, Pauses, PolicyWatches
 

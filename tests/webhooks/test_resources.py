@@ -9,8 +9,8 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.updates import DEFAULT, POD, changed, errors
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.updates import DEFAULT, POD, changed, errors
 
 NAME = "MutablePodResourcesForSuspendedJobSets"
 GATE = FeatureGates({NAME: True})

@@ -8,10 +8,10 @@ from app.engine import engine
 from kube.model.field import MAX_SHOWN_ERRORS
 from kube.model.suggest import MAX_CANDIDATES, Comparison
 from policy.types import read_policy
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.policies import manifest
-from tests.support.reviews import encode, review
-from tests.support.scripted_server import GATES, Script, create, refusal
+from tests.support.model.scripted_server import GATES, Script, create, refusal
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.policies import manifest
+from tests.support.objects.reviews import encode, review
 from tests.support.webhook_app import ask
 from tests.webhooks.test_policies import Played
 from webhooks import body, offload

@@ -10,8 +10,8 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from kube import log_fields
-from tests.support.jobsets import jobset, stored
-from tests.support.reviews import review
+from tests.support.objects.jobsets import jobset, stored
+from tests.support.objects.reviews import review
 from tests.support.webhook_app import ask
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.review import AdmissionRequest

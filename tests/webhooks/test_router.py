@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.asgi import post
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.reviews import V1, answer, encode, review
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.reviews import V1, answer, encode, review
 from tests.support.webhook_app import APP, GOOD, PATHS, ask
 from tests.webhooks.test_default import JUNK, SPEC
 from webhooks.body import BodyLimits

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 
 from api.features import FeatureGates
 from app.engine import engine
-from tests.support.gang_trees import BASIC, GANG, at_least, entry
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.mutations import mutated
-from tests.support.updates import changed, errors
+from tests.support.corpus.mutations import mutated
+from tests.support.objects.gang_trees import BASIC, GANG, at_least, entry
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.updates import changed, errors
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 
 ALL = FeatureGates({"AllAlpha": True})

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube.model.field import ErrorType, Layer
-from tests.support.jobsets import jobset, rjob
-from tests.support.mutations import SCHEMA, dig, mutated, places, training
+from tests.support.corpus.mutations import SCHEMA, dig, mutated, places, training
+from tests.support.objects.jobsets import jobset, rjob
 from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.schema.walk import MAX_FAULTS, Walk
 from webhooks.jobset.schema.words import type_name

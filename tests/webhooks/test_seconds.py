@@ -3,7 +3,7 @@
 import pytest
 
 from app.engine import crd_schema
-from tests.support.jobsets import jobset, rjob
+from tests.support.objects.jobsets import jobset, rjob
 from webhooks.jobset.schema.schema import Schema
 
 SCHEMA = Schema(crd_schema())

@@ -9,10 +9,10 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from kube.model.field import FieldError
-from tests.support.creates import rules
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.scripted_server import MOUNT, Script, claims, create, found_object, status
-from tests.support.updates import JOB, changed
+from tests.support.model.scripted_server import MOUNT, Script, claims, create, found_object, status
+from tests.support.objects.creates import rules
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.updates import JOB, changed
 from webhooks.jobset.answers import answer
 from webhooks.jobset.engine import Findings
 

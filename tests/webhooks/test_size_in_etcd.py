@@ -9,7 +9,7 @@ import pytest
 from api.features import FeatureGates
 from api.status_size import ETCD_LIMIT
 from app.engine import engine
-from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.engine import Findings
 

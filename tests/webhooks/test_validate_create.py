@@ -7,8 +7,8 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from kube.model import validation as v
-from tests.support.creates import create_errors, rules
-from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.creates import create_errors, rules
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.subject import SetLimits
 
 DEFAULT = FeatureGates()

@@ -7,8 +7,8 @@ import pytest
 
 from api.features import FeatureGates
 from app.engine import engine
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.updates import DEFAULT, JOB, POD, RJOB, changed, errors
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.updates import DEFAULT, JOB, POD, RJOB, changed, errors
 
 ELASTIC = FeatureGates({"ElasticJobSet": True})
 IMMUTABLE = "field is immutable"

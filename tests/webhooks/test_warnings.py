@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from api.features import FeatureGates
 from app.engine import engine
 from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
-from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS, warning_texts
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))

@@ -23,7 +23,7 @@ from kube.config import load
 from kube.errors import Forbidden, TransportError, Unauthorized
 from kube.transport import HttpTransport
 from tests.kube.test_config import write
-from tests.support.cluster import eventually
+from tests.support.cluster.requests import eventually
 from tests.support.serving import fetch
 from tests.support.tls import context_with, material, until
 

@@ -18,7 +18,7 @@ from kube.errors import from_response
 from kube.informer import SyncTimeoutError
 from kube.transport import Request, Response
 from tests.support.asgi import post
-from tests.support.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi
 
 
 class SlowApi(MemoryApi):

@@ -14,11 +14,11 @@ from dev.simulator import job_status
 from dev.simulator.storage import Event, Scope, Watcher
 from kube.transport import Request, Response
 from tests.support import calls_by_cause as calls
-from tests.support import virtual
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.many_lives import JSON, NOW, NS, Crowd
-from tests.support.memory_api import MemoryApi
-from tests.support.played import resource_of
+from tests.support.model import virtual
+from tests.support.model.many_lives import JSON, NOW, NS, Crowd
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.played.namespace import resource_of
 
 ROUND = 0.2
 """Virtual seconds between two rounds of the Job controller."""

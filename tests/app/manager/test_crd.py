@@ -12,7 +12,7 @@ from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
 from manifests import crd
-from tests.support.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime
 

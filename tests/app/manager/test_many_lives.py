@@ -8,8 +8,8 @@ import pytest
 
 from controllers.placement.controller import WORKERS
 from kube.store import Store
-from tests.support import virtual
-from tests.support.many_lives import KINDS, Crowd, census
+from tests.support.model import virtual
+from tests.support.model.many_lives import KINDS, Crowd, census
 
 NOISE = 20
 """Objects of a type that may come and go: less than one for each set that lives at a time."""

@@ -14,7 +14,7 @@ from app.metrics import Metrics
 from app.settings import Settings
 from kube.client import Client
 from policy.types import PolicyId
-from tests.support.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi
 from tests.support.tls import until
 
 

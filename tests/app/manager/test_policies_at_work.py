@@ -18,9 +18,9 @@ from app.settings_file import parse
 from cli.local import free_port
 from kube.transport import Request, Response
 from tests.app.manager.test_stages import Api, answer, living, mount
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.policies import exception, manifest
-from tests.support.reviews import review
+from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.objects.policies import exception, manifest
+from tests.support.objects.reviews import review
 from tests.support.serving import unverified
 from tests.support.tls import until
 from webhooks.jobset.handlers import VALIDATE_PATH

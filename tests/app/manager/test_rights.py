@@ -29,7 +29,7 @@ from kube.transport import Request, Response
 from manifests import rbac_objects
 from manifests.files import ROOT
 from tests.support.asgi import post
-from tests.support.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime
 

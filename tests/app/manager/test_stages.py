@@ -25,10 +25,10 @@ from cli.local import free_port
 from kube.client import Client
 from kube.errors import from_response
 from kube.transport import Request, Response
-from tests.support.cluster import eventually
-from tests.support.faults import status_body
-from tests.support.jobsets import jobset, stored
-from tests.support.memory_api import MemoryApi
+from tests.support.cluster.requests import eventually
+from tests.support.model.faults import status_body
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.jobsets import jobset, stored
 from tests.support.serving import fetch, unverified
 from tests.support.tls import until
 

@@ -15,7 +15,7 @@ from app.manager.unready import LOOK_EVERY, MOST, NOTE_EVERY, note_unready
 from kube import clock
 from kube.client import Client
 from kube.leader import LeaderElector, LeaseConfig
-from tests.support.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi
 
 pytestmark = pytest.mark.looptime
 

@@ -10,9 +10,9 @@ import pytest
 
 from api.features import FeatureGates
 from kube.transport import Request
-from tests.support import virtual
-from tests.support.many_lives import KINDS, NS, Crowd
-from tests.support.unused_features import GATES
+from tests.support.model import virtual
+from tests.support.model.many_lives import KINDS, NS, Crowd
+from tests.support.objects.unused_features import GATES
 
 Asked = Counter[tuple[str, str, bytes]]
 """Method, path and body of requests."""

@@ -17,9 +17,9 @@ from httpserver.address import bind
 from httpserver.server import Server
 from tests.support.browser import browser_tab
 from tests.support.explain.objects import NOW
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
+from tests.support.objects.page_rows import a_job, a_node, a_pod, a_set, counts
 from tests.support.serving import LOCAL, serving
-from tests.support.shown import a_job, a_node, a_pod, a_set, counts
 
 HTML = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 KEY = ("default", "train")

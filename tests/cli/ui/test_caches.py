@@ -19,10 +19,10 @@ from kube.errors import from_response
 from kube.store import Unreadable, UnreadableMeta
 from kube.transport import Request, Response
 from tests.support.explain.objects import exclusive, job_of, made, pod_of
-from tests.support.faults import status_body
-from tests.support.jobsets import jobset, stored
-from tests.support.kube_objects import thing
-from tests.support.memory_api import MemoryApi
+from tests.support.model.faults import status_body
+from tests.support.model.memory_api import MemoryApi
+from tests.support.objects.jobsets import jobset, stored
+from tests.support.objects.kube_objects import thing
 
 pytestmark = pytest.mark.looptime
 LOADED = 5.0

@@ -9,7 +9,7 @@ from cli.ui import run
 from httpserver.address import bind, parse_bind_address
 from kube.transport import Response
 from tests.support.explain.objects import made
-from tests.support.jobsets import jobset, stored
+from tests.support.objects.jobsets import jobset, stored
 
 SET = made(stored(jobset(namespace="team-a")))
 

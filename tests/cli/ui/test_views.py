@@ -12,8 +12,8 @@ from cli.ui import views
 from cli.ui.views import detail, row
 from diagnose.states import state_of
 from tests.support.explain.objects import MOMENT, NOW, at
-from tests.support.jobsets import rjob
-from tests.support.shown import a_job, a_node, a_pod, a_set, counts
+from tests.support.objects.jobsets import rjob
+from tests.support.objects.page_rows import a_job, a_node, a_pod, a_set, counts
 
 READY = [counts(ready=1)]
 RESTARTING = [{"type": "RestartingJobSet", "status": "True"}]

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dev.bench.ending import EXIT_CODE
-from tests.support.cluster import wait_for
+from tests.support.cluster.requests import wait_for
 
 ROOT = Path(__file__).parents[3]
 START_NOTHING = {

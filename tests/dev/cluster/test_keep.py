@@ -12,7 +12,7 @@ import urllib3
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running, statuses
 from dev.cluster.spec import ClusterSpec
-from tests.support.cluster import request, wait_for
+from tests.support.cluster.requests import request, wait_for
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -25,7 +25,7 @@ from dev.cluster.readiness import unready_words
 from dev.cluster.spec import ClusterSpec, Layout
 from dev.cluster.supervisor import write_status
 from tests.dev.cluster.test_lifecycle import alive, cli
-from tests.support.cluster import request, wait_for
+from tests.support.cluster.requests import request, wait_for
 
 
 class Process:

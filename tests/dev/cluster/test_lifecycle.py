@@ -23,7 +23,7 @@ from dev.cluster.components import Component
 from dev.cluster.errors import DevclusterError, UsageError
 from dev.cluster.spec import ClusterSpec, FakeNodes, Layout
 from tests.dev.cluster.fakes import fake_binaries
-from tests.support.cluster import kubectl, request, wait_for
+from tests.support.cluster.requests import kubectl, request, wait_for
 
 REPOSITORY = Path(__file__).parents[3]
 API = ClusterSpec(name="one", profile="api")

@@ -12,7 +12,7 @@ from dev.cluster.cli import main
 from dev.cluster.cluster import Cluster
 from dev.cluster.errors import UsageError
 from dev.cluster.node_faults import UNREACHABLE, Taint, come_back, fall_silent
-from tests.support.cluster import request, wait_for
+from tests.support.cluster.requests import request, wait_for
 
 
 def get(cluster: Cluster, path: str) -> dict[str, Any] | None:

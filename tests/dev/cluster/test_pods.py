@@ -10,7 +10,7 @@ import pytest
 
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
-from tests.support.cluster import finish_pod, kubectl, pods, request, wait_for
+from tests.support.cluster.requests import finish_pod, kubectl, pods, request, wait_for
 
 pytestmark = pytest.mark.e2e
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dev.cluster import progress
-from tests.support.cluster import wait_for
+from tests.support.cluster.requests import wait_for
 
 LIVE = """
 import time

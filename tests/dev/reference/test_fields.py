@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from api.features import GATES
 from dev.reference.fields import LATER, TEMPLATES, page
-from tests.support import go_crd
-from tests.support.pages import ROOT
+from tests.support.corpus import go_crd
+from tests.support.pages.files import ROOT
 
 HEAD = re.compile(r"^## (\S+)$", re.MULTILINE)
 

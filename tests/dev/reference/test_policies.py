@@ -9,7 +9,7 @@ from cli import main as cli
 from dev.reference.policies import pages
 from policy.registry import RULES
 from policy.sentences import kebab
-from tests.support.pages import ROOT
+from tests.support.pages.files import ROOT
 
 EXAMPLES = ROOT / "examples" / "policies"
 

@@ -10,9 +10,9 @@ import pytest
 from cli import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
-from tests.support.cluster import lent
-from tests.support.gangs import GATES, SPEC, GangNamespace, create_priorities
-from tests.support.manager import ManagerProcess
+from tests.support.cluster.gangs import GATES, SPEC, GangNamespace, create_priorities
+from tests.support.cluster.manager import ManagerProcess
+from tests.support.cluster.requests import lent
 
 
 @pytest.fixture(scope="package")

@@ -15,9 +15,9 @@ import yaml
 from api.gangs import Forest, forest
 from api.jobset import JobSet
 from dev.cluster.cluster import Cluster
-from tests.support.cluster import MERGE, listed, request
-from tests.support.gangs import CUBE, SUPERSLICE, ZONE, GangNamespace
-from tests.support.pages import ROOT, yaml_blocks
+from tests.support.cluster.gangs import CUBE, SUPERSLICE, ZONE, GangNamespace
+from tests.support.cluster.requests import MERGE, listed, request
+from tests.support.pages.files import ROOT, yaml_blocks
 
 JSON = dict[str, Any]
 LABELS = {"example.com/superslice": SUPERSLICE, "example.com/cube": CUBE, "topology.kubernetes.io/zone": ZONE}

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from api import keys
-from tests.support.cluster import DELETE_OPTIONS, request, wait_for
-from tests.support.explain.objects import causes
-from tests.support.gangs import (
+from tests.support.cluster.gangs import (
     CUBES_IN_A_SUPERSLICE,
     GANG,
     GATES,
@@ -20,8 +18,10 @@ from tests.support.gangs import (
     slices,
     topology,
 )
-from tests.support.jobs import manifest
-from tests.support.manager import ManagerProcess
+from tests.support.cluster.jobs import manifest
+from tests.support.cluster.manager import ManagerProcess
+from tests.support.cluster.requests import DELETE_OPTIONS, request, wait_for
+from tests.support.explain.objects import causes
 
 JSON = dict[str, Any]
 

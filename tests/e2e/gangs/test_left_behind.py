@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.cluster import empty, wait_for
-from tests.support.gangs import CUBES_IN_A_SUPERSLICE, GANG, slices
-from tests.support.remains import collections, counted, remains
+from tests.support.cluster.gangs import CUBES_IN_A_SUPERSLICE, GANG, slices
+from tests.support.cluster.remains import collections, counted, remains
+from tests.support.cluster.requests import empty, wait_for
 
 AT_ONCE = {"kwok.jobset.dev/run-seconds": "0"}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import history, uids, version_now
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, GangNamespace, slices, topology
+from tests.support.cluster.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, GangNamespace, slices, topology
+from tests.support.cluster.requests import history, uids, version_now
 
 JSON = dict[str, Any]
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.support import gangs, played_agents
-from tests.support.cluster import uids
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, ZONE, GangNamespace, slices, topology
-from tests.support.played_agents import JOB, POLICY, Lose, PlayedAgents, losing, played
+from tests.support.cluster import gangs
+from tests.support.cluster.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, ZONE, GangNamespace, slices, topology
+from tests.support.cluster.requests import uids
+from tests.support.played import agents as played_agents
+from tests.support.played.agents import JOB, POLICY, Lose, PlayedAgents, losing, played
 
 JSON = dict[str, Any]
 GATES = {**gangs.GATES, **played_agents.GATES, "JobSetStartTimeout": True}

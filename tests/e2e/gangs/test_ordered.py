@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import kubectl_apply
-from tests.support.gangs import CUBE, ZONE, GangNamespace, slices, topology
-from tests.support.jobs import manifest
+from tests.support.cluster.gangs import CUBE, ZONE, GangNamespace, slices, topology
+from tests.support.cluster.jobs import manifest
+from tests.support.cluster.requests import kubectl_apply
 
 JSON = dict[str, Any]
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, ZONE, GangNamespace, slices, topology
+from tests.support.cluster.gangs import (
+    CUBE,
+    CUBES_IN_A_SUPERSLICE,
+    GANG,
+    SUPERSLICE,
+    ZONE,
+    GangNamespace,
+    slices,
+    topology,
+)
 
 JSON = dict[str, Any]
 

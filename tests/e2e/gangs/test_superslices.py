@@ -17,8 +17,17 @@ from cli import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec, FakeNodes
-from tests.support.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GATES, SUPERSLICE, TPU, GangNamespace, slices, times
-from tests.support.manager import ManagerProcess
+from tests.support.cluster.gangs import (
+    CUBE,
+    CUBES_IN_A_SUPERSLICE,
+    GATES,
+    SUPERSLICE,
+    TPU,
+    GangNamespace,
+    slices,
+    times,
+)
+from tests.support.cluster.manager import ManagerProcess
 
 JSON = dict[str, Any]
 JOBS = 4

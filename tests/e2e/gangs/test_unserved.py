@@ -12,8 +12,7 @@ from cli import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec, FakeNodes
-from tests.support.cluster import kubectl_apply, uids
-from tests.support.gangs import (
+from tests.support.cluster.gangs import (
     CUBE,
     CUBES_IN_A_SUPERSLICE,
     GANG,
@@ -24,8 +23,9 @@ from tests.support.gangs import (
     restart_cluster,
     slices,
 )
-from tests.support.jobs import manifest
-from tests.support.manager import ManagerProcess
+from tests.support.cluster.jobs import manifest
+from tests.support.cluster.manager import ManagerProcess
+from tests.support.cluster.requests import kubectl_apply, uids
 
 JSON = dict[str, Any]
 NODES = FakeNodes(count=8, label_every={SUPERSLICE: 4, CUBE: 2}, capacity={TPU: "4"})

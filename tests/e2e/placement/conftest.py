@@ -10,14 +10,14 @@ import pytest
 from cli import local
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
-from tests.support.cluster import lent
-from tests.support.manager import ManagerProcess
-from tests.support.racks import SPEC, Nodes, RackNamespace, create_classes
+from tests.support.cluster.manager import ManagerProcess
+from tests.support.cluster.racks import SPEC, Nodes, RackNamespace, create_classes
+from tests.support.cluster.requests import lent
 
 
 @pytest.fixture(scope="package")
 def shared_racks(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
-    """Everything, with the fake nodes and the priority classes of `tests.support.racks`."""
+    """Everything, with the fake nodes and the priority classes of `tests.support.cluster.racks`."""
     state = tmp_path_factory.mktemp("racks")
     with running(SPEC, sources=Sources(assets=binaries), state_root=state) as cluster:
         create_classes(cluster)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from api import keys
-from tests.support.cluster import uids
-from tests.support.racks import (
+from tests.support.cluster.racks import (
     LITTLE,
     PER_RACK,
     RACKS,
@@ -17,6 +16,7 @@ from tests.support.racks import (
     pending_because,
     worker,
 )
+from tests.support.cluster.requests import uids
 
 EVERYWHERE = RACKS * PER_RACK
 MINE = "example.com/data-is-there"

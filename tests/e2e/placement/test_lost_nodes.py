@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import uids
-from tests.support.played_agents import GATES, JOB, POLICY, Lose, PlayedAgents, losing, played
-from tests.support.racks import PER_RACK, RackNamespace, exclusive, label, pending_because
+from tests.support.cluster.racks import PER_RACK, RackNamespace, exclusive, label, pending_because
+from tests.support.cluster.requests import uids
+from tests.support.played.agents import GATES, JOB, POLICY, Lose, PlayedAgents, losing, played
 
 JSON = dict[str, Any]
 MOVES = {**GATES, "JobSetStartTimeout": True, "JobSetAvoidNodes": True, "RestartJob": True}

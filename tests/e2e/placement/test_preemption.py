@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from api import keys
-from tests.support.cluster import create_class, finish_pod, request, uids
-from tests.support.racks import (
+from tests.support.cluster.racks import (
     CLASSES,
     LITTLE,
     PER_RACK,
@@ -21,6 +20,7 @@ from tests.support.racks import (
     pending_because,
     pod_spec,
 )
+from tests.support.cluster.requests import create_class, finish_pod, request, uids
 
 EVERYWHERE = RACKS * PER_RACK
 ALL_RACKS = {f"rack-{i}" for i in range(RACKS)}

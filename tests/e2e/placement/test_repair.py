@@ -7,16 +7,8 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from api import keys
-from tests.support.cluster import request, uids
-from tests.support.racks import (
-    RACKS,
-    RackNamespace,
-    condition,
-    exclusive,
-    gates,
-    label,
-    pending_because,
-)
+from tests.support.cluster.racks import RACKS, RackNamespace, condition, exclusive, gates, label, pending_because
+from tests.support.cluster.requests import request, uids
 
 MANY_RETRIES = {"backoffLimit": 20}
 """Of a Job that creates lost pods again, 10 s after the first, 20 s after the second that is lost, and so on."""

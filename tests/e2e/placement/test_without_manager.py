@@ -11,9 +11,8 @@ from api import keys
 from cli import local
 from manifests import PodAdmission, pod_policies
 from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
-from tests.support.cluster import request, uids
-from tests.support.manager import LEASE
-from tests.support.racks import (
+from tests.support.cluster.manager import LEASE
+from tests.support.cluster.racks import (
     LITTLE,
     PER_RACK,
     RACKS,
@@ -25,6 +24,7 @@ from tests.support.racks import (
     label,
     pod_spec,
 )
+from tests.support.cluster.requests import request, uids
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 WEBHOOKS = (

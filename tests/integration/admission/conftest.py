@@ -9,8 +9,8 @@ import pytest
 
 from api.features import FeatureGates
 from dev.cluster.cluster import Cluster
-from tests.support.admission import cluster_with_admission
-from tests.support.cluster import drop_namespace, new_namespace
+from tests.support.cluster.admission import cluster_with_admission
+from tests.support.cluster.requests import drop_namespace, new_namespace
 
 
 @pytest.fixture(scope="package")

@@ -13,9 +13,9 @@ import pytest
 
 from dev.cluster.cluster import Cluster
 from manifests.naming import MUTATING_CONFIGURATION, VALIDATING_CONFIGURATION
-from tests.support.admission_calls import manifest, path
-from tests.support.cluster import replace_object, request, wait_for
-from tests.support.jobsets import JSON
+from tests.support.cluster.admission_calls import manifest, path
+from tests.support.cluster.requests import replace_object, request, wait_for
+from tests.support.objects.jobsets import JSON
 
 ROOT = Path(__file__).parents[3]
 PLACES = [

@@ -17,11 +17,18 @@ from certs.manager import _data, service_hosts
 from certs.pki import Material
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
-from tests.support.admission_calls import manifest, path
 from tests.support.bad_certificates import chain, curve, on_unknown_curve
-from tests.support.cluster import MERGE, request, wait_for
-from tests.support.jobsets import JSON, rjob
-from tests.support.rotation import CONFIGURATIONS, SECRET_PATH, authorities, bundles, drop_authority_key, under_load
+from tests.support.cluster.admission_calls import manifest, path
+from tests.support.cluster.requests import MERGE, request, wait_for
+from tests.support.cluster.rotation import (
+    CONFIGURATIONS,
+    SECRET_PATH,
+    authorities,
+    bundles,
+    drop_authority_key,
+    under_load,
+)
+from tests.support.objects.jobsets import JSON, rjob
 
 HOSTS = service_hosts("jobset-webhook-service", NAMESPACE, "127.0.0.1")
 ROOT = Path(__file__).parents[3]

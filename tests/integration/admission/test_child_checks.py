@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.support.cluster import request
-from tests.support.dry_run import POD, container, pod
-from tests.support.jobsets import jobset, rjob
+from tests.support.cluster.dry_run import POD, container, pod
+from tests.support.cluster.requests import request
+from tests.support.objects.jobsets import jobset, rjob
 
 
 async def test_a_refused_child_is_a_cause_with_its_place_in_the_jobset(server, ns):

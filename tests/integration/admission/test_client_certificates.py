@@ -14,9 +14,9 @@ from dev.cluster.assets import Sources
 from dev.cluster.cluster import running
 from dev.cluster.spec import ClusterSpec
 from tests.certs.test_clients import Authority
-from tests.support.cluster import request, wait_for
-from tests.support.jobs import JOBSETS
-from tests.support.jobsets import jobset
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import request, wait_for
+from tests.support.objects.jobsets import jobset
 
 DRY_RUN = JOBSETS.format("default") + "?dryRun=All"
 

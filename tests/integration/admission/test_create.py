@@ -7,9 +7,9 @@ import copy
 import pytest
 
 from dev.cluster.cluster import Cluster
-from tests.support.admission_calls import create, manifest, path
-from tests.support.cluster import kubectl_apply, request
-from tests.support.jobsets import JSON, rjob
+from tests.support.cluster.admission_calls import create, manifest, path
+from tests.support.cluster.requests import kubectl_apply, request
+from tests.support.objects.jobsets import JSON, rjob
 
 APPLY = "application/apply-patch+yaml"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.cluster import kubectl
-from tests.support.local_pods import FRAMEWORKS
+from tests.support.cluster.local_pods import FRAMEWORKS
+from tests.support.cluster.requests import kubectl
 
 
 @pytest.mark.parametrize("file", FRAMEWORKS, ids=lambda file: file.stem)

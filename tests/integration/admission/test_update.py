@@ -7,9 +7,9 @@ import copy
 import pytest
 
 from dev.cluster.cluster import Cluster
-from tests.support.admission_calls import create, manifest, path
-from tests.support.cluster import MERGE, request, wait_for
-from tests.support.jobsets import JSON, rjob
+from tests.support.cluster.admission_calls import create, manifest, path
+from tests.support.cluster.requests import MERGE, request, wait_for
+from tests.support.objects.jobsets import JSON, rjob
 
 
 def merge(server: Cluster, ns: str, patch: JSON, name: str = "train") -> tuple[int, JSON]:

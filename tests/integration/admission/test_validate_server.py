@@ -6,9 +6,9 @@ import io
 import json
 
 from cli import main as cli
-from tests.support.admission_calls import create, manifest
-from tests.support.cluster import kubectl_apply, request
-from tests.support.jobsets import JSON, rjob
+from tests.support.cluster.admission_calls import create, manifest
+from tests.support.cluster.requests import kubectl_apply, request
+from tests.support.objects.jobsets import JSON, rjob
 
 OTHER = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "other", "uid": "u"}
 

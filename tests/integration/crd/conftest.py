@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.cluster import MERGE, request
-from tests.support.crd_calls import JOBSETS, STRICT
+from tests.support.cluster.crd_calls import JOBSETS, STRICT
+from tests.support.cluster.requests import MERGE, request
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from manifests import crd, embedded
-from tests.support.cluster import kubectl, request, wait_for
-from tests.support.crd_calls import JOBSETS, STRICT, replicated, spec
+from tests.support.cluster.crd_calls import JOBSETS, STRICT, replicated, spec
+from tests.support.cluster.requests import kubectl, request, wait_for
 
 TRAINING = Path(__file__).parents[2] / "manifests" / "data" / "training.yaml"
 

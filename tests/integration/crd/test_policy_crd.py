@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from manifests.definition import policy_crd
-from tests.support.cluster import request, wait_for
-from tests.support.pages import ROOT
-from tests.support.policies import manifest
+from tests.support.cluster.requests import request, wait_for
+from tests.support.objects.policies import manifest
+from tests.support.pages.files import ROOT
 
 pytestmark = pytest.mark.integration
 

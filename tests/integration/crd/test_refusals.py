@@ -6,7 +6,7 @@ from api.failure_actions import ACTIONS
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
 from api.policies import ANY_WITH_SHARE, NOT_FAILED, NOT_SUSPENDED
 from api.scheduling import ONE_MODE, ONE_POLICY, ONE_SOURCE
-from tests.support.crd_calls import TOO_MANY, replicated, spec
+from tests.support.cluster.crd_calls import TOO_MANY, replicated, spec
 
 RULE = {"name": "r", "action": "FailJobSet"}
 CLAIM = {"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"]}}

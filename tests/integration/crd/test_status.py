@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.support.cluster import MERGE, kubectl, request
-from tests.support.crd_calls import TOO_MANY, spec
+from tests.support.cluster.crd_calls import TOO_MANY, spec
+from tests.support.cluster.requests import MERGE, kubectl, request
 
 CONDITION = {
     "type": "Completed",

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dev.cluster.cluster import Cluster
-from tests.support.admission import GROUPS
-from tests.support.cluster import drop_namespace, new_namespace
-from tests.support.manager import USER
+from tests.support.cluster.admission import GROUPS
+from tests.support.cluster.manager import USER
+from tests.support.cluster.requests import drop_namespace, new_namespace
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,8 @@ from dev.cluster.cluster import Cluster
 from kube.client import Client
 from kube.model.field import FieldError
 from kube.resources import PERSISTENT_VOLUME_CLAIMS
-from tests.support.dry_run import administrator, ask, container, errors, pod, storage, warnings
-from tests.support.jobsets import rjob
+from tests.support.cluster.dry_run import administrator, ask, container, errors, pod, storage, warnings
+from tests.support.objects.jobsets import rjob
 
 
 class TestClaims:

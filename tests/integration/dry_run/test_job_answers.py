@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import HealthCheck, assume, given, settings
 
 from dev.cluster.cluster import Cluster
-from tests.support.job_answers import ask, child, recorded, unexpected
-from tests.support.job_mistakes import CASES
-from tests.support.job_mutations import templates
-from tests.support.jobsets import JSON
+from tests.support.corpus.job_answers import ask, child, recorded, unexpected
+from tests.support.corpus.job_mistakes import CASES
+from tests.support.corpus.job_mutations import templates
+from tests.support.objects.jobsets import JSON
 
 
 def test_the_api_server_still_says_what_it_said(server: Cluster):
-    """Record them again with `python -m tests.support.job_answers` where it does not."""
+    """Record them again with `python -m tests.support.corpus.job_answers` where it does not."""
     assert {name: ask(server, child(case)) for name, case in CASES.items()} == recorded()
 
 

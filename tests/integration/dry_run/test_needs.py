@@ -15,10 +15,10 @@ from kube.resources import (
     SERVICE_ACCOUNTS,
     STORAGE_CLASSES,
 )
-from tests.support.dry_run import POD, administrator, ask_about, container, granted, pod, warnings
-from tests.support.jobsets import JSON, jobset, rjob
-from tests.support.kube_client import connected
-from tests.support.scripted_server import DATA, claims
+from tests.support.cluster.dry_run import POD, administrator, ask_about, container, granted, pod, warnings
+from tests.support.cluster.kube_client import connected
+from tests.support.model.scripted_server import DATA, claims
+from tests.support.objects.jobsets import JSON, jobset, rjob
 
 
 async def test_a_missing_class_and_a_missing_label_are_reported_until_they_exist(server, manager, ns):

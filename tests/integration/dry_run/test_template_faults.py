@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, SERVICES
-from tests.support.cluster import kubectl
-from tests.support.dry_run import POD, SPEC, administrator, ask, ask_about, container, errors, pod, storage
-from tests.support.jobsets import JSON, jobset, rjob
+from tests.support.cluster.dry_run import POD, SPEC, administrator, ask, ask_about, container, errors, pod, storage
+from tests.support.cluster.requests import kubectl
+from tests.support.objects.jobsets import JSON, jobset, rjob
 
 
 async def test_warnings_of_the_api_server_are_passed_on_once(server, manager, ns):

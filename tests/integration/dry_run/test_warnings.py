@@ -12,9 +12,9 @@ from kube.client import Client
 from kube.errors import ApiError
 from kube.model.jsontree import dig
 from kube.resources import JOBS, SERVICES, Resource
-from tests.support.cluster import eventually
-from tests.support.dry_run import POD, SPEC, administrator, ask, errors, pod, warnings
-from tests.support.jobsets import JSON, rjob
+from tests.support.cluster.dry_run import POD, SPEC, administrator, ask, errors, pod, warnings
+from tests.support.cluster.requests import eventually
+from tests.support.objects.jobsets import JSON, rjob
 from tests.support.tls import context_with, material, serving
 from webhooks.review import AdmissionRequest, AdmissionResponse, Handler
 from webhooks.router import create_app

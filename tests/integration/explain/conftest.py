@@ -10,10 +10,10 @@ import pytest
 from api import keys
 from dev.cluster.cluster import Cluster
 from diagnose.look_up import LEASE
-from tests.support.cluster import request
+from tests.support.cluster.requests import request
 from tests.support.explain.objects import RACK, exclusive, leader_of, pod_of
 from tests.support.explain.world import LEASES, NO_NODE, World, post
-from tests.support.jobsets import jobset
+from tests.support.objects.jobsets import jobset
 
 
 @pytest.fixture

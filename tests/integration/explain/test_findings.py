@@ -18,10 +18,10 @@ from api.gangs import forest
 from api.jobset import JobSet
 from dev.cluster import audit
 from diagnose.look_up import LEASE
-from tests.support.cluster import request
+from tests.support.cluster.requests import request
 from tests.support.explain.objects import MOMENT, causes, exclusive, job_of, leader_of, pod_of
 from tests.support.explain.world import JOBS, LEASES, MERGE, NO_NODE, World, explain, post, report
-from tests.support.jobsets import jobset, rjob
+from tests.support.objects.jobsets import jobset, rjob
 
 
 def test_a_leader_that_waits_for_a_rack(waiting: World):

@@ -10,10 +10,10 @@ import yaml
 from cli import local
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
-from tests.support.cluster import new_namespace, request
+from tests.support.cluster.requests import new_namespace, request
 from tests.support.explain.objects import causes, walk
 from tests.support.explain.world import World, explain, report
-from tests.support.jobsets import jobset
+from tests.support.objects.jobsets import jobset
 
 
 def test_without_the_right_to_read_nodes(waiting: World):

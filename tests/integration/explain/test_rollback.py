@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from cli.main import main
-from tests.support.cluster import pods
+from tests.support.cluster.requests import pods
 from tests.support.explain.world import World
-from tests.support.jobsets import jobset, rjob
+from tests.support.objects.jobsets import jobset, rjob
 
 
 def gates(world: World) -> list[str]:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kube.model.patterns import compile_pattern
 from kube.model.quantity import PATTERN, canonical, parse_quantity
-from tests.support.quantities import cases, recorded
+from tests.support.corpus.quantities import cases, recorded
 
 UNITS_END = 10**21
 """From here on the API server has no unit, and writes `1000E` as `1`."""

@@ -12,7 +12,7 @@ from api.gangs import Forest, forest
 from api.jobset import JobSet
 from diagnose.facts import Facts, SeenGroups
 from tests.support.explain.objects import MOMENT, at, explanation_of, facts, job_of, lease, made, pod_of
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 GANG: JSON = {"gang": {}}

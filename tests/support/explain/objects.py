@@ -14,7 +14,7 @@ from api.names import job_key
 from cli.explain import show
 from diagnose.facts import Facts, SeenEvent, SeenJob, SeenLease, SeenPod
 from diagnose.reasons import explain
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 RACK = "rack"

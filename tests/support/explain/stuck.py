@@ -16,7 +16,7 @@ import msgspec
 from diagnose.facts import Facts, SeenNamespace, SeenPod
 from diagnose.nodes import Nodes, SeenNode
 from tests.support.explain.objects import MOMENT, NOW, a_set, at, condition, event, facts, lease, made, pod_of, running
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 JSON = dict[str, Any]
 POD = "train-workers-0-0"

@@ -9,7 +9,7 @@ import msgspec
 from diagnose.facts import Facts, SeenQuota
 from tests.support.explain.objects import MOMENT, at, event, facts, lease, made, pod_of
 from tests.support.explain.stuck import JSON, POD, a_set, row, started, stuck
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 
 def refused(note: str, jobs: int = 1, pods: int = 1, there: int = 0) -> Facts:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from diagnose.facts import Facts, PlacedPod
 from tests.support.explain.stuck import a_set, node, row, started, stuck, unscheduled
 from tests.support.explain.stuck_pods import NOT_SCHEDULED
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 
 def tainted(key: str, value: str = "", effect: str = "NoSchedule") -> Facts:

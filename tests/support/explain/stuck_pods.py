@@ -20,7 +20,7 @@ from tests.support.explain.stuck import (
     unscheduled,
     waiting,
 )
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 NOT_SCHEDULED = f"Job train-workers-0: pod {POD} is not scheduled: "
 

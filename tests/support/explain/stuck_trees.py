@@ -8,7 +8,7 @@ from diagnose.facts import Facts, Holder
 from diagnose.nodes import Nodes, SeenNode
 from tests.support.explain.gangs import GANG, Played
 from tests.support.explain.stuck import JSON, node, row, stuck
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 RACK = "example.com/rack"
 IN_A_RACK: JSON = {"schedulingPolicy": GANG, "schedulingConstraints": {"topology": [{"key": RACK}]}}

@@ -9,7 +9,7 @@ from diagnose.nodes import SeenNode
 from kube.model.meta import Owner
 from tests.support.explain.objects import MOMENT, at, facts, job_of, lease, made, pod_of
 from tests.support.explain.stuck import JSON, POD, a_set, row, silent_node, started, stuck
-from tests.support.jobsets import rjob
+from tests.support.objects.jobsets import rjob
 
 
 @stuck(

@@ -11,10 +11,10 @@ from typing import Any
 from cli.explain.run import Options, run
 from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
-from tests.support.cluster import MERGE, request
+from tests.support.cluster.jobs import JOBSETS
+from tests.support.cluster.requests import MERGE, request
 from tests.support.explain.objects import job_of
-from tests.support.jobs import JOBSETS
-from tests.support.jobsets import stored
+from tests.support.objects.jobsets import stored
 
 JSON = dict[str, Any]
 JOBS = "/apis/batch/v1/namespaces/{}/jobs"

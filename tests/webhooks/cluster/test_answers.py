@@ -6,8 +6,7 @@ import pytest
 from kube.errors import ApiError, Status
 from kube.model.field import ErrorType, FieldError, Layer, Path, Rule
 from kube.transport import Request, Response
-from tests.support.jobsets import jobset, rjob
-from tests.support.scripted_server import (
+from tests.support.model.scripted_server import (
     UID,
     Script,
     create,
@@ -19,6 +18,7 @@ from tests.support.scripted_server import (
     status,
     warnings,
 )
+from tests.support.objects.jobsets import jobset, rjob
 from webhooks.jobset.cluster.dry_run import DECODE_ROUNDS
 from webhooks.jobset.cluster.verdict import MAX_WHY, why
 

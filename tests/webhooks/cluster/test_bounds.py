@@ -8,8 +8,7 @@ import pytest
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
-from tests.support.jobsets import jobset, rjob, stored
-from tests.support.scripted_server import (
+from tests.support.model.scripted_server import (
     DATA,
     GATES,
     MOUNT,
@@ -22,6 +21,7 @@ from tests.support.scripted_server import (
     status,
     warnings,
 )
+from tests.support.objects.jobsets import jobset, rjob, stored
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.cluster.questions import AT_ONCE, PER_REVIEW, REVIEWS, TURN_TIMEOUT
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
-from tests.support.jobsets import JSON, jobset, rjob
+from tests.support.objects.jobsets import JSON, jobset, rjob
 from tests.webhooks.cluster.test_nodes import GPU, Cluster, node, pod, queued, reads, said
 from webhooks.jobset.cluster.nodes import MOST_LABELS
 

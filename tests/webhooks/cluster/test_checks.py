@@ -9,8 +9,8 @@ from controllers.planning.actions import CreateClaim, CreateJob, CreateService
 from controllers.planning.observed import Observed
 from controllers.planning.plan import plan
 from kube.model.field import FieldError
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.scripted_server import GATES, MOUNT, UID, Script, checks, claims, create, refusal
+from tests.support.model.scripted_server import GATES, MOUNT, UID, Script, checks, claims, create, refusal
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 
 pytestmark = pytest.mark.looptime
 

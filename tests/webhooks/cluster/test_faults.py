@@ -9,7 +9,7 @@ from api.features import FeatureGates
 from kube.errors import Cause, Details, Status, from_status
 from kube.model.field import ErrorType, FieldError
 from kube.resources import JOBS
-from tests.support.jobsets import jobset, rjob, stored
+from tests.support.objects.jobsets import jobset, rjob, stored
 from webhooks.jobset.cluster.children import ChildJob, child_jobs
 from webhooks.jobset.cluster.faults import job_faults
 from webhooks.jobset.cluster.verdict import Verdict, verdict

@@ -10,7 +10,7 @@ from api.features import FeatureGates
 from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
-from tests.support.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.cluster.gangs import FRESH

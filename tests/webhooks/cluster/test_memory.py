@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from kube.transport import Request, Response
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.scripted_server import (
+from tests.support.model.scripted_server import (
     GATES,
     Script,
     checks,
@@ -18,6 +17,7 @@ from tests.support.scripted_server import (
     status,
     warnings,
 )
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.cluster import memory as cluster_memory
 from webhooks.jobset.cluster.dry_run import OWNERLESS_SECONDS
 from webhooks.jobset.cluster.memory import AnsweredSets

@@ -13,8 +13,8 @@ from kube.options import METADATA
 from kube.resources import CONFIG_MAPS, SECRETS, Resource
 from kube.transport import Request, Response
 from policy.defaults import ANNOTATION
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.scripted_server import GATES, MOUNT, Script, checks, claims, create, plural, status
+from tests.support.model.scripted_server import GATES, MOUNT, Script, checks, claims, create, plural, status
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.cluster.checks import INCOMPLETE
 from webhooks.jobset.cluster.needs import CLAIM, CONFIG_MAP, FOUND_FOR, MISSING_FOR, SECRET

@@ -14,8 +14,8 @@ from api.keys import QUEUE_NAME
 from kube.client import PAGE
 from kube.errors import TransportError
 from kube.transport import Request, Response
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.scripted_server import GATES, Script, checks, status, warnings
+from tests.support.model.scripted_server import GATES, Script, checks, status, warnings
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.cluster.nodes import KEPT_FOR, MOST_PAGES, MOST_RESOURCES, TOO_LARGE
 
 pytestmark = pytest.mark.looptime

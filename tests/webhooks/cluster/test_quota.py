@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from kube.transport import Request, Response
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.scripted_server import GATES, Script, checks, create, status
+from tests.support.model.scripted_server import GATES, Script, checks, create, status
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.cluster.quota import KEPT_FOR, QUOTA
 
 pytestmark = pytest.mark.looptime

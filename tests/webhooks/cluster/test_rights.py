@@ -13,9 +13,7 @@ from app.engine import engine
 from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.asgi import post
-from tests.support.jobsets import JSON, jobset, rjob, stored
-from tests.support.reviews import answer, encode, review
-from tests.support.scripted_server import (
+from tests.support.model.scripted_server import (
     DATA,
     GATES,
     MOUNT,
@@ -26,6 +24,8 @@ from tests.support.scripted_server import (
     plural,
     status,
 )
+from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.reviews import answer, encode, review
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.pod import handlers as pods

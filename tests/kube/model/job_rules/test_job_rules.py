@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.job_answers import child, recorded, unexpected
-from tests.support.job_mistakes import CASES, GOOD
+from tests.support.corpus.job_answers import child, recorded, unexpected
+from tests.support.corpus.job_mistakes import CASES, GOOD
 
 ANSWERS = recorded()
 

@@ -1,0 +1,1 @@
+"""What tests do with a real control plane."""

@@ -1,0 +1,1 @@
+"""Manifests, mistakes and recorded answers that several rooms are held to."""

@@ -1,0 +1,1 @@
+"""Models of a cluster, in memory and in virtual time, and what judges a controller's writes there."""

@@ -1,0 +1,397 @@
+"""A model of one namespace with one JobSet, for pure tests of `plan`.
+
+It applies plans the way the API server and the Job controller would, and refuses what could never happen there: a
+second Job of one name, a patch of a Job that is not there, restarts that go down, a terminal state that is left, pods
+in a finished Job, a Job beside pods of its earlier attempt. Time is a counter of seconds.
+
+It is no `dev.simulator.ApiServer`, because it carries out a plan's actions without executor, client and caches, and tests
+change its objects directly between two plans. What Jobs, groups and statuses may become is decided by the rules of
+`dev.simulator` alone, and `tests.support.model.stale` has the same histories on a whole simulated API server.
+"""
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from api.batch import Job, Service
+from api.features import FeatureGates
+from api.gang_api import Served
+from api.gang_status import StoredGroup, StoredWorkload
+from api.jobset import JobSet
+from api.jobset_status import JobSetStatus
+from api.pod import Pod
+from controllers.planning.actions import (
+    CreateClaim,
+    CreateGroup,
+    CreateJob,
+    CreateService,
+    DeleteGroup,
+    DeleteJob,
+    DeleteJobs,
+    DeleteJobSet,
+    Event,
+    PatchGroup,
+    PatchJob,
+    Plan,
+    PodQuery,
+)
+from controllers.planning.decisive_pod import candidates_of
+from controllers.planning.limits import DEFAULT_LIMITS
+from controllers.planning.observed import FailedPod, KnownGroups, Observed
+from controllers.planning.plan import plan
+from dev.simulator import group_rules, job_rules, job_status, jobset_rules
+from dev.simulator.patches import merge, strategic
+from dev.simulator.selectors import matches
+from kube.decode import convert
+from kube.model.meta import Owner
+
+JSON = dict[str, Any]
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+ALL_SERVED = Served(groups=True, composites=True, topology=True)
+
+
+class World:
+    """One JobSet and its children. `served` and `group_error`: what is known of the scheduling API; see `KnownGroups`."""
+
+    def __init__(self, js: JobSet, **gates: bool) -> None:
+        self.js: JobSet | None = js
+        self.groups: dict[tuple[str, str], dict[str, Any]] = {}
+        self.served = ALL_SERVED
+        self.groups_required = True
+        self.group_error: tuple[str, str] | None = None
+        self.gates = FeatureGates(gates)
+        self.jobs: dict[str, dict[str, Any]] = {}
+        self.service: Service | None = None
+        self.departed: dict[str, dict[str, Any]] = {}
+        self.foreign: dict[str, Owner] = {}
+        self.pods: list[Pod] = []
+        self.failed_pods: dict[str, tuple[FailedPod, ...]] = {}
+        self.old_pods: set[str] = set()
+        """Jobs that were deleted in the background, and whose pods have not ended."""
+        self.followed: int | None = None
+        """The attempt whose earlier pods are known."""
+        self.create_suspended = True
+        self.reported_group = ""
+        self.warnings: list[Event] = []
+        self.claims: set[str] = set()
+        self.events: list[Event] = []
+        self.plans: list[Plan] = []
+        self.since_status_write: float | None = None
+        self.seconds = 0
+        self._uids = 0
+
+    @property
+    def now(self) -> str:
+        return (EPOCH + timedelta(seconds=self.seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    @property
+    def status(self) -> JobSetStatus:
+        assert self.js is not None, "the JobSet is deleted"
+        return self.js.status
+
+    def observe(self) -> Observed:
+        assert self.js is not None, "the JobSet is deleted"
+        jobs = tuple(msgspec.convert(job, Job) for job in self.jobs.values())
+        return Observed(
+            self.js,
+            jobs,
+            self.service,
+            frozenset(self.claims),
+            self.now,
+            self.since_status_write,
+            departed=tuple(msgspec.convert(job, Job) for job in self.departed.values()),
+            foreign=self.foreign,
+            pods=tuple(self.pods),
+            leftovers=frozenset(self.old_pods) if self.followed == self.status.restarts else None,
+            groups=self._known_groups(),
+            reported_group=self.reported_group,
+        )
+
+    def _known_groups(self) -> KnownGroups | None:
+        """As the watches give them: None for a set that asks for none and has none."""
+        assert self.js is not None
+        if self.js.spec.scheduling is None and not self.groups:
+            return None
+        return KnownGroups(
+            self.served,
+            self.groups_required,
+            self.group_error,
+            tuple(msgspec.convert(of, StoredWorkload) for of in self.of_kind("Workload")),
+            tuple(convert(StoredGroup, of) for of in self.of_kind("CompositePodGroup")),
+            tuple(convert(StoredGroup, of) for of in self.of_kind("PodGroup")),
+        )
+
+    def of_kind(self, kind: str) -> list[dict[str, Any]]:
+        """Workloads, CompositePodGroups or PodGroups, by name."""
+        return [of for (kind_, _), of in sorted(self.groups.items()) if kind_ == kind]
+
+    def plan(self) -> Plan:
+        """What the planner wants now, with its queries about pods answered. `failed_pods` are by the name of their Job."""
+        observed = self.observe()
+        decided = plan(observed, self.gates, create_suspended=self.create_suspended)
+        while decided.pod_query is not None:
+            observed = self.answer(observed, decided.pod_query)
+            decided = plan(observed, self.gates, create_suspended=self.create_suspended)
+        return decided
+
+    def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
+        asked, keep = dict(pod_query.jobs), candidates_of(observed.jobset, observed.jobs)
+        assert asked.keys() <= self.jobs.keys(), "a query about a Job that is not there"
+        assert observed.failed_pods.keys().isdisjoint(asked.values()), "an answered query is asked again"
+        answer = {uid: tuple(keep(uid, self.failed_pods.get(name, ()))) for name, uid in asked.items()}
+        return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
+
+    def step(self) -> Plan:
+        """Plan once and carry it out."""
+        result = self.plan()
+        self.plans.append(result)
+        self.warnings.extend(result.warnings)
+        attempt, self.reported_group = self.status.restarts, result.reported_group
+        if result.status_first:
+            self._keep(result)
+        for action in result.actions:
+            self._do(action)
+        if result.follow_pods:
+            self.followed = attempt
+        if not result.status_first:
+            self._keep(result)
+        return result
+
+    def _keep(self, result: Plan) -> None:
+        """Store the status that a plan wants, and what it says of it."""
+        if result.status is not None and self.js is not None:
+            self._store(result.status)
+            self.events.extend(result.events)
+
+    def settle(self, limit: int = 40) -> None:
+        """Plan until nothing is left to do; counters that were put off count as left."""
+        for _ in range(limit):
+            if self.js is None:
+                return
+            known = self.followed
+            result = self.step()
+            if not result.actions and result.status is None and self.followed == known:
+                if len(self.queued()) < DEFAULT_LIMITS.queued_jobs:
+                    return
+                self.take_up()
+        raise AssertionError(f"no rest after {limit} plans: {self.plans[-1]}")
+
+    # What the Job controller, the garbage collector and people do.
+
+    def queued(self) -> list[str]:
+        """Jobs that may run and that their controller has not come to."""
+        return [name for name, job in self.jobs.items() if msgspec.convert(job, Job).queued]
+
+    def take_up(self, *names: str) -> None:
+        """The Job controller comes to these Jobs (to all that wait for it, by default)."""
+        for name in names or self.queued():
+            self.jobs[name]["status"] = job_status.taken_up(self.jobs[name], self.now)
+
+    def run(self, *names: str, ready: bool = True) -> None:
+        """Start the pods of these Jobs (of all that may run, by default)."""
+        for name in names or [n for n, j in self.jobs.items() if self._may_run(j)]:
+            job = self._running(name)
+            job["status"] = job_status.start_status(job, self.now, ready=job_status.pods_wanted(job) if ready else 0)
+
+    def finish(self, name: str, kind: str = "Complete", reason: str = "", message: str = "") -> None:
+        job = self._running(name)
+        job["status"] = job_status.end_status(job, self.now, kind, reason, message)
+
+    def fail(self, name: str, reason: str = "BackoffLimitExceeded", message: str = "boom") -> None:
+        self.finish(name, "Failed", reason, message)
+
+    def doom(self, name: str, reason: str = "BackoffLimitExceeded", message: str = "boom") -> None:
+        """The Job controller says that a Job is bound to fail, and ends its other pods."""
+        job = self._running(name)
+        job["status"] = job_status.failing_status(job, self.now, reason, message)
+
+    def _running(self, name: str) -> JSON:
+        assert self._may_run(self.jobs[name]), f"{name} can have no pods"
+        return self.jobs[name]
+
+    def halt(self) -> None:
+        """The Job controller ends the pods of suspended Jobs and says so."""
+        for job in self.jobs.values():
+            if job["spec"]["suspend"] and not job_status.finished(job):
+                job["status"] = job_status.suspended_status(job, self.now)
+
+    def collect(self) -> None:
+        """The garbage collector removes what is in deletion."""
+        self.jobs = {n: j for n, j in self.jobs.items() if "deletionTimestamp" not in j["metadata"]}
+        self.release()
+
+    def end_pods(self, *names: str) -> None:
+        """Pods of Jobs that were deleted in the background have ended (all of them, by default)."""
+        assert self.old_pods.issuperset(names), f"{names} have no old pods"
+        self.old_pods -= set(names or self.old_pods)
+
+    def release(self) -> None:
+        """PodGroups in deletion go when no pod that lives is of them."""
+        for place, of in list(self.groups.items()):
+            if "deletionTimestamp" in of["metadata"] and not self._has_pods(place[1]):
+                del self.groups[place]
+
+    def lose(self, kind: str, name: str) -> None:
+        """Somebody deletes a Workload, CompositePodGroup or PodGroup."""
+        of = self.groups[kind, name]
+        if kind == "PodGroup" and self._has_pods(name):
+            of["metadata"]["deletionTimestamp"] = self.now
+        else:
+            del self.groups[kind, name]
+
+    def schedule(self) -> None:
+        """kube-scheduler says of every PodGroup that it was scheduled."""
+        for of in self.of_kind("PodGroup"):
+            of["status"] = {"conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]}
+
+    def group_of(self, job: str) -> str:
+        """The PodGroup that the pods of a Job name; empty for none."""
+        return group_rules.group_of(self.jobs[job])
+
+    def minima(self) -> dict[str, int]:
+        """How many members have to fit together, by template and number among the groups of that template."""
+        out: dict[str, int] = {}
+        for (kind, name), of in sorted(self.groups.items()):
+            policy = of["spec"].get("schedulingPolicy", {})
+            if kind != "Workload" and "gang" in policy:
+                out[name.rpartition("-")[0]] = next(iter(policy["gang"].values()))
+        return out
+
+    def _has_pods(self, group: str) -> bool:
+        return group_rules.has_pods(group, self.jobs.values())
+
+    def remove(self, name: str) -> None:
+        """Somebody deletes a finished Job, or its own time to live is over; the watch saw it go."""
+        assert self.finished(name), f"{name} has not finished"
+        self.departed[name] = self.jobs.pop(name)
+
+    def finished(self, name: str) -> bool:
+        return msgspec.convert(self.jobs[name], Job).outcome is not None
+
+    def edit(self, **spec: Any) -> None:
+        """A user changes the spec."""
+        assert self.js is not None, "the JobSet is deleted"
+        self.js = msgspec.structs.replace(self.js, spec=msgspec.structs.replace(self.js.spec, **spec))
+
+    def condition(self, kind: str) -> tuple[str, str, str] | None:
+        """(status, reason, message) of a condition."""
+        found = [(c.status, c.reason, c.message) for c in self.status.conditions if c.type == kind]
+        return found[0] if found else None
+
+    def counts(self, name: str = "workers") -> dict[str, int]:
+        of = next(s for s in self.status.replicated_jobs_status if s.name == name)
+        return {k: getattr(of, k) for k in ("ready", "succeeded", "failed", "active", "suspended")}
+
+    def live(self) -> list[str]:
+        """Names of the Jobs that are not in deletion."""
+        return sorted(n for n, j in self.jobs.items() if "deletionTimestamp" not in j["metadata"])
+
+    @staticmethod
+    def _may_run(job: JSON) -> bool:
+        return job_status.may_run(job)
+
+    def _do(self, action: object) -> None:
+        match action:
+            case CreateJob(name=name, body=body):
+                assert name not in self.jobs, f"{name} is created twice"
+                assert name not in self.old_pods, f"{name} is created while pods of an earlier attempt live"
+                stored = job_rules.with_defaults(self._new(body))
+                refusal = job_rules.refusal(stored)
+                assert not refusal, f"{name}: {refusal}"
+                self._tree_stands(stored)
+                self.jobs[name] = stored
+            case DeleteJob(name, uid):
+                assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
+                assert "deletionTimestamp" not in self.jobs[name]["metadata"], f"{name} is deleted twice"
+                self.jobs[name]["metadata"]["deletionTimestamp"] = self.now
+            case DeleteJobs(selector, wanted):
+                self._delete_jobs(selector, dict(wanted))
+            case PatchJob(name, uid, patch):
+                assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
+                self._patch(name, (strategic if action.resources else merge)(self.jobs[name], patch))
+            case CreateService():
+                assert self.service is None, "the Service is created twice"
+                self.service = msgspec.convert(action.body, Service)
+            case CreateClaim(name):
+                assert name not in self.claims, f"claim {name} is created twice"
+                self.claims.add(name)
+            case CreateGroup() | PatchGroup() | DeleteGroup():
+                self._do_group(action)
+            case DeleteJobSet():
+                self.js = None
+            case _:
+                raise AssertionError(f"unknown action {action}")
+
+    def _delete_jobs(self, selector: str, wanted: dict[str, str]) -> None:
+        """In the background: Jobs go at once, unless a finalizer keeps them, and their pods later."""
+        found = {n: j["metadata"] for n, j in self.jobs.items() if matches(selector, j["metadata"]["labels"])}
+        fresh = {n: meta["uid"] for n, meta in found.items() if "deletionTimestamp" not in meta}
+        assert fresh == wanted, f"{selector} does not find those"
+        for name, meta in found.items():
+            assert not meta.get("finalizers"), f"{name} does not go at once"
+            if self.jobs.pop(name)["status"].get("active"):
+                self.old_pods.add(name)
+
+    def _do_group(self, action: CreateGroup | PatchGroup | DeleteGroup) -> None:
+        place = action.kind, action.name
+        if isinstance(action, CreateGroup):
+            assert place not in self.groups, f"{place} is created twice"
+            self._create_group(place, action.body)
+            return
+        of = self.groups[place]
+        assert of["metadata"]["uid"] == action.uid, f"{place} is another one by now"
+        if isinstance(action, DeleteGroup):
+            assert "deletionTimestamp" not in of["metadata"], f"{place} is deleted twice"
+            self.lose(*place)
+            return
+        wanted = merge(of["spec"], action.patch["spec"])
+        if not group_rules.change_refusal(action.kind, of["spec"], wanted):
+            of["spec"] = wanted
+            return
+        assert action.replacement is not None, f"{place} cannot change to {wanted}"
+        del self.groups[place]
+        self._create_group(place, action.replacement)
+
+    def _create_group(self, place: tuple[str, str], body: JSON) -> None:
+        kind, name = place
+        assert (body["kind"], body["metadata"]["name"]) == (kind, name), f"{place} has the body of another"
+        spec = body["spec"]
+        refusal = group_rules.refusal(kind, spec)
+        assert not refusal, f"{place}: {refusal}"
+        if kind != "Workload":
+            workloads = {of["metadata"]["name"]: of["spec"] for of in self.of_kind("Workload")}
+            composites = {of["metadata"]["name"] for of in self.of_kind("CompositePodGroup")}
+            missing = group_rules.missing_reference(spec, workloads, composites)
+            assert not missing, f"{place} is created ahead of {missing}"
+        self.groups[place] = self._new(body)
+
+    def _new(self, body: JSON) -> JSON:
+        """A copy as it is stored, with a UID."""
+        self._uids += 1
+        stored: JSON = msgspec.json.decode(msgspec.json.encode(body))
+        stored["metadata"] |= {"uid": f"uid-{self._uids}", "creationTimestamp": self.now}
+        return stored
+
+    def _tree_stands(self, job: JSON) -> None:
+        """A Job whose pods name a group may start only once that and all above it are there, and no pod of an earlier attempt."""
+        name = "" if job["spec"]["suspend"] else group_rules.group_of(job)
+        while name:
+            of = next((of for (_, name_), of in self.groups.items() if name_ == name), None)
+            assert of is not None, f"{job['metadata']['name']} is created ahead of its group {name}"
+            name = of["spec"].get("parentCompositePodGroupName")
+
+    def _patch(self, name: str, wanted: JSON) -> None:
+        job = self.jobs[name]
+        refusal = job_rules.change_refusal(job, wanted)
+        assert not refusal, f"{name}: {refusal}"
+        if job["spec"]["suspend"]:
+            self._tree_stands(wanted)
+        job.update(wanted)
+
+    def _store(self, new: JobSetStatus) -> None:
+        assert self.js is not None
+        refusal = jobset_rules.status_refusal(msgspec.to_builtins(self.js), msgspec.to_builtins(new))
+        assert not refusal, refusal
+        self.js = msgspec.structs.replace(self.js, status=new)

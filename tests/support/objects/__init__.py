@@ -1,0 +1,1 @@
+"""Builders of objects, in as few words as a test needs."""

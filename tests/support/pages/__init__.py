@@ -1,0 +1,1 @@
+"""The pages of docs/ as tests: their files, commands and scenes."""

@@ -1,0 +1,1 @@
+"""Parts that tests play: other controllers, agents, users, crashes, recorded clients."""

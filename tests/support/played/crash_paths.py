@@ -1,0 +1,308 @@
+"""The paths of a JobSet's life that `crash.run` can play: for each, a manifest and what its user and its pods do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.cluster.jobs import group, manifest
+from tests.support.played.crash_steps import (
+    FIRST,
+    SECOND,
+    complete,
+    delete_job,
+    delete_service,
+    doom,
+    edit,
+    exit_with,
+    fail,
+    lose_node_of_first_pod,
+    replace_by_pending,
+    report,
+    start_first_pod,
+    start_on_no_node,
+    start_pods,
+)
+from tests.support.played.kills import Path
+
+DNS = {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
+TPU, GPU = ({"nodeSelector": {"pool": pool}} for pool in ("tpu", "gpu"))
+
+
+def workers(name: str = "workers", replicas: int = 2, **extra: Any) -> dict[str, Any]:
+    job = {"completionMode": "Indexed", **extra.pop("job", {})}
+    return group(name, replicas=replicas, job=job, **extra)
+
+
+def restarting(strategy: str = "Recreate", maximum: int = 2, action: str = "", **rule: Any) -> dict[str, Any]:
+    rules = [{"name": "rule", "action": action, **rule}] if action else []
+    return {"maxRestarts": maximum, "restartStrategy": strategy, "rules": rules}
+
+
+def claim(name: str) -> dict[str, Any]:
+    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return {"metadata": {"name": name}, "spec": size}
+
+
+NODES = {"nodeFailure": {"afterSeconds": 1}, "avoidNodes": {"forSeconds": 8}}
+DROPPED = NODES | {"avoidNodes": {"forSeconds": 3600, "dropAfterSeconds": 1}}
+STEPS = [{"afterRestarts": 1, "action": action} for action in ("RestartJobSet", "FailJobSet")]
+ORDER = {"startupPolicyOrder": "InOrder"}
+STAGES = (workers("first", 1), workers("workers"))
+CHAIN = (
+    workers("first", 1),
+    workers("second", 1, dependsOn=[{"name": "first", "status": "Ready"}]),
+    workers("third", 1, dependsOn=[{"name": "second", "status": "Complete"}]),
+)
+SEQUENCE = (workers("first", 1), workers("second", 1), workers("third", 1))
+CLAIMS = [
+    {"templates": [claim("scratch")], "retentionPolicy": {"whenDeleted": "Delete"}},
+    {"templates": [claim("data")], "retentionPolicy": {"whenDeleted": "Retain"}},
+]
+BOTH = complete(FIRST), complete(SECOND)
+RESTARTING = manifest(workers(), failurePolicy=restarting())
+RESTARTED = "2 Jobs, 2 ready, 2 pods, 1 restarts"
+TWICE = tuple(report(name, attempt) for attempt in (0, 1) for name in (FIRST, SECOND))
+
+
+def in_stages(state: str = "Succeeded") -> dict[str, str]:
+    return {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": state}
+
+
+def by_exit_code(action: str) -> dict[str, Any]:
+    """What to do on exit code 3; on any other the set fails."""
+    rule = {"name": "three", "action": action, "onExitCodes": {"operator": "In", "values": [3]}, "maxRestarts": 1}
+    return {"maxRestarts": 5, "rules": [rule, {"name": "other", "action": "FailJobSet"}]}
+
+
+STOP, START = edit(suspend=True), edit(suspend=False)
+MOVED = edit(suspend=False, replicatedJobs=[workers(pod=GPU)])
+LARGER = {"containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"cpu": "2"}}}]}
+
+GANGS = frozenset({"JobSetWorkloadAwareSchedulingAPI", "JobSetGangOfGangs"})
+CUBES = {
+    "schedulingPolicy": {"gang": {}},
+    "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {"disruptionMode": {"all": {}}}}],
+}
+"""A composite over a PodGroup for each Job."""
+PATHS = (
+    Path("create", "2 Jobs, 2 ready, 2 pods", manifest(workers(), network=DNS)),
+    Path("create-suspended", "2 Jobs, 0 ready, 0 pods", manifest(workers(), network=DNS, suspend=True)),
+    Path("create-in-order", "3 Jobs, 3 ready, 3 pods", manifest(*STAGES, startupPolicy=ORDER)),
+    Path("create-claims", "2 Jobs, 2 ready, 2 pods", manifest(workers(), volumeClaimPolicies=CLAIMS)),
+    Path("success", "Completed, 2 Jobs, 0 ready, 0 pods", manifest(workers()), BOTH),
+    Path(
+        "success-of-any",
+        "Completed, 1 Jobs, 0 ready, 0 pods",
+        manifest(workers(), successPolicy={"operator": "Any"}),
+        (complete(SECOND),),
+    ),
+    Path("fail", "Failed, 1 Jobs, 0 ready, 0 pods", manifest(workers()), (fail(SECOND),)),
+    Path("restart", RESTARTED, RESTARTING, (fail(FIRST),)),
+    Path(
+        "restart-blocking",
+        RESTARTED,
+        manifest(workers(), failurePolicy=restarting("BlockingRecreate")),
+        (fail(FIRST),),
+    ),
+    Path("restart-after-success", RESTARTED, RESTARTING, (complete(FIRST), fail(SECOND))),
+    Path(
+        "restarts-used-up",
+        "Failed, 1 Jobs, 0 ready, 0 pods, 1 restarts",
+        manifest(workers(), failurePolicy=restarting(maximum=1)),
+        (fail(FIRST), fail(SECOND)),
+    ),
+    Path(
+        "restart-job",
+        "Failed, 1 Jobs, 0 ready, 0 pods, 2 job restarts",
+        manifest(workers(), failurePolicy=restarting(action="RestartJob")),
+        (fail(FIRST), fail(FIRST), fail(SECOND)),
+        frozenset({"RestartJob"}),
+    ),
+    Path(
+        "restart-jobs-at-once",
+        "Completed, 2 Jobs, 0 ready, 0 pods, 2 job restarts",
+        manifest(workers(), failurePolicy=restarting(action="RestartJobAndIgnoreMaxRestarts")),
+        (fail(FIRST, SECOND), *BOTH),
+        frozenset({"RestartJob"}),
+    ),
+    Path("suspend", "2 Jobs, 0 ready, 0 pods", manifest(workers()), (STOP,)),
+    Path("resume", "2 Jobs, 2 ready, 2 pods", manifest(workers(pod=TPU)), (STOP, START)),
+    Path("resume-elsewhere", "2 Jobs, 2 ready, 2 pods", manifest(workers(pod=TPU)), (STOP, MOVED)),
+    Path("created-suspended", "2 Jobs, 2 ready, 2 pods", manifest(workers(pod=TPU), suspend=True), (MOVED,)),
+    Path(
+        "in-order-restarted",
+        "3 Jobs, 3 ready, 3 pods, 1 restarts",
+        manifest(*STAGES, startupPolicy=ORDER, failurePolicy=restarting()),
+        (fail("js-first-0"),),
+    ),
+    Path(
+        "created-late",
+        "2 Jobs, 2 ready, 2 pods",
+        manifest(workers(), network=DNS, suspend=True),
+        (START,),
+        create_suspended=False,
+    ),
+    Path(
+        "resume-larger",
+        "2 Jobs, 2 ready, 2 pods",
+        manifest(workers(), suspend=True),
+        (edit(suspend=False, replicatedJobs=[workers(pod=LARGER)]),),
+        frozenset({"MutablePodResourcesForSuspendedJobSets", "ExecutionAttemptsTracking"}),
+    ),
+    Path("in-order-resumed", "3 Jobs, 3 ready, 3 pods", manifest(*STAGES, startupPolicy=ORDER, suspend=True), (START,)),
+    Path("depends-on", "3 Jobs, 2 ready, 2 pods", manifest(*CHAIN), (complete("js-second-0"),)),
+    Path("depends-on-restarted", RESTARTED, manifest(*CHAIN, failurePolicy=restarting()), (fail("js-second-0"),)),
+    Path(
+        "deadline",
+        "Failed, 0 Jobs, 0 ready, 0 pods",
+        manifest(workers(), suspend=True, activeDeadlineSeconds=3),
+        (START,),
+        frozenset({"JobSetActiveDeadlineSeconds"}),
+    ),
+    Path("time-to-live", "gone", manifest(workers(), network=DNS, ttlSecondsAfterFinished=1), BOTH),
+    Path("claims", "gone", manifest(workers(), volumeClaimPolicies=CLAIMS, ttlSecondsAfterFinished=0), BOTH),
+    Path("service-deleted", "2 Jobs, 2 ready, 2 pods", manifest(workers(), network=DNS), (delete_service,)),
+    Path("job-deleted", "2 Jobs, 2 ready, 2 pods", manifest(workers()), (delete_job(FIRST),)),
+    Path(
+        "done-job-deleted",
+        "Completed, 1 Jobs, 0 ready, 0 pods",
+        manifest(workers()),
+        (complete(FIRST), delete_job(FIRST), complete(SECOND)),
+    ),
+    Path(
+        "elastic-jobs",
+        "2 Jobs, 2 ready, 4 pods",
+        manifest(workers()),
+        (edit(replicatedJobs=[workers(pods_per_job=3)]), edit(replicatedJobs=[workers(pods_per_job=2)])),
+        frozenset({"ElasticJobSet"}),
+    ),
+    Path(
+        "elastic-replicas",
+        "2 Jobs, 2 ready, 2 pods",
+        manifest(workers(replicas=1), workers("other", 1)),
+        (
+            edit(replicatedJobs=[workers(replicas=3), workers("other", 1)]),
+            edit(replicatedJobs=[workers(replicas=1), workers("other", 1)]),
+        ),
+        frozenset({"ElasticJobSet"}),
+    ),
+    Path(
+        "stages",
+        "3 Jobs, 1 ready, 1 pods",
+        manifest(*SEQUENCE, executionPolicy=in_stages()),
+        (complete("js-first-0"), complete("js-second-0")),
+    ),
+    Path(
+        "stages-restarted",
+        "3 Jobs, 3 ready, 3 pods, 1 restarts",
+        manifest(*SEQUENCE, executionPolicy=in_stages("Ready"), failurePolicy=restarting()),
+        (fail("js-second-0"),),
+    ),
+    Path(
+        "stages-resumed",
+        "2 Jobs, 1 ready, 1 pods",
+        manifest(*SEQUENCE, executionPolicy=in_stages()),
+        (complete("js-first-0"), STOP, START),
+    ),
+    Path(
+        "share",
+        "Completed, 2 Jobs, 0 ready, 0 pods",
+        manifest(workers(replicas=3), successPolicy={"operator": "All", "minSucceeded": "51%"}),
+        (complete(SECOND), complete(FIRST)),
+    ),
+    Path(
+        "restart-replicated-job",
+        "3 Jobs, 3 ready, 3 pods, 2 job restarts",
+        manifest(workers(), workers("other", 1), failurePolicy=restarting(action="RestartReplicatedJob")),
+        (complete(SECOND), fail(FIRST)),
+        frozenset({"RestartJob"}),
+    ),
+    Path(
+        "doomed",
+        RESTARTED,
+        manifest(workers(), failurePolicy={**restarting(), "failOn": "FailureTarget"}),
+        (doom(FIRST),),
+    ),
+    Path(
+        "node-gone",
+        RESTARTED,
+        manifest(workers(), failurePolicy={**restarting(), **NODES}),
+        (start_on_no_node,),
+        frozenset({"JobSetNodeFailure", "JobSetAvoidNodes"}),
+        timers=True,
+    ),
+    Path(
+        "avoided-node-dropped",
+        RESTARTED,
+        manifest(workers(), failurePolicy={**restarting(), **DROPPED}),
+        (start_on_no_node, replace_by_pending),
+        frozenset({"JobSetNodeFailure", "JobSetAvoidNodes"}),
+        timers=True,
+    ),
+    Path(
+        "start-timeout",
+        RESTARTED,
+        manifest(workers(), failurePolicy={**restarting(), "startTimeoutSeconds": 1}),
+        (replace_by_pending,),
+        frozenset({"JobSetStartTimeout"}),
+        timers=True,
+    ),
+    Path(
+        "escalation",
+        "Failed, 1 Jobs, 0 ready, 0 pods, 1 restarts, 1 job restarts",
+        manifest(workers(), failurePolicy=restarting(action="RestartJob", then=STEPS)),
+        (fail(FIRST), fail(FIRST), fail(SECOND)),
+        frozenset({"RestartJob", "JobSetFailureEscalation", "JobSetRecoveryTimes"}),
+    ),
+    Path(
+        "exit-codes",
+        "Failed, 1 Jobs, 0 ready, 0 pods, 1 restarts",
+        manifest(workers(), failurePolicy=by_exit_code("RestartJobSet")),
+        (start_pods, exit_with(FIRST, 3), fail(FIRST), start_pods, exit_with(SECOND, 3), fail(SECOND)),
+    ),
+    Path(
+        "restart-large",
+        "3 Jobs, 3 ready, 3 pods, 1 restarts",
+        manifest(workers(replicas=3), failurePolicy=restarting()),
+        (start_pods, fail(FIRST)),
+        large=3,
+    ),
+    Path(
+        "blocking-restart-large",
+        "3 Jobs, 3 ready, 3 pods, 1 restarts",
+        manifest(workers(replicas=3), failurePolicy=restarting("BlockingRecreate")),
+        (start_pods, fail(FIRST)),
+        large=3,
+    ),
+    Path("gang", "2 Jobs, 2 ready, 2 pods", manifest(workers(), scheduling=CUBES), (), GANGS),
+    Path(
+        "gang-restarted",
+        RESTARTED,
+        manifest(workers(), scheduling=CUBES, failurePolicy=restarting()),
+        (complete(FIRST), fail(SECOND)),
+        GANGS,
+    ),
+    Path("gang-resumed", "2 Jobs, 2 ready, 2 pods", manifest(workers(), scheduling=CUBES), (STOP, START), GANGS),
+    Path(
+        "in-place-restart",
+        "2 Jobs, 2 ready, 2 pods, 0 before 1 in place",
+        manifest(workers(), failurePolicy=restarting("InPlaceRestart")),
+        (start_pods, *TWICE),
+        frozenset({"InPlaceRestart"}),
+    ),
+    Path(
+        "in-place-node-gone",
+        "2 Jobs, 2 ready, 2 pods, 0 before 1 in place",
+        manifest(workers(), failurePolicy={**restarting("InPlaceRestart"), "nodeFailure": {"afterSeconds": 1}}),
+        (start_pods, *TWICE[:2], lose_node_of_first_pod, start_first_pod, *TWICE[2:]),
+        frozenset({"InPlaceRestart", "JobSetNodeFailure"}),
+        timers=True,
+    ),
+    Path(
+        "in-place-restarts-used-up",
+        f"{RESTARTED}, 0 before 1 in place",
+        manifest(workers(), failurePolicy={**restarting("InPlaceRestart"), "inPlaceRestarts": 1}),
+        (start_pods, *TWICE, report(FIRST, 2)),
+        frozenset({"InPlaceRestart", "JobSetFailureEscalation"}),
+    ),
+)

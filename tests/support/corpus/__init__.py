@@ -1,1 +1,1 @@
-"""Manifests, mistakes and recorded answers that several rooms are held to."""
+"""Manifests, mistakes and recorded answers that several packages are held to."""

@@ -80,7 +80,7 @@ NOT_LOOKED_UP = warning(
 )
 NOT_ALLOWED = warning(
     "children-not-allowed",
-    "{what}; the manager may, so this is no fault",
+    "{subject}; the manager may, so this is no fault",
     "ask for the right to create them, to have them checked",
     source="API: RBAC",
 )

@@ -72,7 +72,7 @@ def test_who_may_edit_a_namespace_writes_jobsets_there_and_who_may_view_it_reads
 def test_who_may_view_a_namespace_is_told_why_a_jobset_waits(sets, user):
     sets.apply(manifest(group(pod={"nodeSelector": {"no": "node"}})))
     out = io.StringIO()
-    options = explain.Options("js", namespace=sets.namespace, kubeconfig=user("view"))
+    options = explain.Options(name="js", namespace=sets.namespace, kubeconfig=user("view"))
     sets.wait_explained("not scheduled")
     explain.run(options, out, io.StringIO())
     said = out.getvalue()

@@ -192,7 +192,7 @@ def test_random_changes(api, obj):
 @settings(max_examples=150, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(mutated(changes=6))
 def test_repaired_objects_are_accepted_but_for_values_that_are_not_repaired(api, obj):
-    repaired = JUDGE.repaired(obj, JUDGE.faults(obj))
+    repaired = JUDGE.repair(obj, JUDGE.faults(obj))
     stays = ("Unsupported value", "Duplicate value", "Too many")
     assert [cause for cause in refusals(api, repaired) if not cause[1].startswith(stays)] == []
 

@@ -41,7 +41,7 @@ class Reader:
         (self.folder / "bin").mkdir()
         (self.folder / "bin/kubectl").symlink_to(self.cluster.kubectl)
         program = self.folder / "bin/jobset"
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m app "$@"\n')
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m cli "$@"\n')
         program.chmod(0o755)
         self.write(".curlrc", "silent\nfail\n")
         shutil.copy(self.cluster.kubeconfig, self.folder / "kubeconfig")

@@ -156,6 +156,7 @@ async def test_of_annotations_only_those_are_kept_that_policies_read():
         cluster.add("a", maxTotals={"resources": [{"name": "gpus", "fromNamespaceAnnotation": "example.com/gpus"}]})
         await until(lambda: names(watches) == ["a"])
         assert await watches.namespace("team-a") == Namespace("team-a", TEAM, {"example.com/gpus": "8"})
+        assert (await from_cache(cluster, watches)).annotations == {"example.com/gpus": "8"}
         cluster.add("b", maxJobs={"fromNamespaceAnnotation": "example.com/pods"})
         await until(lambda: names(watches) == ["a", "b"])
         both = {"example.com/gpus": "8", "example.com/pods": "4"}

@@ -5,7 +5,7 @@ import sys
 
 from api.features import FeatureGates, parse_feature_gates
 from cli.check.cli import add_namespace_flags, colorful
-from cli.commands import Commands, add_cluster_flags, add_command, as_command
+from cli.commands import Commands, add_cluster_flags, add_command, as_command, run_module
 from kube.clock import now
 
 FLAGS = "-p names files of policies and exceptions, -f files of JobSets. `test` takes suites, which name both."
@@ -121,10 +121,12 @@ def _add_scan(commands: Commands) -> None:
     add("-p", "--policies", action="append", default=[], metavar="FILE|DIR", help="default: those of the cluster")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
-    where.add_argument("-A", "--all-namespaces", action="store_true", help="JobSets of all namespaces")
+    where.add_argument(
+        "-A", "--all-namespaces", action="store_true", dest="everywhere", help="JobSets of all namespaces"
+    )
     add("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
     add_cluster_flags(parser)
-    parser.set_defaults(handler=as_command(_scan))
+    parser.set_defaults(handler=run_module("cli.policy.scan"))
 
 
 def _add_which(commands: Commands) -> None:
@@ -133,7 +135,7 @@ def _add_which(commands: Commands) -> None:
     add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     add("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
     add_cluster_flags(parser)
-    parser.set_defaults(handler=as_command(_which))
+    parser.set_defaults(handler=run_module("cli.policy.which"))
 
 
 def _add_export(commands: Commands) -> None:
@@ -176,27 +178,6 @@ def _test(parsed: argparse.Namespace) -> int:
 
     options = run.Options(parsed.names, _gates(parsed), parsed.output, server=parsed.server)
     return run.run(options, sys.stdout, sys.stderr, color=colorful(sys.stdout))
-
-
-def _scan(parsed: argparse.Namespace) -> int:
-    from cli.policy import scan  # noqa: PLC0415 (the same)
-
-    options = scan.Options(
-        policies=parsed.policies,
-        namespace=parsed.namespace,
-        everywhere=parsed.all_namespaces,
-        output=parsed.output,
-        kubeconfig=parsed.kubeconfig,
-        context=parsed.context,
-    )
-    return scan.run(options, sys.stdout, sys.stderr)
-
-
-def _which(parsed: argparse.Namespace) -> int:
-    from cli.policy import which  # noqa: PLC0415 (the same)
-
-    options = which.Options(parsed.namespace, parsed.output, parsed.kubeconfig, parsed.context)
-    return which.run(options, sys.stdout, sys.stderr)
 
 
 def _export(parsed: argparse.Namespace) -> int:

@@ -37,16 +37,13 @@ MOST_SHOWN = 1000
 _GATES = FeatureGates({"AllAlpha": True})
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(session.Where):
     """`policies`: files and directories with the policies to hold JobSets to; none: those of the cluster."""
 
     policies: Sequence[str] = ()
-    namespace: str = ""
     everywhere: bool = False
     output: str = "table"
-    kubeconfig: str = ""
-    context: str = ""
 
 
 @dataclass(slots=True)
@@ -107,8 +104,7 @@ async def _scan(options: Options, out: TextIO, err: TextIO) -> int:
     given = _from_files(options.policies, err) if options.policies else []
     if given is None:
         return session.NOT_DONE
-    where = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-    async with session.connect(**where) as to:
+    async with session.connect_to(options) as to:
         policies = [each.value for each in given] or await stored_policies(to.client)
         namespace = None if options.everywhere else to.namespace
         exceptions = await stored_exceptions(to.client, namespace)

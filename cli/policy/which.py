@@ -31,14 +31,11 @@ _GATES = FeatureGates({"AllAlpha": True})
 """Those of the manager are not known here: nothing is said of defaults that need one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(session.Where):
     """The namespace; empty is that of the context."""
 
-    namespace: str = ""
     output: str = "table"
-    kubeconfig: str = ""
-    context: str = ""
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
@@ -47,8 +44,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
 
 
 async def _which(options: Options, out: TextIO) -> int:
-    where = {"kubeconfig": options.kubeconfig, "context": options.context, "namespace": options.namespace}
-    async with session.connect(**where) as to:
+    async with session.connect_to(options) as to:
         policies = await stored_policies(to.client)
         try:
             namespace = await Namespaces(to.client, policies).get(to.namespace)

@@ -1,4 +1,4 @@
-"""The limit of log lines of a process, so that nobody who reaches a port can fill the log.
+"""The limit of log lines of a process, so that a client of a port cannot fill the log.
 
 All places of the program share it, those of libraries and those that are written tomorrow included; `UNLIMITED` are the
 exceptions. A few lines are each place's own, so that the lines of one do not hide those of another.

@@ -52,7 +52,7 @@ def _folder(path: str, parts: dict[str, list[Object]]) -> dict[str, str]:
     return files | {f"{path}/kustomization.yaml": _kustomization([f"{name}.yaml" for name in parts])}
 
 
-def _installed() -> dict[str, dict[str, list[Object]]]:
+def _installed_objects() -> dict[str, dict[str, list[Object]]]:
     """The bases that `kubectl apply -k manifests` installs: the files of each folder, and their objects."""
     return {
         "crd": {f"{PLURAL}.{GROUP}": [crd()]},
@@ -104,9 +104,9 @@ def generated_files() -> dict[str, str]:
     files = {
         "install.yaml": _render(install_objects()),
         "kube-state-metrics/config.yaml": _render([state_metrics()]),
-        "kustomization.yaml": _kustomization(list(_installed()), images=_IMAGES),
+        "kustomization.yaml": _kustomization(list(_installed_objects()), images=_IMAGES),
     }
-    for path, parts in (_installed() | _apart()).items():
+    for path, parts in (_installed_objects() | _apart()).items():
         files |= _folder(path, parts)
     above = ("crd", "rbac", "manager")
     for folder, up, webhook in (("", "../", "webhook"), ("without-manager/", "../../", "../webhook")):

@@ -148,7 +148,7 @@ def check_fields(body: bytes, fields: int) -> None:
         f"the review has about {fields} fields and items, and more than {MOST_FIELDS} are not read: put fewer into the"
         " lists of the object, or make several objects of it"
     )
-    version, uid = _known(head.api_version), head.request.uid
+    version, uid = _known_version(head.api_version), head.request.uid
     raise ReviewError(413, "RequestEntityTooLarge", message, api_version=version, uid=uid)
 
 
@@ -177,10 +177,10 @@ def _version(body: bytes) -> str:
         asked = _version_decoder.decode(body).api_version
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         asked = ""
-    return _known(asked)
+    return _known_version(asked)
 
 
-def _known(version: str) -> str:
+def _known_version(version: str) -> str:
     return version if version in _VERSIONS else V1
 
 

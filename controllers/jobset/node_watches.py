@@ -56,7 +56,7 @@ class NodeWatches:
             transform=bound_pod,
         )
         self._first_seen: dict[str, dict[str, str]] = {}
-        """When a node was first seen gone ("") or with a taint whose time nobody says: RFC 3339, by node and taint.
+        """When a node was first seen gone ("") or with a taint without a time: RFC 3339, by node and taint.
 
         Remembered: until the node is back, or has no pod of a JobSet. Without it the time of `nodeFailure.afterSeconds`
         begins again.
@@ -91,7 +91,7 @@ class NodeWatches:
         self.pods.on_event(pod_changed)
 
     def of_set(self, js: JobSet, now: str) -> tuple[PodOnFailedNode, ...]:
-        """The pods of a set that are on nodes that have failed. A failure whose time nobody says begins at `now`."""
+        """The pods of a set that are on nodes that have failed. A failure without a time begins at `now`."""
         pods = [] if policy_of(js) is None else self._pods(js)
         failures = {name: taints for name in {pod.node for pod in pods} if (taints := self._taints(name))}
         since: dict[str, tuple[str, str]] = {}

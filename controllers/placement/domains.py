@@ -89,7 +89,7 @@ class Domains:
         self._longest_wait = longest_wait
         self._waiting: dict[IndexKey, _Wait] = {}
         self._given_up: dict[IndexKey, None] = {}
-        """Jobs that admission waited for in vain, by namespace and UID.
+        """Jobs whose leader had no node when admission stopped waiting, by namespace and UID.
 
         Remembered: until 4,096 later ones. Without it a follower waits a quarter of a second more.
         """

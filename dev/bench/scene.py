@@ -154,7 +154,7 @@ def wait(reached: Callable[[], bool], seconds: float, goal: str) -> None:
     deadline = time.monotonic() + seconds
     while not reached():
         if time.monotonic() > deadline:
-            raise BenchmarkError(f"waited {seconds:g} s in vain for {goal}")
+            raise BenchmarkError(f"timed out after {seconds:g} s waiting for {goal}")
         time.sleep(0.2)
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from api.jobset import JobSet
-from jobset_client.states import STATES, reached
+from jobset_client.states import STATES, has_reached
 from tests.support.explain.objects import MOMENT, at, made
 from tests.support.model.fake_cluster import Cluster
 from tests.support.objects.jobsets import jobset, rjob, stored
@@ -62,7 +62,7 @@ READY = {"ready": 1, "succeeded": 1}
 )
 def test_the_state_of_a_set(body: JSON, states: list[str]):
     js = msgspec.convert(body, JobSet)
-    assert [state for state in STATES if reached(js, state)] == states
+    assert [state for state in STATES if has_reached(js, state)] == states
 
 
 def test_wait_ends_at_once_in_the_state(command, connected):

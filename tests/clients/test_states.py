@@ -9,7 +9,7 @@ import msgspec
 
 from api.jobset import JobSet as Stored
 from jobset_client import JobSet
-from jobset_client.states import STATES, end_summary, reached
+from jobset_client.states import STATES, end_summary, has_reached
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -40,7 +40,7 @@ def sets() -> list[JSON]:
 def test_a_set_is_in_the_same_states():
     for body in sets():
         mine, theirs = JobSet.from_dict(body), msgspec.convert(body, Stored)
-        assert [state for state in STATES if reached(mine, state)] == [
-            state for state in STATES if reached(theirs, state)
+        assert [state for state in STATES if has_reached(mine, state)] == [
+            state for state in STATES if has_reached(theirs, state)
         ]
         assert end_summary(mine) == end_summary(theirs)

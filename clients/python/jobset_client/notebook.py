@@ -18,7 +18,7 @@ except ImportError as error:
 from jobset_client.errors import NeverError, WaitTimeoutError
 from jobset_client.models import JobSet
 from jobset_client.operations import Event
-from jobset_client.states import in_words, jobs_of, reached, title
+from jobset_client.states import has_reached, in_words, jobs_of, title
 from jobset_client.words import count_noun
 
 if TYPE_CHECKING:
@@ -124,4 +124,4 @@ class _Shown:
             self._live.update(table(js), refresh=True)
         else:
             self._cell.update(table(js))
-        return reached(js, "finished")
+        return has_reached(js, "finished")

@@ -26,7 +26,7 @@ class AnyJobSet(Protocol):
     def status(self) -> Any: ...
 
 
-def reached(js: AnyJobSet, state: str) -> bool:
+def has_reached(js: AnyJobSet, state: str) -> bool:
     """Whether it is in this state now. `finished`: completed or failed."""
     match state:
         case "completed" | "failed":
@@ -110,7 +110,7 @@ class Wait:
         if js.metadata.uid != self._first.metadata.uid:
             raise self._deletion()
         self._listed = True
-        if reached(js, self._state):
+        if has_reached(js, self._state):
             return True
         if end := end_summary(js) or ("is being deleted" if js.metadata.deletion_timestamp is not None else ""):
             raise NeverError(f"{title(js)} {end}; it will never be {self._state}")

@@ -34,7 +34,7 @@ class Fault:
     """A fault of the text. After one of kind `syntax` nothing more is read.
 
     `first`: of a duplicate key, where it stands before. `hint`: how to correct a syntax fault. `template`: whether the
-    line has an expression of a template language, which nobody has rendered.
+    line has an expression of a template language, which has not been rendered.
     """
 
     span: Span

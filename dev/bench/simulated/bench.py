@@ -83,7 +83,7 @@ class Bench:
             if state != last:
                 moved, last = time.monotonic(), state
             if time.monotonic() > moved + STALL_SECONDS:
-                raise SimulationError(f"waited in vain for {goal}: {state}\n{self.tail()}")
+                raise SimulationError(f"timed out waiting for {goal}: {state}\n{self.tail()}")
             time.sleep(0.05)
         return state
 

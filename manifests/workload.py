@@ -83,10 +83,6 @@ def namespace() -> Object:
     return created
 
 
-def _probe(path: str, initial: int, period: int) -> Object:
-    return {"httpGet": {"path": path, "port": 8081}, "initialDelaySeconds": initial, "periodSeconds": period}
-
-
 def _container() -> Object:
     return {
         "name": "manager",
@@ -99,8 +95,18 @@ def _container() -> Object:
             {"name": "https", "containerPort": 8443, "protocol": "TCP"},
         ],
         "lifecycle": copy.deepcopy(LIFECYCLE),
-        "livenessProbe": _probe("/healthz", 30, 20),
-        "readinessProbe": _probe("/readyz", 5, 10),
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", "port": 8081},
+            "initialDelaySeconds": 30,
+            "periodSeconds": 20,
+        },
+        # A second after its start a manager is ready, and pods behind the Service of the webhooks are few: the kubelet
+        # looks often. As before it takes 30 s of failures to be taken out of it.
+        "readinessProbe": {
+            "httpGet": {"path": "/readyz", "port": 8081},
+            "periodSeconds": 1,
+            "failureThreshold": 30,
+        },
         "resources": copy.deepcopy(RESOURCES),
         "securityContext": copy.deepcopy(CONTAINER_SECURITY),
         "volumeMounts": [

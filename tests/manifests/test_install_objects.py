@@ -112,11 +112,7 @@ def test_probes():
         30,
         20,
     )
-    assert (ready["httpGet"], ready["initialDelaySeconds"], ready["periodSeconds"]) == (
-        {"path": "/readyz", "port": 8081},
-        5,
-        10,
-    )
+    assert ready == {"httpGet": {"path": "/readyz", "port": 8081}, "periodSeconds": 1, "failureThreshold": 30}
 
 
 def test_pod_is_hardened():

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from manifests.embedded import DATA, trim
-from manifests.files import ROOT, differences, write
+from manifests.files import differences, write
+from manifests.objects import ROOT
 
 _TIMEOUT = 60
 """Seconds one request to the API server may take."""

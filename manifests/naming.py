@@ -35,9 +35,6 @@ LABELS = {
     "app.kubernetes.io/instance": "jobset",
     "app.kubernetes.io/managed-by": "kustomize",
 }
-POD_LABELS = LABELS | {"control-plane": "controller-manager"}
-"""Labels of the manager's pods and, because a Deployment's selector is immutable, of its selector for ever."""
-
 Object = dict[str, Any]
 """A Kubernetes object as JSON."""
 

@@ -8,23 +8,13 @@ Needs MutatingAdmissionPolicy of admissionregistration.k8s.io/v1 (Kubernetes 1.3
 
 import copy
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Literal
 
 from api import keys
 from api.exclusive import MADE_BY_HAND, WITHOUT_INDEX, TermForm, affinity_term, anti_affinity_term
 from kube.model.meta import JSON
-from manifests.admission import (
-    BY_AFFINITY,
-    EXCLUSIVE,
-    FOLLOWER,
-    NOT_GATED,
-    OF_A_JOBSET,
-    POD_SELECTORS,
-    PODS,
-    PRIORITY_TEXT,
-    WITHOUT_DOMAIN,
-    WRONG_PRIORITY,
-)
+from manifests.admission import webhooks
 from manifests.naming import Object, obj
 from policy.cel import Cel
 
@@ -49,7 +39,8 @@ def _literal(value: Any) -> str:
     raise TypeError(f"{type(value).__name__} cannot be written as a CEL literal here")
 
 
-_LEADER = {"name": "leader", "expression": f"!({FOLLOWER['expression']})"}
+PRIORITY_TEXT = "(object.spec.priority < 0 ? 'minus' + string(-object.spec.priority) : string(object.spec.priority))"
+"""CEL: `api.exclusive.priority_label`."""
 _NOT_BOUND = {"name": "not-bound", "expression": "!has(object.spec.nodeName) || object.spec.nodeName == ''"}
 """The API has no gates for a pod that is bound already."""
 
@@ -74,12 +65,22 @@ def _variables(*names: str, **terms: JSON) -> list[Object]:
     return _as_list({name: _VARIABLES[name] for name in names} | {name: _literal(term) for name, term in terms.items()})
 
 
+@cache
+def _condition(name: str) -> Object:
+    """A match condition of the webhooks of pods; `leader` is the opposite of `follower`."""
+    if name == "leader":
+        return {"name": name, "expression": f"!({_condition('follower')['expression']})"}
+    return next(each for hook in webhooks().values() for each in hook["matchConditions"] if each["name"] == name)
+
+
 def _policy(kind: str, name: str, conditions: list[Object], **spec: Any) -> Object:
-    """A policy about new pods with our label for which all the conditions hold."""
+    """A policy about the pods that the webhooks of exclusive pods select, if all the conditions hold as well."""
+    hook = webhooks()["mpod.kb.io"]
+    selectors = {key: hook[key] for key in ("objectSelector", "namespaceSelector")}
     matched = {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [PODS], **POD_SELECTORS},
-        "matchConditions": [OF_A_JOBSET, BY_AFFINITY, *conditions],
+        "matchConstraints": {"resourceRules": hook["rules"], **selectors},
+        "matchConditions": [_condition("of-a-jobset"), _condition("not-by-node-selector"), *conditions],
     }
     return obj(_API, kind, name, namespace=None, spec=copy.deepcopy(matched | spec))
 
@@ -121,7 +122,7 @@ def _priority() -> list[Object]:
     """The label by which leaders keep away from domains of Jobs of their priority."""
     labels = f"{{'{keys.PRIORITY}': {PRIORITY_TEXT}}}"
     label = _apply_patch(f"Object{{metadata: Object.metadata{{labels: {labels}}}}}")
-    return _mutating("jobset-pod-priority", [WRONG_PRIORITY], label)
+    return _mutating("jobset-pod-priority", [_condition("priority-label-missing-or-wrong")], label)
 
 
 def _leader() -> list[Object]:
@@ -137,7 +138,8 @@ def _leader() -> list[Object]:
     kept_apart = "variables.spreading.exists(term, term in [variables.others, variables.othersInFull])"
     _, *spread = _append_term("podAntiAffinity", "others", unless=kept_apart)
     gather = _append_term("podAffinity", "own", unless="variables.own in variables.gathering")
-    return _mutating("jobset-pod-leader", [EXCLUSIVE, _LEADER], _json_patch(*gather, *spread), variables=variables)
+    conditions = [_condition("exclusive"), _condition("leader")]
+    return _mutating("jobset-pod-leader", conditions, _json_patch(*gather, *spread), variables=variables)
 
 
 def _gated_followers() -> list[Object]:
@@ -145,7 +147,7 @@ def _gated_followers() -> list[Object]:
     metadata = f"Object.metadata{{labels: {{'{keys.AWAITS_LEADER}': 'true'}}}}"
     spec = f"Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{keys.PLACEMENT_GATE}'}}]}}"
     gate = _apply_patch(f"Object{{metadata: {metadata}, spec: {spec}}}")
-    return _mutating("jobset-pod-follower", [EXCLUSIVE, FOLLOWER, _NOT_BOUND], gate)
+    return _mutating("jobset-pod-follower", [_condition("exclusive"), _condition("follower"), _NOT_BOUND], gate)
 
 
 def _following_followers() -> list[Object]:
@@ -157,7 +159,8 @@ def _following_followers() -> list[Object]:
     leader = {"labelSelector": {"matchExpressions": selector}, "topologyKey": _TOPOLOGY}
     variables = _variables("topology", "jobKey", "gathering", leader=leader)
     follow = _append_term("podAffinity", "leader", unless="variables.leader in variables.gathering")
-    return _mutating("jobset-pod-follower", [EXCLUSIVE, FOLLOWER], _json_patch(*follow), variables=variables)
+    conditions = [_condition("exclusive"), _condition("follower")]
+    return _mutating("jobset-pod-follower", conditions, _json_patch(*follow), variables=variables)
 
 
 _INDEXED = (
@@ -179,19 +182,23 @@ def _checks(followers: Followers) -> list[Object]:
         "!variables.follower || variables.owned": f"follower pod has no owner reference: {MADE_BY_HAND}",
     }
     variables = {
-        "follower": FOLLOWER["expression"],
+        "follower": _condition("follower")["expression"],
         "owned": "object.metadata.?ownerReferences.orValue([]).exists(owner, owner.?controller.orValue(false))",
     }
     if followers == "gate":
         checks["!variables.follower || !variables.withoutDomain || !variables.notGated"] = _STRANDED
-        variables |= {"withoutDomain": WITHOUT_DOMAIN["expression"], "notGated": NOT_GATED["expression"]}
+        stranded = {"withoutDomain": "without-domain", "notGated": "not-gated"}
+        variables |= {name: _condition(condition)["expression"] for name, condition in stranded.items()}
     kind, name = "ValidatingAdmissionPolicy", "jobset-pod-checks"
     spec = {
         "variables": _as_list(variables),
         "validations": [{"expression": e, "message": text, "reason": "Forbidden"} for e, text in checks.items()],
     }
     binding = {"policyName": name, "validationActions": ["Deny"]}
-    return [_policy(kind, name, [EXCLUSIVE], **spec), obj(_API, f"{kind}Binding", name, namespace=None, spec=binding)]
+    return [
+        _policy(kind, name, [_condition("exclusive")], **spec),
+        obj(_API, f"{kind}Binding", name, namespace=None, spec=binding),
+    ]
 
 
 def pod_policies(followers: Followers = "gate") -> list[Object]:

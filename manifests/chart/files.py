@@ -8,7 +8,6 @@ import yaml
 
 from manifests.chart.templates import template_files
 from manifests.chart.values import defaults, schema, table
-from manifests.dashboard import dashboard
 from manifests.naming import IMAGE_TAG
 from manifests.text import HEADER
 
@@ -16,7 +15,10 @@ FOLDER = Path("charts/jobset")
 """The chart's folder, in the repository."""
 
 HANDWRITTEN = frozenset(
-    f"templates/{name}" for name in ("_helpers.tpl", "certificates.yaml", "monitoring.yaml", "page.yaml")
+    {
+        "dashboards/jobset.json",
+        *(f"templates/{name}" for name in ("_helpers.tpl", "certificates.yaml", "monitoring.yaml", "page.yaml")),
+    }
 )
 """What only the chart has. So are the README but for its table of values, and Chart.yaml but for its versions."""
 
@@ -35,6 +37,5 @@ def chart_files(folder: Path) -> dict[str, str]:
         "values.yaml": f"{HEADER.rstrip()} README.md says what each is for.\n"
         + yaml.safe_dump(defaults(), sort_keys=False, width=120),
         "values.schema.json": json.dumps(schema(), indent=1) + "\n",
-        "dashboards/jobset.json": json.dumps(dashboard(), indent=1) + "\n",
         **{f"templates/{name}": f"{{{{- /* {HEADER[2:-1]} */ -}}}}\n{text}" for name, text in template_files().items()},
     }

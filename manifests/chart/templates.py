@@ -9,17 +9,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
-from manifests.access import (
-    config_map_rbac_objects,
-    every_rbac_object,
-    policy_api_server_rbac_objects,
-    policy_rbac_objects,
-    policy_report_rbac_objects,
-    rbac_objects,
-    secret_rbac_objects,
-)
-from manifests.admission import PODS, policy_webhook_configurations, webhook_configurations
-from manifests.alerts import NO_LEADER, prometheus_rule
+from manifests.admission import is_about_pods, policy_webhook_configurations, webhook_configurations
 from manifests.definition import crd, exception_crd, policy_crd
 from manifests.naming import (
     CONFIG_KEY,
@@ -33,11 +23,14 @@ from manifests.naming import (
     WEBHOOK_SERVICE,
     Object,
 )
+from manifests.objects import RBAC, every_rbac_object, objects
 from manifests.policies import pod_policies
-from manifests.reserved import reserved_label_policies
 from manifests.text import yaml_text
-from manifests.workload import CONFIGURATION, manager_objects, webhook_service
+from manifests.workload import MANAGER
+from manifests.workload import WEBHOOK_SERVICE as SERVICE_FILE
 
+NO_LEADER = "JobSetNoLeader"
+"""The alert that makes no sense without leader election."""
 _WIDE = 100_000
 """Characters; no line is folded, so that a part of an object is written as in the whole."""
 
@@ -68,9 +61,14 @@ _INJECT_AUTHORITY = """\
 """
 
 
-def template(objects: Iterable[Object]) -> str:
+def template(parts: Iterable[Object]) -> str:
     """The YAML documents of the objects, with the names, namespace and labels of the release."""
-    return "".join(f"---\n{_for_release(_escaped_yaml(each))}" for each in objects)
+    return "".join(f"---\n{_for_release(_escaped_yaml(each))}" for each in parts)
+
+
+def template_if(condition: str, *paths: str) -> str:
+    """The objects of files, if the condition holds."""
+    return render_if(condition, template(objects(*paths)))
 
 
 def render_if(condition: str, text: str) -> str:
@@ -126,12 +124,13 @@ def _optional(key: str, path: str) -> str:
 
 def configuration() -> str:
     """The template `jobset.madeConfiguration`: the manager's configuration before `managerConfiguration`."""
+    made: str = objects(MANAGER)[0]["data"][CONFIG_KEY]
     text = _replace(
-        CONFIGURATION,
+        made,
         ("bindAddress: :8443", 'bindAddress: {{ ternary ":8443" "0" .Values.metrics.enable | quote }}'),
         ("leaderElect: true", "leaderElect: {{ .Values.controller.leaderElection.enable }}"),
         ("  enable: true", "  enable: {{ not .Values.certManager.enable }}"),
-        (_block(CONFIGURATION, "clientConnection"), _value("clientConnection", "controller.clientConnection")),
+        (_block(made, "clientConnection"), _value("clientConnection", "controller.clientConnection")),
     )
     optional = '{{- include "jobset.optionalConfiguration" . }}'
     return f'{{{{- define "jobset.madeConfiguration" -}}}}\n{_for_release(text)}{optional}\n{{{{- end }}}}\n'
@@ -250,7 +249,7 @@ def _config_map(config_map: Object) -> str:
 
 def manager() -> str:
     """Configuration, Secret, Services, Deployment, disruption budget and network policy."""
-    config_map, secret, metrics_service, deployment, budget, policy = manager_objects()
+    config_map, secret, metrics_service, deployment, budget, policy = objects(MANAGER)
     return (
         _config_map(config_map)
         + render_if("not .Values.certManager.enable", template([secret]))
@@ -258,16 +257,16 @@ def manager() -> str:
         + _deployment(deployment)
         + render_if(".Values.controller.podDisruptionBudget.enabled", _budget(budget))
         + render_if(".Values.networkPolicy.enabled", _network_policy(policy))
-        + template([webhook_service()])
+        + template(objects(SERVICE_FILE))
     )
 
 
 def rbac() -> str:
     """The service account and its rights."""
     return (
-        template(rbac_objects())
-        + render_if(".Values.lookUp.configMaps", template(config_map_rbac_objects()))
-        + render_if(".Values.lookUp.secrets", template(secret_rbac_objects()))
+        template(objects(RBAC))
+        + template_if(".Values.lookUp.configMaps", "references/config-maps.yaml")
+        + template_if(".Values.lookUp.secrets", "references/secrets.yaml")
     )
 
 
@@ -283,7 +282,7 @@ def definitions(*crds: Object) -> str:
 def _webhook_configuration(configuration: Object) -> str:
     """A webhook configuration without what the manager or cert-manager writes into it."""
     text = _annotate(template([configuration]), _INJECT_AUTHORITY)
-    pods = (_for_release(yaml_text([hook], _WIDE)) for hook in configuration["webhooks"] if hook["rules"] == [PODS])
+    pods = (_for_release(yaml_text([hook], _WIDE)) for hook in configuration["webhooks"] if is_about_pods(hook))
     return _replace(text, *((hook, render_if('eq .Values.podAdmission "webhooks"', hook)) for hook in pods))
 
 
@@ -293,7 +292,7 @@ def admission() -> str:
         "".join(map(_webhook_configuration, webhook_configurations()))
         + render_if('eq .Values.podAdmission "policies"', template(pod_policies("gate")))
         + render_if('eq .Values.podAdmission "policies-without-manager"', template(pod_policies("affinity")))
-        + render_if(".Values.reservedLabel.enable", template(reserved_label_policies()))
+        + template_if(".Values.reservedLabel.enable", "reserved-label/policies.yaml")
     )
 
 
@@ -303,15 +302,15 @@ def policies() -> str:
     webhooks = "".join(map(_webhook_configuration, policy_webhook_configurations()))
     return (
         render_if(f"and {enabled} .Values.crds.enabled", definitions(policy_crd(), exception_crd()))
-        + render_if(enabled, template(policy_rbac_objects()) + webhooks)
-        + render_if(f"and {enabled} .Values.jobSetPolicies.reports", template(policy_report_rbac_objects()))
-        + render_if(f"and {enabled} .Values.jobSetPolicies.inAPIServer", template(policy_api_server_rbac_objects()))
+        + render_if(enabled, template(objects("policy/rbac.yaml")) + webhooks)
+        + template_if(f"and {enabled} .Values.jobSetPolicies.reports", "policy-reports/rbac.yaml")
+        + template_if(f"and {enabled} .Values.jobSetPolicies.inAPIServer", "policy-in-api-server/rbac.yaml")
     )
 
 
 def alerts() -> str:
     """The PrometheusRule, with an alert about the leader only where one is elected."""
-    rule = prometheus_rule()
+    (rule,) = objects("prometheus/alerts.yaml")
     (no_leader,) = (each for each in rule["spec"]["groups"][0]["rules"] if each["alert"] == NO_LEADER)
     item = textwrap.indent(_for_release(_escaped_yaml([no_leader])), "    ")
     text = _replace(template([rule]), (item, render_if(".Values.controller.leaderElection.enable", item)))

@@ -5,11 +5,14 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from manifests.availability import REPLICAS
 from manifests.chart import configuration
 from manifests.naming import IMAGE_NAME, Object
-from manifests.workload import CONTAINER_SECURITY, POD_SECURITY, RESOURCES
+from manifests.objects import objects
+from manifests.workload import MANAGER
 
+(_DEPLOYMENT,) = (each["spec"] for each in objects(MANAGER) if each["kind"] == "Deployment")
+_POD: Object = _DEPLOYMENT["template"]["spec"]
+(_CONTAINER,) = _POD["containers"]
 TEXT: Object = {"type": "string"}
 FLAG: Object = {"type": "boolean"}
 TEXTS: Object = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -42,7 +45,7 @@ VALUES = (
     Value("image.tag", "", TEXT, "its tag; default: the chart's appVersion"),
     Value("image.pullPolicy", "IfNotPresent", {"enum": ["Always", "IfNotPresent", "Never"]}, "when it is pulled"),
     Value("image.pullSecrets", [], OBJECTS, "Secrets for a private registry: `[{name: ...}]`"),
-    Value("controller.replicas", REPLICAS, COUNT, "replicas; each serves admission, one reconciles"),
+    Value("controller.replicas", _DEPLOYMENT["replicas"], COUNT, "replicas; each serves admission, one reconciles"),
     Value("controller.leaderElection.enable", True, FLAG, "off only with one replica"),
     Value("controller.clientConnection.qps", 500, {"type": "number", "exclusiveMinimum": 0}, "requests per second"),
     Value("controller.clientConnection.burst", 500, {"type": "integer", "minimum": 1}, "requests at once"),
@@ -52,9 +55,9 @@ VALUES = (
     Value("controller.envFrom", [], OBJECTS, "sources of environment variables"),
     Value("controller.volumes", [], OBJECTS, "more volumes"),
     Value("controller.volumeMounts", [], OBJECTS, "more mounts"),
-    Value("controller.resources", RESOURCES, ANYTHING, "requests and limits"),
-    Value("controller.securityContext", CONTAINER_SECURITY, ANYTHING, "of the container"),
-    Value("controller.podSecurityContext", POD_SECURITY, ANYTHING, "of the pods"),
+    Value("controller.resources", _CONTAINER["resources"], ANYTHING, "requests and limits"),
+    Value("controller.securityContext", _CONTAINER["securityContext"], ANYTHING, "of the container"),
+    Value("controller.podSecurityContext", _POD["securityContext"], ANYTHING, "of the pods"),
     Value("controller.nodeSelector", {}, TEXTS, "labels that a node must have"),
     Value("controller.affinity", {}, ANYTHING, "affinity of the pods"),
     Value("controller.tolerations", [], OBJECTS, "tolerations of the pods"),

@@ -11,8 +11,7 @@ import pytest
 
 from cli.local import free_port
 from dev.cluster.cluster import Cluster
-from manifests import NAMESPACE
-from manifests.workload import manager_objects
+from manifests import NAMESPACE, objects
 from tests.support.cluster.kubelet import logging
 from tests.support.cluster.manager import ManagerProcess
 from tests.support.cluster.requests import kubectl
@@ -34,7 +33,7 @@ def metrics(full_cluster: Cluster, manager_process: ManagerProcess, served_polic
     address = f"127.0.0.1:{free_port()}"
     gates = {"JobSetPolicies": True}
     manager_process.start(featureGates=gates, metrics={"bindAddress": address}, policies=POLICIES)
-    [deployment] = [body for body in manager_objects() if body["kind"] == "Deployment"]
+    [deployment] = [body for body in objects("manager/manager.yaml") if body["kind"] == "Deployment"]
     kubectl(full_cluster, "apply", "-f", "-", stdin=json.dumps(deployment))
 
     def log(namespace: str, pod: str) -> str:

@@ -11,8 +11,8 @@ import yaml
 
 from app.settings_file import load
 from manifests import files, install_objects
-from manifests.alerts import NO_LEADER
-from manifests.dashboard import dashboard
+from manifests.chart.templates import NO_LEADER
+from manifests.dashboard import FILE
 from tests.support.cluster.helm import CHART, GO_USER
 
 pytestmark = pytest.mark.slow
@@ -216,7 +216,7 @@ def test_alerts_are_those_of_kustomize_and_select_the_releases_own_series(helm):
 def test_the_dashboard_is_in_a_config_map_that_grafana_finds(helm):
     config_map = by_name(helm.objects({"dashboard": {"enable": True}}))["ConfigMap", "jobset-dashboard"]
     assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
-    assert json.loads(config_map["data"]["jobset.json"]) == dashboard()
+    assert json.loads(config_map["data"]["jobset.json"]) == json.loads(FILE.read_text())
     found = {"labels": {"grafana_dashboard": None, "board": "yes"}, "annotations": {"grafana_folder": "Batch"}}
     metadata = by_name(helm.objects({"dashboard": {"enable": True} | found}))["ConfigMap", "jobset-dashboard"][
         "metadata"

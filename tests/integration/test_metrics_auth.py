@@ -18,7 +18,7 @@ from kube.client import Client
 from kube.config import load
 from kube.transport import HttpTransport
 from manifests import NAMESPACE
-from manifests.access import rbac_objects
+from manifests.objects import RBAC, objects
 from tests.support.cluster.manager import USER
 from tests.support.cluster.requests import kubectl, request, wait_for
 from tests.support.serving import LOCAL, fetch, serving
@@ -30,7 +30,7 @@ DEBUGGER = "jobset-debugger"
 @pytest.fixture
 def _rbac(api_server: Cluster) -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-    objects = {"apiVersion": "v1", "kind": "List", "items": [namespace, *rbac_objects()]}
+    listed = {"apiVersion": "v1", "kind": "List", "items": [namespace, *objects(RBAC)]}
     kubectl(
         api_server,
         "apply",
@@ -39,7 +39,7 @@ def _rbac(api_server: Cluster) -> None:
         "--force-conflicts",
         "-f",
         "-",
-        stdin=json.dumps(objects),
+        stdin=json.dumps(listed),
     )
     wait_for(lambda: allowed(api_server, USER, "create", "tokenreviews.authentication.k8s.io"), what="manager's rights")
     wait_for(lambda: allowed(api_server, USER, "create", "subjectaccessreviews.authorization.k8s.io"))

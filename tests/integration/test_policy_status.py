@@ -14,7 +14,7 @@ import urllib3
 from cli import local
 from dev.cluster import audit
 from dev.cluster.cluster import Cluster
-from manifests import policy_api_server_rbac_objects, policy_objects, policy_report_rbac_objects
+from manifests import objects, policy_objects
 from policy.audit import First, Result
 from policy.reports import report
 from tests.support.cluster.jobs import JOBSETS
@@ -83,8 +83,7 @@ def cluster(jobset_server: Cluster) -> Iterator[Cluster]:
     """With the CRDs and all rights of policies, and no webhook."""
     objects = [
         *policy_objects(),
-        *policy_report_rbac_objects(),
-        *policy_api_server_rbac_objects(),
+        *objects("policy-reports/rbac.yaml", "policy-in-api-server/rbac.yaml"),
         reports_crd(),
     ]
     objects = [body for body in objects if not body["kind"].endswith("WebhookConfiguration")]

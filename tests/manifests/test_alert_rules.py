@@ -16,11 +16,13 @@ import yaml
 
 from dev.cluster.programs import locate_program
 from dev.cluster.promtool import PROMTOOL
-from manifests import files
-from manifests.alerts import ALERTS
+from manifests import objects
 from manifests.dashboard import queries
 from manifests.naming import METRICS_SERVICE
 
+(RULE,) = objects("prometheus/alerts.yaml")
+"""The committed PrometheusRule, whose spec the operator gives to Prometheus."""
+ALERTS = {rule["alert"]: rule for rule in RULE["spec"]["groups"][0]["rules"]}
 DAY = 86400
 LEADER = "leader_election_master_status"
 DEPTH, WORKED = "workqueue_depth", "workqueue_work_duration_seconds_count"
@@ -231,9 +233,8 @@ CASES = [
 
 
 def test_each_alert_has_cases_of_both_kinds():
-    named = {alert.name for alert in ALERTS}
-    assert {case.alert for case in CASES if case.fires} == named
-    assert {case.alert for case in CASES if not case.fires} == named
+    assert {case.alert for case in CASES if case.fires} == ALERTS.keys()
+    assert {case.alert for case in CASES if not case.fires} == ALERTS.keys()
     assert all(case.fires or case.silent for case in CASES)
 
 
@@ -247,7 +248,7 @@ def promtool(*args: str, folder: Path) -> None:
 
 def as_test(case: Case) -> dict[str, object]:
     """The case as promtool reads it."""
-    (rule,) = (each for each in rules()["groups"][0]["rules"] if each["alert"] == case.alert)
+    rule = ALERTS[case.alert]
     asked: dict[str, list[dict[str, str]]] = {**case.fires, **{when: [] for when in case.silent}}
     return {
         "name": case.story,
@@ -275,14 +276,9 @@ def filled(annotations: dict[str, str], labels: dict[str, str]) -> dict[str, str
     return json.loads(text)
 
 
-def rules() -> dict[str, list[dict[str, list[dict[str, dict[str, str]]]]]]:
-    """What the operator gives Prometheus of the committed PrometheusRule."""
-    return yaml.safe_load((files.ROOT / "prometheus/alerts.yaml").read_text())["spec"]
-
-
 def evaluated(tests: list[dict[str, object]], folder: Path) -> None:
     """Let promtool run tests of the alerts."""
-    (folder / "rules.yaml").write_text(yaml.safe_dump(rules()))
+    (folder / "rules.yaml").write_text(yaml.safe_dump(RULE["spec"]))
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
     (folder / "tests.yaml").write_text(json.dumps(document))
     promtool("test", "rules", "tests.yaml", folder=folder)
@@ -290,10 +286,10 @@ def evaluated(tests: list[dict[str, object]], folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
+@pytest.mark.parametrize("alert", ALERTS)
 def test_it_fires_when_it_should_and_only_then(alert, tmp_path):
     """The first run on a machine builds promtool."""
-    evaluated([as_test(case) for case in CASES if case.alert == alert.name], tmp_path)
+    evaluated([as_test(case) for case in CASES if case.alert == alert], tmp_path)
 
 
 def made_of(expression: str) -> str:

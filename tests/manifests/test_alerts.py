@@ -5,35 +5,31 @@ from pathlib import Path
 
 import pytest
 
-from manifests.alerts import ALERTS
+from manifests import objects
 from manifests.naming import METRICS_SERVICE
-from manifests.state_metrics import PREFIX, state_metrics
 from tests.support.promql import SERIES, labels_of, selectors
 
+RULES = objects("prometheus/alerts.yaml")[0]["spec"]["groups"][0]["rules"]
 PAGE = (Path(__file__).parents[2] / "docs/observability.md").read_text()
 
 
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
-def test_metrics_and_labels_exist(alert):
-    shown = set(re.findall(r"\$labels\.(\w+)", alert.summary))
-    assert shown <= labels_of(alert.expression), "aggregation keeps no such label"
-
-
-@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.name)
-def test_only_series_of_the_manager_are_selected(alert):
-    found = selectors(alert.expression)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_labels_exist_and_only_series_of_the_manager_are_selected(rule):
+    shown = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+    assert shown <= labels_of(rule["expr"]), "aggregation keeps no such label"
+    found = selectors(rule["expr"])
     assert found
     assert {conditions.get("job") for _, conditions in found} == {f'job="{METRICS_SERVICE}"'}
 
 
 def test_every_alert_is_on_the_page():
-    assert re.findall(r"^\| `(JobSet\w+)` \|", PAGE, re.MULTILINE) == [alert.name for alert in ALERTS]
+    assert re.findall(r"^\| `(JobSet\w+)` \|", PAGE, re.MULTILINE) == [rule["alert"] for rule in RULES]
 
 
 @pytest.mark.parametrize("query", re.findall(r"^```promql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 def test_queries_on_the_page_ask_for_series_that_exist(query):
-    (resource,) = state_metrics()["spec"]["resources"]
-    known = {*SERIES, *(f"{PREFIX}_{metric['name']}" for metric in resource["metrics"])}
+    (resource,) = objects("kube-state-metrics/config.yaml")[0]["spec"]["resources"]
+    known = {*SERIES, *(f"{resource['metricNamePrefix']}_{metric['name']}" for metric in resource["metrics"])}
     asked = {name for name, _ in selectors(query) if name}
     assert asked or "__name__" in query
     assert asked <= known

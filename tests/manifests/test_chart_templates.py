@@ -11,7 +11,8 @@ from manifests.chart.configuration import SECTIONS
 from manifests.chart.templates import template_files
 from manifests.chart.values import VALUES, defaults, schema, table
 from manifests.naming import DEPLOYMENT, IMAGE, NAMESPACE
-from manifests.workload import manager_objects
+from manifests.objects import objects
+from manifests.workload import MANAGER
 from tests.support.cluster.helm import CHART, GO_USER
 
 
@@ -47,13 +48,13 @@ def test_what_prometheus_fills_in_is_not_left_to_helm(made):
 )
 def test_a_value_that_has_no_place_any_more_is_an_error(monkeypatch, kind, path):
     """Else users would set it in vain."""
-    objects = manager_objects()
-    node = next(each for each in objects if each["kind"] == kind)["spec"]
+    changed = objects(MANAGER)
+    node = next(each for each in changed if each["kind"] == kind)["spec"]
     *parents, last = path.split(".")
     for key in parents:
         node = node[int(key) if isinstance(node, list) else key]
     node[last] = {"changed": "x"}
-    monkeypatch.setattr(templates, "manager_objects", lambda: objects)
+    monkeypatch.setattr(templates, "objects", lambda *paths: changed if paths == (MANAGER,) else objects(*paths))
     with pytest.raises(ValueError, match="occurs 0 times"):
         templates.manager()
 

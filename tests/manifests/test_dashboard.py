@@ -6,11 +6,9 @@ from itertools import pairwise
 
 import pytest
 
-from manifests import files
-from manifests.dashboard import dashboard, queries
+from manifests.dashboard import FILE, queries
 from tests.support.promql import SERIES, labels_of, selectors
 
-FILE = files.ROOT.parent / files.CHART / "dashboards/jobset.json"
 MADE = json.loads(FILE.read_text())
 CHARTS = [panel for panel in MADE["panels"] if panel["type"] != "row"]
 QUERIES = [query for _, query in queries()]
@@ -37,9 +35,7 @@ def test_variables_are_defined_before_they_are_used():
     assert asked == {"datasource", "job", "__rate_interval"}
 
 
-def test_every_query_is_in_the_file():
-    assert dashboard() == MADE
-    assert [target["expr"] for panel in CHARTS for target in panel["targets"]] == [each.expression for each in QUERIES]
+def test_every_panel_is_described_and_numbers_its_queries():
     assert all(panel["description"] for panel in CHARTS)
     for panel in CHARTS:
         letters = [target["refId"] for target in panel["targets"]]

@@ -11,6 +11,7 @@ import yaml
 from manifests import files, install_objects
 from manifests.__main__ import main
 from manifests.embedded import DATA, ROOTS, trim
+from manifests.text import HEADER
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,15 +51,15 @@ def test_generation_needs_no_network(monkeypatch):
 
 
 def test_check_shows_a_changed_file_and_leaves_it(copy, capsys):
-    path = copy / "rbac" / "rbac.yaml"
-    path.write_text(path.read_text().replace("- tokenreviews", "- tokenreviewers"))
+    path = copy / "in-api-server/webhook/service.yaml"
+    path.write_text(path.read_text().replace("port: 443", "port: 444"))
     assert main(["--check"], copy) == 1
     shown = capsys.readouterr().out
-    assert "manifests/rbac/rbac.yaml differs" in shown
-    assert "-  - tokenreviewers" in shown
-    assert "+  - tokenreviews" in shown
+    assert "manifests/in-api-server/webhook/service.yaml differs" in shown
+    assert "-    port: 444" in shown
+    assert "+    port: 443" in shown
     assert "1 file(s) out of date; run `make generate`" in shown
-    assert "tokenreviewers" in path.read_text()
+    assert "port: 444" in path.read_text()
 
 
 def test_check_keeps_the_diff_of_a_large_file_short(copy, capsys):
@@ -68,19 +69,19 @@ def test_check_keeps_the_diff_of_a_large_file_short(copy, capsys):
 
 
 def test_check_notices_missing_and_left_over_files(copy, capsys):
-    (copy / "crd" / "kustomization.yaml").unlink()
-    (copy / "rbac" / "old.yaml").write_text("kind: Old\n")
+    (copy / "install.yaml").unlink()
+    (copy / "rbac" / "old.yaml").write_text(f"{HEADER}kind: Old\n")
     (copy.parent / files.CHART / "templates" / "old.tpl").write_text("")
     assert main(["--check"], copy) == 1
     shown = capsys.readouterr().out
-    assert "manifests/crd/kustomization.yaml" in shown
+    assert "manifests/install.yaml" in shown
     assert "manifests/rbac/old.yaml" in shown
     assert "charts/jobset/templates/old.tpl" in shown
 
 
 def test_writing_repairs_and_then_changes_nothing(copy, capsys):
     (copy / "install.yaml").unlink()
-    (copy / "rbac" / "old.yaml").write_text("kind: Old\n")
+    (copy / "rbac" / "old.yaml").write_text(f"{HEADER}kind: Old\n")
     assert main([], copy) == 0
     assert capsys.readouterr().out.split() == ["manifests/install.yaml", "manifests/rbac/old.yaml"]
     assert main(["--check"], copy) == 0

@@ -2,7 +2,6 @@
 
 import base64
 
-import pytest
 import yaml
 
 from manifests import install_objects, webhook_configurations
@@ -99,22 +98,6 @@ def test_services_reach_the_ports_of_the_container():
     }
 
 
-def test_command_and_arguments():
-    assert CONTAINER["name"] == "manager"
-    assert CONTAINER["command"] == ["/manager"]
-    assert CONTAINER["args"] == ["--config=/controller_manager_config.yaml", "--zap-log-level=2"]
-
-
-def test_probes():
-    live, ready = CONTAINER["livenessProbe"], CONTAINER["readinessProbe"]
-    assert (live["httpGet"], live["initialDelaySeconds"], live["periodSeconds"]) == (
-        {"path": "/healthz", "port": 8081},
-        30,
-        20,
-    )
-    assert ready == {"httpGet": {"path": "/readyz", "port": 8081}, "periodSeconds": 1, "failureThreshold": 30}
-
-
 def test_pod_is_hardened():
     assert POD["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     assert CONTAINER["securityContext"] == {
@@ -198,36 +181,6 @@ def test_nothing_that_is_written_at_run_time_is_rendered():
     assert "caBundle" not in str(OBJECTS)
 
 
-JOBSETS = {
-    "apiGroups": ["jobset.x-k8s.io"],
-    "apiVersions": ["v1alpha2"],
-    "operations": ["CREATE", "UPDATE"],
-    "resources": ["jobsets"],
-    "scope": "Namespaced",
-}
-PODS = {
-    "apiGroups": [""],
-    "apiVersions": ["v1"],
-    "operations": ["CREATE"],
-    "resources": ["pods"],
-    "scope": "Namespaced",
-}
-OURS = {"matchExpressions": [{"key": "jobset.sigs.k8s.io/jobset-name", "operator": "Exists"}]}
-ELSEWHERE = {
-    "matchExpressions": [
-        {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "jobset-system"]}
-    ]
-}
-
-
-def hooks():
-    """All webhooks by name; match conditions, which only an API server can judge, by name alone."""
-    found = {w["name"]: w for c in webhook_configurations() for w in c["webhooks"]}
-    return {
-        name: {**hook, "matchConditions": [c["name"] for c in hook["matchConditions"]]} for name, hook in found.items()
-    }
-
-
 def test_each_configuration_has_its_webhooks_in_order():
     mutating, validating = webhook_configurations()
     assert (mutating["kind"], [w["name"] for w in mutating["webhooks"]]) == (
@@ -238,38 +191,6 @@ def test_each_configuration_has_its_webhooks_in_order():
         "ValidatingWebhookConfiguration",
         ["vjobset.kb.io", "vpod.kb.io"],
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "path", "rule", "conditions", "more"),
-    [
-        ("mjobset.kb.io", "/mutate-jobset-x-k8s-io-v1alpha2-jobset", JOBSETS, ["not-in-deletion"], {}),
-        ("vjobset.kb.io", "/validate-jobset-x-k8s-io-v1alpha2-jobset", JOBSETS, ["not-in-deletion"], {}),
-        ("mpod.kb.io", "/mutate--v1-pod", PODS,
-         ["of-a-jobset", "not-by-node-selector", "exclusive"],
-         {"objectSelector": OURS, "namespaceSelector": ELSEWHERE, "timeoutSeconds": 5}),
-        ("mpodlabel.kb.io", "/mutate--v1-pod", PODS,
-         ["of-a-jobset", "not-by-node-selector", "not-exclusive", "priority-label-missing-or-wrong"],
-         {"objectSelector": OURS, "namespaceSelector": ELSEWHERE, "failurePolicy": "Ignore", "timeoutSeconds": 2}),
-        ("vpod.kb.io", "/validate--v1-pod", PODS,
-         ["of-a-jobset", "not-by-node-selector", "exclusive", "follower", "without-domain", "not-gated"],
-         {"objectSelector": OURS, "namespaceSelector": ELSEWHERE, "timeoutSeconds": 5}),
-    ],
-)  # fmt: skip
-def test_webhook(name, path, rule, conditions, more):
-    assert hooks()[name] == {
-        "name": name,
-        "admissionReviewVersions": ["v1"],
-        "matchConditions": conditions,
-        "clientConfig": {
-            "service": {"name": "jobset-webhook-service", "namespace": "jobset-system", "path": path, "port": 443}
-        },
-        "failurePolicy": "Fail",
-        "rules": [rule],
-        "sideEffects": "None",
-        "timeoutSeconds": 10,
-        **more,
-    }
 
 
 def test_webhooks_of_a_manager_outside_the_cluster():

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from app.debug.pages import LEVEL_PATH, Debug
-from manifests import config_map_rbac_objects, every_rbac_object, rbac_objects, secret_rbac_objects
+from manifests import every_rbac_object, objects
 
-DEFAULT = rbac_objects()
+DEFAULT = objects("rbac/rbac.yaml")
 OBJECTS = every_rbac_object()
 APART = OBJECTS[len(DEFAULT) :]
 BY_NAME = {(o["kind"], o["metadata"]["name"]): o for o in OBJECTS}
@@ -67,11 +67,9 @@ def test_by_default_no_config_map_and_no_secret_of_others_can_be_read():
     ]
 
 
-@pytest.mark.parametrize(
-    ("made", "resource"), [(config_map_rbac_objects, "configmaps"), (secret_rbac_objects, "secrets")]
-)
-def test_who_looks_up_one_kind_may_get_that_kind_and_nothing_else(made, resource):
-    [(key, verbs)] = granted(made()).items()
+@pytest.mark.parametrize(("file", "resource"), [("config-maps", "configmaps"), ("secrets", "secrets")])
+def test_who_looks_up_one_kind_may_get_that_kind_and_nothing_else(file, resource):
+    [(key, verbs)] = granted(objects(f"references/{file}.yaml")).items()
     assert (key[1:], verbs) == (("", resource, ""), {"get"})
 
 

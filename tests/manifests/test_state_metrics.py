@@ -4,16 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
 
 from api.keys import GROUP, KIND, VERSION
-from manifests import files
+from manifests import objects
 from manifests.definition import crd
-from manifests.state_metrics import PREFIX
 
-CONFIG = yaml.safe_load((files.ROOT / "kube-state-metrics/config.yaml").read_text())
+(CONFIG,) = objects("kube-state-metrics/config.yaml")
 (RESOURCE,) = CONFIG["spec"]["resources"]
-METRICS = RESOURCE["metrics"]
+METRICS, PREFIX = RESOURCE["metrics"], RESOURCE["metricNamePrefix"]
 PAGE = (Path(__file__).parents[2] / "docs/observability.md").read_text()
 
 TEXT = {"type": "string"}

@@ -26,7 +26,7 @@ from kube.client import Client
 from kube.errors import TransportError
 from kube.leader import LeaseConfig
 from kube.transport import Request, Response
-from manifests import rbac_objects
+from manifests import objects
 from manifests.files import ROOT
 from tests.support.asgi import post
 from tests.support.model.memory_api import MemoryApi
@@ -183,7 +183,7 @@ def test_the_file_that_is_named_grants_the_right(look_up: LookUp) -> None:
 def test_the_rights_asked_for_are_granted_by_the_manifests() -> None:
     granted = {
         (group, resource, verb)
-        for role in rbac_objects()
+        for role in objects("rbac/rbac.yaml")
         for rule in role.get("rules", [])
         for group in rule.get("apiGroups", [])
         for resource in rule["resources"]

@@ -9,7 +9,7 @@ import pytest
 
 from app.manager.supervisor import DEFAULT, Supervisor, supervise
 from kube.leader import RELEASE_TIMEOUT
-from manifests.workload import manager_objects
+from manifests import objects
 
 pytestmark = pytest.mark.looptime
 
@@ -103,7 +103,7 @@ async def test_a_part_that_starts_after_the_stop_began_is_stopped_at_once(delaye
 
 
 def test_the_stop_fits_into_the_pods_grace_period():
-    [deployment] = [each for each in manager_objects() if each["kind"] == "Deployment"]
+    [deployment] = [each for each in objects("manager/manager.yaml") if each["kind"] == "Deployment"]
     pod = deployment["spec"]["template"]["spec"]
     before = pod["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert before + sum(asdict(DEFAULT).values()) + RELEASE_TIMEOUT < pod["terminationGracePeriodSeconds"]

@@ -6,12 +6,13 @@ The verdicts come from the table alone, so that neither `jobset policy test` nor
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any
 
 from tests.support.objects.policies import manifest
+from webhooks.jobset.cluster.answer_texts import parts_of
 
 JSON = dict[str, Any]
 JOBSETS = 300
@@ -96,214 +97,109 @@ def good(name: str = "good") -> JSON:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing that is wrong: at which place it is made, and which policies say so, and where.
+    """One thing that is wrong: of which part, what is changed (None: removed), and which policies say so, and where.
 
-    A JobSet has at most one mistake of a place.
+    A JobSet has at most one mistake of a part.
     """
 
     name: str
-    place: str
-    make: Callable[[JSON], Any]
+    part: str
+    changes: dict[str, Any]
     said: dict[str, str]
 
-
-def _main(js: JSON) -> JSON:
-    main: JSON = _pod(js)["containers"][0]
-    return main
-
-
-def _job(js: JSON) -> JSON:
-    job: JSON = js["spec"]["replicatedJobs"][0]["template"]["spec"]
-    return job
-
-
-def _pod(js: JSON) -> JSON:
-    pod: JSON = _job(js)["template"]["spec"]
-    return pod
+    def make(self, js: JSON) -> None:
+        for path, value in self.changes.items():
+            *parents, last = parts_of(path)
+            node: Any = js
+            for key in parents:
+                node = node[key]
+            if value is None:
+                del node[last]
+            elif isinstance(node, list) and last == len(node):
+                node.append(value)
+            else:
+                node[last] = value
 
 
-def _without_cpu(js: JSON) -> None:
-    for amounts in _main(js)["resources"].values():
-        del amounts["cpu"]
+def _at(name: str, part: str, path: str, value: Any, *policies: str) -> Mistake:
+    """A mistake that these policies report where it is."""
+    return Mistake(name, part, {path: value}, dict.fromkeys(policies, path))
 
 
-def _gpus(js: JSON) -> None:
-    _main(js)["resources"]["limits"]["nvidia.com/gpu"] = 9
-
-
-def _more_memory(js: JSON) -> None:
-    for amounts in _main(js)["resources"].values():
-        amounts["memory"] = "40Gi"
-
-
-def _second_group(js: JSON) -> None:
-    js["spec"]["replicatedJobs"].append({**good()["spec"]["replicatedJobs"][0], "name": "extra", "replicas": 1})
-
-
-def _unlimited(js: JSON) -> None:
-    js["spec"]["failurePolicy"]["rules"] = [{"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts"}]
-
-
-def _host_path(js: JSON) -> None:
-    _pod(js)["volumes"] = [{"name": "host", "hostPath": {"path": "/var"}}]
-
-
-def _labels(js: JSON) -> JSON:
-    labels: JSON = js["metadata"]["labels"]
-    return labels
-
-
-AT_QUEUE, AT_CENTER = f"metadata.labels[{QUEUE}]", f"metadata.labels[{CENTER}]"
+RESOURCES, RJOB, RJOBS = f"{MAIN}.resources", "spec.replicatedJobs[0]", "spec.replicatedJobs"
+AT_QUEUE, AT_CENTER, AT_OWNER = (
+    f"metadata.labels[{QUEUE}]",
+    f"metadata.labels[{CENTER}]",
+    f"metadata.annotations[{OWNER}]",
+)
+FREE = [{"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts"}]
+EXTRA = {**good()["spec"]["replicatedJobs"][0], "name": "extra", "replicas": 1}
 MISTAKES = (
-    Mistake("no-queue", "queue", lambda js: _labels(js).pop(QUEUE), {"queue": AT_QUEUE}),
-    Mistake("other-queue", "queue", lambda js: _labels(js).update({QUEUE: "mine"}), {"queue": AT_QUEUE}),
+    _at("no-queue", "queue", AT_QUEUE, None, "queue"),
+    _at("other-queue", "queue", AT_QUEUE, "mine", "queue"),
+    Mistake("many-pods", "pods", {f"{JOB}.parallelism": 5, f"{JOB}.completions": 5}, {"pods": f"{RJOB}.replicas"}),
+    _at("gpus", "gpus", f"{RESOURCES}.limits[nvidia.com/gpu]", 9, "gpus"),
     Mistake(
-        "many-pods",
-        "pods",
-        lambda js: _job(js).update(parallelism=5, completions=5),
-        {"pods": "spec.replicatedJobs[0].replicas"},
+        "memory", "memory", {f"{RESOURCES}.{kind}.memory": "40Gi" for kind in ("requests", "limits")},
+        {"memory": f"{RESOURCES}.requests.memory"},
     ),
-    Mistake("gpus", "gpus", _gpus, {"gpus": f"{MAIN}.resources.limits[nvidia.com/gpu]"}),
-    Mistake("memory", "memory", _more_memory, {"memory": f"{MAIN}.resources.requests.memory"}),
-    Mistake("groups", "groups", _second_group, {"groups": "spec.replicatedJobs"}),
+    Mistake("groups", "groups", {f"{RJOBS}[1]": EXTRA}, {"groups": RJOBS}),
+    _at("many-jobs", "jobs", f"{RJOB}.replicas", 6, "jobs"),
+    _at("restarts", "restarts", "spec.failurePolicy.maxRestarts", 9, "restarts"),
+    Mistake("unlimited", "rules", {"spec.failurePolicy.rules": FREE}, {"unlimited": "spec.failurePolicy.rules[0].action"}),
+    _at("no-ttl", "ttl", "spec.ttlSecondsAfterFinished", None, "ttl"),
+    _at("long-ttl", "ttl", "spec.ttlSecondsAfterFinished", 90000, "ttl-max"),
+    _at("no-deadline", "deadline", "spec.activeDeadlineSeconds", None, "deadline"),
+    _at("late-deadline", "deadline", "spec.activeDeadlineSeconds", 604801, "deadline-max"),
+    _at("priority", "priority", f"{POD}.priorityClassName", "gold", "priorities"),
+    _at("topology", "topology", f"metadata.annotations[{TOPOLOGY}]", ZONE, "topologies"),
+    _at("registry", "image", f"{MAIN}.image", "busybox", "registries", "digests"),
+    _at("tag", "image", f"{MAIN}.image", "registry.example.com/team/trainer:1.4", "digests"),
     Mistake(
-        "many-jobs",
-        "jobs",
-        lambda js: js["spec"]["replicatedJobs"][0].update(replicas=6),
-        {"jobs": "spec.replicatedJobs[0].replicas"},
+        "no-cpu", "cpu", {f"{RESOURCES}.{kind}.cpu": None for kind in ("requests", "limits")},
+        {"requests": f"{RESOURCES}.requests.cpu"},
     ),
+    _at("no-memory-limit", "limits", f"{RESOURCES}.limits.memory", None, "limits"),
+    _at("no-center", "center", AT_CENTER, None, "labels", "label-values"),
+    _at("center", "center", AT_CENTER, "x", "label-values"),
+    _at("owner", "owner", AT_OWNER, "ann", "owners"),
     Mistake(
-        "restarts",
-        "restarts",
-        lambda js: js["spec"]["failurePolicy"].update(maxRestarts=9),
-        {"restarts": "spec.failurePolicy.maxRestarts"},
-    ),
-    Mistake("unlimited", "rules", _unlimited, {"unlimited": "spec.failurePolicy.rules[0].action"}),
-    Mistake(
-        "no-ttl",
-        "ttl",
-        lambda js: js["spec"].pop("ttlSecondsAfterFinished"),
-        {"ttl": "spec.ttlSecondsAfterFinished"},
-    ),
-    Mistake(
-        "long-ttl",
-        "ttl",
-        lambda js: js["spec"].update(ttlSecondsAfterFinished=90000),
-        {"ttl-max": "spec.ttlSecondsAfterFinished"},
-    ),
-    Mistake(
-        "no-deadline",
-        "deadline",
-        lambda js: js["spec"].pop("activeDeadlineSeconds"),
-        {"deadline": "spec.activeDeadlineSeconds"},
-    ),
-    Mistake(
-        "late-deadline",
-        "deadline",
-        lambda js: js["spec"].update(activeDeadlineSeconds=604801),
-        {"deadline-max": "spec.activeDeadlineSeconds"},
-    ),
-    Mistake(
-        "priority",
-        "priority",
-        lambda js: _pod(js).update(priorityClassName="gold"),
-        {"priorities": f"{POD}.priorityClassName"},
-    ),
-    Mistake(
-        "topology",
-        "topology",
-        lambda js: js["metadata"]["annotations"].update({TOPOLOGY: ZONE}),
-        {"topologies": f"metadata.annotations[{TOPOLOGY}]"},
-    ),
-    Mistake(
-        "registry",
-        "image",
-        lambda js: _main(js).update(image="busybox"),
-        {"registries": f"{MAIN}.image", "digests": f"{MAIN}.image"},
-    ),
-    Mistake(
-        "tag",
-        "image",
-        lambda js: _main(js).update(image="registry.example.com/team/trainer:1.4"),
-        {"digests": f"{MAIN}.image"},
-    ),
-    Mistake("no-cpu", "cpu", _without_cpu, {"requests": f"{MAIN}.resources.requests.cpu"}),
-    Mistake(
-        "no-memory-limit",
-        "limits",
-        lambda js: _main(js)["resources"]["limits"].pop("memory"),
-        {"limits": f"{MAIN}.resources.limits.memory"},
-    ),
-    Mistake(
-        "no-center", "center", lambda js: _labels(js).pop(CENTER), {"labels": AT_CENTER, "label-values": AT_CENTER}
-    ),
-    Mistake("center", "center", lambda js: _labels(js).update({CENTER: "x"}), {"label-values": AT_CENTER}),
-    Mistake(
-        "owner",
-        "owner",
-        lambda js: js["metadata"]["annotations"].update({OWNER: "ann"}),
-        {"owners": f"metadata.annotations[{OWNER}]"},
-    ),
-    Mistake(
-        "pool",
-        "pool",
-        lambda js: _pod(js).update(nodeSelector={"example.com/pool": "mine"}),
+        "pool", "pool", {f"{POD}.nodeSelector": {"example.com/pool": "mine"}},
         {"selectors": f"{POD}.nodeSelector[example.com/pool]"},
     ),
     Mistake(
-        "toleration",
-        "tolerations",
-        lambda js: _pod(js).update(tolerations=[{"operator": "Exists"}]),
+        "toleration", "tolerations", {f"{POD}.tolerations": [{"operator": "Exists"}]},
         {"tolerations": f"{POD}.tolerations[0]"},
     ),
+    _at("host-network", "host-network", f"{POD}.hostNetwork", True, "host-network"),
     Mistake(
-        "host-network",
-        "host-network",
-        lambda js: _pod(js).update(hostNetwork=True),
-        {"host-network": f"{POD}.hostNetwork"},
+        "host-path", "volumes", {f"{POD}.volumes": [{"name": "host", "hostPath": {"path": "/var"}}]},
+        {"host-paths": f"{POD}.volumes[0].hostPath"},
     ),
-    Mistake("host-path", "volumes", _host_path, {"host-paths": f"{POD}.volumes[0].hostPath"}),
     Mistake(
-        "privileged",
-        "security",
-        lambda js: _main(js).update(securityContext={"privileged": True}),
+        "privileged", "security", {f"{MAIN}.securityContext": {"privileged": True}},
         {"privileged": f"{MAIN}.securityContext.privileged"},
     ),
-    Mistake("backoff", "backoff", lambda js: _job(js).update(backoffLimit=5), {"backoff": f"{JOB}.backoffLimit"}),
-    Mistake(
-        "dns",
-        "dns",
-        lambda js: js["spec"]["network"].update(enableDNSHostnames=False),
-        {"dns": "spec.network.enableDNSHostnames"},
-    ),
-    Mistake(
-        "manager",
-        "manager",
-        lambda js: js["spec"].update(managedBy="example.com/mine"),
-        {"managers": "spec.managedBy"},
-    ),
-    Mistake(
-        "strategy",
-        "strategy",
-        lambda js: js["spec"]["failurePolicy"].update(restartStrategy="Recreate"),
-        {"strategies": "spec.failurePolicy.restartStrategy"},
-    ),
-)
+    _at("backoff", "backoff", f"{JOB}.backoffLimit", 5, "backoff"),
+    _at("dns", "dns", "spec.network.enableDNSHostnames", False, "dns"),
+    _at("manager", "manager", "spec.managedBy", "example.com/mine", "managers"),
+    _at("strategy", "strategy", "spec.failurePolicy.restartStrategy", "Recreate", "strategies"),
+)  # fmt: skip
 
 
 def _chosen() -> Iterator[tuple[Mistake, ...]]:
     """None, each alone, all, then pairs."""
     yield ()
     yield from combinations(MISTAKES, 1)
-    yield tuple({mistake.place: mistake for mistake in MISTAKES}.values())
-    yield from (pair for pair in combinations(MISTAKES, 2) if pair[0].place != pair[1].place)
+    yield tuple({mistake.part: mistake for mistake in MISTAKES}.values())
+    yield from (pair for pair in combinations(MISTAKES, 2) if pair[0].part != pair[1].part)
 
 
 def jobsets() -> Iterator[tuple[JSON, list[tuple[str, str]]]]:
     """Each JobSet, with the policies that it breaks and where."""
     for number, mistakes in enumerate(islice(_chosen(), JOBSETS)):
-        js = copy.deepcopy(good(f"set-{number:03}"))
-        for mistake in mistakes:
+        js = good(f"set-{number:03}")
+        for mistake in copy.deepcopy(mistakes):
             mistake.make(js)
         yield js, [said for mistake in mistakes for said in mistake.said.items()]
 

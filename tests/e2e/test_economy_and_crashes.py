@@ -13,10 +13,6 @@ from tests.support.cluster.jobs import JOBSETS, group, manifest
 from tests.support.cluster.manager import LEASE_PATH, USER
 from tests.support.cluster.requests import request, wait_for
 
-BIG = 90
-SLOW = {"qps": 10, "burst": 10}
-"""Requests a second to the API server: creating BIG Jobs takes nine seconds, whose middle no test misses."""
-
 
 def created(sets) -> int:
     return len(sets.jobs())
@@ -27,11 +23,6 @@ def some_of_attempt(sets, number: int) -> bool:
     selector = f"jobset.sigs.k8s.io/restart-attempt={number}"
     path = f"/apis/batch/v1/namespaces/{sets.namespace}/jobs?limit=10&labelSelector={selector}"
     return len(request(sets.cluster, "GET", path)[1]["items"]) == 10
-
-
-def of_attempt(sets, number: int) -> list[dict]:
-    label = "jobset.sigs.k8s.io/restart-attempt"
-    return [job for job in sets.jobs() if job["metadata"]["labels"][label] == str(number)]
 
 
 @pytest.mark.timeout(240)
@@ -106,46 +97,6 @@ def test_a_settled_set_and_a_new_manager_write_nothing(sets, manager):
         and not call.name.startswith("probe")
     ]
     assert [(w.verb, w.resource, w.name) for w in writes] == []
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(200)
-@pytest.mark.manager(clientConnection=SLOW)
-def test_killed_in_the_middle_of_creation(sets, manager):
-    start = audit.size(sets.cluster.audit_log)
-    sets.apply(manifest(group(replicas=BIG)))
-    wait_for(lambda: some_of_attempt(sets, 0), what="the first Jobs")
-    manager.kill(keep_lease=True)
-    before = created(sets)
-    assert before < BIG, "killed too late to show anything"
-    manager.start()
-    sets.wait_ready(BIG, timeout=100)
-    calls = manager.calls(start, namespace=sets.namespace)
-    assert created(sets) == BIG
-    assert calls["create", "jobs", 409] == 0, "nothing is asked for again"
-    assert sets.status()["restarts"] == 0
-    assert {s["name"]: s["ready"] for s in sets.status()["replicatedJobsStatus"]} == {"workers": BIG}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_killed_in_the_middle_of_a_restart(sets, manager):
-    sets.apply(manifest(group(replicas=BIG), failurePolicy={"maxRestarts": 3}))
-    sets.wait_ready(BIG, timeout=100)
-    sets.end(sets.pods()[0], 1)
-    wait_for(lambda: sets.status().get("restarts") == 1, timeout=60, what="the restart")
-    manager.kill()
-    assert len(of_attempt(sets, 1)) < 20, "killed too late to show anything"
-    manager.start(clientConnection=SLOW)
-    wait_for(lambda: some_of_attempt(sets, 1), timeout=100, what="the first Jobs of the new attempt")
-    manager.kill()
-    assert len(of_attempt(sets, 1)) < BIG, "killed too late to show anything"
-    manager.start()
-    wait_for(lambda: len(of_attempt(sets, 1)) == BIG, timeout=150, what="all Jobs of the new attempt")
-    sets.wait_ready(BIG, timeout=100)
-    status = sets.status()
-    assert (status["restarts"], status["restartsCountTowardsMax"]) == (1, 1), "the failure is counted once"
-    assert created(sets) == BIG, "no Job of the old attempt is left"
 
 
 def test_sigterm_drains_and_hands_over_the_lease(sets, manager):

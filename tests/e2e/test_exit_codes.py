@@ -7,15 +7,10 @@ from typing import Any
 
 import pytest
 
-from agent.watchdog_settings import DEFAULT_HANG_EXIT_CODE
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import MERGE, listed, request, wait_for
 
 JSON = dict[str, Any]
-
-
-def exits(pod: JSON) -> int:
-    return pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"]
 
 
 def running(sets: Sets, number: int, selector: str = "") -> list[JSON]:
@@ -84,23 +79,6 @@ class TestExitCodePolicy:
         explained = sets.explain()
         assert f"pod {pod['metadata']['name']} on node {pod['spec']['nodeName']}" in explained
         assert re.search(r"container main.* exit code 127", explained)
-
-    def test_other_codes_follow_the_rules_of_the_job(self, sets):
-        sets.apply(manifest(group(job={"backoffLimit": 1}, exitCodePolicy={})))
-        end_one(sets, "js-workers-0", 3)
-        pod = end_one(sets, "js-workers-0", 4)
-        sets.wait_state("Failed")
-        assert blamed(pod, 4) in sets.condition("Failed")["message"], "the one that went beyond the limit decided"
-
-    @pytest.mark.slow
-    def test_rules_of_its_own_come_first(self, sets):
-        own = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [1]}}]}
-        sets.apply(manifest(group(job={"podFailurePolicy": own}, exitCodePolicy={"permanent": [1, 7]})))
-        end_one(sets, "js-workers-0", 1)
-        running(sets, 1)
-        assert sets.status().get("terminalState") is None
-        end_one(sets, "js-workers-0", 7)
-        sets.wait_state("Failed")
 
 
 def rule(name: str, action: str, **more: Any) -> JSON:
@@ -175,40 +153,6 @@ class TestRulesByExitCode:
             ("FailJobSetFailurePolicyAction", "main", 2),
         ]
 
-    def test_the_code_of_the_watchdog_has_a_rule_of_its_own(self, sets):
-        """A worker that hangs is ended by its agent with this code, and here by the test."""
-        code = int(DEFAULT_HANG_EXIT_CODE)
-        assert code == 124
-        hang = rule("hang", "RestartJobSetAndIgnoreMaxRestarts", **codes(code))
-        sets.apply(manifest(group(), failurePolicy={"maxRestarts": 0, "rules": [hang]}))
-        pod = end_one(sets, "js-workers-0", code)
-        sets.wait_ready(1)
-        [attempt] = sets.status()["attemptHistory"]
-        assert (attempt["reason"], attempt["pod"], attempt["exitCode"]) == ("FailurePolicy_hang", name(pod), code)
-        end_one(sets, "js-workers-0", 1)
-        sets.wait_state("Failed")
-
-    @pytest.mark.slow
-    def test_codes_that_are_not_in_the_list_match_not_in(self, sets):
-        policy = {"maxRestarts": 5, "rules": [rule("unknown", "FailJobSet", **codes(42, operator="NotIn"))]}
-        sets.apply(manifest(group(), failurePolicy=policy))
-        end_one(sets, "js-workers-0", 42)
-        wait_for(lambda: sets.status().get("restarts") == 1, what="the restart")
-        end_one(sets, "js-workers-0", 43)
-        sets.wait_state("Failed")
-
-    def test_a_rule_has_a_budget_of_its_own(self, sets):
-        rules = [rule("flaky", "RestartJobSetAndIgnoreMaxRestarts", maxRestarts=1, **codes(5))]
-        sets.apply(manifest(group(), failurePolicy={"maxRestarts": 9, "rules": rules}))
-        end_one(sets, "js-workers-0", 5)
-        wait_for(lambda: sets.status().get("restarts") == 1, what="the restart")
-        assert sets.status()["failurePolicyRestarts"] == [{"name": "flaky", "restarts": 1}]
-        pod = end_one(sets, "js-workers-0", 5)
-        sets.wait_state("Failed")
-        reported = "jobset failed due to reaching max number of restarts of failure policy rule flaky"
-        assert sets.condition("Failed")["reason"] == "ReachedMaxRestarts"
-        assert sets.condition("Failed")["message"] == f"{reported} (first failed job: js-workers-0): {blamed(pod, 5)}"
-
 
 GRACE = "kwok.jobset.dev/grace-seconds"
 
@@ -244,35 +188,3 @@ class TestEarlyDetection:
         self.let_go(sets, second)
         sets.wait_ready(1)
         assert sets.status()["restarts"] == 1, "one failure, one restart"
-
-    def test_without_it_the_last_pod_is_waited_for(self, sets):
-        second = self.doomed(sets)
-        wait_for(lambda: sets.counts()["ready"] == 0, what="a look at the Job as it is now")
-        assert sets.status()["restarts"] == 0
-        assert not self.first_job_is(sets, "Failed")
-        self.let_go(sets, second)
-        wait_for(lambda: sets.status().get("restarts") == 1, what="the restart")
-        sets.wait_ready(1)
-
-
-@pytest.mark.manager(featureGates={"RestartJob": True})
-class TestRestartOfOneReplicatedJob:
-    def test_all_jobs_of_the_failed_one_and_no_others(self, sets):
-        rules = [rule("group", "RestartReplicatedJob", targetReplicatedJobs=["workers"])]
-        sets.apply(manifest(group("driver"), group(replicas=3), failurePolicy={"maxRestarts": 1, "rules": rules}))
-        sets.wait_ready(4)
-        end_one(sets, "js-workers-1", 0)
-        wait_for(lambda: sets.counts()["succeeded"] == 1, what="a Job that succeeded")
-        before = {job["metadata"]["name"]: job["metadata"]["uid"] for job in sets.jobs()}
-        end_one(sets, "js-workers-2", 1)
-        sets.wait_ready(4)
-        after = {job["metadata"]["name"]: job["metadata"]["uid"] for job in sets.jobs()}
-        assert {name for name, uid in before.items() if after[name] == uid} == {"js-driver-0"}
-        of = next(s for s in sets.status()["replicatedJobsStatus"] if s["name"] == "workers")
-        assert (of["jobRestarts"], of["jobRestartsCountTowardsMax"]) == ([1, 1, 1], [0, 0, 1])
-        assert sets.status()["restarts"] == 0
-        reasons = wait_for(lambda: [r for _, r, _ in sets.events()], what="the event")
-        assert reasons == ["RestartReplicatedJobFailurePolicyAction"]
-        end_one(sets, "js-workers-0", 1)
-        sets.wait_state("Failed")
-        assert sets.condition("Failed")["reason"] == "ReachedMaxRestarts"

@@ -174,13 +174,8 @@ def uids(objects):
     return {item["metadata"]["uid"] for item in objects}
 
 
-@pytest.mark.parametrize(
-    "agent",
-    [pytest.param(None, marks=pytest.mark.slow), {"image": "agent", "mode": "MainContainer"}],
-    ids=["of-the-user", "added"],
-)
-def test_one_killed_worker_restarts_all_in_place(sets, kubelet, capsys, agent):
-    sets.apply(jobset(max_restarts=3, agent=agent))
+def test_one_killed_worker_restarts_all_in_place(sets, kubelet, capsys):
+    sets.apply(jobset(max_restarts=3, agent={"image": "agent", "mode": "MainContainer"}))
     first = running(kubelet, attempt=0)
     jobs, pods = uids(sets.jobs()), uids(sets.pods())
     victim = next(iter(kubelet.containers.values()))
@@ -266,18 +261,6 @@ def test_two_at_once_are_one_restart_and_one_too_many_fails_the_set(sets, kubele
     kubelet.until(lambda: not sets.pods() and not kubelet.containers, "the end of all pods")
 
 
-@pytest.mark.slow
-def test_a_lost_pod_is_replaced_and_the_others_stay(sets, kubelet):
-    sets.apply(jobset(max_restarts=3))
-    first = running(kubelet, attempt=0)
-    lost = next(iter(kubelet.containers.values()))
-    kubectl(sets.cluster, "delete", "pod", lost.name, "--wait=false", namespace=sets.namespace)
-    kubelet.until(lambda: lost.uid not in kubelet.containers, "the pod's end")
-    second = running(kubelet, attempt=1, but=first.values())
-    assert len(first.keys() & second.keys()) == 3
-    assert attempts(sets) == (0, 1)
-
-
 @pytest.mark.manager(featureGates=GATES | {"JobSetNodeFailure": True})
 def test_of_a_lost_node_only_its_pods_are_replaced_and_the_others_stay(sets, kubelet, capsys):
     sets.apply(jobset(max_restarts=1, policy={"nodeFailure": {"afterSeconds": 1, "forceDeletePods": True}}))
@@ -303,39 +286,6 @@ def test_of_a_lost_node_only_its_pods_are_replaced_and_the_others_stay(sets, kub
             come_back(connection, node)
 
 
-@pytest.mark.slow
-def test_preemption_by_a_queue_takes_nothing_from_max_restarts(sets, kubelet):
-    sets.apply(jobset(max_restarts=0))
-    before = running(kubelet, attempt=0)
-    for number in (1, 2):
-        sets.patch({"suspend": True})
-        kubelet.until(lambda: not sets.pods() and not kubelet.containers, "suspension")
-        sets.patch({"suspend": False})
-        after = running(kubelet, attempt=number, but=before.values())
-        assert not before.keys() & after.keys(), "new pods"
-        before = after
-    assert sets.status().get("terminalState") is None
-    next(iter(kubelet.containers.values())).kill_worker()
-    kubelet.until(lambda: sets.status().get("terminalState") == "Failed", "the failure that counts")
-
-
-@pytest.mark.slow
-def test_a_set_with_a_finished_worker_is_recreated_and_completes(sets, kubelet):
-    sets.apply(jobset(max_restarts=1))
-    before = running(kubelet, attempt=0)
-    done, failing, *_ = kubelet.containers.values()
-    done.finish_worker()
-    kubelet.until(lambda: done.uid not in kubelet.containers, "the end of one pod")
-    failing.kill_worker()
-    after = running(kubelet, attempt=1, but=before.values())
-    assert not before.keys() & after.keys(), "new pods"
-    status = sets.status()
-    assert (status["restarts"], status["restartsCountTowardsMax"]) == (1, 1)
-    for container in kubelet.containers.values():
-        container.finish_worker()
-    kubelet.until(lambda: sets.status().get("terminalState") == "Completed", "the set's success")
-
-
 def test_an_annotation_that_is_no_attempt_spoils_only_its_own_pod(sets, kubelet):
     sets.apply(jobset(max_restarts=3))
     first = running(kubelet, attempt=0)
@@ -354,22 +304,3 @@ def test_an_annotation_that_is_no_attempt_spoils_only_its_own_pod(sets, kubelet)
     other.kill_worker()
     running(kubelet, attempt=1, but=first.values())
     assert attempts(sets) == (0, 1), "the agent of the pod with the bad annotation has written again"
-
-
-@pytest.mark.slow
-def test_a_new_manager_continues_in_the_middle_of_a_restart(sets, kubelet, manager):
-    sets.apply(jobset(max_restarts=3))
-    first = running(kubelet, attempt=0)
-    manager.kill()
-    next(iter(kubelet.containers.values())).kill_worker()
-    path = f"/api/v1/namespaces/{sets.namespace}/pods"
-
-    def ahead():
-        items = request(sets.cluster, "GET", path)[1]["items"]
-        return [p for p in items if p["metadata"]["annotations"].get(agents.ANNOTATION) == "1"]
-
-    kubelet.until(ahead, "a report that nobody reads")
-    manager.start(featureGates=GATES)
-    running(kubelet, attempt=1, but=first.values())
-    assert attempts(sets) == (0, 1)
-    assert uids(sets.pods()) == first.keys()

@@ -50,24 +50,6 @@ def tainted(full_cluster):
             remove_taint(connection, node, key)
 
 
-@pytest.fixture
-def deleted(full_cluster):
-    """Deletes a node, which is created again at the end."""
-    removed = []
-
-    def make(node: str) -> None:
-        path = f"/api/v1/nodes/{node}"
-        removed.append(request(full_cluster, "GET", path)[1])
-        assert request(full_cluster, "DELETE", path)[0] == 200
-
-    yield make
-    for body in removed:
-        meta = {key: body["metadata"][key] for key in ("name", "labels", "annotations")}
-        status = {key: body["status"][key] for key in ("capacity", "allocatable", "addresses")}
-        answer = request(full_cluster, "POST", "/api/v1/nodes", {"metadata": meta, "status": status})
-        assert answer[0] == 201, answer
-
-
 def policy(**wanted) -> dict:
     return {"maxRestarts": 0, "nodeFailure": {"afterSeconds": SECONDS, **wanted}}
 
@@ -117,48 +99,16 @@ def test_without_force_a_warning_says_what_the_restart_waits_for(sets, silent):
     assert f"kubectl taint nodes {node} {OUT_OF_SERVICE}=nodeshutdown:NoExecute; or kubectl delete pod -n" in explained
 
 
-@pytest.mark.slow
-def test_out_of_service_ends_the_wait_without_force(sets, silent, tainted):
-    """What the Warning advises: Kubernetes deletes the pods of a node that is said to be off."""
-    sets.apply(manifest(group("w", replicas=2), failurePolicy=policy(action="RestartJobSetAndIgnoreMaxRestarts")))
-    wait_for(lambda: running(sets), what="the first attempt")
-    before = uids(sets.pods())
-    node = silent()
-    sets.wait_explained(f"is being deleted on node {node}")
-    tainted(node, OUT_OF_SERVICE, "NoExecute")
-    wait_for(lambda: running(sets, before), what="the second attempt", timeout=120)
-    assert sets.status()["restarts"] == 1
-
-
-@pytest.mark.parametrize(
-    "taint", [BROKEN, pytest.param(OUT_OF_SERVICE, marks=pytest.mark.slow), pytest.param("", marks=pytest.mark.slow)]
-)
-def test_a_taint_that_counts_or_a_node_that_is_gone_restarts_the_set(sets, tainted, deleted, taint):
-    """Also a taint that only the manager's configuration names. The kubelet works, so without it nothing would happen."""
+def test_a_taint_that_only_the_configuration_names_restarts_the_set(sets, tainted):
+    """The kubelet works, so without that nothing would happen."""
     sets.apply(manifest(group("w", replicas=2), failurePolicy=policy(action="RestartJobSetAndIgnoreMaxRestarts")))
     wait_for(lambda: running(sets), what="the first attempt")
     before = uids(sets.pods())
     node = sets.pods()[0]["spec"]["nodeName"]
-    tainted(node, taint, "NoSchedule") if taint else deleted(node)
+    tainted(node, BROKEN, "NoSchedule")
     wait_for(lambda: running(sets, before), what="the second attempt")
     status = sets.status()
     [attempt] = status["attemptHistory"]
     assert (status["restarts"], attempt["node"]) == (1, node)
-    state = f"which has the taint {taint} since" if taint else "which does not exist since"
-    assert re.fullmatch(rf"NodeFailure: pod \S+ is on node {node}, {state} \S+", attempt["message"])
-
-
-@pytest.mark.slow
-def test_a_new_set_says_which_node_holds_a_job_of_the_earlier_one(sets, silent):
-    """The earlier one was restarting: its Jobs are deleted in the foreground, so they wait for their pods."""
-    body = manifest(group("w", replicas=2), failurePolicy=policy(action="RestartJobSetAndIgnoreMaxRestarts"))
-    sets.apply(body)
-    wait_for(lambda: running(sets), what="the first set")
-    node = silent()
-    sets.wait_explained(f"is being deleted on node {node}")
-    path = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{sets.namespace}/jobsets/js"
-    assert request(sets.cluster, "DELETE", path)[0] == 200
-    wait_for(lambda: sets.get() is None, what="the end of the first set")
-    sets.apply(body)
-    text = sets.wait_explained("the Job of an earlier JobSet of this name is still there", f"on node {node}, which has")
-    assert re.search(rf"pod js-w-\d-0-\w+ is being deleted on node {node}, which has the taint {UNREACHABLE}", text)
+    said = rf"NodeFailure: pod \S+ is on node {node}, which has the taint {BROKEN} since \S+"
+    assert re.fullmatch(said, attempt["message"])

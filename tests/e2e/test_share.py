@@ -6,7 +6,6 @@ from pathlib import Path
 
 import yaml
 
-from tests.support.cluster.jobs import group, manifest
 from tests.support.cluster.requests import history, version_now, wait_for
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -48,30 +47,6 @@ def test_at_80_percent_the_set_is_completed_and_the_rest_ended_gracefully(sets):
         if change["object"]["status"]["phase"] == "Running" and "deletionTimestamp" in change["object"]["metadata"]
     }
     assert {pod: grace.get(pod) for pod in rest} == dict.fromkeys(rest, 60), "they were asked to end, in their own time"
-
-
-def test_pods_count_whatever_job_they_are_of(sets):
-    policy = {"operator": "All", "minSucceeded": 12, "unit": "Pod"}
-    sets.apply(manifest(group(replicas=4, pods_per_job=4), successPolicy=policy))
-    sets.wait_ready(4)
-    found = sorted(sets.pods(), key=lambda pod: pod["metadata"]["name"])
-    assert len(found) == 16
-    first, *others = (found[start : start + 4] for start in range(0, 16, 4))
-    for pod in first:
-        sets.end(pod)
-    wait_for(lambda: sets.counts()["succeeded"] == 1, what="one Job is complete: 4 pods")
-    for three in others:
-        for pod in three[:2]:
-            sets.end(pod)
-    wait_for(lambda: sum(job["status"].get("succeeded", 0) for job in sets.jobs()) == 10, what="10 pods")
-    sets.end(others[0][2])
-    wait_for(lambda: sum(job["status"].get("succeeded", 0) for job in sets.jobs()) == 11, what="11 pods")
-    assert "terminalState" not in sets.status()
-    sets.end(others[1][2])
-    sets.wait_state("Completed")
-    message = sets.condition("Completed")["message"]
-    assert message == "jobset completed successfully: 12 of 16 pods have succeeded, minSucceeded is 12"
-    wait_for(lambda: sets.pods() == [], what="the other pods are gone")
 
 
 def test_worker_0_decides(sets):

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
-
-import pytest
 
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import history, kubectl, version_now, wait_for
@@ -101,21 +98,6 @@ def test_active_order_waits_for_pods_that_may_still_be_pending(sets):
     assert [pod["status"]["phase"] for pod in pods(sets, "server")] == ["Pending"]
 
 
-def test_the_first_alone_then_the_rest_at_once(sets):
-    sets.apply(staged(group("data", 2), group("train"), group("eval"), alone=1))
-    wait_count(sets, "data", ready=2)
-    sets.end(pods(sets, "data")[0])
-    wait_count(sets, "data", succeeded=1)
-    assert jobs(sets) == ["data-0", "data-1"], "half of a stage releases nothing"
-    end(sets, "data")
-    wait_for(lambda: sets.counts()["ready"] == 2, what="train and eval")
-    assert sets.status()["currentStage"] == "train, eval (2/2)"
-    assert releases(sets)[1:] == ["stage 2 of 2 is released: train, eval (2 Jobs)"]
-    end(sets, "train")
-    end(sets, "eval")
-    sets.wait_state("Completed")
-
-
 def test_suspended_in_the_middle_it_continues_where_it_was(sets):
     made = Pods(sets)
     sets.apply(staged(group("data"), group("train", 2), group("export"), suspend=True))
@@ -140,42 +122,6 @@ def test_suspended_in_the_middle_it_continues_where_it_was(sets):
     end(sets, "export")
     sets.wait_state("Completed")
     assert made.made() == {"data": 1, "train": 3, "export": 1}, "only the pod that was interrupted ran twice"
-
-
-@pytest.mark.slow
-def test_resumed_in_ready_order_later_stages_wait_again(sets):
-    data = group("data", annotations={READY: "false"})
-    sets.apply(staged(data, group("train"), state="Ready"))
-    wait_for(lambda: pods(sets, "data"))
-    annotate(sets, "data", "true")
-    wait_count(sets, "train", ready=1)
-    sets.patch({"suspend": True})
-    wait_for(lambda: (sets.counts()["active"], sets.counts()["suspended"]) == (0, 2), what="the suspension")
-    sets.patch({"suspend": False})
-    wait_count(sets, "data", active=1)
-    wait_for(lambda: [p for p in pods(sets, "data") if p["status"]["phase"] == "Running"], what="data runs, not ready")
-    assert pods(sets, "train") == []
-    annotate(sets, "data", "true")
-    wait_count(sets, "train", ready=1)
-
-
-def test_a_restart_begins_with_the_first_stage(sets):
-    policy = {"maxRestarts": 1, "restartStrategy": "BlockingRecreate"}
-    sets.apply(staged(group("data"), group("train"), failurePolicy=policy))
-    wait_count(sets, "data", ready=1)
-    end(sets, "data")
-    wait_count(sets, "train", ready=1)
-    first = uids(sets)
-    end(sets, "train", 1)
-    wait_for(lambda: sets.status()["restarts"] == 1 and of(sets, "data")["ready"] == 1, timeout=60, what="the restart")
-    assert jobs(sets) == ["data-0"]
-    assert uids(sets)["data-0"] != first["data-0"]
-    assert sets.status()["currentStage"] == "data (1/2)"
-    assert (of(sets, "data")["remaining"], of(sets, "train")["remaining"]) == (1, 1)
-    end(sets, "data")
-    wait_count(sets, "train", ready=1)
-    end(sets, "train")
-    sets.wait_state("Completed")
 
 
 def queue_view(sets: Sets) -> tuple[bool, bool, dict[str, int]]:
@@ -207,55 +153,3 @@ def test_a_queue_reads_each_stage_right_and_applying_again_changes_nothing(sets)
     end(sets, "train")
     sets.wait_state("Completed")
     assert queue_view(sets) == (False, True, {"data": 2, "train": 6})
-
-
-@pytest.mark.parametrize("state", ["Failed", "Suspended"])
-def test_states_that_cannot_be_waited_for_are_refused_with_a_reason(sets, state):
-    body = json.dumps(staged(group("data"), group("train"), state=state))
-    said = kubectl(sets.cluster, "apply", "-f", "-", namespace=sets.namespace, stdin=body, check=False)
-    assert "spec.executionPolicy.replicatedJobsStatus" in said
-    assert "wait for Succeeded, Ready or Active" in said
-    assert sets.get() is None
-
-
-def wait_renewed(sets: Sets, before: dict[str, str], names: set[str]) -> None:
-    """Until just these Jobs are others than they were."""
-    there = {*before}
-
-    def renewed() -> bool:
-        now = uids(sets)
-        return {*now} == there and {name for name in now if now[name] != before[name]} == names
-
-    wait_for(renewed, what=f"{names} are created again")
-
-
-def sized(name: str, replicas: int, pods_per_job: int) -> dict[str, Any]:
-    """An Indexed ReplicatedJob, which may be resized."""
-    return group(name, replicas, pods_per_job, job={"completionMode": "Indexed"})
-
-
-@pytest.mark.manager(featureGates={"RestartJob": True, "ElasticJobSet": True})
-@pytest.mark.slow
-def test_restarts_within_a_stage_and_new_sizes_leave_the_other_stages_alone(sets):
-    codes = {1: "RestartJob", 7: "RestartReplicatedJob"}
-    rules = [
-        {"name": action, "action": action, "onExitCodes": {"operator": "In", "values": [code]}}
-        for code, action in codes.items()
-    ]
-    stages = (sized("data", 1, 1), sized("train", 2, 1), sized("export", 1, 1))
-    sets.apply(staged(*stages, state="Ready", failurePolicy={"maxRestarts": 2, "rules": rules}))
-    sets.wait_ready(4)
-    for code, renewed in ((1, {"train-0"}), (7, {"train-0", "train-1"})):
-        before = uids(sets)
-        sets.end(next(p for p in pods(sets, "train") if p["metadata"]["name"].startswith("js-train-0-")), code)
-        wait_renewed(sets, before, renewed)
-        sets.wait_ready(4)
-    assert sets.status()["restarts"] == 0
-    assert sets.status()["currentStage"] == "export (3/3)"
-
-    before = uids(sets)
-    sets.patch({"replicatedJobs": [sized("data", 1, 1), sized("train", 3, 1), sized("export", 1, 2)]})
-    wait_count(sets, "train", ready=3, remaining=3)
-    wait_for(lambda: len(pods(sets, "export")) == 2, what="another pod of export")
-    assert before.items() < uids(sets).items(), "nothing was created again"
-    assert releases(sets)[-1] == "stage 3 of 3 is released: export (1 Job)"

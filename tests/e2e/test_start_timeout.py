@@ -28,15 +28,3 @@ def test_a_pod_without_a_node_fails_its_attempt_in_the_words_of_the_scheduler(se
     assert SECONDS - 1 <= took.total_seconds() <= SECONDS + 5
     wait_for(lambda: sets.pods() == [], what="no pods")
     wait_for(lambda: "RestartJobSetFailurePolicyAction" in {reason for _, reason, _ in sets.events()}, what="the event")
-
-
-def test_the_time_does_not_run_while_the_set_is_suspended(sets):
-    policy = {"maxRestarts": 0, "startTimeoutSeconds": SECONDS}
-    sets.apply(manifest(group("bad", pod=NOWHERE), failurePolicy=policy, suspend=True))
-    wait_for(lambda: sets.counts()["suspended"] == 1, what="the suspended Job")
-    sets.patch({"suspend": False})
-    [pod] = wait_for(sets.pods, what="the pod")
-    sets.wait_state("Failed")
-    created = datetime.fromisoformat(sets.condition("Failed")["lastTransitionTime"])
-    assert pod["metadata"]["name"] in sets.condition("Failed")["message"]
-    assert (created - datetime.fromisoformat(pod["metadata"]["creationTimestamp"])).total_seconds() >= SECONDS

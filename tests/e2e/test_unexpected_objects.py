@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections import Counter
 from typing import Any
 
@@ -121,15 +119,8 @@ def test_a_stray_job_is_reported_not_counted_and_deleted_at_the_end(sets):
     wait_for(lambda: [job["metadata"]["name"] for job in sets.jobs()] == ["js-workers-0"], what="the stray is gone")
 
 
-@pytest.mark.parametrize(
-    "labels",
-    [
-        pytest.param({}, marks=pytest.mark.slow, id="plain"),
-        pytest.param({f"{PREFIX}jobset-name": "js"}, id="with-our-label"),
-    ],
-)
-def test_a_foreign_job_is_reported_with_its_owner_and_replaced_when_it_goes(sets, labels):
-    foreign_job(sets, "js-workers-1", ownerReferences=[landlord(sets)], labels=labels)
+def test_a_foreign_job_is_reported_with_its_owner_and_replaced_when_it_goes(sets):
+    foreign_job(sets, "js-workers-1", ownerReferences=[landlord(sets)], labels={f"{PREFIX}jobset-name": "js"})
     sets.apply(manifest(group(replicas=3)))
     note = event_note(sets, "JobCreationFailed")
     assert "js-workers-1" in note
@@ -142,26 +133,6 @@ def test_a_foreign_job_is_reported_with_its_owner_and_replaced_when_it_goes(sets
     assert foreign["metadata"]["generation"] == 1, "it is not touched"
     delete(sets, "js-workers-1")
     sets.wait_ready(3, timeout=RETRY + 20)
-
-
-@pytest.mark.slow
-def test_a_name_that_is_taken_is_tried_every_ten_seconds(sets):
-    foreign_job(sets, "js-workers-1")
-    sets.apply(manifest(group(replicas=3)))
-    sets.wait_ready(2)
-
-    def next_try() -> float:
-        start = audit.size(sets.cluster.audit_log)
-        wait_for(lambda: writes(sets, start)["create", "jobs", 409], timeout=RETRY + 5, what="the next try")
-        return time.monotonic()
-
-    first = next_try()
-    second = next_try()
-    start = audit.size(sets.cluster.audit_log)
-    third = next_try()
-    assert third - second > RETRY * 0.7, "nothing changes any more by then, and only time brings the next try"
-    assert second - first < RETRY + 5
-    assert sum(writes(sets, start).values()) <= 3, "with one event at most"
 
 
 def test_a_foreign_service_is_reported_with_its_owner_and_replaced_when_it_goes(sets):
@@ -221,8 +192,7 @@ def test_a_namespace_in_deletion_is_left_in_peace(sets, manager):
     assert sum(writes(sets, start).values()) == 0, "nothing is asked of a namespace that is empty"
 
 
-@pytest.mark.parametrize("propagation", ["Background", pytest.param("Foreground", marks=pytest.mark.slow)])
-def test_a_new_set_of_the_same_name_starts_from_zero(sets, propagation):
+def test_a_new_set_of_the_same_name_starts_from_zero(sets):
     body = manifest(group(replicas=3), failurePolicy={"maxRestarts": 1})
     sets.apply(body)
     sets.wait_ready(3)
@@ -230,7 +200,7 @@ def test_a_new_set_of_the_same_name_starts_from_zero(sets, propagation):
     wait_for(lambda: sets.status()["restarts"] == 1 and sets.counts()["ready"] == 3, timeout=60)
     old, pods = sets.get()["metadata"]["uid"], {p["metadata"]["uid"] for p in sets.pods()}
     service_uid = service(sets, "js")["metadata"]["uid"]
-    options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
+    options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
     path = JOBSETS.format(sets.namespace)
     assert request(sets.cluster, "DELETE", f"{path}/js", options)[0] == 200
     wait_for(lambda: request(sets.cluster, "POST", path, body)[0] == 201, what="the name is free")
@@ -258,65 +228,3 @@ def wait_until_collected(sets, name: str, uid: str) -> None:
 
 def owner_of_service(sets) -> str:
     return next((ref["uid"] for ref in service(sets, "js")["metadata"].get("ownerReferences", [])), "")
-
-
-@pytest.mark.slow
-def test_a_completed_job_that_its_own_time_to_live_deletes_is_not_run_again(sets, manager):
-    start = audit.size(sets.cluster.audit_log)
-    sets.apply(manifest(group(replicas=3, job={"ttlSecondsAfterFinished": 0})))
-    sets.wait_ready(3)
-    for index in (1, 2):
-        sets.end(sets.pods(f"{PREFIX}job-index={index}")[0])
-        wait_for(lambda left=3 - index: len(sets.jobs()) == left, what="the Job is gone")
-    wait_for(lambda: sets.counts()["succeeded"] == 2)
-    manager.stop()
-    manager.start()
-    sets.apply(manifest(group(), name="probe"))
-    sets.wait_ready(1, "probe")
-    assert len(sets.jobs()) == 1, "a new manager has it from the status"
-    assert writes(sets, start)["create", "jobs", 201] == 3 + 1
-    sets.end(sets.pods(f"{PREFIX}job-index=0")[0])
-    sets.wait_state("Completed")
-    assert writes(sets, start)["create", "jobs", 201] == 3 + 1
-
-
-def sized(cpu: str, memory: str) -> dict[str, Any]:
-    main = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}}}
-    side = {"name": "side", "image": "busybox", "resources": {"requests": {"memory": memory}}}
-    setup = {"name": "setup", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
-    return group(replicas=2, pod={"containers": [main, side], "initContainers": [setup]})
-
-
-@pytest.mark.timeout(180)
-@pytest.mark.manager(featureGates={"MutablePodResourcesForSuspendedJobSets": True})
-@pytest.mark.slow
-def test_resources_that_change_while_suspended_are_those_of_the_next_run(sets):
-    def found() -> set[str]:
-        containers = [
-            {c["name"]: c["resources"] for c in (*p["spec"]["containers"], *p["spec"]["initContainers"])}
-            for p in sets.pods()
-        ]
-        return {json.dumps(of, sort_keys=True) for of in containers}
-
-    def wanted(cpu: str, memory: str) -> set[str]:
-        main, side, setup = (
-            {"requests": {"cpu": cpu}, "limits": {"cpu": cpu}},
-            {"requests": {"memory": memory}},
-            {"requests": {"cpu": cpu}},
-        )
-        return {json.dumps({"main": main, "side": side, "setup": setup}, sort_keys=True)}
-
-    sets.apply(manifest(sized("1", "1Gi"), suspend=True))
-    wait_for(lambda: sets.counts().get("suspended") == 2)
-    sets.patch({"replicatedJobs": [sized("2", "2Gi")]})
-    sets.patch({"suspend": False})
-    sets.wait_ready(2)
-    assert found() == wanted("2", "2Gi"), "created suspended"
-    jobs = {job["metadata"]["uid"] for job in sets.jobs()}
-    sets.patch({"suspend": True, "replicatedJobs": [sized("3", "3Gi")]})
-    wait_for(lambda: sets.counts()["active"] == 0 and sets.counts()["suspended"] == 2)
-    sets.patch({"suspend": False})
-    sets.wait_ready(2)
-    assert found() == wanted("3", "3Gi"), "after a run"
-    assert {job["metadata"]["uid"] for job in sets.jobs()} == jobs
-    assert [reason for kind, reason, _ in sets.events() if kind == "Warning"] == []

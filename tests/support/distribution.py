@@ -16,7 +16,7 @@ from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
 TOGETHER = ("tests/e2e/placement", "tests/e2e/gangs", "tests/integration/admission")
-ALONE = {"tests/e2e/gangs/test_superslices.py", "tests/e2e/gangs/test_unserved.py"}
+ALONE = {"tests/e2e/gangs/test_superslices.py"}
 """Files of those folders that start clusters of their own."""
 
 CLUSTERS = "tests/e2e", "tests/integration"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster.gangs import CUBE, CUBES_IN_A_SUPERSLICE, GANG, SUPERSLICE, GangNamespace, slices, topology
-from tests.support.cluster.requests import history, uids, version_now
+from tests.support.cluster.gangs import CUBE, CUBES_IN_A_SUPERSLICE, SUPERSLICE, GangNamespace, slices, topology
+from tests.support.cluster.requests import uids
 
 JSON = dict[str, Any]
 
@@ -53,27 +53,6 @@ class TestRestart:
             "only the old pods",
         )
         return old
-
-    @pytest.mark.slow
-    def test_no_new_job_before_the_last_old_one_is_gone(self, gang_namespace):
-        pods, jobs = gang_namespace.url("pods", "/api/v1"), gang_namespace.url("jobs", "/apis/batch/v1")
-        since = {path: version_now(gang_namespace.cluster, path) for path in (pods, jobs)}
-        old = self.leftover_pods(gang_namespace)
-        gang_namespace.until(
-            lambda: gang_namespace.jobs() == [], "the end of the old Jobs, whose pods are not gone yet"
-        )
-        groups = gang_namespace.all_stored()
-        gang_namespace.let_go(old)
-        new = gang_namespace.wait_bound(4)
-        assert not uids(new) & uids(old)
-        assert len(cubes_of(gang_namespace)) == 2
-        assert gang_namespace.all_stored() == groups, "the same objects"
-        gone = [e["object"] for e in history(gang_namespace.cluster, pods, since[pods]) if e["type"] == "DELETED"]
-        made = [e["object"] for e in history(gang_namespace.cluster, jobs, since[jobs]) if e["type"] == "ADDED"]
-        again = [job for job in made if job["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] == "1"]
-        assert (len(gone), len(again)) == (4, 2)
-        last_gone = max(int(pod["metadata"]["resourceVersion"]) for pod in gone)
-        assert last_gone < min(int(job["metadata"]["resourceVersion"]) for job in again)
 
     def test_a_restarted_gang_is_placed_as_a_whole(self, gang_namespace):
         old = self.leftover_pods(gang_namespace)
@@ -254,19 +233,6 @@ class TestMembersThatEndEarly:
         gang_namespace.free(taken[0])
         gang_namespace.wait_bound(3)
         assert self.root(gang_namespace)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 2}}
-
-    @pytest.mark.slow
-    def test_a_pod_that_is_done_does_not_hold_up_another_of_its_job(self, gang_namespace):
-        gang_namespace.gang(slices(jobs=1, job={"backoffLimit": 3}), scheduling=GANG)
-        old = gang_namespace.wait_bound(2)
-        groups = gang_namespace.all_stored()
-        gang_namespace.end(old[0])
-        gang_namespace.until(lambda: gang_namespace.jobs()[0]["status"].get("succeeded") == 1, "one pod is done")
-        gang_namespace.end(old[1], 1)
-        replaced(gang_namespace, old, 1)
-        [group] = gang_namespace.groups("podgroups")
-        assert group["spec"]["schedulingPolicy"] == {"gang": {"minCount": 1}}
-        assert gang_namespace.all_stored() == groups
 
     def root(self, gang_namespace: GangNamespace) -> JSON:
         """The composite above all; not there for a moment while it is replaced."""

@@ -73,22 +73,6 @@ def test_a_lost_follower_and_a_lost_leader_come_back_in_their_racks(
 
 
 @pytest.mark.slow
-def test_a_job_that_loses_all_its_nodes_moves_and_the_other_stays(
-    rack_namespace: RackNamespace, agents: PlayedAgents, lose: Lose
-) -> None:
-    apply(rack_namespace, pods=2)
-    before = runs(rack_namespace, agents, 0, pods=4)
-    jobs, lost, stay = uids(rack_namespace.jobs()), of_job(rack_namespace, "js-w-0"), of_job(rack_namespace, "js-w-1")
-    rack_namespace.nodes.cordon(*rack_namespace.nodes.of(before["js-w-0"]))
-    lose(*lost)
-    after = runs(rack_namespace, agents, 1, pods=4)
-    assert after["js-w-0"] not in before.values()
-    assert after["js-w-1"] == before["js-w-1"]
-    assert uids(rack_namespace.jobs()) == jobs
-    assert uids(rack_namespace.pods()) & (uids(lost) | uids(stay)) == uids(stay)
-
-
-@pytest.mark.slow
 @pytest.mark.manager(featureGates=MOVES)
 @pytest.mark.parametrize("index", [0, 1], ids=["leader", "follower"])
 def test_where_the_rack_has_no_room_the_job_alone_moves_as_a_whole(

@@ -20,7 +20,7 @@ from tests.support.cluster.racks import (
     pending_because,
     pod_spec,
 )
-from tests.support.cluster.requests import create_class, finish_pod, request, uids
+from tests.support.cluster.requests import finish_pod, request, uids
 
 EVERYWHERE = RACKS * PER_RACK
 ALL_RACKS = {f"rack-{i}" for i in range(RACKS)}
@@ -80,28 +80,14 @@ def test_equal_priority_shares_no_domain_that_has_free_capacity(
     assert rack_namespace.runs("second", pods=2) == {"second-w-0": held[freed]}
 
 
-@pytest.mark.parametrize("newcomer", [pytest.param("low", marks=pytest.mark.slow), "high"])
-def test_equal_or_lower_priority_preempts_no_pod(rack_namespace: RackNamespace, newcomer: str) -> None:
+def test_equal_priority_preempts_no_pod(rack_namespace: RackNamespace) -> None:
     rack_namespace.apply(exclusive("held", jobs=RACKS, priority="high"))
     rack_namespace.runs("held", pods=EVERYWHERE)
     held = uids(rack_namespace.pods("held"))
-    rack_namespace.apply(exclusive("new", priority=newcomer))
+    rack_namespace.apply(exclusive("new", priority="high"))
     assert "preemption: 0/" in pending_because(rack_namespace.waits("new"))
     assert uids(rack_namespace.pods("held")) == held
     assert rack_namespace.status("held").get("restarts", 0) == 0
-
-
-@pytest.mark.slow
-def test_a_priority_that_never_preempts_waits_for_a_domain(rack_namespace: RackNamespace) -> None:
-    rack_namespace.apply(exclusive("held", jobs=RACKS, priority="low"))
-    rack_namespace.runs("held", pods=EVERYWHERE)
-    held = uids(rack_namespace.pods("held"))
-    rack_namespace.apply(exclusive("patient", priority="patient"))
-    assert "preemptionPolicy=Never" in pending_because(rack_namespace.waits("patient"))
-    assert uids(rack_namespace.pods("held")) == held
-
-    rack_namespace.finish("held")
-    assert len(rack_namespace.runs("patient", pods=PER_RACK)) == 1
 
 
 @pytest.mark.parametrize("to_be_had", [pytest.param(1, marks=pytest.mark.slow), 2])
@@ -131,48 +117,6 @@ def test_two_that_race_never_take_half_a_domain_each(rack_namespace: RackNamespa
         assert [gates(pod) for pod in followers] == [[keys.PLACEMENT_GATE]] * (PER_RACK - 1)
         assert rack_namespace.ever_scheduled(loser) == []
     assert {*rack_namespace.runs("top", pods=(RACKS - to_be_had) * PER_RACK).values()} == out_of_reach
-
-
-@pytest.mark.slow
-def test_the_next_attempt_has_the_priority_that_its_class_has_by_then(rack_namespace: RackNamespace) -> None:
-    name = f"shifting-{rack_namespace.namespace}"
-    path = f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"
-    create_class(rack_namespace.cluster, name, 500)
-    rack_namespace.until(lambda: resolved(rack_namespace, name) == 500, "the API server knows the class")
-    rack_namespace.apply(exclusive(pods=2, priority=name))
-    rack_namespace.runs(pods=2, attempt=0)
-    assert {(priority, mark) for priority, mark, _ in priorities(rack_namespace)} == {(500, "500")}
-
-    request(rack_namespace.cluster, "DELETE", path)
-    create_class(rack_namespace.cluster, name, 700)
-    try:
-        rack_namespace.until(lambda: resolved(rack_namespace, name) == 700, "the API server knows the new value")
-        finish_pod(rack_namespace.cluster, rack_namespace.namespace, rack_namespace.pods()[1]["metadata"]["name"], 1)
-        rack_namespace.runs(pods=2, attempt=1)
-        assert priorities(rack_namespace) == [(700, "700", ["700"]), (700, "700", None)]
-    finally:
-        request(rack_namespace.cluster, "DELETE", path)
-
-
-def resolved(rack_namespace: RackNamespace, name: str) -> int | None:
-    """The priority that the API server would give to a pod of this class."""
-    body = {"metadata": {"name": "probe"}, "spec": pod_spec(priorityClassName=name)}
-    status, answer = request(rack_namespace.cluster, "POST", f"{rack_namespace.url('pods')}?dryRun=All", body)
-    return answer["spec"]["priority"] if status == 201 else None
-
-
-def priorities(rack_namespace: RackNamespace) -> list[tuple[int, str, list[str] | None]]:
-    """Of each pod: its priority, its label, and the priorities that it keeps away from."""
-    return [(pod["spec"]["priority"], label(pod, keys.PRIORITY), spared(pod)) for pod in rack_namespace.pods()]
-
-
-def spared(pod: dict) -> list[str] | None:
-    affinity = pod["spec"].get("affinity", {}).get("podAntiAffinity", {})
-    for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution", []):
-        for expression in term["labelSelector"]["matchExpressions"]:
-            if expression["key"] == keys.PRIORITY:
-                return expression["values"]
-    return None
 
 
 def test_jobsets_of_different_namespaces_exclude_each_other(rack_namespaces: Callable[[], RackNamespace]) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import pytest
-
 from api import keys
 from tests.support.cluster.racks import RACKS, RackNamespace, condition, exclusive, gates, label, pending_because
 from tests.support.cluster.requests import request, uids
@@ -117,41 +115,6 @@ def now(rack_namespace: RackNamespace, pod: dict) -> dict:
     found = rack_namespace.pod(pod)
     assert found is not None
     return found
-
-
-@pytest.mark.slow
-def test_a_recreated_leader_brings_followers_of_two_domains_together(rack_namespace: RackNamespace) -> None:
-    rack_namespace.apply(exclusive(pods=3, job=MANY_RETRIES))
-    (rack,) = rack_namespace.runs(pods=3).values()
-    (leader,), followers = rack_namespace.leaders(), rack_namespace.followers()
-    everywhere = [*rack_namespace.nodes.racks()]
-    rack_namespace.nodes.cordon(*everywhere)
-    evictor(rack_namespace)(leader)
-    rack_namespace.waits()
-    rack_namespace.nodes.patch(followers[1]["spec"]["nodeName"], labels={"rack": other([rack])})
-    rack_namespace.nodes.cordon(*everywhere, on=False)
-
-    def together() -> bool:
-        racks = rack_namespace.racks().get("js-w-0", {})
-        return len(racks) == 1 and sum(racks.values()) == 3
-
-    rack_namespace.until(together, "all three in one rack")
-    (leads,) = rack_namespace.runs(pods=3).values()
-    stays = followers[0] if leads == rack else followers[1]
-    assert uids(rack_namespace.followers()) & uids(followers) == uids([stays])
-
-
-@pytest.mark.slow
-def test_what_moved_while_no_manager_ran_is_repaired_by_the_next(rack_namespace: RackNamespace) -> None:
-    rack_namespace.apply(exclusive(pods=3, job=MANY_RETRIES))
-    (rack,) = rack_namespace.runs(pods=3).values()
-    (leader,), followers = rack_namespace.leaders(), rack_namespace.followers()
-    rack_namespace.manager.kill()
-    rack_namespace.nodes.patch(leader["spec"]["nodeName"], labels={"rack": other([rack])})
-    rack_namespace.manager.start()
-    rack_namespace.until(lambda: not uids(followers) & uids(rack_namespace.followers()), "both followers replaced")
-    assert rack_namespace.runs(pods=3) == {"js-w-0": other([rack])}
-    assert uids(rack_namespace.leaders()) == uids([leader])
 
 
 def test_followers_go_after_the_leader_of_the_flavor_that_a_set_was_resumed_with(rack_namespace: RackNamespace) -> None:

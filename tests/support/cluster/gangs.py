@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from dev.cluster import cluster as lifetime
 from dev.cluster.cluster import Cluster
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from tests.support.cluster.jobs import Sets, group, manifest
@@ -285,15 +283,3 @@ def times(gang_namespace: GangNamespace, what: str) -> list[float]:
         if kind == wanted and call["stage"] == "ResponseComplete" and call["responseStatus"]["code"] < 300:
             out.append(datetime.fromisoformat(call["stageTimestamp"]).timestamp())
     return sorted(out)
-
-
-def restart_cluster(cluster: Cluster, spec: ClusterSpec) -> None:
-    """Stop a cluster and start it as another spec has it, with the data, the ports and the certificates it had.
-
-    Only what is not in the data may differ, such as feature gates.
-    """
-    plan = replace(cluster.plan, spec=spec)
-    lifetime._stop(plan.layout)
-    plan.layout.record.write_text(plan.as_json())
-    lifetime._start_supervisor(plan.layout, owned=True)
-    lifetime._wait_until_ready(plan.layout)

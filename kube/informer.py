@@ -5,8 +5,8 @@ Must not decide anything: handlers map a change to keys of a work queue and retu
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from typing import Generic, TypeVar, Unpack
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, Unpack
 
 from kube.client import Client
 from kube.errors import Forbidden, KubeError, NotFound
@@ -151,3 +151,30 @@ class Informer(Generic[T]):
         for change in changes:
             for handler in self._handlers:
                 handler(*change)
+
+
+class InformerGroup:
+    """Informers that are run, and waited for, together. `beside`: coroutines that run with them."""
+
+    informers: Sequence[Informer[Any]]
+    beside: Sequence[Callable[[], Coroutine[Any, Any, None]]] = ()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self.informers:
+                group.create_task(informer.run())
+            for beside in self.beside:
+                group.create_task(beside())
+
+    async def wait_synced(self, timeout: float) -> None:
+        """Wait until every first list is complete.
+
+        Raises `SyncTimeoutError` with the name of one that is not after `timeout` s.
+        """
+        await asyncio.gather(*(informer.wait_synced(timeout) for informer in self.informers))
+
+    @property
+    def lacks(self) -> list[str]:
+        """What keeps first lists from being complete, one text for each."""
+        return [informer.lack for informer in self.informers if informer.lack]

@@ -10,19 +10,14 @@ from functools import partial
 
 from api import gang_api
 from api.gang_objects import dropped_fields
-from api.gang_status import StoredGroup, StoredWorkload
-from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD
 from api.jobset import JobSet
+from controllers.gang.watches import RESOURCES, GroupWatches
 from controllers.planning.actions import Action, CreateGroup, DeleteGroup, PatchGroup
 from kube.client import Client
 from kube.decode import convert
 from kube.errors import AlreadyExists, Invalid, KubeError, NotFound
 from kube.model.meta import JSON, ObjectMeta
 from kube.parallel import Failure, each
-from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
-from kube.store import Store
-
-RESOURCES = {WORKLOAD: WORKLOADS, POD_GROUP: POD_GROUPS, COMPOSITE: COMPOSITE_POD_GROUPS}
 
 
 class GroupWriteError(KubeError):
@@ -34,34 +29,11 @@ class GroupWriteError(KubeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Stores:
-    """What the watches have seen, overlaid with what was written here."""
-
-    workloads: Store[StoredWorkload]
-    composites: Store[StoredGroup]
-    pod_groups: Store[StoredGroup]
-
-    def keep(self, kind: str, stored: JSON) -> None:
-        """Take in an object as the API server gave it."""
-        if kind == WORKLOAD:
-            self.workloads.overlay(convert(StoredWorkload, stored))
-        else:
-            self._store(kind).overlay(convert(StoredGroup, stored))
-
-    def forget(self, kind: str, namespace: str, name: str, uid: str) -> None:
-        store = self.workloads if kind == WORKLOAD else self._store(kind)
-        store.overlay_deleted(namespace, name, uid)
-
-    def _store(self, kind: str) -> Store[StoredGroup]:
-        return self.composites if kind == COMPOSITE else self.pod_groups
-
-
-@dataclass(frozen=True, slots=True)
 class GroupWriter:
-    """Writes for one process; fills the stores."""
+    """Writes for one process; fills the stores of its watches."""
 
     client: Client
-    stores: Stores
+    watches: GroupWatches
 
     async def write(self, js: JobSet, actions: Sequence[Action]) -> list[Failure]:
         """Deletions, then changes, then creations, parents first. After a failure no lower level is created."""
@@ -88,14 +60,14 @@ class GroupWriter:
             if not meta.controlled_by(js.metadata.uid):
                 problem = f"{action.kind} {action.name} exists already and belongs to {meta.owner}: delete it"
                 raise GroupWriteError("NameConflict", problem) from None
-            self.stores.keep(action.kind, stored)
+            self.watches.keep(action.kind, stored)
             return
         try:
             _check_stored(action, body, stored)
         except GroupWriteError:
             await self.client.delete(resource, action.name, namespace=namespace, uid=stored["metadata"]["uid"])
             raise
-        self.stores.keep(action.kind, stored)
+        self.watches.keep(action.kind, stored)
 
     async def _patch(self, js: JobSet, action: PatchGroup) -> None:
         namespace = js.metadata.namespace
@@ -111,7 +83,7 @@ class GroupWriter:
             replacement = action.replacement
             await self._create(js, CreateGroup(action.kind, action.name, lambda: replacement, 0))
             return
-        self.stores.keep(action.kind, stored)
+        self.watches.keep(action.kind, stored)
         _check_stored(action, action.patch, stored)
 
     async def _delete(self, namespace: str, action: DeleteGroup) -> None:
@@ -121,9 +93,9 @@ class GroupWriter:
         except NotFound:
             left = None
         if left is not None and "deletionTimestamp" in left.get("metadata", {}):
-            self.stores.keep(action.kind, left)
+            self.watches.keep(action.kind, left)
         else:
-            self.stores.forget(action.kind, namespace, action.name, action.uid)
+            self.watches.by_kind[action.kind].store.overlay_deleted(namespace, action.name, action.uid)
 
 
 def _check_stored(action: CreateGroup | PatchGroup, sent: JSON, stored: JSON) -> None:

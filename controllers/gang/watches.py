@@ -14,19 +14,23 @@ from api import keys
 from api.features import FeatureGates
 from api.gang_api import GATE, PROBE, PROBE_NAMESPACE, Served, keeps_topology
 from api.gang_status import StoredGroup, StoredWorkload
+from api.gangs import COMPOSITE, POD_GROUP, WORKLOAD
 from api.jobset import JobSet
-from controllers.gang.execute import Stores
 from controllers.indexes import BY_OWNER, controller_uid, key_of_children
 from controllers.planning.observed import KnownGroups
 from kube.client import Client
 from kube.controller import Request
+from kube.decode import convert
 from kube.errors import KubeError
 from kube.informer import Informer
-from kube.model.meta import Identity
+from kube.model.meta import JSON, Identity
 from kube.resources import COMPOSITE_POD_GROUPS, POD_GROUPS, WORKLOADS
 from kube.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
+
+RESOURCES = {WORKLOAD: WORKLOADS, POD_GROUP: POD_GROUPS, COMPOSITE: COMPOSITE_POD_GROUPS}
+RECORDS: dict[str, Any] = {WORKLOAD: StoredWorkload, POD_GROUP: StoredGroup, COMPOSITE: StoredGroup}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +51,12 @@ class GroupWatches:
         self._pauses = pauses
         self._client = client
         self._required = required
-        by_owner = {BY_OWNER: controller_uid}
-        ours = keys.JOBSET_NAME
-        self._workloads = Informer(client, WORKLOADS, StoredWorkload, indexes=by_owner, label_selector=ours)
-        self._composites = Informer(client, COMPOSITE_POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
-        self._pod_groups = Informer(client, POD_GROUPS, StoredGroup, indexes=by_owner, label_selector=ours)
+        self.by_kind: dict[str, Informer[Any]] = {
+            kind: Informer(
+                client, resource, RECORDS[kind], indexes={BY_OWNER: controller_uid}, label_selector=keys.JOBSET_NAME
+            )
+            for kind, resource in RESOURCES.items()
+        }
         self._handlers: list[Callable[[], None]] = []
         self.served = Served(enabled=gates[GATE])
         """What the API server serves of `scheduling.k8s.io`.
@@ -59,24 +64,21 @@ class GroupWatches:
         Remembered: for 15 s, or 5 minutes if it serves all. Gangs wait up to that long.
         """
 
-    def stores(self) -> Stores:
-        """What writes fill."""
-        return Stores(self._workloads.store, self._composites.store, self._pod_groups.store)
+    def keep(self, kind: str, stored: JSON) -> None:
+        """Take in an object as the API server gave it."""
+        self.by_kind[kind].store.overlay(convert(RECORDS[kind], stored))
 
     def known_groups(self, js: JobSet, error: tuple[str, str] | None) -> KnownGroups | None:
         """The groups of a set; None if it has none and wants none. `error`: see `KnownGroups`."""
         children = key_of_children(js)
-        workloads = tuple(self._workloads.store.by_index(BY_OWNER, children))
-        composites = tuple(self._composites.store.by_index(BY_OWNER, children))
-        pod_groups = tuple(self._pod_groups.store.by_index(BY_OWNER, children))
-        if js.spec.scheduling is None and not (workloads or composites or pod_groups):
+        found = {kind: tuple(informer.store.by_index(BY_OWNER, children)) for kind, informer in self.by_kind.items()}
+        if js.spec.scheduling is None and not any(found.values()):
             return None
-        return KnownGroups(self.served, self._required, error, workloads, composites, pod_groups)
+        return KnownGroups(self.served, self._required, error, found[WORKLOAD], found[COMPOSITE], found[POD_GROUP])
 
     def feed(self, queue: WorkQueue[Request], owners: Callable[[Identity], Iterable[Request]]) -> None:
         """From now on, put the JobSet of every change into the queue."""
-        informers: list[Informer[Any]] = [self._workloads, self._composites, self._pod_groups]
-        for informer in informers:
+        for informer in self.by_kind.values():
             informer.enqueue(queue, lambda group: owners(group.metadata))
 
     def on_change(self, handler: Callable[[], None]) -> None:
@@ -99,8 +101,8 @@ class GroupWatches:
                 await asyncio.sleep(self._pauses.complete if complete else self._pauses.missing)
 
     def _served_informers(self, found: Served) -> list[Informer[Any]]:
-        groups: list[Informer[Any]] = [self._workloads, self._pod_groups] if found.groups else []
-        return [*groups, self._composites] if found.composites else groups
+        served = {WORKLOAD: found.groups, POD_GROUP: found.groups, COMPOSITE: found.composites}
+        return [self.by_kind[kind] for kind in served if served[kind]]
 
     async def _settle(self, found: Served) -> bool:
         """Set `served` once the caches are synced; False if they are not yet."""

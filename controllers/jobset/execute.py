@@ -176,7 +176,7 @@ class Executor:
         self._report(js, "PVCCreationFailed", claims)
         groups: list[Failure] = []
         if caches.groups is not None:
-            groups = await GroupWriter(self.client, caches.groups.stores()).write(js, plan.actions)
+            groups = await GroupWriter(self.client, caches.groups).write(js, plan.actions)
         # The next plan reports what is wrong with single groups.
         refused = [failure for failure in groups if not isinstance(failure.error, GroupWriteError)]
         self._report(js, "SchedulingObjectsFailed", refused)

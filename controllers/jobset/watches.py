@@ -1,8 +1,6 @@
 """What the JobSet controller reads, and which JobSet a change is about."""
 
-import asyncio
 from collections.abc import Iterable
-from typing import Any
 
 from api import keys
 from api.batch import Claim, Job, Service
@@ -22,7 +20,7 @@ from controllers.resources import JOBSETS
 from kube.client import Client
 from kube.controller import Request
 from kube.indexes import IndexKey
-from kube.informer import Informer
+from kube.informer import Informer, InformerGroup
 from kube.model.meta import Identity
 from kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, PODS, PRIORITY_CLASSES, SERVICES
 from kube.workqueue import WorkQueue
@@ -34,7 +32,7 @@ BY_SUBDOMAIN = "subdomain"
 """Index of JobSets by the name of the Service they want."""
 
 
-class Watches:
+class Watches(InformerGroup):
     """What the JobSet controller reads. Synced on every replica, so that a new leader starts warm."""
 
     def __init__(
@@ -60,30 +58,10 @@ class Watches:
         if gates["InPlaceRestart"]:
             self.pods = Informer(client, PODS, Pod, indexes={BY_OWNER: controller_uid}, label_selector=ours)
 
-    @property
-    def _all(self) -> list[Informer[Any]]:
         pods = [] if self.pods is None else [self.pods]
         nodes = () if self.nodes is None else self.nodes.informers
-        return [self.jobsets, self.jobs, self.services, self.claims, self.priority_classes, *pods, *nodes]
-
-    async def run(self) -> None:
-        """Watch until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for informer in self._all:
-                group.create_task(informer.run())
-            group.create_task(self.groups.run())
-
-    async def wait_synced(self, timeout: float) -> None:
-        """Wait until every first list is complete.
-
-        Raises `kube.informer.SyncTimeoutError` with the name of one that is not after `timeout` s.
-        """
-        await asyncio.gather(*(informer.wait_synced(timeout) for informer in self._all))
-
-    @property
-    def lacks(self) -> list[str]:
-        """What keeps first lists from being complete, one text for each."""
-        return [informer.lack for informer in self._all if informer.lack]
+        self.informers = [self.jobsets, self.jobs, self.services, self.claims, self.priority_classes, *pods, *nodes]
+        self.beside = (self.groups.run,)
 
     def feed(self, queue: WorkQueue[Request]) -> None:
         """From now on, put the JobSet of every change into the queue."""

@@ -7,13 +7,12 @@ bytes for each. Followers and nodes are requested as metadata only.
 import asyncio
 from collections import Counter
 from math import inf
-from typing import Any
 
 from api import keys
 from api.pod import DetailedPod, PodMetadata
 from api.topology import Follower, Leader, Node, NodeMetadata, follower, leader, node_keeping
 from kube.client import Client
-from kube.informer import Informer
+from kube.informer import Informer, InformerGroup
 from kube.resources import NODES, PODS
 from kube.store import ChangeKind
 
@@ -36,7 +35,7 @@ RELIST_PAUSE = 5.0
 """Seconds between two lists of the nodes for new keys."""
 
 
-class PlacementWatches:
+class PlacementWatches(InformerGroup):
     """Synced on every replica: the webhooks of all of them read it, and a new leader of the manager starts warm."""
 
     def __init__(self, client: Client) -> None:
@@ -75,17 +74,8 @@ class PlacementWatches:
         )
         self.leaders.on_event(self._leader_changed)
         self.nodes.on_event(self._node_changed)
-
-    @property
-    def _all(self) -> tuple[Informer[Any], ...]:
-        return self.leaders, self.followers, self.nodes
-
-    async def run(self) -> None:
-        """Watch until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for informer in self._all:
-                group.create_task(informer.run())
-            group.create_task(self._relist())
+        self.informers = self.leaders, self.followers, self.nodes
+        self.beside = (self._relist,)
 
     async def _relist(self) -> None:
         """List the nodes for new keys, with pauses in which a list can be completed."""
@@ -94,18 +84,6 @@ class PlacementWatches:
             self._new_key.clear()
             self.nodes.relist()
             await asyncio.sleep(RELIST_PAUSE)
-
-    async def wait_synced(self, timeout: float) -> None:
-        """Wait until every first list is complete.
-
-        Raises `kube.informer.SyncTimeoutError` with the name of one that is not after `timeout` s.
-        """
-        await asyncio.gather(*(informer.wait_synced(timeout) for informer in self._all))
-
-    @property
-    def lacks(self) -> list[str]:
-        """What keeps first lists from being complete, one text for each."""
-        return [informer.lack for informer in self._all if informer.lack]
 
     def keep_label(self, leader: Leader) -> bool:
         """Keep the node label by which a bound leader is placed, if its node carries it.

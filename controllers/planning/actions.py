@@ -164,8 +164,23 @@ class PodQuery:
     nodes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partial:
+    """What one step adds to the plan. `status`: the whole one as it is after this step; None: as it was before."""
+
+    actions: tuple[Action, ...] = ()
+    status: JobSetStatus | None = None
+    events: tuple[Event, ...] = ()
+    warnings: tuple[Event, ...] = ()
+    status_first: bool = False
+    requeue_after: float | None = None
+    pod_query: PodQuery | None = None
+    follow_pods: bool = False
+    reported_group: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Partial):
     """What to do now. An empty plan means that all is as it should be.
 
     `status` is written after the actions, or before them with `status_first`; `events` are recorded after the status
@@ -176,16 +191,7 @@ class Plan:
     `Observed`.
     """
 
-    actions: tuple[Action, ...] = ()
-    status: JobSetStatus | None = None
     counters: JobSetStatus | None = None
-    events: tuple[Event, ...] = ()
-    requeue_after: float | None = None
-    status_first: bool = False
-    warnings: tuple[Event, ...] = ()
-    pod_query: PodQuery | None = None
-    follow_pods: bool = False
-    reported_group: str = ""
 
 
 def creates_only(decided: Plan) -> bool:

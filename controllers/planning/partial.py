@@ -4,30 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from api.jobset_status import JobSetStatus
-from controllers.planning.actions import Action, Event, PodQuery
+from controllers.planning.actions import Action, Partial, Plan
 from controllers.planning.status import StatusDraft
 
-
-@dataclass(frozen=True, slots=True)
-class Partial:
-    """What one step adds to the plan; the fields mean what those of `actions.Plan` do.
-
-    `status`: the whole status as it is after this step; None: the step leaves it as it was.
-    """
-
-    actions: tuple[Action, ...] = ()
-    status: JobSetStatus | None = None
-    events: tuple[Event, ...] = ()
-    warnings: tuple[Event, ...] = ()
-    status_first: bool = False
-    requeue_after: float | None = None
-    pod_query: PodQuery | None = None
-    follow_pods: bool = False
-    reported_group: str = ""
+__all__ = ["NOTHING", "Partial", "Stop", "combine", "of_draft"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(Partial):
     """The same, and the plan ends with it: no later step runs."""
 
@@ -46,11 +29,11 @@ def of_draft(draft: StatusDraft, *actions: Action, kind: type[Partial] = Partial
     )
 
 
-def combine(partials: Iterable[Partial]) -> Partial:
-    """All of them as one: actions, events and warnings in order, the last status, flags or-ed, the soonest requeue."""
+def combine(partials: Iterable[Partial]) -> Plan:
+    """The plan of all of them: actions, events and warnings in order, the last status, the soonest requeue."""
     parts = tuple(partials)
     waits = [part.requeue_after for part in parts if part.requeue_after is not None]
-    return Partial(
+    return Plan(
         actions=tuple(action for part in parts for action in part.actions),
         status=next((part.status for part in reversed(parts) if part.status is not None), None),
         events=tuple(event for part in parts for event in part.events),

@@ -7,15 +7,16 @@ field of the observation. Once a plan has been carried out, the next one is empt
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from api.features import FeatureGates
 from api.jobset_status import JobSetStatus
 from controllers.planning import counters, recovery
-from controllers.planning.actions import Plan
+from controllers.planning.actions import Partial, Plan
 from controllers.planning.context import Context, context
 from controllers.planning.limits import DEFAULT_LIMITS, Limits
 from controllers.planning.observed import Observed
-from controllers.planning.partial import NOTHING, Partial, Stop, combine
+from controllers.planning.partial import NOTHING, Stop, combine
 from controllers.planning.sorted_jobs import SortedJobs
 from controllers.planning.steps.apply_failure_policy import apply_failure_policy
 from controllers.planning.steps.arrange_groups import arrange_groups
@@ -80,8 +81,7 @@ def plan(
     if js.metadata.deletion_timestamp is not None:
         return Plan()
     if not js.is_ours:
-        expiry = expire(js, observed.now)
-        return Plan(actions=expiry.actions, requeue_after=expiry.requeue_after)
+        return combine([expire(js, observed.now)])
     ctx = context(observed, gates, limits, create_suspended=create_suspended, known=known)
     partials: list[Partial] = []
     for step in STEPS:
@@ -94,25 +94,20 @@ def plan(
     return _close(ctx, combine(partials))
 
 
-def _close(ctx: Context, decided: Partial) -> Plan:
-    """The plan. A status that only counts may wait for the next write."""
+def _close(ctx: Context, decided: Plan) -> Plan:
+    """The plan as it is carried out. A status that only counts may wait for the next write."""
     stored, counted = ctx.js.status, ctx.counted
     status = counted if decided.status is None else decided.status
     requeue_after, write = decided.requeue_after, status != stored
     if write and (delay := _write_delay(ctx, status)) > 0:
         write = False
         requeue_after = delay if requeue_after is None else min(delay, requeue_after)
-    return Plan(
-        actions=decided.actions,
+    return replace(
+        decided,
         status=_with_notes(ctx, status) if write else None,
         counters=_with_notes(ctx, counted) if write and counted != stored and not _write_delay(ctx, counted) else None,
         events=decided.events if write else (),
         requeue_after=requeue_after,
-        status_first=decided.status_first,
-        warnings=decided.warnings,
-        pod_query=decided.pod_query,
-        follow_pods=decided.follow_pods,
-        reported_group=decided.reported_group,
     )
 
 

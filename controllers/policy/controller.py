@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import msgspec
 
 from api.features import FeatureGates
+from controllers.policy.counts import StoredPolicy
 from controllers.resources import JOBSET_POLICIES, POLICY_EXCEPTIONS
 from kube import clock
 from kube.client import Client
@@ -18,7 +19,6 @@ from kube.controller import Request, Result
 from kube.errors import NotFound
 from kube.events import Recorder, Reference
 from kube.informer import Informer
-from kube.model.meta import Base, Identity
 from kube.store import ChangeKind
 from kube.workqueue import WorkQueue
 from policy.conditions import FIRST_USED, USED, Held, exception_status, policy_status, reportable_conditions
@@ -26,7 +26,6 @@ from policy.exception_types import EXCEPTION_KIND, JobSetPolicyException
 from policy.exceptions import EXPIRED, standing
 from policy.judged import Namespace
 from policy.namespaces import KnownNamespace
-from policy.status_types import JobSetPolicyStatus
 from policy.types import API_VERSION, JobSetPolicy
 
 NAME: Final = "jobset-policy"
@@ -70,11 +69,6 @@ class ExceptionMetrics(Protocol):
     """Counts what happens to exceptions, by the names of stored policies."""
 
     def exception(self, policy: str, action: str) -> None: ...
-
-
-class _Stored(Base, frozen=True, kw_only=True):
-    metadata: Identity
-    status: JobSetPolicyStatus = JobSetPolicyStatus()
 
 
 class PolicyReconciler:
@@ -155,7 +149,7 @@ class PolicyReconciler:
         policy = next((each for each in policies if each.metadata.name == name), None)
         if policy is None:
             return
-        stored = await self._client.get(JOBSET_POLICIES, name, type=_Stored)
+        stored = await self._client.get(JOBSET_POLICIES, name, type=StoredPolicy)
         held = None if self.enforcement is None else self.enforcement.state(name)
         status = policy_status(policy, stored.status, policies, self._gates, clock.rfc3339(self._now()), held)
         if status == stored.status:

@@ -32,7 +32,7 @@ TIMEOUT = 10.0
 """Seconds for one request."""
 
 
-class _Stored(Base, frozen=True, kw_only=True):
+class StoredPolicy(Base, frozen=True, kw_only=True):
     """The part of a policy that has its counts."""
 
     metadata: Identity
@@ -86,7 +86,7 @@ class PolicyCounts:
     async def _write(self, policy: PolicyId, tally: Tally) -> None:
         name = policy.name
         for tried in range(TRIES):
-            stored = await self._client.get(JOBSET_POLICIES, name, type=_Stored, timeout=TIMEOUT)
+            stored = await self._client.get(JOBSET_POLICIES, name, type=StoredPolicy, timeout=TIMEOUT)
             if stored.metadata.uid != policy.uid:
                 return  # created again meanwhile: what the one before it has decided is none of its counts
             status = status_patch(stored.status, tally, self._reviews_from)

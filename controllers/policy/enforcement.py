@@ -13,11 +13,12 @@ from typing import Final, Protocol
 import msgspec
 
 from api.features import FeatureGates
+from controllers.policy.reports import StoredMeta
 from kube import clock
 from kube.client import Client, PatchType
 from kube.errors import Forbidden, KubeError, NotFound, raised_at
 from kube.model.field import shorten
-from kube.model.meta import JSON, Base, Identity
+from kube.model.meta import JSON
 from kube.options import METADATA_LIST
 from kube.resources import (
     MUTATING_ADMISSION_POLICIES,
@@ -74,10 +75,6 @@ class Source(Protocol):
     @property
     def all_exceptions(self) -> Sequence[JobSetPolicyException]:
         """The exceptions of all namespaces."""
-
-
-class _Stored(Base, frozen=True, kw_only=True):
-    metadata: Identity
 
 
 class Enforcement:
@@ -202,7 +199,9 @@ class Enforcement:
         """
         found: list[Key] = []
         for resource in KINDS:
-            pages = self._client.pages(resource, type=_Stored, label_selector=f"{ENFORCED}=true", accept=METADATA_LIST)
+            pages = self._client.pages(
+                resource, type=StoredMeta, label_selector=f"{ENFORCED}=true", accept=METADATA_LIST
+            )
             try:
                 found += [(resource, each.metadata.name) async for each in pages]
             except Forbidden:

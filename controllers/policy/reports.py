@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 REPORTS: Final = Resource(REPORTS_GROUP, REPORTS_VERSION, REPORT_KIND, REPORT_PLURAL)
 
 
-class _Stored(Base, frozen=True, kw_only=True):
-    """A report of which only metadata was sent."""
+class StoredMeta(Base, frozen=True, kw_only=True):
+    """An object of which only metadata was sent."""
 
     metadata: ObjectMeta
 
@@ -44,7 +44,7 @@ class PolicyReports:
         stored = {
             (each.metadata.namespace, each.metadata.name): each.metadata
             async for each in self._client.pages(
-                REPORTS, type=_Stored, label_selector=f"{OURS}=true", accept=METADATA_LIST
+                REPORTS, type=StoredMeta, label_selector=f"{OURS}=true", accept=METADATA_LIST
             )
         }
         for (namespace, policy), found in audit.reports.items():

@@ -55,7 +55,7 @@ def executor(client: Script, notes: Notes, js: JobSet | None = None) -> Executor
 def creations(count: int) -> Plan:
     world = World(jobset(rjob("workers", count)))
     plan = world.step()
-    return Plan(tuple(a for a in plan.actions if isinstance(a, CreateJob)), plan.status, plan.counters, plan.events)
+    return dataclasses.replace(plan, actions=tuple(a for a in plan.actions if isinstance(a, CreateJob)))
 
 
 async def test_a_namespace_that_goes_away_is_not_asked_again():

@@ -75,10 +75,10 @@ def creations():
 
 def writer(api):
     watches = GroupWatches(api, ON)
-    for informer in (watches._workloads, watches._composites, watches._pod_groups):
+    for informer in watches.by_kind.values():
         informer._receive(Init())
         informer._receive(InitDone(0))
-    return GroupWriter(api, watches.stores()), watches
+    return GroupWriter(api, watches), watches
 
 
 async def test_what_is_made_is_known_at_once():

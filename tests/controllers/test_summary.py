@@ -74,7 +74,7 @@ def test_each_kind_of_write_has_words():
         DeleteJobs("x=y", (("a", "1"), ("b", "2"), ("c", "3"))),
         DeleteJobSet(),
     )
-    line = summary(World(jobset()).observe().jobset, Plan(actions))
+    line = summary(World(jobset()).observe().jobset, Plan(actions=actions))
     assert line == "create 1 PodGroup, patch 1 PodGroup, delete 2 Workloads, delete 3 Jobs, delete 1 JobSet"
 
 

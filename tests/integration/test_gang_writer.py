@@ -43,10 +43,10 @@ def creations(js: JobSet) -> list[CreateGroup]:
 def new_process(client: Client) -> tuple[GroupWriter, GroupWatches]:
     """One that has seen nothing yet."""
     watches = GroupWatches(client, ON)
-    for informer in (watches._workloads, watches._composites, watches._pod_groups):
+    for informer in watches.by_kind.values():
         informer._receive(Init())
         informer._receive(InitDone(0))
-    return GroupWriter(client, watches.stores()), watches
+    return GroupWriter(client, watches), watches
 
 
 async def test_groups_of_an_earlier_process_are_taken_as_they_are(jobset_server: Cluster, namespace: str):

@@ -3,6 +3,8 @@
 See docs/reference/lifecycle.md#time-to-live.
 """
 
+from dataclasses import replace
+
 from api.jobset import JobSet
 from controllers.planning.actions import Action, DeleteJobSet, delete_unfinished
 from controllers.planning.context import Context
@@ -20,12 +22,12 @@ def finish(ctx: Context) -> Partial:
     jobs = (*(child.job for child in left if not child.gone), *children.unrecognized)
     actions: list[Action] = [*delete_unfinished(jobs), *at_the_end(ctx.observed.groups)]
     expiry = expire(ctx.js, ctx.now)
-    return Stop(actions=(*actions, *expiry.actions), requeue_after=expiry.requeue_after)
+    return replace(expiry, actions=(*actions, *expiry.actions))
 
 
-def expire(js: JobSet, now: str) -> Partial:
+def expire(js: JobSet, now: str) -> Stop:
     """Delete a finished JobSet when its time to live is over; also one that another controller manages."""
     left = time_to_live(js, now)
     if left is None:
-        return NOTHING
+        return Stop()
     return Stop(actions=(DeleteJobSet(),)) if left <= 0 else Stop(requeue_after=left)

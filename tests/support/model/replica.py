@@ -269,11 +269,7 @@ class Replica:
         if gates["JobSetWorkloadAwareSchedulingAPI"]:
             groups = self.watches.groups
             groups.served = Served(groups=True, composites=True, topology=True)
-            self.informers |= {
-                "workloads": groups._workloads,
-                "compositepodgroups": groups._composites,
-                "podgroups": groups._pod_groups,
-            }
+            self.informers |= {informer.target.resource.plural: informer for informer in groups.by_kind.values()}
         if self.watches.nodes is not None:
             self.informers |= {"nodes": self.watches.nodes.nodes, "pods": self.watches.nodes.pods}
         if self.watches.pods is not None:

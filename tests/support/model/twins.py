@@ -71,6 +71,8 @@ def informers_of(watches: object) -> Iterator[Informer[Any]]:
     for value in vars(watches).values():
         if isinstance(value, Informer):
             yield value
+        elif isinstance(value, dict):
+            yield from (each for each in value.values() if isinstance(each, Informer))
         elif type(value).__name__.endswith("Watches"):
             yield from informers_of(value)
 

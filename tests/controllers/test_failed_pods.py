@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 
 from api import keys
@@ -15,10 +14,8 @@ from controllers.planning.actions import PodQuery
 from controllers.planning.observed import Ended, FailedPod
 from kube.client import Client
 from kube.errors import KubeError, UnreadableAnswerError
-from kube.transport import Request as Call
-from kube.transport import Response
 from tests.support.model.blind import Blind
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.objects.exit_codes import ENDED, STOP, at, rules
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -28,15 +25,7 @@ def owned_by(job_uid: str) -> dict[str, Any]:
 
 
 class Pods(MemoryApi):
-    """Answers lists of pods by the selector's UIDs; `broken`: refuses them with that code."""
-
-    broken = 0
-
-    async def send(self, request: Call) -> Response:
-        if self.broken and request.path.endswith("/pods"):
-            self.requests.append(request)
-            return Response(self.broken, {}, msgspec.json.encode({"kind": "Status", "code": self.broken}))
-        return await super().send(request)
+    """Answers lists of pods by the selector's UIDs."""
 
     def asked(self) -> list[dict[str, str]]:
         return [dict(call.query) for call in self.requests if call.path.endswith("/pods")]
@@ -113,7 +102,7 @@ class TestLookingUp:
 
     async def test_an_error_is_raised_only_where_the_answer_is_needed(self):
         api = Pods()
-        api.broken = 500
+        api.answering = refuse(500, path="/pods")
         assert await list_failed_pods(Client(api), "ns", self.pod_query(1, needed=False), every) == {"u0": ()}
         with pytest.raises(KubeError):
             await list_failed_pods(Client(api), "ns", self.pod_query(1), every)
@@ -137,13 +126,13 @@ class TestReconciling:
         await blind.reconcile()
         blind.change_job("js-workers-1", status=ENDED)
         api.add("p", blind.jobs.get("ns", "js-workers-1").metadata.uid, 3)
-        api.broken = 503
+        api.answering = refuse(503, path="/pods")
         before = blind.writes()
         for _ in range(2):
             with pytest.raises(KubeError):
                 await blind.reconcile()
         assert blind.writes() == before, "nothing is decided"
-        api.broken = 0
+        api.answering = serve
         await blind.reconcile()
         status = api.objects("jobsets")["ns", "js"]["status"]
         assert status["terminalState"] == "Failed"

@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
 from api import keys
 from controllers.gang.stalled import LOOK_INTERVAL, QUIET, Reports, StalledGangs, stalled_trees
 from controllers.planning.actions import Event
 from kube.client import Client
-from kube.transport import Request as Call
-from kube.transport import Response
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -35,21 +32,9 @@ def waiting(scheduling: JSON | None = None, jobs: int = 2, seconds: float = QUIE
     return world
 
 
-class Pods(MemoryApi):
-    """Refuses lists with `broken`."""
-
-    broken = 0
-
-    async def send(self, request: Call) -> Response:
-        if self.broken:
-            self.requests.append(request)
-            return Response(self.broken, {}, msgspec.json.encode({"kind": "Status", "code": self.broken}))
-        return await super().send(request)
-
-
-def pods_of(world: World, **of: JSON) -> Pods:
+def pods_of(world: World, **of: JSON) -> MemoryApi:
     """Two pending pods for each Job; `of`: spec and status of the very first."""
-    api = Pods()
+    api = MemoryApi()
     for number, (name, job) in enumerate(world.jobs.items()):
         owner = {
             "apiVersion": "batch/v1",
@@ -168,7 +153,7 @@ async def test_the_scheduler_has_its_time():
 async def test_without_the_pods_nothing_is_reported():
     world = waiting()
     looks = Looks(pods_of(world))
-    looks.api.broken = 500
+    looks.api.answering = refuse(500)
     assert await looks.look(world) == LOOK_INTERVAL
     assert looks.events == []
 

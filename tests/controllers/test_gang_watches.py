@@ -4,55 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator
 
 from api.features import FeatureGates
 from api.gang_api import Served
 from controllers.gang.watches import GroupWatches, Pauses
 from kube.client import Client
-from kube.transport import Request, Response
-from tests.support.model.faults import status_body
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.objects.stored_sets import jobset, rjob
 from tests.support.tls import until
 
 ON = FeatureGates({"JobSetWorkloadAwareSchedulingAPI": True})
-BETA, ALPHA = ("/apis/scheduling.k8s.io/v1beta1", "/apis/scheduling.k8s.io/v1alpha3")
+BETA, ALPHA = "scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3"
 GROUPS = ("workloads", "podgroups")
 SHORT_PAUSES = Pauses(missing=0.02, complete=3600.0)
 ALL = Served(groups=True, composites=True, topology=True)
 
 
-class Cluster(MemoryApi):
-    """An API server that serves of groups what the test says; `lists` False: lists of groups are refused."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.served: dict[str, tuple[str, ...]] = {}
-        self.lists = True
-        self.down = False
-
-    def serve(self, *composites: str) -> None:
-        self.served = {BETA: GROUPS, **({ALPHA: composites} if composites else {})}
-
-    async def send(self, request: Request) -> Response:
-        if self.down:
-            self.requests.append(request)
-            return Response(500, {}, status_body(500))
-        if request.path in {BETA, ALPHA}:
-            self.requests.append(request)
-            if request.path not in self.served:
-                return Response(404, {}, status_body(404))
-            names = [{"name": name} for name in self.served[request.path]]
-            return Response(200, {}, json.dumps({"resources": names}).encode())
-        if not self.lists and request.method == "GET":
-            return Response(403, {}, status_body(403))
-        return await super().send(request)
+def serving(*composites: str) -> dict[str, tuple[str, ...]]:
+    return {BETA: GROUPS, **({ALPHA: composites} if composites else {})}
 
 
 @contextlib.asynccontextmanager
-async def running(cluster: Cluster, gates: FeatureGates = ON) -> AsyncIterator[GroupWatches]:
+async def running(cluster: MemoryApi, gates: FeatureGates = ON) -> AsyncIterator[GroupWatches]:
     of = GroupWatches(Client(cluster), gates, pauses=SHORT_PAUSES)
     task = asyncio.create_task(of.run())
     yield of
@@ -62,7 +36,7 @@ async def running(cluster: Cluster, gates: FeatureGates = ON) -> AsyncIterator[G
 
 
 async def test_without_the_gate_nothing_is_asked():
-    cluster = Cluster()
+    cluster = MemoryApi()
     async with running(cluster, FeatureGates({})) as of:
         await asyncio.sleep(0)
         assert of.served == Served(enabled=False)
@@ -70,23 +44,23 @@ async def test_without_the_gate_nothing_is_asked():
 
 
 async def test_an_api_that_comes_later_is_noticed_and_reported():
-    cluster = Cluster()
+    cluster = MemoryApi()
     reported: list[Served] = []
     async with running(cluster) as of:
         of.on_change(lambda: reported.append(of.served))
         await until(lambda: of.served.groups is False)
-        cluster.serve()
+        cluster.served = serving()
         await until(lambda: of.served.groups is True)
         assert of.served.composites is False
-        cluster.serve("compositepodgroups")
+        cluster.served = serving("compositepodgroups")
         await until(lambda: of.served == ALL)
     assert [served.groups for served in reported] == [False, True, True]
 
 
 async def test_what_is_served_counts_only_when_the_groups_that_there_are_are_known():
-    cluster = Cluster(streaming=False)
-    cluster.serve("compositepodgroups")
-    cluster.lists = False
+    cluster = MemoryApi(streaming=False, served=serving("compositepodgroups"))
+    refused = refuse(403)
+    cluster.answering = lambda call: refused(call) if call.verb == "list" else None
     owner = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -100,23 +74,22 @@ async def test_what_is_served_counts_only_when_the_groups_that_there_are_are_kno
         looks = len(cluster.requests)
         await until(lambda: len(cluster.requests) > looks + 10)
         assert of.served.groups is None
-        cluster.lists = True
+        cluster.answering = serve
         await until(lambda: of.served == ALL)
         known = of.known_groups(jobset(rjob()), None)
     assert [group.metadata.name for group in known.pod_groups] == ["of-before"]
 
 
 async def test_what_cannot_be_found_out_stays_unknown():
-    cluster = Cluster()
-    cluster.down = True
+    cluster = MemoryApi(answering=refuse(500))
     async with running(cluster) as of:
         await until(lambda: len(cluster.requests) > 5)
         assert of.served.groups is None
-        cluster.down = False
+        cluster.answering = serve
         await until(lambda: of.served.groups is False)
 
 
 async def test_sets_without_scheduling_and_groups_are_ignored():
-    async with running(Cluster()) as of:
+    async with running(MemoryApi()) as of:
         assert of.known_groups(jobset(rjob()), None) is None
         assert of.known_groups(jobset(rjob(), scheduling={}), None) is not None

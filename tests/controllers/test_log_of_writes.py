@@ -7,9 +7,8 @@ import pytest
 
 from kube.errors import KubeError
 from kube.leader import LeadershipLostError
-from kube.transport import Request, Response
 from tests.support.model.blind import Blind
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.objects.stored_sets import jobset, rjob
 
 
@@ -32,25 +31,16 @@ async def test_what_is_not_written_is_not_said(caplog: pytest.LogCaptureFixture)
     assert any("create 1 Service, create 2 Jobs" in line for line in caplog.messages)
 
 
-class Refusing(MemoryApi):
-    refuses = True
-
-    async def send(self, request: Request) -> Response:
-        if self.refuses and request.verb == "create":
-            return Response(403, {}, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"no right"}')
-        return await super().send(request)
-
-
 async def test_what_is_tried_again_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "controllers.jobset.controller")
-    api = Refusing()
+    api = MemoryApi(answering=refuse(403, "no right", verb="create"))
     blind = Blind(api, jobset(rjob("workers", 2)))
     for _ in range(3):
         with contextlib.suppress(ExceptionGroup, KubeError):
             await blind.reconcile()
     said = "create 1 Service, create 2 Jobs"
     assert [said in line for line in caplog.messages].count(True) == 1
-    api.refuses = False
+    api.answering = serve
     await blind.reconcile()
     assert [said in line for line in caplog.messages].count(True) == 1, "the same, and now it is done"
     assert len(api.objects("jobs")) == 2

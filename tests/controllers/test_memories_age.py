@@ -22,43 +22,25 @@ from controllers.jobset.watches import Watches
 from kube.client import Client
 from kube.controller import Request
 from kube.store import version_of
-from kube.transport import Request as Call
-from kube.transport import Response
 from kube.workqueue import WorkQueue
 from tests.support.model import virtual
 from tests.support.model.blind import RecordedEvents
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.model.tally import Tally
 from tests.support.objects.stored_sets import jobset, rjob
 
 REQUEST = Request("ns", "js")
 JOBS = ("js-workers-0", "js-workers-1")
-ENDS = {
-    "kind": "Status",
-    "code": 403,
-    "message": "it ends",
-    "details": {"causes": [{"reason": "NamespaceTerminating"}]},
-}
-REFUSED = {"kind": "Status", "code": 403, "message": "exceeded quota", "reason": "Forbidden"}
+ENDS = refuse(403, verb="create", path="/jobs", details={"causes": [{"reason": "NamespaceTerminating"}]})
+REFUSED = refuse(403, "exceeded quota", verb="create", path="/jobs")
 FAILED = {"type": "Failed", "status": "True", "reason": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-
-
-class RefusingApi(MemoryApi):
-    """Refuses new Jobs while there is a `refusal`."""
-
-    refusal: dict[str, Any] | None = None
-
-    async def send(self, request: Call) -> Response:
-        if self.refusal is not None and request.method == "POST" and request.path.endswith("/jobs"):
-            return Response(403, {}, msgspec.json.encode(self.refusal))
-        return await super().send(request)
 
 
 class Lives:
     """JobSets of one name, one after the other, before one process that sees what the test shows it."""
 
     def __init__(self) -> None:
-        self.api = RefusingApi()
+        self.api = MemoryApi()
         gates = FeatureGates({"ElasticJobSet": True})
         client = Client(self.api)
         self.watches = Watches(client, gates)
@@ -155,13 +137,13 @@ class Lives:
             self._gone(msgspec.structs.replace(job, status=msgspec.convert({"conditions": [FAILED]}, type(job.status))))
 
     async def namespace_ends(self) -> None:
-        self.api.refusal = ENDS
+        self.api.answering = ENDS
 
     async def quota_is_used_up(self) -> None:
-        self.api.refusal = REFUSED
+        self.api.answering = REFUSED
 
     async def all_is_allowed(self) -> None:
-        self.api.refusal = None
+        self.api.answering = serve
 
     async def name_is_taken(self) -> None:
         if ("ns", JOBS[1]) not in self.api.objects("jobs"):

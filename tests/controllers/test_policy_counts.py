@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -17,29 +16,23 @@ from kube.transport import Request, Response
 from policy.status_types import ANYONE, API_SERVER
 from policy.types import PolicyId
 from tests.support.model.faults import status_body
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.tls import until
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-Fault = Callable[[Request], Response | None]
 
 
 class Cluster(MemoryApi):
-    """With two policies. `fault` answers, or raises, before the server does."""
+    """With two policies."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.fault: Fault = lambda _: None
         self.reviews_from = API_SERVER
         for name in ("limits", "queues"):
             self.create(name, f"uid of {name}")
 
     def create(self, name: str, uid: str) -> None:
         self.put("jobsetpolicies", name, "", metadata={"namespace": "", "uid": uid}, spec={})
-
-    async def send(self, request: Request) -> Response:
-        answer = self.fault(request)
-        return await super().send(request) if answer is None else answer
 
     def status(self, name: str = "limits") -> dict[str, object]:
         found: dict[str, object] = self.objects("jobsetpolicies")["", name].get("status", {})
@@ -51,10 +44,6 @@ class Cluster(MemoryApi):
     @property
     def asked(self) -> list[tuple[str, str]]:
         return [(request.verb, request.path.rpartition("jobsetpolicies/")[2]) for request in self.requests]
-
-
-def failing(verb: str, code: int) -> Fault:
-    return lambda request: Response(code, {}, status_body(code)) if request.verb == verb else None
 
 
 def deny(counts: PolicyCounts, policy: str = "limits", count: int = 1) -> None:
@@ -124,15 +113,15 @@ async def test_what_others_have_in_the_status_stays():
 @pytest.mark.parametrize(("verb", "code"), [("patch", 403), ("get", 403), ("patch", 409)])
 async def test_what_the_api_server_refuses_is_written_later_and_others_at_once(verb: str, code: int):
     cluster = Cluster()
-    refused = failing(verb, code)
-    cluster.fault = lambda request: refused(request) if "limits" in request.path else None
+    refused = refuse(code, verb=verb)
+    cluster.answering = lambda request: refused(request) if "limits" in request.path else None
     counts = cluster.counts()
     deny(counts)
     deny(counts, "queues")
     await counts.write()
     assert (cluster.status(), cluster.status("queues")["denied"]) == ({}, 1)
     assert cluster.asked.count(("patch", "queues/status")) == 1
-    cluster.fault = lambda _: None
+    cluster.answering = serve
     deny(counts)
     await counts.write()
     assert cluster.status()["denied"] == 2
@@ -148,7 +137,7 @@ async def test_a_conflict_is_tried_again_a_few_times():
         tried.append(request.path)
         return Response(409, {}, status_body(409))
 
-    cluster.fault = conflict
+    cluster.answering = conflict
     counts = cluster.counts()
     deny(counts)
     await counts.write()
@@ -166,11 +155,11 @@ async def test_a_write_without_an_answer_is_never_counted_twice(applied: bool):
             cluster.answered(request)
         raise TransportError("no answer")
 
-    cluster.fault = silent
+    cluster.answering = silent
     counts = cluster.counts()
     deny(counts)
     await counts.write()
-    cluster.fault = lambda _: None
+    cluster.answering = serve
     deny(counts)
     await counts.write()
     assert cluster.status()["denied"] == 1 + applied
@@ -193,12 +182,12 @@ async def test_a_policy_that_is_created_again_gets_no_counts_of_the_one_before_i
 
     def created_again(request: Request | None = None) -> Response | None:
         if request is None or request.verb == "patch":
-            cluster.fault = lambda _: None
+            cluster.answering = serve
             cluster.drop("jobsetpolicies", "limits", "")
             cluster.create("limits", "another uid")
         return None
 
-    cluster.fault = created_again
+    cluster.answering = created_again
     if when == "before":
         created_again()
     counts.count_decision(PolicyId("limits", "another uid"), "maxJobs", "Deny", 2)

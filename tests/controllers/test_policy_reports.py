@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 
 import pytest
 
 from controllers.policy.reports import PolicyReports
 from kube.client import Client
-from kube.transport import Request, Response
 from policy.audit import Audit
 from policy.judged import Namespace
 from policy.types import JobSetPolicy
-from tests.support.model.faults import status_body
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse
 from tests.support.objects.jobsets import rjob
 from tests.support.objects.policies import judged, policy
 
@@ -25,20 +22,9 @@ LIMITS = policy("limits", maxJobs={"max": 1})
 class Cluster(MemoryApi):
     """With the CRD of reports, unless the test says otherwise."""
 
-    serves = True
-    refuses = ""
-
-    async def send(self, request: Request) -> Response:
-        if request.path == "/apis/openreports.io/v1alpha1":
-            names = [{"name": "reports"}]
-            return Response(200, {}, json.dumps({"resources": names}).encode()) if self.serves else self.missing()
-        if self.refuses and request.method == "POST" and self.refuses in request.path:
-            return Response(403, {}, status_body(403))
-        return await super().send(request)
-
-    @staticmethod
-    def missing() -> Response:
-        return Response(404, {}, status_body(404))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.served["openreports.io/v1alpha1"] = ("reports",)
 
     async def written(self, *found: tuple[str, str], policies: tuple[JobSetPolicy, ...] = (LIMITS,)) -> list[str]:
         """Audit large JobSets of these namespaces and names; gives the writes."""
@@ -68,7 +54,7 @@ async def test_one_for_each_namespace_and_policy_and_only_changes_are_written():
         ("team-b", "jobset-queues"): 1,
     }
     assert await cluster.written(*found, policies=both) == []
-    assert len(cluster.requests) == 1, "one list, of metadata"
+    assert [call.verb for call in cluster.requests] == ["get", "list"], "discovery, and one list, of metadata"
     assert await cluster.written(*found[1:]) == ["patch", "delete", "delete"]
     assert cluster.stored == {("team-a", "jobset-limits"): 1, ("team-b", "jobset-limits"): 1}
     assert await cluster.written() == ["delete", "delete"]
@@ -77,7 +63,7 @@ async def test_one_for_each_namespace_and_policy_and_only_changes_are_written():
 
 async def test_without_the_crd_nothing_is_written():
     cluster = Cluster()
-    cluster.serves = False
+    cluster.served.clear()
     assert await cluster.written(("team-a", "one")) == []
 
 
@@ -92,7 +78,7 @@ async def test_reports_of_others_stay():
 
 async def test_a_namespace_that_takes_no_report_keeps_no_other_from_getting_one(caplog: pytest.LogCaptureFixture):
     cluster = Cluster()
-    cluster.refuses = "team-a"
+    cluster.answering = refuse(403, verb="create", path="/namespaces/team-a/reports")
     await cluster.written(("team-a", "one"), ("team-b", "one"))
     assert cluster.stored == {("team-b", "jobset-limits"): 1}
     assert "not written" not in caplog.text

@@ -20,12 +20,11 @@ from kube.client import Client
 from kube.controller import Request, is_terminal
 from kube.store import ChangeKind
 from kube.transport import Request as Call
-from kube.transport import Response
 from kube.workqueue import WorkQueue
 from tests.controllers.test_resume import OldServer, TestOldServers
 from tests.support.model.blind import Blind, refusing
 from tests.support.model.lives import ONE_BY_ONE, of_type, started
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.objects.stored_sets import jobset, rjob
 from tests.support.work import steps
 
@@ -37,25 +36,6 @@ def ended(kind: str) -> dict:
     return {
         "conditions": [{"type": kind, "status": "True", "reason": "x", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
     }
-
-
-class Answering(MemoryApi):
-    """Answers POSTs to one collection by itself, once `answer` is set."""
-
-    def __init__(self, plural: str, answer: Response | None = None) -> None:
-        super().__init__()
-        self.plural, self.answer = plural, answer
-        self.asked = 0
-
-    async def send(self, request: Call) -> Response:
-        if self.answer is not None and request.method == "POST" and request.path.endswith(f"/{self.plural}"):
-            self.asked += 1
-            return self.answer
-        return await super().send(request)
-
-
-def refusal(code: int, text: str) -> Response:
-    return Response(code, {}, msgspec.json.encode({"kind": "Status", "code": code, "message": text}))
 
 
 def depart(blind: Blind, name: str) -> None:
@@ -159,7 +139,7 @@ async def test_writes_of_counts_keep_their_distance_while_another_write_fails():
 class TestSuspension:
     async def test_a_resume_in_mid_suspension_is_counted(self):
         class Flipping(MemoryApi):
-            async def send(self, request: Call) -> Response:
+            async def send(self, request: Call):
                 answer = await super().send(request)
                 if request.method == "PATCH" and "/jobs/js-workers-2" in request.path and self.flips:
                     self.flips = False
@@ -181,13 +161,13 @@ class TestSuspension:
         assert api.objects("jobsets")["ns", "js"]["status"]["executionAttempts"] == 1
 
     async def test_it_is_carried_out_although_something_else_is_refused(self):
-        api = Answering("services")
+        api = MemoryApi()
         blind = Blind(api, jobset(rjob("workers", 3)))
         await blind.reconcile()
         services = blind.reconciler._caches.services
         services.overlay_deleted("ns", "js", services.get("ns", "js").metadata.uid)
         api.drop("services", "js")
-        api.answer = refusal(403, "exceeded quota")
+        api.answering = refuse(403, "exceeded quota", verb="create", path="/services")
         blind.edit(suspend=True)
         with pytest.raises(FailedWrites):
             await blind.reconcile()
@@ -213,16 +193,16 @@ class TestSuspension:
 
 
 async def test_a_set_whose_quota_is_used_up_asks_once_with_each_retry():
-    api = Answering("jobs", refusal(403, "exceeded quota"))
+    api = MemoryApi(answering=refuse(403, "exceeded quota", verb="create", path="/jobs"))
     blind = Blind(api, jobset(rjob("workers", 20)))
     asked = []
     for _ in range(10):
         with pytest.raises(FailedWrites):
             await blind.reconcile()
-        asked.append(api.asked)
-        api.asked = 0
+        asked.append(sum(call.path.endswith("/jobs") for call in api.requests))
+        api.requests.clear()
     assert asked == [20, *[1] * 9]
-    api.answer = None
+    api.answering = serve
     await blind.reconcile()
     assert len(api.objects("jobs")) == 20
 
@@ -240,28 +220,24 @@ async def test_a_retained_claim_that_goes_queues_its_set():
 
 async def test_a_job_that_a_webhook_denies_without_a_code_is_tried_again():
     """The API server makes 400 of such a denial; the policy behind it may change."""
-    api = Answering("jobs", refusal(400, 'admission webhook "v.example.com" denied the request: not now'))
+    denied = 'admission webhook "v.example.com" denied the request: not now'
+    api = MemoryApi(answering=refuse(400, denied, verb="create", path="/jobs"))
     with pytest.raises(FailedWrites) as failed:
         await Blind(api, jobset()).reconcile()
     assert not is_terminal(failed.value)
 
 
-TERMINATING = {
-    "kind": "Status",
-    "code": 403,
-    "message": "forbidden because it is being terminated",
-    "details": {"causes": [{"reason": "NamespaceTerminating"}]},
-}
+TERMINATING = refuse(403, verb="create", path="/jobs", details={"causes": [{"reason": "NamespaceTerminating"}]})
 
 
 @pytest.mark.looptime
 async def test_a_namespace_that_exists_again_gets_its_jobs():
     """One of the same name may come back, with a JobSet of the same name."""
-    api = Answering("jobs", Response(403, {}, msgspec.json.encode(TERMINATING)))
+    api = MemoryApi(answering=TERMINATING)
     blind = Blind(api, jobset(rjob("workers", 2)))
     with pytest.raises(FailedWrites):
         await blind.reconcile()
-    api.answer = None
+    api.answering = serve
     assert await blind.reconcile() == NAMESPACE_RETRY
     assert api.objects("jobs") == {}
     await asyncio.sleep(NAMESPACE_RETRY)
@@ -271,10 +247,10 @@ async def test_a_namespace_that_exists_again_gets_its_jobs():
 
 async def test_in_a_namespace_that_ends_nothing_is_created_twice():
     """Every Job that goes with it brings its set up: hundreds of refusals for a set of 40."""
-    api = Answering("jobs")
+    api = MemoryApi()
     blind = Blind(api, jobset(rjob("workers", 4)))
     await blind.reconcile()
-    api.answer = Response(403, {}, msgspec.json.encode(TERMINATING))
+    api.answering = TERMINATING
     blind.reconciler._caches.jobs.overlay_deleted(
         "ns", "js-workers-0", blind.jobs.get("ns", "js-workers-0").metadata.uid
     )

@@ -14,9 +14,7 @@ from controllers.gang.stalled import Reports
 from controllers.jobset.unscheduled_pods import FIRST_LOOK, LONGEST, UnscheduledPods, note_of
 from controllers.planning.actions import Event
 from kube.client import Client
-from kube.transport import Request as Call
-from kube.transport import Response
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -43,24 +41,12 @@ def pod(name: str, said: str = FULL, node: str = "", **fields: JSON) -> JSON:
     return {"metadata": meta, "spec": {"nodeName": node} if node else {}, "status": status}
 
 
-class Pods(MemoryApi):
-    """Refuses lists with `broken`."""
-
-    broken = 0
-
-    async def send(self, request: Call) -> Response:
-        if self.broken:
-            self.requests.append(request)
-            return Response(self.broken, {}, msgspec.json.encode({"kind": "Status", "code": self.broken}))
-        return await super().send(request)
-
-
 class Looks:
     """A watch over one set, whose pods the API server has."""
 
     def __init__(self, world: World, *pods: JSON) -> None:
         self.world = world
-        self.api = Pods()
+        self.api = MemoryApi()
         self.set_uid = world.js.metadata.uid
         for body in pods:
             self.put(body)
@@ -162,11 +148,11 @@ async def test_only_pending_pods_without_a_node_are_listed():
 
 async def test_an_api_server_that_fails_is_asked_again_later():
     looks = Looks(waiting(), pod("js-workers-0-0"))
-    looks.api.broken = 500
+    looks.api.answering = refuse(500)
     await looks.look()
     assert await looks.after(FIRST_LOOK) == 2 * FIRST_LOOK
     assert looks.events == []
-    looks.api.broken = 0
+    looks.api.answering = serve
     await looks.after(2 * FIRST_LOOK)
     assert len(looks.events) == 1
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import logging
 
 import pytest
@@ -11,9 +10,8 @@ from hypothesis import strategies as st
 
 from kube.client import Client
 from kube.events import NOTE_LIMIT, QUEUE_LIMIT, EventRecorder, Reference, truncate
-from kube.transport import Request, Response
 from tests.support.model.faults import Answer, FaultyTransport, LostAnswer, Refused, SlowAnswer
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse
 
 pytestmark = pytest.mark.looptime
 
@@ -145,17 +143,9 @@ async def test_a_refused_event_is_dropped_counted_and_not_tried_again():
     assert (events.dropped, len(transport.writes())) == (1, 1)
 
 
-class Ending(MemoryApi):
-    """Refuses to create: the namespace is being deleted."""
-
-    async def send(self, request: Request) -> Response:
-        causes = [{"reason": "NamespaceTerminating"}]
-        return Response(403, {}, json.dumps({"kind": "Status", "code": 403, "details": {"causes": causes}}).encode())
-
-
 async def test_an_event_in_a_namespace_that_is_being_deleted_is_dropped_without_a_warning(caplog):
     caplog.set_level(logging.DEBUG, "kube.events")
-    events = recorder(Ending())
+    events = recorder(MemoryApi(answering=refuse(403, details={"causes": [{"reason": "NamespaceTerminating"}]})))
     async with running(events):
         events.record(about(), "Normal", "A", "n")
         await asyncio.sleep(1)

@@ -8,15 +8,16 @@ import logging
 import pytest
 
 from kube.client import Client
-from kube.errors import Forbidden, KubeError, NotFound, Status, TransportError, from_response
+from kube.errors import Forbidden, KubeError, NotFound, Status, TransportError
 from kube.informer import Informer
 from kube.interruptions import Interruptions
-from kube.transport import Request, Response
-from tests.support.model.memory_api import MemoryApi
+from kube.transport import Response
+from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.model.virtual import run
 from tests.support.objects.kube_objects import THINGS, Thing
 
 DENIED = Forbidden(403, Status(message="no things for you"))
+DENY = refuse(403, "no things for you")
 LOGGER = logging.getLogger("kube.reflector")
 
 
@@ -25,29 +26,13 @@ def _heard(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kube.reflector")
 
 
-class Forbidding(MemoryApi):
-    """Refuses everything while `denied`."""
-
-    denied = True
-
-    async def send(self, request: Request) -> Response:
-        if self.denied:
-            return Response(403, {}, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"no things for you"}')
-        return await super().send(request)
-
-    def stream(self, request: Request):
-        if self.denied:
-            raise DENIED
-        return super().stream(request)
-
-
 def test_a_right_that_is_missing_is_named_at_once_and_then_once_a_minute(caplog: pytest.LogCaptureFixture):
     async def story() -> None:
-        api = Forbidding()
+        api = MemoryApi(answering=DENY)
         informer = Informer(Client(api), THINGS, Thing)
         task = asyncio.create_task(informer.run())
         await asyncio.sleep(600)
-        api.denied = False
+        api.answering = serve
         api.put(THINGS.plural, "a")
         await informer.wait_synced(60)
         await asyncio.sleep(1)
@@ -62,22 +47,15 @@ def test_a_right_that_is_missing_is_named_at_once_and_then_once_a_minute(caplog:
     assert lines[-1].startswith(f"the watch of {THINGS} works again after 6")
 
 
-class WithoutWatch(Forbidding):
-    """Answers lists, and refuses watches while `denied`."""
-
-    async def send(self, request: Request) -> Response:
-        return await MemoryApi.send(self, request)
-
-
 def test_a_watch_that_is_refused_is_not_called_working_because_the_list_works(caplog: pytest.LogCaptureFixture):
     async def story() -> list[str]:
-        api = WithoutWatch()
+        api = MemoryApi(answering=refuse(403, "no things for you", verb="watch"))
         informer = Informer(Client(api), THINGS, Thing)
         task = asyncio.create_task(informer.run())
         await asyncio.sleep(200)
         assert informer.synced, "the list works"
         before = [record.getMessage() for record in caplog.records]
-        api.denied = False
+        api.answering = serve
         await asyncio.sleep(61)
         task.cancel()
         return before
@@ -91,33 +69,19 @@ def test_a_watch_that_is_refused_is_not_called_working_because_the_list_works(ca
     assert after[0].startswith(f"the watch of {THINGS} works again after 2")
 
 
-class Unserved(MemoryApi):
-    """Serves nothing once `gone`, as when the CRD was deleted: the answer is a page, and no Status."""
-
-    gone = False
-
-    async def send(self, request: Request) -> Response:
-        return Response(404, {}, b"404 page not found") if self.gone else await super().send(request)
-
-    def stream(self, request: Request):
-        if self.gone:
-            raise from_response(404, {}, b"404 page not found", request.call)
-        return super().stream(request)
-
-
 def test_a_resource_that_is_not_served_any_more_is_named_until_it_is_served(caplog: pytest.LogCaptureFixture):
     async def story() -> None:
-        api = Unserved()
+        api = MemoryApi()
         informer = Informer(Client(api), THINGS, Thing)
         task = asyncio.create_task(informer.run())
         await informer.wait_synced(10)
         assert not informer.not_served
-        api.gone = True
+        api.answering = lambda _: Response(404, {}, b"404 page not found")
         api.cut_streams()
         await asyncio.sleep(30)
         assert informer.not_served
         assert any(f"the cluster does not serve {THINGS}: " in record.getMessage() for record in caplog.records)
-        api.gone = False
+        api.answering = serve
         await asyncio.sleep(120)
         assert not informer.not_served
         task.cancel()
@@ -127,7 +91,7 @@ def test_a_resource_that_is_not_served_any_more_is_named_until_it_is_served(capl
 
 def test_watches_of_one_resource_are_told_apart_by_their_selectors(caplog: pytest.LogCaptureFixture):
     async def story() -> None:
-        api = Forbidding()
+        api = MemoryApi(answering=DENY)
         informer = Informer(Client(api), THINGS, Thing, label_selector="a=b", field_selector="c=d", remedy="ask for it")
         task = asyncio.create_task(informer.run())
         await asyncio.sleep(1)

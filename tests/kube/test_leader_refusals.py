@@ -1,14 +1,12 @@
 """What the log says about a lease that cannot be taken."""
 
 import asyncio
-import json
 import logging
 
 import pytest
 
-from kube.transport import Request, Response
 from tests.kube.test_leader import elector, forever, spec
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.model.virtual import run
 
 
@@ -17,42 +15,26 @@ def heard(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "kube.leader")
 
 
-class Refusing(MemoryApi):
-    """Answers requests of one method with an error of the API server."""
-
-    def __init__(self, method: str, code: int, message: str, cause: str = "") -> None:
-        super().__init__()
-        self.refuses: str | None = method
-        self.code = code
-        status = {"kind": "Status", "code": code, "message": message, "details": {"causes": [{"reason": cause}]}}
-        self.body = json.dumps(status).encode()
-
-    async def send(self, request: Request) -> Response:
-        return Response(self.code, {}, self.body) if request.method == self.refuses else await super().send(request)
-
-
 @pytest.mark.parametrize(
-    ("method", "code", "cause", "advice"),
+    ("verb", "code", "cause", "advice"),
     [
-        ("GET", 403, "", "needs the rights to get, create and patch leases in namespace ns: apply its Role"),
-        ("POST", 403, "", "needs the rights to get, create and patch leases in namespace ns: apply its Role"),
-        ("POST", 404, "", "namespace ns has to exist: create it, or name another one for the lease"),
-        ("POST", 403, "NamespaceTerminating", "without it nothing is reconciled: create /apis/coordination"),
+        ("get", 403, "", "needs the rights to get, create and patch leases in namespace ns: apply its Role"),
+        ("create", 403, "", "needs the rights to get, create and patch leases in namespace ns: apply its Role"),
+        ("create", 404, "", "namespace ns has to exist: create it, or name another one for the lease"),
+        ("create", 403, "NamespaceTerminating", "without it nothing is reconciled: create /apis/coordination"),
     ],
 )
 @pytest.mark.usefixtures("heard")
-def test_what_keeps_a_process_from_leading_is_said_once_a_minute(
-    caplog, method: str, code: int, cause: str, advice: str
-):
+def test_what_keeps_a_process_from_leading_is_said_once_a_minute(caplog, verb: str, code: int, cause: str, advice: str):
     async def main():
-        api = Refusing(method, code, "not so", cause)
+        api = MemoryApi(answering=refuse(code, "not so", verb=verb, details={"causes": [{"reason": cause}]}))
         task = asyncio.create_task(elector(api).lead(forever))
         await asyncio.sleep(125)
         lines = [record.getMessage() for record in caplog.records]
         assert len(lines) == 3, lines
         assert all("not so" in line and advice in line for line in lines)
         assert all(("apply its Role" in line) == ("apply its Role" in advice) for line in lines)
-        api.refuses = None
+        api.answering = serve
         await asyncio.sleep(5)
         assert spec(api)["holderIdentity"] == "one"
         task.cancel()

@@ -21,7 +21,7 @@ from kube.client import Client
 from kube.controller import Request
 from kube.transport import Request as Call
 from kube.transport import Response
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse
 from tests.support.model.tally import Tally
 
 
@@ -87,23 +87,13 @@ class Blind:
         return [(call.verb, call.path.split("/namespaces/ns/")[1]) for call in calls]
 
 
-class Refusing(MemoryApi):
+def refusing(why: Callable[[str], str | None]) -> MemoryApi:
     """Refuses Jobs with the text that `why` gives for a name, where it gives one."""
 
-    why: Callable[[str], str | None]
+    def answering(call: Call) -> Response | None:
+        if call.verb != "create" or not call.path.endswith("/jobs"):
+            return None
+        text = why(msgspec.json.decode(call.body)["metadata"]["name"])
+        return None if text is None else refuse(403, text)(call)
 
-    async def send(self, request: Call) -> Response:
-        if request.method == "POST" and request.path.endswith("/jobs"):
-            text = self.why(msgspec.json.decode(request.body)["metadata"]["name"])
-            if text is not None:
-                self.requests.append(request)
-                return Response(
-                    403, {}, msgspec.json.encode({"kind": "Status", "message": text, "reason": "Forbidden"})
-                )
-        return await super().send(request)
-
-
-def refusing(why: Callable[[str], str | None]) -> Refusing:
-    api = Refusing()
-    api.why = why
-    return api
+    return MemoryApi(answering=answering)

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from dev.simulator.selectors import parse
+from dev.simulator.storage import Plain, Scope
 from diagnose.reader import PAGE
 from kube.errors import from_response
 from kube.transport import Request, Response
@@ -106,27 +108,7 @@ def _answer(body: JSON) -> Response:
 
 
 def _chosen(body: JSON, query: dict[str, str]) -> bool:
-    """Whether the selectors that matter here choose it."""
-    labels, phase = body["metadata"].get("labels", {}), body.get("status", {}).get("phase", "")
-    fields = query.get("fieldSelector", "")
-    if f"status.phase!={phase}" in fields.split(","):
-        return False
-    if "status.phase=" in fields.split(",")[0] and phase != fields.partition("=")[2]:
-        return False
-    return all(_matches(labels, term) for term in query.get("labelSelector", "").split(",") if term)
-
-
-def _matches(labels: JSON, term: str) -> bool:
-    if term.startswith("!"):
-        return term[1:] not in labels
-    key, without, value = term.partition(" notin ")
-    if without:
-        return labels.get(key) != value.strip("()")
-    key, among, value = term.partition(" in ")
-    if among:
-        return labels.get(key) == value.strip("()")
-    key, unequal, value = term.partition("!=")
-    if unequal:
-        return labels.get(key) != value
-    key, equal, value = term.partition("=")
-    return labels.get(key) == value if equal else key in labels
+    """Whether the selectors choose it; of those by fields, only by phase."""
+    phases = [term for term in query.get("fieldSelector", "").split(",") if term.startswith("status.phase")]
+    scope = Scope(labels=parse(query.get("labelSelector", "")), fields=parse(",".join(phases)))
+    return scope.holds(Plain(body))

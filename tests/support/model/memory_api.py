@@ -7,9 +7,11 @@ Whether the real API server keeps the same promises is what tests/integration/te
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from dev.simulator import resources, rest
 from dev.simulator.api_server import ApiServer
@@ -19,6 +21,8 @@ from kube.errors import TransportError, from_response
 from kube.resources import Resource
 from kube.transport import Request, Response
 from tests.support.model.faults import status_body
+
+Answering = Callable[[Request], Response | None]
 
 TICK = 0.001
 """Shortest wait, in seconds."""
@@ -37,13 +41,29 @@ def anything(api_version: str, plural: str) -> Resource:
     return resources.ALL.get((api_version, plural)) or Resource(group, version, plural.title(), plural)
 
 
+def serve(_: Request) -> None:
+    """The server answers."""
+
+
+def refuse(code: int, message: str = "", *, verb: str = "", path: str = "", **status: Any) -> Answering:
+    """Refuses the requests of that verb whose path ends so. `status`: further fields of the answer."""
+    body = msgspec.json.encode({**msgspec.json.decode(status_body(code, message=message)), **status})
+    return lambda call: Response(code, {}, body) if verb in {"", call.verb} and call.path.endswith(path) else None
+
+
 @dataclass
 class MemoryApi:
-    """`streaming` False refuses sendInitialEvents as an older server does. `bookmark_every` is in seconds."""
+    """`streaming` False refuses sendInitialEvents as an older server does. `bookmark_every` is in seconds.
+
+    `answering` answers in place of the server, or raises; None: the server answers. `served`: what discovery names, by
+    group and version.
+    """
 
     streaming: bool = True
     bookmark_every: float = 60.0
     requests: list[Request] = field(default_factory=list)
+    answering: Answering = serve
+    served: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.server = ImmediateDeletion()
@@ -91,10 +111,12 @@ class MemoryApi:
     async def send(self, request: Request) -> Response:
         await asyncio.sleep(0)
         self.requests.append(request)
-        return self.answered(request)
+        return self.answering(request) or self.answered(request)
 
     def answered(self, request: Request) -> Response:
         """What the server says to a request that is no watch."""
+        if (names := self.served.get(request.path.removeprefix("/apis/"))) is not None:
+            return Response(200, {}, msgspec.json.encode({"resources": [{"name": name} for name in names]}))
         answer = self.rest.handle(_plain(request))
         assert isinstance(answer, rest.Answer), "a watch is a stream"
         return Response(answer.status, {}, answer.body)
@@ -103,6 +125,8 @@ class MemoryApi:
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[bytes]]:
         await asyncio.sleep(0)
         self.requests.append(request)
+        if (refusal := self.answering(request)) is not None:
+            raise from_response(refusal.status, {}, refusal.body, request.call)
         if dict(request.query).get("sendInitialEvents") and not self.streaming:
             raise from_response(422, {}, status_body(422), request.call)
         watch = self.rest.watch(_plain(request), self.rest.target(request.path))

@@ -1,7 +1,6 @@
 """The cause that pods of a Job have failed, and the Job controller waits before it makes the next one. Pure."""
 
 from collections.abc import Iterator
-from functools import partial
 
 from api.batch import Job, pods_at_once
 from controllers.planning.child_jobs import Child, integer
@@ -28,8 +27,11 @@ def back_off(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         ended = seconds_since(last.ended_at, case.facts.now)
         refused = (seconds_since(event.last, case.facts.now) for event in case.refusals(uid))
         if not any(ended is None or (since is not None and since < ended) for since in refused):
-            how = _how(last)
-            yield KeyedFinding(child.name, how, partial(_failed_pod, case, child, last, how))
+            how, (failures, final) = _how(last), _failures(case, child, last)
+            fix = f"{logs_of(case.facts.jobset, child.name)} shows what it wrote" + ("" if final else f"; {_PAUSE}")
+            message = f"{ready_count(child.job)}; pod {last.name} has failed: {how}; {failures}"
+            finding = Finding(Level.FAULT, "pod-failed", f"Job {child.name}: {message}", fix=fix, since=last.ended_at)
+            yield KeyedFinding(child.name, how, finding)
 
 
 def failures(case: Case, left: frozenset[str]) -> Iterator[Answer]:
@@ -75,13 +77,6 @@ def _how(pod: SeenPod) -> str:
     name, end = pod.failed_container
     why = EXIT_CODES.get(end.exit_code, "") if end.reason in {"", "Error"} else end.reason
     return f"container {name}, exit code {end.exit_code}" + (f" ({why})" if why else "")
-
-
-def _failed_pod(case: Case, child: Child, pod: SeenPod, how: str) -> Finding:
-    failures, final = _failures(case, child, pod)
-    logs = f"{logs_of(case.facts.jobset, child.name)} shows what it wrote"
-    message = f"Job {child.name}: {ready_count(child.job)}; pod {pod.name} has failed: {how}; {failures}"
-    return Finding(Level.FAULT, "pod-failed", message, fix=logs if final else f"{logs}; {_PAUSE}", since=pod.ended_at)
 
 
 def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:

@@ -1,6 +1,6 @@
 """The facts about one JobSet, sorted for the causes to look at. Pure."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
@@ -85,6 +85,14 @@ class Case:
     def unready_jobs(self, left: frozenset[str]) -> list[Child]:
         """Jobs that run and are not ready, of those in `left`."""
         return [child for child in self.survey.unready if child.name in left]
+
+    def pods_where(
+        self, left: frozenset[str], holds: Callable[[SeenPod], bool]
+    ) -> Iterator[tuple[Child, list[SeenPod]]]:
+        """The Jobs of `unready_jobs` that have pods for which that holds, with these."""
+        for child in self.unready_jobs(left):
+            if pods := [pod for pod in self.pods_of(child) if holds(pod)]:
+                yield child, pods
 
     def pods_of(self, child: Child) -> list[SeenPod]:
         """What is known of a Job's pods, its leader first."""

@@ -1,5 +1,6 @@
 """Why a claim of a pod has no volume. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from api.jobset import JobSet
@@ -11,7 +12,7 @@ from diagnose.finding import Finding, Level, join_names
 from diagnose.remedies import recreate
 from kube.model.suggest import nearest
 
-_Classes = tuple[SeenStorageClass, ...] | None
+_Classes = Sequence[SeenStorageClass] | None
 """The StorageClasses of the cluster; None: not known."""
 _DEFAULT = "storageclass.kubernetes.io/is-default-class"
 _NO_PROVISIONER = "kubernetes.io/no-provisioner"

@@ -1,15 +1,13 @@
 """Who holds the domains that a leader waits for. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from api.exclusive import topology_of
 from diagnose.case import Case
-from diagnose.facts import Holder, SeenPod
+from diagnose.facts import SeenPod
 from diagnose.finding import Finding, Level, join_names, pluralize
-from diagnose.taints import Taint, numbers, remedy
+from diagnose.taints import numbers, remedy
 from diagnose.wording import ANTI_AFFINITY
 
 KEPT_OUT = "kept-out"
@@ -37,33 +35,6 @@ def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
     return f"{noun(topology)} {found}, where its Job is" if found else ""
 
 
-@dataclass(slots=True)
-class _Class:
-    """Domains that are in the way for the same reason, of `number` in all that are called `word`."""
-
-    number: int
-    word: str
-    domains: list[str] = field(default_factory=list)
-    holders: dict[str, Holder] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """`2 of 5 racks hold`: the beginning of a sentence."""
-        verb = "holds" if len(self.domains) == 1 else "hold"
-        return f"{len(self.domains)} of {pluralize(self.number, self.word)} {verb}"
-
-    def add(self, domain: str, holders: Iterable[Holder]) -> None:
-        self.domains.append(domain)
-        self.holders |= {f"{holder.namespace}/{holder.job}/{holder.job_uid}": holder for holder in holders}
-
-    @property
-    def holder_names(self) -> str:
-        return join_names(sorted(holder.label for holder in self.holders.values()))
-
-    @property
-    def priorities(self) -> str:
-        return ", ".join(map(str, sorted({holder.priority for holder in self.holders.values()})))
-
-
 def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
     """Of a leader that has no node: how many domains there are and who has them."""
     nodes, word = case.facts.nodes, noun(topology)
@@ -77,7 +48,7 @@ def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...
     if case.facts.holders is None:
         message = f"there are {pluralize(domains, word)}; who holds them is not known"
         return (*findings, Finding(Level.NOTE, "domains", message))
-    return (*findings, *_classes(case, leader, values, word))
+    return (*findings, *_by_holders(case, leader, values, word))
 
 
 def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
@@ -91,14 +62,14 @@ def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | N
     if said is None or not (told or (in_group and nodes is not None)):
         return None
     takers = None if told or nodes is None else nodes.takers(pod.spec)
-    mine, own = pod.spec.priority or 0, {job.metadata.uid for job in case.facts.jobs or ()}
-    there = (holder for holder in case.facts.holders or () if holder.exclusive and holder.priority == mine)
-    holders = [holder for holder in there if takers is None or holder.node in takers]
+    mine, own = pod.priority, {job.metadata.uid for job in case.facts.jobs or ()}
+    there = (held for held in case.facts.holders or () if held.metadata.topology and held.priority == mine)
+    holders = [holder for holder in there if takers is None or holder.spec.node_name in takers]
     if not holders:
         return None
     jobs = pluralize(len(holders), "exclusive Job", "keeps", "keep")
     where = "its domain" if len(holders) == 1 else "their domains"
-    holder_names = join_names(sorted(holder.label for holder in holders))
+    holder_names = join_names(sorted(holder.job_label for holder in holders))
     message = f"{jobs} other pods of priority {mine} out of {where}: {holder_names}"
     fix = f"give its ReplicatedJob a priorityClassName of another priority in a new JobSet ({GUIDE})"
     if own.issuperset(holder.job_uid for holder in holders):
@@ -137,66 +108,65 @@ def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Findin
     return (Finding(Level.FAULT, "too-few-domains", message, fix=fix),)
 
 
-def _classes(case: Case, leader: SeenPod, values: Mapping[str, str], word: str) -> tuple[Finding, ...]:
-    """What there is to say of the domains, by who holds them. `values`: the domain of each node."""
-    held: dict[str, list[Holder]] = {value: [] for value in sorted(set(values.values()))}
-    for holder in case.facts.holders or ():
-        if holder.node in values and holder.job_uid != leader.job_uid:
-            held[values[holder.node]].append(holder)
-    mine = leader.spec.priority or 0
-    equal, higher, lower, free = (_Class(len(held), word) for _ in range(4))
-    for domain, there in held.items():
-        same = [holder for holder in there if holder.priority == mine]
-        above = [holder for holder in there if holder.priority > mine]
-        if same:
-            equal.add(domain, same)
-        elif above:
-            higher.add(domain, above)
-        else:
-            (lower if there else free).add(domain, there)
-    nodes = case.facts.node_offers
-    taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
-    hinders = {name: taint for name, taint in taints.items() if values.get(name) in free.domains}
-    findings = (
-        (equal, partial(_equal, mine, word)),
-        (higher, _higher),
-        (lower, partial(_lower, leader)),
-        (free, partial(_free, hinders)),
-    )
-    return tuple(describe(found) for found, describe in findings if found.domains)
+def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: str) -> Iterator[Finding]:
+    """What there is to say of the domains, by who holds them. `domains`: that of each node."""
+    held: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domains.values()))}
+    for pod in case.facts.holders or ():
+        if pod.spec.node_name in domains and pod.job_uid != leader.job_uid:
+            held[domains[pod.spec.node_name]].append(pod)
+    groups: dict[str, dict[str, Sequence[SeenPod]]] = {cause: {} for cause in _HELD}
+    for domain, pods in held.items():
+        cause, matter = _cause(leader, pods)
+        groups[cause][domain] = matter
+    for cause, there in ((cause, there) for cause, there in groups.items() if there):
+        jobs = {(pod.metadata.namespace, pod.job_uid or pod.name): pod for pods in there.values() for pod in pods}
+        says, fix = _HELD[cause]
+        says = says.format(
+            domains=join_names([*there]),
+            jobs=join_names(sorted(pod.job_label for pod in jobs.values())),
+            priorities=", ".join(map(str, sorted({pod.priority for pod in jobs.values()}))),
+        )
+        verb = "holds" if len(there) == 1 else "hold"
+        message, fix = f"{len(there)} of {pluralize(len(held), word)} {verb} {says}", fix.format(word=word)
+        nodes = case.facts.node_offers if cause == "free" else None
+        taints = {} if nodes is None else nodes.blocking_taints(leader.spec)
+        if hinders := {name: taint for name, taint in taints.items() if domains.get(name) in there}:
+            message += f"; {pluralize(len(hinders), 'node')} there could hold it but for taints: {numbers(hinders)}"
+            fix = f"{remedy(hinders)}; {fix}"
+        yield Finding(Level.WAITS, cause, message, fix=fix or _preemption(leader))
 
 
-def _equal(mine: int, word: str, found: _Class) -> Finding:
-    message = f"{found} Jobs of equal priority ({mine}): {found.holder_names}"
-    fix = f"wait until one ends, add a {word}, or give this JobSet a higher priority ({GUIDE})"
-    return Finding(Level.WAITS, "equal-priority", message, fix=fix)
+def _cause(leader: SeenPod, pods: Sequence[SeenPod]) -> tuple[str, Sequence[SeenPod]]:
+    """Why a domain with these pods is not for the leader, and those of the pods that say so."""
+    if same := [pod for pod in pods if pod.priority == leader.priority]:
+        return "equal-priority", same
+    if above := [pod for pod in pods if pod.priority > leader.priority]:
+        return "higher-priority", above
+    return "lower-priority" if pods else "free", pods
 
 
-def _higher(found: _Class) -> Finding:
-    which = "which leave no room and are not preempted"
-    message = f"{found} Jobs of higher priority ({found.priorities}), {which}: {found.holder_names}"
-    return Finding(Level.WAITS, "higher-priority", message, fix="wait until one ends")
+_HELD = {
+    "equal-priority": (
+        "Jobs of equal priority ({priorities}): {jobs}",
+        f"wait until one ends, add a {{word}}, or give this JobSet a higher priority ({GUIDE})",
+    ),
+    "higher-priority": (
+        "Jobs of higher priority ({priorities}), which leave no room and are not preempted: {jobs}",
+        "wait until one ends",
+    ),
+    "lower-priority": ("Jobs of lower priority ({priorities}): {jobs}", ""),
+    "free": (
+        "no other Job ({domains}): there it is something else, such as free resources, taints or cordons",
+        "the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE",
+    ),
+}
+"""What domains hold, and what to do, by the cause, in the order in which they are named."""
 
 
-def _lower(leader: SeenPod, found: _Class) -> Finding:
-    message = f"{found} Jobs of lower priority ({found.priorities}): {found.holder_names}"
+def _preemption(leader: SeenPod) -> str:
+    """What becomes of Jobs of lower priority."""
     if leader.spec.preemption_policy == "Never":
-        fix = "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
-    elif nominated := leader.status.nominated_node_name:
-        fix = f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
-    else:
-        fix = "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"
-    return Finding(Level.WAITS, "lower-priority", message, fix=fix)
-
-
-def _free(hinders: Mapping[str, Taint], found: _Class) -> Finding:
-    """`hinders`: of nodes there that only a taint keeps from taking the leader, as far as they are known."""
-    message = (
-        f"{found} no other Job ({join_names(found.domains)}): there it is something else, such as free resources,"
-        " taints or cordons"
-    )
-    fix = "the scheduler's reason above counts the nodes by what is wrong with them; kubectl describe node NODE"
-    if hinders:
-        message += f"; {pluralize(len(hinders), 'node')} there could hold it but for taints: {numbers(hinders)}"
-        fix = f"{remedy(hinders)}; {fix}"
-    return Finding(Level.WAITS, "free", message, fix=fix)
+        return "its priority class has preemptionPolicy: Never, so they are not preempted: wait, or use another class"
+    if nominated := leader.status.nominated_node_name:
+        return f"nothing to do: the scheduler makes room on node {nominated}, pods there are ending"
+    return "the scheduler preempts them if their nodes fit otherwise; its reason above says what else is in the way"

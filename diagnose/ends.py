@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 
 from api import keys
-from controllers.planning.child_jobs import Child
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE, policy_of
 from diagnose.case import Case, about_jobs
 from diagnose.disruptions import not_counted
@@ -81,8 +79,10 @@ def node_fails(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
             if pod.silent and (node := pod.spec.node_name) in case.facts.nodes_by_name:
                 state, since = _state(case.facts.nodes_by_name[node])
                 if state:
-                    describe = partial(_node_fails, case, child, pod, state, since)
-                    yield KeyedFinding(child.name, (node, state), describe)
+                    message = f"Job {child.name}: pod {pod.name} is on node {node}, {state}"
+                    fix = f"if the node is off for good: {_end_pods_on(case, node)}"
+                    finding = Finding(Level.FAULT, "node-failed", message, _handling(case, since), fix, since)
+                    yield KeyedFinding(child.name, (node, state), finding)
                     break
 
 
@@ -94,23 +94,12 @@ def _state(node: SeenNode | None) -> tuple[str, str]:
     return next(((f"which is {word}", times[key]) for key, word in _STATES.items() if key in times), ("", ""))
 
 
-def _node_fails(case: Case, child: Child, pod: SeenPod, state: str, since: str) -> Finding:
-    return Finding(
-        Level.FAULT,
-        "node-failed",
-        f"Job {child.name}: pod {pod.name} is on node {pod.spec.node_name}, {state}",
-        because=_handling(case, since),
-        fix=f"if the node is off for good: {_end_pods_on(case, pod)}",
-        since=since,
-    )
-
-
-def _end_pods_on(case: Case, pod: SeenPod) -> str:
-    """The command that ends all pods of the set on the node of this one: a Job may have more than one there."""
+def _end_pods_on(case: Case, node: str) -> str:
+    """The command that ends all pods of the set on a node: a Job may have more than one there."""
     meta = case.facts.jobset.metadata
     return (
         f"kubectl delete pods -n {meta.namespace} -l {keys.JOBSET_NAME}={meta.name}"
-        f" --field-selector spec.nodeName={pod.spec.node_name} --force"
+        f" --field-selector spec.nodeName={node} --force"
     )
 
 

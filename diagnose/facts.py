@@ -1,6 +1,6 @@
 """What is read of a cluster in order to explain a JobSet: records of the fields that matter. Pure; writes nothing."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,6 @@ from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, SeenNode
 from diagnose.webhook_switch import State
 from kube.model.meta import Base, Condition, ObjectMeta, Owner
-from kube.model.requests import Amounts
 
 
 class _JobSpec(JobSpec, frozen=True, kw_only=True):
@@ -46,6 +45,20 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     def job_uid(self) -> str:
         owner = self.metadata.controller()
         return "" if owner is None else owner.uid
+
+    @property
+    def job_label(self) -> str:
+        """Its Job, for a list of those that hold nodes: `team-a/train-workers-0 (ending, not exclusive)`."""
+        owner, ending = self.metadata.controller(), self.metadata.deletion_timestamp is not None
+        marks = [
+            mark for mark, holds in (("ending", ending), ("not exclusive", self.metadata.topology is None)) if holds
+        ]
+        job = self.name if owner is None else owner.name
+        return f"{self.metadata.namespace}/{job}" + (f" ({', '.join(marks)})" if marks else "")
+
+    @property
+    def priority(self) -> int:
+        return self.spec.priority or 0
 
     @property
     def gated(self) -> bool:
@@ -214,54 +227,6 @@ class SeenLease(Base, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """A Job that is on some node with a pod. `exclusive`: it looked for a domain of its own."""
-
-    namespace: str
-    job: str
-    job_uid: str
-    priority: int
-    node: str
-    exclusive: bool
-    ending: bool
-
-    @classmethod
-    def of_pod(cls, pod: SeenPod) -> "Holder":
-        """The Job of a pod that is on a node."""
-        owner = pod.metadata.controller()
-        return cls(
-            namespace=pod.metadata.namespace,
-            job=pod.name if owner is None else owner.name,
-            job_uid=pod.job_uid,
-            priority=pod.spec.priority or 0,
-            node=pod.spec.node_name,
-            exclusive=pod.metadata.topology is not None,
-            ending=pod.metadata.deletion_timestamp is not None,
-        )
-
-    @property
-    def label(self) -> str:
-        marks = [mark for mark, holds in (("ending", self.ending), ("not exclusive", not self.exclusive)) if holds]
-        return f"{self.namespace}/{self.job}" + (f" ({', '.join(marks)})" if marks else "")
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedPod:
-    """A pod of some JobSet that is on a node, and what it requests there."""
-
-    namespace: str
-    jobset: str
-    node: str
-    requests: Amounts
-
-    @classmethod
-    def of_pod(cls, pod: SeenPod) -> "PlacedPod":
-        """The record of a pod that has been read."""
-        meta = pod.metadata
-        return cls(meta.namespace, meta.labels.jobset, pod.spec.node_name, pod.spec.requests())
-
-
-@dataclass(frozen=True, slots=True)
 class SeenGroups:
     """The groups of a set: `there` by name, and how many pods have a node (`bound`), by the UID of their Job."""
 
@@ -284,7 +249,7 @@ class Facts:
       failed.
     - `gated`: pods that await their leader, by the UID of their Job.
     - `nodes`: the topology labels of every node, by its name. `node_offers`: where the scheduler misses something on
-      nodes, what each has. `holders`: Jobs of all JobSets that are on nodes.
+      nodes, what each has. `holders`: a pod of each Job of all JobSets that is on a node.
     - `placed`: pods of all JobSets that are on nodes, looked up where nodes could take a pod and too little is free.
     - `lease`: the manager's; without holder where there is none.
     - `manager`: the pod that holds the lease, looked up where Jobs are missing and nothing says why.
@@ -313,15 +278,15 @@ class Facts:
     gated: Mapping[str, int] = field(default_factory=dict)
     nodes: Mapping[str, Mapping[str, str]] | None = None
     node_offers: Nodes | None = None
-    holders: tuple[Holder, ...] | None = None
-    placed: tuple[PlacedPod, ...] | None = None
+    holders: Sequence[SeenPod] | None = None
+    placed: Sequence[SeenPod] | None = None
     lease: SeenLease | None = None
     manager: SeenPod | None = None
     managers: tuple[SeenPod, ...] = ()
     webhooks: State | None = None
     quotas: Mapping[str, SeenQuota | None] = field(default_factory=dict)
     claims: Mapping[str, SeenClaim | None] = field(default_factory=dict)
-    storage_classes: tuple[SeenStorageClass, ...] | None = None
+    storage_classes: Sequence[SeenStorageClass] | None = None
     nodes_by_name: dict[str, SeenNode | None] = field(default_factory=dict)
     kueue: bool = True
     ends: tuple[SeenEvent, ...] = ()

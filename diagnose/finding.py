@@ -69,11 +69,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class KeyedFinding:
-    """The finding of a cause about one Job or one group, by name. Those with the same `key` share one finding."""
+    """The finding of a cause about one Job or one group, by name. Those with the same `key` share the first one.
+
+    `finding`: or a function that gives it, where that takes long.
+    """
 
     name: str
     key: object
-    describe: Callable[[], Finding]
+    finding: Finding | Callable[[], Finding]
 
 
 def join_names(names: Sequence[str], most: int = NAMED) -> str:
@@ -98,7 +101,8 @@ def merge_findings(findings: Iterable[KeyedFinding], noun: str, title: str = "{}
         by_key.setdefault(keyed.key, []).append(keyed)
     found: list[tuple[Finding, list[str]]] = []
     for same in list(by_key.values())[:MOST_FINDINGS]:
-        first, likewise = same[0].describe(), [keyed.name for keyed in same[1:]]
+        given, likewise = same[0].finding, [keyed.name for keyed in same[1:]]
+        first = given if isinstance(given, Finding) else given()
         found.append((first, [same[0].name]))
         if likewise:
             who = f"{len(likewise)} more {noun}s ({likewise[0]} … {likewise[-1]})"

@@ -20,7 +20,7 @@ from api.topology import NodeMetadata
 from controllers.resources import JOBSETS
 from diagnose import kueue, look_up
 from diagnose.case import unheld
-from diagnose.facts import Facts, Holder, SeenEvent, SeenGroups, SeenJob, SeenPod
+from diagnose.facts import Facts, SeenEvent, SeenGroups, SeenJob, SeenPod
 from diagnose.jobset_causes import missing_defaults
 from diagnose.look_up import PLACED
 from diagnose.manager_causes import all_completed
@@ -33,7 +33,7 @@ from diagnose.wording import ANTI_AFFINITY, CLAIMS, MISFIT
 from kube.client import Client
 from kube.errors import NotFound
 from kube.model.meta import Owner, seconds_between
-from kube.options import COMMAND_TIMEOUT, METADATA_LIST
+from kube.options import COMMAND_TIMEOUT, METADATA_LIST, ListOptions
 from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS, PODS
 
 REPLACED = 10.0
@@ -137,7 +137,7 @@ class _Gatherer:
             levels = {group.topology for group in wanted.groups()} if (wanted := shape(js)) is not None else set()
             facts.node_offers = offers = await self._offers(misfits, topologies | levels)
             if offers is not None and any(lacking_resource(pod) and offers.takers(pod.spec) for pod in misfits):
-                facts.placed = await look_up.placed_pods(read)
+                facts.placed = await look_up.pods_in_use(read)
         facts.claims = await look_up.claims(read, (pod for pod in failed if CLAIMS.search(said[pod.metadata.uid])))
         if facts.claims:
             facts.storage_classes = await look_up.storage_classes(read)
@@ -159,28 +159,18 @@ class _Gatherer:
         there: dict[str, StoredGroup] = {}
         for resource in kinds:
             note = f"groups: you may not list {resource.plural}.{resource.group} in namespace {self._namespace}"
-            with self._read.noting(note):
-                try:
-                    groups = self._read.some(resource, StoredGroup, resource.plural, label_selector=self._of_set)
-                    there |= {
-                        group.metadata.name: group
-                        async for group in groups
-                        if group.metadata.controlled_by(self._js.metadata.uid)
-                    }
-                except NotFound:
-                    pass  # not served: the condition says so
-                continue
-            return None
+            options: ListOptions = {"label_selector": self._of_set}
+            try:
+                groups = await self._read.collect(resource, StoredGroup, resource.plural, note, **options)
+            except NotFound:
+                continue  # not served: the condition says so
+            if groups is None:
+                return None
+            mine = (group for group in groups if group.metadata.controlled_by(self._js.metadata.uid))
+            there |= {group.metadata.name: group for group in mine}
         with self._read.noting():  # `_pods` has noted it
-            pods = self._read.some(
-                PODS,
-                Owned,
-                "pods with a node",
-                accept=METADATA_LIST,
-                label_selector=self._of_set,
-                field_selector=PLACED,
-            )
-            return SeenGroups(there, await _count_by_job(pods))
+            placed: ListOptions = {"label_selector": self._of_set, "field_selector": PLACED, "accept": METADATA_LIST}
+            return SeenGroups(there, await _count_by_job(self._read.some(PODS, Owned, "pods with a node", **placed)))
         return None
 
     async def _jobs(self) -> tuple[SeenJob, ...] | None:
@@ -225,11 +215,12 @@ class _Gatherer:
 
     async def _warnings(self, fields: str, names: set[str] | None = None) -> tuple[SeenEvent, ...]:
         """Warnings, newest first; only those about `names`, if given."""
-        found: list[SeenEvent] = []
-        with self._read.noting(f"events: you may not list events.events.k8s.io in namespace {self._namespace}"):
-            async for event in self._read.some(EVENTS, SeenEvent, "events", field_selector=f"{fields},type=Warning"):
-                found += [event] if names is None or event.regarding.name in names else []
-        return tuple(sorted(found, key=lambda event: event.last, reverse=True))
+        note = f"events: you may not list events.events.k8s.io in namespace {self._namespace}"
+        found = (
+            await self._read.collect(EVENTS, SeenEvent, "events", note, field_selector=f"{fields},type=Warning") or ()
+        )
+        matching = (event for event in found if names is None or event.regarding.name in names)
+        return tuple(sorted(matching, key=lambda event: event.last, reverse=True))
 
     async def _pods(self, survey: Survey) -> tuple[SeenPod, ...] | None:
         """Leaders and pending pods of the unready Jobs; of a few other Jobs, running pods that are not ready."""
@@ -307,39 +298,31 @@ class _Gatherer:
             }
         return None
 
-    async def _holders(self, waiting: list[SeenPod]) -> tuple[Holder, ...] | None:
-        """The Jobs of all JobSets whose pod with index 0 is on a node.
+    async def _holders(self, waiting: list[SeenPod]) -> Sequence[SeenPod] | None:
+        """Of the Jobs of all JobSets the pods with index 0 that are on a node.
 
-        If that leaves domains open, also those that have another pod there, of the priority of a leader that waits:
-        pods of Jobs that are not exclusive, or have lost their leader, keep it out just the same.
+        If that leaves domains open, also another pod that is there, of the priority of a leader that waits: pods of
+        Jobs that are not exclusive, or have lost their leader, keep it out just the same.
         """
-        first = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0"
+        first, subject = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}=0", "pods of other JobSets"
         nodes = (self._facts.nodes or {}) if waiting else {}
         with self._read.noting(
             "pods of other namespaces: you may not list them, so which Jobs hold the domains is not known"
         ):
-            holders = [Holder.of_pod(pod) async for pod in self._placed_pods(first, MOST_PAGES)]
-            wanted = {pod.spec.priority or 0 for pod in waiting}
+            holders = [pod async for pod in look_up.placed_pods(self._read, first, subject)]
+            wanted = {pod.priority for pod in waiting}
             spots = {spot for node in nodes for spot in _spots(node, nodes, wanted)}
-            spots -= {spot for holder in holders for spot in _spots(holder.node, nodes, {holder.priority})}
+            spots -= {spot for pod in holders for spot in _spots(pod.spec.node_name, nodes, {pod.priority})}
             if spots:
                 other_pods = f"{keys.JOB_KEY},{keys.COMPLETION_INDEX}!=0{_of_priority(waiting)}"
-                async for pod in self._placed_pods(other_pods, FEW_PAGES):
-                    holder = Holder.of_pod(pod)
-                    here = spots & _spots(holder.node, nodes, {holder.priority})
-                    holders += [holder] if here else []
+                async for pod in look_up.placed_pods(self._read, other_pods, subject, FEW_PAGES):
+                    here = spots & _spots(pod.spec.node_name, nodes, {pod.priority})
+                    holders += [pod] if here else []
                     spots -= here
                     if not spots:
                         break
-            return tuple(holders)
+            return holders
         return None
-
-    def _placed_pods(self, selector: str, pages: int) -> AsyncIterator[SeenPod]:
-        """Pods on nodes, in all namespaces."""
-        subject = "pods of other JobSets"
-        return self._read.some(
-            PODS, SeenPod, subject, pages=pages, namespace=None, label_selector=selector, field_selector=PLACED
-        )
 
 
 def _has_replacement(survey: Survey, pods: Sequence[SeenPod]) -> bool:

@@ -18,7 +18,6 @@ from diagnose.times import seconds_since
 from diagnose.wording import NO_RIGHT
 from kube.model.meta import Owner, find
 
-_AGAIN = "tries again by itself soon; the pause grows with each refusal"
 _HOLD_JOBS_BACK = (JOB_CREATION_FAILED, SERVICE_CREATION_FAILED, "PVCCreationFailed", "SchedulingObjectsFailed")
 """Reasons of Warnings about what was refused: Jobs are created after all of these, so they are missing then."""
 _OF_OTHERS = "exists already and belongs to"
@@ -82,20 +81,13 @@ def _attempt_start(js: JobSet) -> str:
 @about_jobs
 def failed_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Failed Jobs of a set that has not decided about them yet."""
-    return (_failed_job(child) for child in case.survey.failed if child.name in left)
-
-
-def _failed_job(child: Child) -> KeyedFinding:
-    failure = child.job.failure
-    said = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
-    finding = Finding(
-        Level.FAULT,
-        "job-failed",
-        f"Job {child.name}: failed, and the failure policy has not acted on it yet: {said}",
-        fix="the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet",
-        since=failure.last_transition_time if failure else "",
-    )
-    return KeyedFinding(child.name, said, lambda: finding)
+    fix = "the manager decides by spec.failurePolicy; if it does not, see the Warnings of the JobSet"
+    for child in (child for child in case.survey.failed if child.name in left):
+        failure = child.job.failure
+        since = failure.last_transition_time if failure else ""
+        said = f"{failure.reason}: {failure.message}" if failure else "it says no reason"
+        message = f"Job {child.name}: failed, and the failure policy has not acted on it yet: {said}"
+        yield KeyedFinding(child.name, said, Finding(Level.FAULT, "job-failed", message, fix=fix, since=since))
 
 
 def behind(case: Case, left: frozenset[str]) -> Iterator[Answer]:
@@ -159,10 +151,8 @@ def _refused_jobs(case: Case, refusal: SeenEvent, number: int, message: str) -> 
         fix = f"{RIGHTS}; it tries again by itself" if NO_RIGHT.search(refusal.note) else fix
         because = Finding(Level.FAULT, "refused", refusal.note, since=refusal.first)
         return Finding(Level.FAULT, "missing", message, because=(because,), fix=fix)
-    quota, in_all = as_it_is(quota, case.facts.quotas), case.survey.total
-    soon = quota.allowed and not quota.too_few(in_all)
-    level = Level.WAITS if soon else Level.FAULT
-    fix = f"wait: the manager {_AGAIN}" if soon else quota.fix(case.facts.jobset.metadata.namespace, number, in_all)
+    in_all = case.survey.total
+    level, quota, fix = _quota(case, quota, number, in_all, "the manager")
     each = f"{'' if quota.gone else 'each '}{quota.words()}{quota.in_all(in_all, 'Jobs')}"
     said = Finding(Level.NOTE, "warning", refusal.note)
     because = Finding(level, "quota", each, because=(said,), since=refusal.first)
@@ -195,15 +185,12 @@ def _begin(case: Case, names: frozenset[str]) -> bool:
 @about_jobs
 def halted_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that are still suspended although the set is not."""
-    return (_halted_job(child) for child in case.survey.halted if child.name in left)
-
-
-def _halted_job(child: Child) -> KeyedFinding:
-    ending = child.job.status.active
-    why = f": {pluralize(ending, 'pod')} of the time before have to end first" if ending else ""
     fix = "the manager resumes it by itself; a Job that another controller suspends needs that one"
-    finding = Finding(Level.WAITS, "halted", f"Job {child.name}: is still suspended{why}", fix=fix)
-    return KeyedFinding(child.name, bool(ending), lambda: finding)
+    for child in (child for child in case.survey.halted if child.name in left):
+        ending = child.job.status.active
+        why = f": {pluralize(ending, 'pod')} of the time before have to end first" if ending else ""
+        finding = Finding(Level.WAITS, "halted", f"Job {child.name}: is still suspended{why}", fix=fix)
+        yield KeyedFinding(child.name, bool(ending), finding)
 
 
 def being_deleted(case: Case, left: frozenset[str]) -> Iterator[Answer]:
@@ -217,72 +204,58 @@ def being_deleted(case: Case, left: frozenset[str]) -> Iterator[Answer]:
 def without_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that run and lack pods: admission has refused them, or the Job controller does not create them."""
     for child in case.unready_jobs(left):
-        event = next(iter(case.refusals(child.job.metadata.uid)), None)
-        lacks = lacking(child.job) and (event or not child.job.status.active)
-        if lacks and (event is None or quota_refusal(event.note) is None):
-            yield _without_pods(case, child, event)
+        event, missing = next(iter(case.refusals(child.job.metadata.uid)), None), lacking(child.job)
+        if event is None and missing and not child.job.status.active:
+            yield _no_pods(child)
+        elif event is not None and missing and quota_refusal(event.note) is None:
+            pods = pluralize(pods_at_once(child.job.spec), "pod")
+            message = f"Job {child.name}: lacks {missing} of {pods}: {event.reason}: {event.note}"
+            fix = for_refusal(case.facts.jobset, event.note)
+            finding = Finding(Level.FAULT, "pods-refused", message, fix=fix, since=event.first)
+            yield KeyedFinding(child.name, event.note.replace(child.name, ""), finding)
 
 
-def beyond_quota(case: Case, left: frozenset[str]) -> list[Answer]:
+def _no_pods(child: Child) -> KeyedFinding:
+    """For a Job of which no pod was refused: those that end come first, or the Job controller has still to act."""
+    meta, ending = child.job.metadata, child.job.status.terminating
+    if ending:
+        number = pluralize(ending, "pod", "has", "have")
+        pods = f"-n {meta.namespace} -l batch.kubernetes.io/job-name={child.name}"
+        message = f"Job {child.name}: {number} not ended yet, and the next wait for that"
+        force = f"kubectl delete pods {pods} --force"
+        fix = f"kubectl get pods {pods} -o wide shows where; if a node is off for good: {force}"
+        return KeyedFinding(child.name, "ending", Finding(Level.WAITS, "pods-ending", message, fix=fix))
+    message = f"Job {child.name}: has no pods (yet), and no Warning says why"
+    fix, since = (
+        "look again in a moment; if it stays so, does kube-controller-manager run?",
+        meta.creation_timestamp or "",
+    )
+    return KeyedFinding(child.name, None, Finding(Level.WAITS, "no-pods", message, fix=fix, since=since))
+
+
+def beyond_quota(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Jobs whose pods a quota refuses: one finding for each quota and resource."""
     refused: dict[tuple[str, str], list[_Refused]] = {}
     for child in case.unready_jobs(left):
         event = next(iter(case.refusals(child.job.metadata.uid)), None)
         if lacking(child.job) and event is not None and (quota := quota_refusal(event.note)):
             refused.setdefault((quota.quota, quota.resource), []).append((child, event, quota))
-    return [_beyond_quota(case, same) for same in refused.values()]
+    for same in refused.values():
+        jobs = [child for child, _, _ in same]
+        names, missing = [child.name for child in jobs], sum(lacking(child.job) for child in jobs)
+        who = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({join_names(names)}): lack"
+        who += f" {missing} of {pluralize(sum(pods_at_once(child.job.spec) for child in jobs), 'pod')}"
+        in_all = sum(case.survey.pods[name] for name in {child.replicated_job for child in jobs})
+        _, event, noted = same[0]
+        level, quota, fix = _quota(case, noted, missing, in_all, "the Job controller")
+        said = Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}")
+        message = f"{who}: {quota.words(missing)}{quota.in_all(in_all, 'pods')}"
+        yield Answer(Finding(level, "quota", message, (said,), fix, event.first), frozenset(names))
 
 
-def _beyond_quota(case: Case, refused: list[_Refused]) -> Answer:
-    """One finding for all Jobs whose pods a quota refuses."""
-    names = [child.name for child, _, _ in refused]
-    pods = sum(pods_at_once(child.job.spec) for child, _, _ in refused)
-    missing = sum(lacking(child.job) for child, _, _ in refused)
-    in_all = sum(case.survey.pods[name] for name in {child.replicated_job for child, _, _ in refused})
-    first, event, noted = refused[0]
+def _quota(case: Case, noted: QuotaRefusal, number: int, in_all: int, who: str) -> tuple[Level, QuotaRefusal, str]:
+    """The quota as it is now, whether `number` of `in_all` objects only wait for it, and what to do. `who`: retries."""
     quota = as_it_is(noted, case.facts.quotas)
-    who = f"Job {names[0]}: lacks" if len(names) == 1 else f"{len(names)} Jobs ({join_names(names)}): lack"
-    soon = quota.allowed and not quota.too_few(in_all)
-    fix = f"wait: the Job controller {_AGAIN}"
-    finding = Finding(
-        Level.WAITS if soon else Level.FAULT,
-        "quota",
-        f"{who} {missing} of {pluralize(pods, 'pod')}: {quota.words(missing)}{quota.in_all(in_all, 'pods')}",
-        because=(Finding(Level.NOTE, "refused", f"{event.reason}: {event.note}"),),
-        fix=fix if soon else quota.fix(first.job.metadata.namespace, missing, in_all),
-        since=event.first,
-    )
-    return Answer(finding, frozenset(names))
-
-
-def _without_pods(case: Case, child: Child, said: SeenEvent | None) -> KeyedFinding:
-    job, ending = child.job, child.job.status.terminating
-    if said is not None:
-        finding = Finding(
-            Level.FAULT,
-            "pods-refused",
-            f"Job {child.name}: lacks {lacking(job)} of {pluralize(pods_at_once(job.spec), 'pod')}:"
-            f" {said.reason}: {said.note}",
-            fix=for_refusal(case.facts.jobset, said.note),
-            since=said.first,
-        )
-        return KeyedFinding(child.name, said.note.replace(child.name, ""), lambda: finding)
-    if ending:
-        number = pluralize(ending, "pod", "has", "have")
-        pods = f"-n {job.metadata.namespace} -l batch.kubernetes.io/job-name={child.name}"
-        finding = Finding(
-            Level.WAITS,
-            "pods-ending",
-            f"Job {child.name}: {number} not ended yet, and the next wait for that",
-            fix=f"kubectl get pods {pods} -o wide shows where; if a node is off for good:"
-            f" kubectl delete pods {pods} --force",
-        )
-        return KeyedFinding(child.name, "ending", lambda: finding)
-    finding = Finding(
-        Level.WAITS,
-        "no-pods",
-        f"Job {child.name}: has no pods (yet), and no Warning says why",
-        fix="look again in a moment; if it stays so, does kube-controller-manager run?",
-        since=job.metadata.creation_timestamp or "",
-    )
-    return KeyedFinding(child.name, None, lambda: finding)
+    if quota.allowed and not quota.too_few(in_all):
+        return Level.WAITS, quota, f"wait: {who} tries again by itself soon; the pause grows with each refusal"
+    return Level.FAULT, quota, quota.fix(case.facts.jobset.metadata.namespace, number, in_all)

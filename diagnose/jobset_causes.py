@@ -1,6 +1,7 @@
 """Causes that are about the JobSet as a whole. Pure."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from operator import itemgetter
 
 import msgspec
@@ -244,53 +245,45 @@ def unreadable_jobs(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
 def restarting(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Jobs of an earlier attempt have to go before those of this one come."""
     js, old = case.facts.jobset, case.survey.previous
-    if not old:
-        return
-    policy, names = js.spec.failure_policy, [child.name for child in old]
-    blocked, wait = _blocked_jobs(case, names, "each has to go first")
-    limit = f" of at most {policy.max_restarts}" if policy is not None else ""
-    going, held = [child for child in old if child.deleting], held_up(case)
-    message = (
-        f"it restarts ({js.status.restarts_count_towards_max}{limit} restarts counted):"
-        f" {pluralize(len(old), 'Job')} of an earlier attempt still {'exists' if len(old) == 1 else 'exist'},"
-        f" {len(going)} in deletion ({join_names(names)}); {wait}"
-    )
-    fix = "" if held else WAIT_FOR_PODS if going else "the manager deletes them"
-    found = Finding(Level.WAITS, "restarting", message, held, fix, _restart_time(case))
-    yield Answer(found, left.intersection(blocked), state=State.RESTARTING)
+    if old:
+        policy, names = js.spec.failure_policy, [child.name for child in old]
+        limit = f" of at most {policy.max_restarts}" if policy is not None else ""
+        going = sum(child.deleting for child in old)
+        message = (
+            f"it restarts ({js.status.restarts_count_towards_max}{limit} restarts counted):"
+            f" {pluralize(len(old), 'Job')} of an earlier attempt still {'exists' if len(old) == 1 else 'exist'},"
+            f" {going} in deletion ({join_names(names)})"
+        )
+        fix = WAIT_FOR_PODS if going else "the manager deletes them"
+        yield _restart_waits(case, left, Finding(Level.WAITS, "restarting", message, fix=fix), names, "has to go first")
 
 
 def old_pods(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Pods of an earlier attempt have outlived their Jobs: each Job is created again once its own are gone."""
-    old = case.facts.leftover_pods
-    if not old:
-        return
-    blocked, wait = _blocked_jobs(case, old, "each waits for its own")
-    names, held = sorted(name for pods in old.values() for name in pods), held_up(case)
-    message = (
-        f"{pluralize(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
-        f" ({join_names(names)}), and {pluralize(len(old), 'Job')} cannot be created again yet; {wait}"
-    )
-    found = Finding(Level.WAITS, "old-pods", message, held, "" if held else WAIT_FOR_PODS, _restart_time(case))
-    yield Answer(found, left.intersection(blocked), state=State.RESTARTING)
+    if old := case.facts.leftover_pods:
+        names = sorted(name for pods in old.values() for name in pods)
+        message = (
+            f"{pluralize(len(names), 'pod')} of an earlier attempt {'is' if len(names) == 1 else 'are'} still ending"
+            f" ({join_names(names)}), and {pluralize(len(old), 'Job')} cannot be created again yet"
+        )
+        found = Finding(Level.WAITS, "old-pods", message, fix=WAIT_FOR_PODS)
+        yield _restart_waits(case, left, found, old, "waits for its own")
 
 
-def _blocked_jobs(case: Case, old: Iterable[str], wait: str) -> tuple[Iterable[str], str]:
-    """The Jobs that wait until those in `old` are gone, and how long, in words.
+def _restart_waits(case: Case, left: frozenset[str], found: Finding, old: Iterable[str], each: str) -> Answer:
+    """The finding about a restart that waits for the Jobs `old`: for whom each of them waits, and which node holds it.
 
-    With BlockingRecreate all missing Jobs wait for all old ones; else each Job waits for its own, as `wait` says.
+    With BlockingRecreate all missing Jobs wait for all old ones; else each Job waits for its own.
     """
-    policy = case.facts.jobset.spec.failure_policy
-    if policy is None or policy.restart_strategy != "BlockingRecreate":
-        return old, wait
-    names = [position.name for position in case.survey.missing]
-    return names, "none is created before all of those are gone (BlockingRecreate)"
-
-
-def _restart_time(case: Case) -> str:
-    """When the set was restarted last; empty if it is not known."""
-    last = case.facts.jobset.status.last_restart
-    return last.start_time if last else ""
+    policy, last = case.facts.jobset.spec.failure_policy, case.facts.jobset.status.last_restart
+    wait = f"each {each}"
+    if policy is not None and policy.restart_strategy == "BlockingRecreate":
+        old = [position.name for position in case.survey.missing]
+        wait = "none is created before all of those are gone (BlockingRecreate)"
+    held, since = held_up(case), last.start_time if last else ""
+    message, fix = f"{found.message}; {wait}", "" if held else found.fix
+    found = replace(found, message=message, because=held, fix=fix, since=since)
+    return Answer(found, left.intersection(old), state=State.RESTARTING)
 
 
 def warnings(case: Case, _left: frozenset[str]) -> list[Answer]:

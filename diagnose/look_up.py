@@ -3,7 +3,7 @@
 Each reads a bounded number of objects. What may not be read is noted and left out. Decides nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,10 +13,10 @@ from api.batch import Owned
 from api.jobset import JobSet
 from api.keys import LEASE
 from api.names import subdomain
+from api.pod import PodStatus
 from api.selectors import of_other_attempts, one_of
 from controllers.planning.child_jobs import Child
 from diagnose.facts import (
-    PlacedPod,
     Regarding,
     SeenClaim,
     SeenEvent,
@@ -28,10 +28,10 @@ from diagnose.facts import (
 )
 from diagnose.nodes import SeenNode
 from diagnose.quota import quota_refusal
-from diagnose.reader import LOOKED_AT, Reader
+from diagnose.reader import LOOKED_AT, MOST_PAGES, Reader
 from diagnose.webhook_switch import State, look
 from diagnose.wording import PREEMPTED
-from kube.options import METADATA_LIST
+from kube.options import METADATA_LIST, ListOptions
 from kube.resources import (
     EVENTS,
     LEASES,
@@ -102,13 +102,10 @@ async def claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenClaim |
     return await read.by_name(PERSISTENT_VOLUME_CLAIMS, SeenClaim, names, note)
 
 
-async def storage_classes(read: Reader) -> tuple[SeenStorageClass, ...] | None:
+async def storage_classes(read: Reader) -> Sequence[SeenStorageClass] | None:
     """The StorageClasses of the cluster; None if they may not be read."""
     note = "storage classes: you may not list storageclasses.storage.k8s.io, so which there are is not known"
-    with read.noting(note):
-        classes = read.some(STORAGE_CLASSES, SeenStorageClass, "storage classes", pages=1, namespace=None)
-        return tuple([storage_class async for storage_class in classes])
-    return None
+    return await read.collect(STORAGE_CLASSES, SeenStorageClass, "storage classes", note, pages=1, namespace=None)
 
 
 async def nodes(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenNode | None]:
@@ -117,14 +114,20 @@ async def nodes(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenNode | N
     return await read.by_name(NODES, SeenNode, (pod.spec.node_name for pod in pods), note)
 
 
-async def placed_pods(read: Reader) -> tuple[PlacedPod, ...] | None:
+async def placed_pods(
+    read: Reader, selector: str = keys.JOBSET_NAME, subject: str = "pods of JobSets", pages: int = MOST_PAGES
+) -> AsyncIterator[SeenPod]:
+    """Pods of JobSets of all namespaces that are on nodes, without their status: many are kept."""
+    options: ListOptions = {"namespace": None, "label_selector": selector, "field_selector": PLACED}
+    async for pod in read.some(PODS, SeenPod, subject, pages=pages, **options):
+        yield replace(pod, status=PodStatus())
+
+
+async def pods_in_use(read: Reader) -> Sequence[SeenPod] | None:
     """Pods of all JobSets that are on nodes; None if they may not be read."""
     note = "pods of other namespaces: you may not list them, so which JobSets hold what its pods lack is not known"
     with read.noting(note):
-        pods = read.some(
-            PODS, SeenPod, "pods of JobSets", namespace=None, label_selector=keys.JOBSET_NAME, field_selector=PLACED
-        )
-        return tuple([PlacedPod.of_pod(pod) async for pod in pods])
+        return [pod async for pod in placed_pods(read)]
     return None
 
 
@@ -147,13 +150,15 @@ async def earlier_pods(read: Reader, uids: Sequence[str]) -> tuple[SeenPod, ...]
 
 async def _deleted_pods(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
     found: list[SeenPod] = []
-    with read.noting("pods that are ending: you may not list pods, so the nodes that they are on are not known"):
-        for labels in selectors:
-            pods = read.some(
-                PODS, SeenPod, "pods that are ending", pages=1, label_selector=labels, field_selector=_BOUND
-            )
-            found += [pod async for pod in pods if pod.metadata.deletion_timestamp is not None]
-    return tuple(sorted(found, key=lambda pod: (pod.ready, pod.metadata.deletion_timestamp or "", pod.name)))
+    note, subject = (
+        "pods that are ending: you may not list pods, so the nodes that they are on are not known",
+        "pods that are ending",
+    )
+    for labels in selectors:
+        options: ListOptions = {"label_selector": labels, "field_selector": _BOUND}
+        found += await read.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
+    ending = (pod for pod in found if pod.metadata.deletion_timestamp is not None)
+    return tuple(sorted(ending, key=lambda pod: (pod.ready, pod.metadata.deletion_timestamp or "", pod.name)))
 
 
 async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
@@ -162,8 +167,8 @@ async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:
     with read.noting():  # a missing right is noted where the Warnings are read
         for reason in ENDS:
             fields = f"regarding.kind=Pod,reason={reason}"
-            async for event in read.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields):
-                found += [event] if event.regarding.name.startswith(f"{js.metadata.name}-") else []
+            events = read.some(EVENTS, SeenEvent, f"events {reason}", pages=4, field_selector=fields)
+            found += [event async for event in events if event.regarding.name.startswith(f"{js.metadata.name}-")]
         found.sort(key=lambda event: event.last, reverse=True)
         return tuple([await _with_preemptor(read, event) for event in found[:LOOKED_AT]] + found[LOOKED_AT:])
     return ()
@@ -194,7 +199,7 @@ async def manager(read: Reader, lease: SeenLease) -> SeenPod | None:
 async def managers(read: Reader) -> tuple[SeenPod, ...]:
     """The manager's pods that have not ended, by name; none if they run outside the cluster or may not be read."""
     where = keys.MANAGER_NAMESPACE
-    with read.noting(f"the manager's pods: you may not list pods in namespace {where}"):
-        pods = read.some(PODS, SeenPod, "the manager's pods", pages=1, namespace=where, label_selector=MANAGERS)
-        return tuple(sorted([pod async for pod in pods if pod.live], key=lambda pod: pod.name))
-    return ()
+    note, subject = f"the manager's pods: you may not list pods in namespace {where}", "the manager's pods"
+    options: ListOptions = {"namespace": where, "label_selector": MANAGERS}
+    pods = await read.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
+    return tuple(sorted((pod for pod in pods if pod.live), key=lambda pod: pod.name))

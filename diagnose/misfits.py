@@ -89,9 +89,9 @@ def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use:
     takers, own = nodes.takers(pod.spec), case.facts.jobset.metadata
     held = defaultdict[str, Amount](int)
     for placed in case.facts.placed or ():
-        if placed.node in takers and placed.requests.get(resource):
-            here = (placed.namespace, placed.jobset) == (own.namespace, own.name)
-            held["this JobSet" if here else f"{placed.namespace}/{placed.jobset}"] += placed.requests[resource]
+        if placed.spec.node_name in takers and (amount := placed.spec.requests().get(resource)):
+            jobset = placed.metadata.namespace, placed.metadata.labels.jobset
+            held["this JobSet" if jobset == (own.namespace, own.name) else "/".join(jobset)] += amount
     if not held:
         return in_use
     most = sorted(held.items(), key=lambda pod: (-pod[1], pod[0]))

@@ -61,8 +61,10 @@ def leader_without_domain(case: Case, left: frozenset[str]) -> Iterator[KeyedFin
     """The leader is bound, but its node has no domain: followers do not know where to go."""
     for child, topology, leader in _exclusive_jobs(case, left):
         if _gated_followers(case, child) and (fault := _fault_of_node(case, topology, leader)):
-            key = topology, fault.replace(leader.name, "")
-            yield KeyedFinding(child.name, key, partial(_leader_without_domain, child, topology, fault))
+            message = f"Job {child.name}: its followers do not know where to go: {fault}"
+            fix = f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one"
+            finding = Finding(Level.FAULT, "leader-without-domain", message, fix=fix)
+            yield KeyedFinding(child.name, (topology, fault.replace(leader.name, "")), finding)
 
 
 def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
@@ -75,21 +77,18 @@ def _fault_of_node(case: Case, topology: str, leader: SeenPod) -> str:
     return f"leader pod {leader.name} is on node {node}, which lacks the label {topology}"
 
 
-def _leader_without_domain(child: Child, topology: str, message: str) -> Finding:
-    return Finding(
-        Level.FAULT,
-        "leader-without-domain",
-        f"Job {child.name}: its followers do not know where to go: {message}",
-        fix=f"kubectl label node NODE {topology}=VALUE, or delete the leader pod: its Job makes a new one",
-    )
-
-
 @about_jobs
 def followers_wait(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Followers are gated though no leader waits for the scheduler."""
+    silent = case.manager_missing
     for child in case.unready_jobs(left):
-        if _gated_followers(case, child):
-            yield KeyedFinding(child.name, _leader_state(case, child), partial(_followers_wait, case, child))
+        if number := _gated_followers(case, child):
+            state, fix = _leader_state(case, child), "look again in a moment"
+            if state == _PLACED:
+                fix = "a manager lets them go" if silent else "the manager lets them go; if it does not, see its log"
+            message = f"Job {child.name}: {pluralize(number, 'follower', 'is', 'are')} gated: {state}"
+            level = Level.FAULT if silent else Level.WAITS
+            yield KeyedFinding(child.name, state, Finding(level, "followers-gated", message, fix=fix))
 
 
 def _leader_state(case: Case, child: Child) -> str:
@@ -106,96 +105,69 @@ def _leader_state(case: Case, child: Child) -> str:
     return f"{f'scheduler {scheduler}' if scheduler else 'the scheduler'} has not looked at the leader pod yet"
 
 
-def _followers_wait(case: Case, child: Child) -> Finding:
-    state, silent = _leader_state(case, child), case.manager_missing
-    fix = "look again in a moment"
-    if state == _PLACED:
-        fix = "a manager lets them go" if silent else "the manager lets them go; if it does not, see its log"
-    gated = pluralize(_gated_followers(case, child), "follower", "is", "are")
-    level = Level.FAULT if silent else Level.WAITS
-    return Finding(level, "followers-gated", f"Job {child.name}: {gated} gated: {state}", fix=fix)
-
-
 @about_jobs
 def gated_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with scheduling gates of others."""
-    for child in case.unready_jobs(left):
-        if pods := [pod for pod in case.pods_of(child) if pod.gated]:
-            gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
-            yield KeyedFinding(child.name, gates, partial(_gated_by_others, child, pods, gates))
-
-
-def _gated_by_others(child: Child, pods: list[SeenPod], gates: str) -> Finding:
-    fix = "the controller that the gate is named after has to lift it"
-    if gates == keys.PLACEMENT_GATE:
-        fix = "admission sets this gate where it is needed: remove it from the pod template in a new JobSet"
-    return Finding(
-        Level.WAITS, "gated", f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}", fix=fix
-    )
+    for child, pods in case.pods_where(left, lambda pod: pod.gated):
+        gates = ", ".join(sorted({gate.name for pod in pods for gate in pod.spec.scheduling_gates}))
+        fix = "the controller that the gate is named after has to lift it"
+        if gates == keys.PLACEMENT_GATE:
+            fix = "admission sets this gate where it is needed: remove it from the pod template in a new JobSet"
+        message = f"Job {child.name}: {pods_are(pods)} held back by scheduling gate {gates}"
+        yield KeyedFinding(child.name, gates, Finding(Level.WAITS, "gated", message, fix=fix))
 
 
 @about_jobs
 def unscheduled_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods for which the scheduler finds no node."""
-    for child in case.unready_jobs(left):
-        pods = [pod for pod in case.pods_of(child) if pod.scheduling_failure]
-        if pods and (said := pods[0].scheduling_failure):
-            lacks = unbound(case, pods[0]) or _no_place(case, pods[0])
-            key = said.message, lacks.message if lacks else "", _where(pods[0])
-            yield KeyedFinding(child.name, key, partial(_unscheduled_pods, child, pods, lacks, said))
+    for child, pods in case.pods_where(left, lambda pod: pod.scheduling_failure is not None):
+        if said := pods[0].scheduling_failure:
+            lacks, here = _lacks(case, pods[0]), domain_of_job([pods[0]], pods[0].metadata.topology or "")
+            where = f" in {here}" if here else ""
+            found = _why_unscheduled(child, pods[0], lacks, said.message, _scheduler_message(said))
+            message = f"Job {child.name}: {pods_are(pods)} not scheduled{where}: {found.message}"
+            key = said.message, lacks.message if lacks else "", where
+            yield KeyedFinding(child.name, key, replace(found, message=message, since=said.since))
 
 
-def _where(pod: SeenPod) -> str:
-    """` in rack r3, where its Job is`; empty for pods that may go anywhere."""
-    here = domain_of_job([pod], pod.metadata.topology or "")
-    return f" in {here}" if here else ""
-
-
-def _no_place(case: Case, pod: SeenPod) -> Finding | None:
-    """What the nodes lack, or whose pods keep it out; what never ends comes first."""
+def _lacks(case: Case, pod: SeenPod) -> Finding | None:
+    """Which claim is not bound, what the nodes lack, or whose pods keep it out; what never ends comes first."""
+    if (claim := unbound(case, pod)) is not None:
+        return claim
     lacks = misfit(case, pod)
     return lacks if lacks is not None and lacks.level is Level.FAULT else kept_out(case, pod) or lacks
 
 
-def _unscheduled_pods(child: Child, pods: list[SeenPod], lacks: Finding | None, said: PodCondition) -> Finding:
-    meta, scheduler = child.job.metadata, _scheduler_message(said)
+def _why_unscheduled(child: Child, pod: SeenPod, lacks: Finding | None, said: str, scheduler: str) -> Finding:
+    meta = child.job.metadata
     if keys.NODE_SELECTOR_STRATEGY in meta.annotations:
         label = f"{keys.NAMESPACED_JOB}={namespaced_job(meta.namespace, meta.name)}"
         fix = f"by the node-selector strategy its nodes need the label {label}: has the script labelled them?"
-        found = Finding(Level.WAITS, "unscheduled", scheduler, fix=fix)
-    elif lacks is not None:
-        found = replace(lacks, because=(Finding(Level.NOTE, "scheduler", f"kube-scheduler: {scheduler}"),))
-    else:
-        found = Finding(Level.WAITS, "unscheduled", scheduler, fix=for_scheduling(pods[0], said.message))
-    message = f"Job {child.name}: {pods_are(pods)} not scheduled{_where(pods[0])}: {found.message}"
-    return replace(found, message=message, since=said.since)
+        return Finding(Level.WAITS, "unscheduled", scheduler, fix=fix)
+    if lacks is not None:
+        return replace(lacks, because=(Finding(Level.NOTE, "scheduler", f"kube-scheduler: {scheduler}"),))
+    return Finding(Level.WAITS, "unscheduled", scheduler, fix=for_scheduling(pod, said))
 
 
 @about_jobs
 def nobody_schedules(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods at which no scheduler looks: one that does not run, or that nobody has heard of."""
-    for child in case.unready_jobs(left):
-        if pods := [pod for pod in case.pods_of(child) if pod.unseen]:
-            scheduler, waited = unknown_scheduler(pods[0]), _age(case, pods[0])
-            if scheduler or waited > SOON:
-                yield KeyedFinding(child.name, scheduler, partial(_nobody_schedules, case, child, pods))
-
-
-def _nobody_schedules(case: Case, child: Child, pods: list[SeenPod]) -> Finding:
-    scheduler = unknown_scheduler(pods[0])
-    who = "kube-scheduler has not looked at it"
-    fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
-    if scheduler:
-        again = recreate(case.facts.jobset, f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}")
-        who, fix = f"no scheduler {scheduler} looks at it", f"start scheduler {scheduler}, or {again}"
-    level = Level.FAULT if _age(case, pods[0]) > SOON else Level.WAITS
-    message = f"Job {child.name}: {pods_are(pods)} not scheduled: {who}"
-    return Finding(level, "nobody-schedules", message, fix=fix, since=pods[0].metadata.creation_timestamp or "")
-
-
-def _age(case: Case, pod: SeenPod) -> float:
-    """Seconds since it was created."""
-    return seconds_since(pod.metadata.creation_timestamp or "", case.facts.now) or 0
+    for child, pods in case.pods_where(left, lambda pod: pod.unseen):
+        scheduler, created = unknown_scheduler(pods[0]), pods[0].metadata.creation_timestamp or ""
+        late = (seconds_since(created, case.facts.now) or 0) > SOON
+        who = "kube-scheduler has not looked at it"
+        fix = "kubectl get pods -n kube-system -l component=kube-scheduler shows whether it runs"
+        if scheduler:
+            again = recreate(case.facts.jobset, f"schedulerName: {scheduler}", f"schedulerName: {DEFAULT_SCHEDULER}")
+            who, fix = f"no scheduler {scheduler} looks at it", f"start scheduler {scheduler}, or {again}"
+        if scheduler or late:
+            message, level = (
+                f"Job {child.name}: {pods_are(pods)} not scheduled: {who}",
+                Level.FAULT if late else Level.WAITS,
+            )
+            yield KeyedFinding(
+                child.name, scheduler, Finding(level, "nobody-schedules", message, fix=fix, since=created)
+            )
 
 
 @about_jobs
@@ -206,14 +178,11 @@ def failing_containers(case: Case, left: frozenset[str]) -> Iterator[KeyedFindin
         for pod in case.pods_of(child):
             if trouble := pod.trouble:
                 kinds.setdefault((trouble.container, trouble.reason, trouble.end), []).append((pod, trouble))
-        for kind, pods in kinds.items():
-            yield KeyedFinding(child.name, kind, partial(_failing_container, child, pods))
-
-
-def _failing_container(child: Child, troubles: list[tuple[SeenPod, Trouble]]) -> Finding:
-    pod, trouble = troubles[0]
-    message = f"Job {child.name}: {pods_are([pod for pod, _ in troubles])} not ready: {trouble}"
-    return Finding(Level.FAULT, "container", message, fix=for_container(pod, trouble))
+        for kind, troubles in kinds.items():
+            pod, trouble = troubles[0]
+            message = f"Job {child.name}: {pods_are([pod for pod, _ in troubles])} not ready: {trouble}"
+            finding = Finding(Level.FAULT, "container", message, fix=for_container(pod, trouble))
+            yield KeyedFinding(child.name, kind, finding)
 
 
 @about_jobs
@@ -236,8 +205,8 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         elif case.facts.pods is None:
             message += "; its pods are not known"
         message += f"; {failed}" if failed else ""
-        describe = partial(Finding, Level.WAITS, "not-ready", message, fix=fix)
-        yield KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), describe)
+        finding = Finding(Level.WAITS, "not-ready", message, fix=fix)
+        yield KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), finding)
 
 
 def _exclusive_jobs(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:
@@ -253,9 +222,9 @@ def _gated_followers(case: Case, child: Child) -> int:
     return case.facts.gated.get(child.job.metadata.uid, 0)
 
 
-def _scheduler_message(condition: PodCondition | None) -> str:
+def _scheduler_message(condition: PodCondition) -> str:
     """The scheduler's own words, as a part of a sentence."""
-    return "" if condition is None else (condition.message or condition.reason).rstrip(". ")
+    return (condition.message or condition.reason).rstrip(". ")
 
 
 def pods_are(pods: Sequence[SeenPod]) -> str:

@@ -12,7 +12,7 @@ from kube.model.quantity import parse_quantity
 
 @dataclass(frozen=True, slots=True)
 class QuotaRefusal:
-    """A quota and, of the first resource that it refuses, what one object needs and what is left of how much.
+    """A quota and, of the first resource that it refuses, what one object needs and what is left of the limit.
 
     `gone`: there is no such quota any more.
     """
@@ -75,7 +75,7 @@ class QuotaRefusal:
 def quota_refusal(message: str) -> QuotaRefusal | None:
     """What a message of the API server says of a quota; None if it names none."""
     found = exceeded_quota(message)
-    return None if found is None else QuotaRefusal(*found)
+    return QuotaRefusal(*found) if found else None
 
 
 def as_it_is(refusal: QuotaRefusal, quotas: Mapping[str, SeenQuota | None]) -> QuotaRefusal:

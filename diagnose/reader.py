@@ -49,6 +49,21 @@ class Reader:
             number += 1
             yield item
 
+    async def collect(
+        self,
+        resource: Resource,
+        kind: type[T],
+        subject: str,
+        note: str,
+        *,
+        pages: int = MOST_PAGES,
+        **options: Unpack[ListOptions],
+    ) -> list[T] | None:
+        """The same as a list; None if it may not be read, which is noted."""
+        with self.noting(note):
+            return [item async for item in self.some(resource, kind, subject, pages=pages, **options)]
+        return None
+
     async def get(self, resource: Resource, kind: type[T], name: str, namespace: str = "") -> T | None:
         """One object; None if it does not exist. Raises `Forbidden`."""
         where = namespace or self._namespace

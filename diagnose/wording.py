@@ -75,18 +75,8 @@ def shortfall(text: str) -> Shortfall | None:
     return None if match is None else Shortfall(match[1] or "", match[2], match[3])
 
 
-class ExceededQuota(NamedTuple):
-    """API server: a quota and the first resource that it refuses, what is needed, what is left of it, and the limit."""
-
-    quota: str
-    resource: str
-    needs: Fraction
-    left: Fraction
-    limit: Fraction
-
-
-def exceeded_quota(message: str) -> ExceededQuota | None:
-    """The quota that refuses; None if the message is about something else."""
+def exceeded_quota(message: str) -> tuple[str, str, Fraction, Fraction, Fraction] | None:
+    """API server: a quota, the first resource that it refuses, what is needed, what is left, and the limit."""
     found = _EXCEEDED.search(message)
     if found is None:
         return None
@@ -94,7 +84,7 @@ def exceeded_quota(message: str) -> ExceededQuota | None:
     for resource, needs in requested.items():
         used_up, limit = used.get(resource, Fraction()), limited.get(resource)
         if limit is not None and used_up + needs > limit:
-            return ExceededQuota(found[1], resource, needs, limit - used_up, limit)
+            return found[1], resource, needs, limit - used_up, limit
     return None
 
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import assert_never
 
 from api.batch import Job
 from api.features import FeatureGates
@@ -27,7 +28,15 @@ from controllers.jobset.milestones import Milestones, Stopwatch
 from controllers.jobset.pending_pods import look_at_pending_pods
 from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET
-from controllers.planning.actions import DeleteJobs, Plan, PodQuery, creates_only
+from controllers.planning.actions import (
+    DeleteJobs,
+    FailedPodQuery,
+    NodeQuery,
+    PendingPodQuery,
+    Plan,
+    PodQuery,
+    creates_only,
+)
 from controllers.planning.child_jobs import not_recorded
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.finished import finished
@@ -230,20 +239,24 @@ class JobSetReconciler:
     async def _answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         """The observation with the answer to a query. Raises what the client raises if the answer is needed."""
         js = observed.jobset
-        if pod_query.nodes and self._caches.nodes is not None:
-            await self._caches.nodes.read(js, pod_query.nodes)
-            return dataclasses.replace(
-                observed,
-                pods_on_failed_nodes=self._caches.nodes.of_set(js, observed.now),
-                read_nodes=observed.read_nodes.union(pod_query.nodes),
-            )
-        if pod_query.pending:
-            memory = self.memories.get_or_create(Request(js.metadata.namespace, js.metadata.name), js.metadata.uid)
-            pending, memory.start_look = await look_at_pending_pods(self._client, observed)
-            return dataclasses.replace(observed, pending_pods=pending)
-        keep = candidates_of(js, observed.jobs)
-        answer = await list_failed_pods(self._client, js.metadata.namespace, pod_query, keep)
-        return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
+        match pod_query:
+            case NodeQuery(nodes=names):
+                read, nodes = observed.read_nodes.union(names), self._caches.nodes
+                if nodes is None:
+                    return dataclasses.replace(observed, read_nodes=read)
+                await nodes.read(js, names)
+                on_failed = nodes.of_set(js, observed.now)
+                return dataclasses.replace(observed, pods_on_failed_nodes=on_failed, read_nodes=read)
+            case PendingPodQuery():
+                memory = self.memories.get_or_create(Request(js.metadata.namespace, js.metadata.name), js.metadata.uid)
+                pending, memory.start_look = await look_at_pending_pods(self._client, observed)
+                return dataclasses.replace(observed, pending_pods=pending)
+            case FailedPodQuery():
+                keep = candidates_of(js, observed.jobs)
+                answer = await list_failed_pods(self._client, js.metadata.namespace, pod_query, keep)
+                return dataclasses.replace(observed, failed_pods={**observed.failed_pods, **answer})
+            case other:
+                assert_never(other)
 
     def _warn(self, js: JobSet, decided: Plan, memory: Memory) -> None:
         """Record the warnings that the last plan did not have."""

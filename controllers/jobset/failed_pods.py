@@ -1,4 +1,4 @@
-"""Looks up the failed pods of failed Jobs: the answer to a plan's `PodQuery`.
+"""Looks up the failed pods of failed Jobs: the answer to a plan's `FailedPodQuery`.
 
 An answer that a decision needs is waited for, and an error is raised: the reconcile is tried again. Any other answer
 neither delays nor fails a restart: if it is late, the history says less. Must not decide anything.
@@ -11,7 +11,7 @@ from api import keys
 from api.owners import owning_job
 from api.pod import DetailedPod
 from api.selectors import one_of
-from controllers.planning.actions import PodQuery
+from controllers.planning.actions import FailedPodQuery
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import Ended, FailedPod, FailedPodsByJob
 from kube.client import Client
@@ -39,7 +39,7 @@ and those of the page (`controllers.planning.decisive_pod.candidates_of`)."""
 
 
 async def list_failed_pods(
-    client: Client, namespace: str, pod_query: PodQuery, keep: Keep, *, page: int = PAGE
+    client: Client, namespace: str, pod_query: FailedPodQuery, keep: Keep, *, page: int = PAGE
 ) -> FailedPodsByJob:
     """The answer to a plan's query: every Job that it names, with those of its failed pods that are kept.
 
@@ -59,7 +59,7 @@ async def list_failed_pods(
 
 
 async def _pages(
-    client: Client, namespace: str, pod_query: PodQuery, page: int
+    client: Client, namespace: str, pod_query: FailedPodQuery, page: int
 ) -> AsyncIterator[Iterable[DetailedPod]]:
     """The failed pods of a query, page by page; one page only if the answer is not needed."""
     for start in range(0, len(pod_query.jobs), JOBS_AT_ONCE):

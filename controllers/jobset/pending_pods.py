@@ -1,4 +1,4 @@
-"""Looks up the pending pods of a JobSet with a time limit for its start: the answer to a `PodQuery` of that kind."""
+"""Looks up the pending pods of a JobSet with a time limit for its start: the answer to a `PendingPodQuery`."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -150,18 +150,29 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class PodQuery:
+class FailedPodQuery:
     """Failed Jobs, as (name, UID), of which the plan needs the failed pods.
 
-    `needed`: decisions depend on the answer. Else only events and `status.attemptHistory` do. `pending`: asks for
-    the pending pods of the whole set instead; then `jobs` are those that may have some. `nodes`: asks that these nodes
-    and the set's pods on them are read instead; then there are no `jobs`.
+    `needed`: decisions depend on the answer. Else only events and `status.attemptHistory` do.
     """
 
     jobs: tuple[tuple[str, str], ...]
     needed: bool = False
-    pending: bool = False
-    nodes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPodQuery:
+    """Asks for the pending pods of the whole set."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeQuery:
+    """Asks that these nodes and the set's pods on them are read."""
+
+    nodes: tuple[str, ...]
+
+
+PodQuery = FailedPodQuery | PendingPodQuery | NodeQuery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ import pytest
 
 from controllers.planning.limits import DEFAULT_LIMITS
 from diagnose.times import age
-from kube.model.meta import Owner
 from tests.support.explain.objects import (
     MOMENT,
     NOW,
@@ -18,6 +17,7 @@ from tests.support.explain.objects import (
     causes,
     condition,
     event,
+    explained,
     explanation_of,
     facts,
     job_of,
@@ -41,16 +41,9 @@ def refused(js: JSON, index: int) -> JSON:
 
 def test_all_is_well():
     js = a_set(rjob(replicas=2))
-    text, body = explanation_of(facts(js, [running(js, 0), running(js, 1)], lease=lease()))
+    text, body = explained(js, [running(js, 0), running(js, 1)])
     assert text == "JobSet team-a/train: runs, 2 of 2 Jobs ready or done"
     assert (body["state"], body["level"], body["because"]) == ("runs", "fine", [])
-
-
-def test_a_set_that_has_completed():
-    done = condition("Completed", "AllJobsCompleted", "jobset completed successfully")
-    text, body = explanation_of(facts(a_set(status={"terminalState": "Completed", "conditions": [done]}), None))
-    assert text.splitlines()[0] == "JobSet team-a/train: completed (since 14:05:03Z, 12 min)"
-    assert (body["state"], body["level"], causes(body)) == ("completed", "fine", ["completed"])
 
 
 def test_a_failed_set_shows_its_attempts_newest_first():
@@ -72,22 +65,6 @@ def test_a_failed_set_shows_its_attempts_newest_first():
         == "attempt 1: Job train-workers-0, pod train-workers-0-0-x on node node-3, exit code 137: again"
     )
     assert first["what"] == "attempt 0: Job train-workers-0: PodFailurePolicy: too often"
-
-
-def test_a_set_in_deletion_names_what_holds_it():
-    js = a_set()
-    js["metadata"] |= {"deletionTimestamp": at(MOMENT), "finalizers": ["foregroundDeletion", "example.com/keep"]}
-    text, body = explanation_of(facts(js, [running(js, 0)], None))
-    assert body["state"] == "is being deleted"
-    assert causes(body) == ["deleted", "foreground-deletion", "finalizer"]
-    assert "1 Job (train-workers-0) and all pods of them have to go first" in text
-    assert "finalizer example.com/keep holds it" in text
-
-
-def test_a_set_that_another_controller_manages():
-    text, body = explanation_of(facts(a_set(managedBy="kueue.x-k8s.io/multikueue"), None))
-    assert causes(body) == ["managed-by"]
-    assert "spec.managedBy is kueue.x-k8s.io/multikueue" in text
 
 
 @pytest.mark.parametrize(
@@ -114,7 +91,7 @@ def test_a_restart_that_waits_for_all_old_jobs():
     js = a_set(rjob(replicas=3), failurePolicy=policy, status=status)
     old = running(js, 1)
     old["metadata"]["deletionTimestamp"] = at(MOMENT)
-    text, body = explanation_of(facts(js, [old], lease=lease()))
+    text, body = explained(js, [old])
     assert (body["state"], causes(body)) == ("restarts", ["restarting"]), "the missing Jobs need no further word"
     assert "1 Job of an earlier attempt still exists, 1 in deletion (train-workers-1)" in text
     assert "(1 of at most 3 restarts counted)" in text
@@ -123,7 +100,7 @@ def test_a_restart_that_waits_for_all_old_jobs():
 
 def test_without_blocking_only_the_old_job_is_waited_for():
     js = a_set(rjob(replicas=2), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
-    _, body = explanation_of(facts(js, [running(js, 1)], lease=lease()))
+    _, body = explained(js, [running(js, 1)])
     assert causes(body) == ["restarting", "missing"]
     assert "train-workers-0" in body["because"][1]["what"]
     assert "train-workers-1" not in body["because"][1]["what"]
@@ -132,7 +109,7 @@ def test_without_blocking_only_the_old_job_is_waited_for():
 def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
     js = a_set(rjob(replicas=3), failurePolicy={"maxRestarts": 3}, status={"restarts": 1})
     left = {"train-workers-1": ("train-workers-1-0-abcde", "train-workers-1-1-fghij")}
-    text, body = explanation_of(facts(js, [running(js, 0, attempt=1)], lease=lease(), leftover_pods=left))
+    text, body = explained(js, [running(js, 0, attempt=1)], leftover_pods=left)
     assert (body["state"], causes(body)) == ("restarts", ["old-pods", "missing"])
     assert "2 pods of an earlier attempt are still ending (train-workers-1-0-abcde, train-workers-1-1-fghij)" in text
     assert "1 Job cannot be created again yet; each waits for its own" in text
@@ -143,35 +120,23 @@ def test_a_job_waits_for_old_pods_that_have_outlived_their_job():
 def test_with_blocking_all_jobs_wait_for_the_last_old_pod():
     policy = {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"}
     js = a_set(rjob(replicas=3), failurePolicy=policy, status={"restarts": 1})
-    _, body = explanation_of(
-        facts(js, [], lease=lease(), leftover_pods={"train-workers-1": ("train-workers-1-0-abcde",)})
-    )
+    _, body = explained(js, [], leftover_pods={"train-workers-1": ("train-workers-1-0-abcde",)})
     assert causes(body) == ["old-pods"]
     assert "none is created before all of those are gone" in body["because"][0]["what"]
 
 
 def test_jobs_of_a_large_set_come_as_the_job_controller_comes_to_those_before():
     js = a_set(rjob(replicas=QUEUED_JOBS + 3))
-    text, body = explanation_of(facts(js, [job_of(js, index) for index in range(QUEUED_JOBS)], lease=lease()))
+    text, body = explained(js, [job_of(js, index) for index in range(QUEUED_JOBS)])
     assert set(causes(body)) == {"behind", "no-pods"}
     assert f"3 Jobs come after {QUEUED_JOBS} that the Job controller has not come to yet" in text
-    _, body = explanation_of(facts(js, [job_of(js, index) for index in range(QUEUED_JOBS - 1)], lease=lease()))
+    _, body = explained(js, [job_of(js, index) for index in range(QUEUED_JOBS - 1)])
     assert set(causes(body)) == {"missing", "no-pods"}
-
-
-def test_later_stages_wait_for_earlier_ones():
-    driver = rjob("driver")
-    workers = rjob("workers", replicas=2, dependsOn=[{"name": "driver", "status": "Ready"}])
-    js = a_set(driver, workers)
-    text, body = explanation_of(facts(js, [running(js, 0, "driver", ready=0)], [], lease=lease()))
-    assert causes(body) == ["not-ready", "later-stage"]
-    assert "ReplicatedJob workers (2 Jobs): waits for driver to be ready (0 of 1)" in text
-    assert "Job train-driver-0: 0 of 1 pod ready" in text
 
 
 def test_stages_in_order():
     js = a_set(rjob("a"), rjob("b"), rjob("c"), startupPolicy={"startupPolicyOrder": "InOrder"})
-    text, body = explanation_of(facts(js, [running(js, 0, "a"), running(js, 0, "b", ready=0)], [], lease=lease()))
+    text, body = explained(js, [running(js, 0, "a"), running(js, 0, "b", ready=0)], [])
     assert causes(body) == ["not-ready", "later-stage"]
     assert "ReplicatedJob c (1 Job): waits for b to be ready (0 of 1)" in text
 
@@ -187,7 +152,7 @@ def test_stages_in_order():
 def test_stages_of_the_execution_policy(state, jobs, why):
     policy = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": state}
     js = a_set(rjob("a", replicas=2), rjob("b"), rjob("c"), executionPolicy=policy)
-    text, body = explanation_of(facts(js, [running(js, 0, "a"), running(js, 1, "a", **jobs)], [], lease=lease()))
+    text, body = explained(js, [running(js, 0, "a"), running(js, 1, "a", **jobs)], [])
     waiting = [of["what"] for of in body["because"] if of["cause"] == "later-stage"]
     assert waiting == [
         f"ReplicatedJob b (1 Job): waits for {why}",
@@ -196,27 +161,11 @@ def test_stages_of_the_execution_policy(state, jobs, why):
     assert "executionPolicy, dependsOn or startupPolicy of the spec sets the order" in text
 
 
-def test_a_name_that_is_taken():
-    js = a_set(rjob(replicas=2))
-    text, body = explanation_of(
-        facts(js, [running(js, 0)], foreign={"train-workers-1": Owner("CronJob", "nightly")}, lease=lease())
-    )
-    assert (body["level"], causes(body)) == ("fault", ["name-taken"])
-    assert "Job train-workers-1: cannot be created, a Job of that name belongs to CronJob nightly" in text
-
-
-def test_a_name_that_an_earlier_jobset_of_the_same_name_still_has():
-    js = a_set()
-    text, body = explanation_of(facts(js, [], foreign={"train-workers-0": Owner("JobSet", "train")}, lease=lease()))
-    assert (body["level"], causes(body)) == ("waits", ["name-taken"])
-    assert "the Job of an earlier JobSet of this name is still there" in text
-
-
 def test_jobs_that_are_refused():
     note = 'job "train-workers-1" creation failed with error: exceeded quota'
     js = a_set(rjob(replicas=9))
     warnings = [event("JobCreationFailed", note), event("JobCreationFailed", "an older one", ago=600)]
-    text, body = explanation_of(facts(js, [running(js, 0)], warnings=warnings, lease=lease()))
+    text, body = explained(js, [running(js, 0)], warnings=warnings)
     assert (body["level"], causes(body)) == ("fault", ["missing", "refused"])
     assert note in text
     assert "8 Jobs do not exist (yet): train-workers-1, train-workers-2," in text
@@ -225,7 +174,7 @@ def test_jobs_that_are_refused():
 
 def test_an_old_warning_is_no_reason():
     js = a_set()
-    _, body = explanation_of(facts(js, warnings=[event("JobCreationFailed", "long ago", ago=7200)], lease=lease()))
+    _, body = explained(js, warnings=[event("JobCreationFailed", "long ago", ago=7200)])
     assert causes(body) == ["missing", "manager-idle"]
 
 
@@ -254,7 +203,7 @@ def test_a_lease_that_is_a_little_late_by_this_clock_is_held():
 def test_a_manager_has_a_minute_before_it_is_said_to_do_nothing():
     js = a_set()
     js["metadata"]["creationTimestamp"] = at(NOW - timedelta(seconds=30))
-    _, body = explanation_of(facts(js, lease=lease()))
+    _, body = explained(js)
     assert (body["level"], causes(body)) == ("waits", ["missing"])
 
 
@@ -269,30 +218,24 @@ def test_pods_that_admission_refuses():
         )
         for job in jobs[1:]
     ]
-    text, body = explanation_of(facts(js, jobs, job_warnings=notes, lease=lease()))
+    text, body = explained(js, jobs, job_warnings=notes)
     assert (body["level"], causes(body)) == ("fault", ["pods-refused", "pods-refused"])
     assert "Job train-workers-1: lacks 4 of 4 pods: FailedCreate: Error creating: pods" in text
     assert "Job train-workers-2: likewise" in text
-
-
-def test_a_job_that_nobody_makes_pods_for():
-    js = a_set()
-    text, _ = explanation_of(facts(js, [refused(js, 0)], lease=lease()))
-    assert "Job train-workers-0: has no pods (yet), and no Warning says why" in text
 
 
 def test_a_job_that_somebody_deletes():
     js = a_set()
     job = running(js, 0, ready=0)
     job["metadata"]["deletionTimestamp"] = at(MOMENT)
-    _, body = explanation_of(facts(js, [job], lease=lease()))
+    _, body = explained(js, [job])
     assert causes(body) == ["job-deleted"]
 
 
 def test_a_job_that_is_still_suspended():
     js = a_set()
     job = made(job_of(js, 0, suspend=True), active=1)
-    text, body = explanation_of(facts(js, [job], lease=lease()))
+    text, body = explained(js, [job])
     assert causes(body) == ["halted"]
     assert "Job train-workers-0: is still suspended: 1 pod of the time before" in text
 
@@ -301,7 +244,7 @@ def test_a_failed_job_that_the_policy_has_not_judged():
     js = a_set()
     failed = running(js, 0, active=0, ready=0, conditions=[condition("Failed", "BackoffLimitExceeded", "too often")])
     warnings = [event("FeatureGateDisabled", "a rule asks for RestartJob")]
-    text, body = explanation_of(facts(js, [failed], warnings=warnings, lease=lease()))
+    text, body = explained(js, [failed], warnings=warnings)
     assert causes(body) == ["job-failed", "warning"]
     assert "BackoffLimitExceeded: too often" in text
     assert "FeatureGateDisabled" in text
@@ -361,7 +304,7 @@ def test_every_finding_has_all_members_and_a_fix_stands_below_its_finding():
 
 def test_a_note_of_several_lines_stays_on_one():
     js = a_set()
-    text, _ = explanation_of(facts(js, warnings=[event("JobCreationFailed", "one\n├ two")], lease=lease()))
+    text, _ = explained(js, warnings=[event("JobCreationFailed", "one\n├ two")])
     assert "one; ├ two" in text
 
 

@@ -12,7 +12,7 @@ from cli.explain import listing
 from diagnose.look_up import LEASE
 from kube.clock import now as wall_clock
 from kube.transport import Response
-from tests.support.explain.objects import MOMENT, at, explanation_of, facts, job_of, lease, made, walk
+from tests.support.explain.objects import MOMENT, at, explained, job_of, made, walk
 from tests.support.model.fake_cluster import Cluster
 from tests.support.objects.jobsets import jobset, rjob, stored
 
@@ -88,7 +88,7 @@ def test_a_set_that_waits_for_its_order_has_waited_since_its_attempt_began(statu
     workers = rjob("workers", dependsOn=[{"name": "driver", "status": "Ready"}])
     js = made(stored(jobset(rjob("driver"), workers, namespace="team-a")), **status)
     driver = made(job_of(js, 0, "driver"), active=1, ready=0)
-    _, body = explanation_of(facts(js, [driver], [], lease=lease()))
+    _, body = explained(js, [driver], [])
     waits = next(finding for finding in walk(body) if finding["cause"] == "later-stage")
     assert (waits["since"], body["since"]) == (f"2026-11-21T{since}",) * 2
 

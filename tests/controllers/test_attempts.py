@@ -8,7 +8,7 @@ import pytest
 from api import keys
 from api.pod import DetailedPod as Pod
 from controllers.jobset.failed_pods import summary
-from controllers.planning.actions import CreateJob, DeleteJob, PatchJob, PodQuery
+from controllers.planning.actions import CreateJob, DeleteJob, FailedPodQuery, PatchJob
 from controllers.planning.decisive_pod import FailedContainer, first_failed
 from controllers.planning.observed import Ended, FailedPod
 from controllers.planning.plan import plan
@@ -276,7 +276,7 @@ class TestHistory:
         world.settle()
         world.fail("js-workers-0")
         pod_query = plan(world.observe(), world.gates).pod_query
-        assert pod_query == PodQuery((("js-workers-0", world.jobs["js-workers-0"]["metadata"]["uid"]),))
+        assert pod_query == FailedPodQuery((("js-workers-0", world.jobs["js-workers-0"]["metadata"]["uid"]),))
 
     def test_the_pod_that_failed_first_is_the_one_that_is_remembered(self):
         def pod(name: str, *ends: tuple[int, str], kind: str = "containerStatuses") -> FailedPod:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controllers.planning.actions import PodQuery
+from controllers.planning.actions import PendingPodQuery, PodQuery
 from controllers.planning.observed import Ended, FailedPod, Observed, PendingPod
 from controllers.planning.start_timeout import limits, next_look
 from tests.controllers.test_node_failure import NodeWorld, at, later, on_failed_node
@@ -28,7 +28,7 @@ class AvoidingWorld(NodeWorld):
         return replace(super().observe(), start_look=self.start_look)
 
     def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
-        if not pod_query.pending:
+        if not isinstance(pod_query, PendingPodQuery):
             return super().answer(observed, pod_query)
         found = {}
         for name, second in self.homeless.items():

@@ -6,7 +6,7 @@ import msgspec
 
 from api.pod import DetailedPod as Pod
 from controllers.jobset.failed_pods import summary
-from controllers.planning.actions import PodQuery
+from controllers.planning.actions import FailedPodQuery
 from controllers.planning.decisive_pod import MOST_COUNTED
 from controllers.planning.observed import Ended, FailedPod
 from controllers.planning.plan import plan
@@ -114,7 +114,7 @@ class TestAsking:
         del world.jobs["js-workers-1"]
         decided = plan(world.observe(), world.gates)
         jobs = tuple((name, uid(world, name)) for name in ("js-workers-0", "js-workers-2"))
-        assert decided.pod_query == PodQuery(jobs, needed=True)
+        assert decided.pod_query == FailedPodQuery(jobs, needed=True)
         assert decided.actions == decided.events == ()
         assert decided.status is None or not decided.status.terminal_state
 
@@ -158,7 +158,9 @@ class TestAsking:
         world = started(rjob("workers", 2), failurePolicy={"maxRestarts": 1})
         world.fail("js-workers-0")
         world.fail("js-workers-1")
-        assert plan(world.observe(), world.gates).pod_query == PodQuery((("js-workers-0", uid(world, "js-workers-0")),))
+        assert plan(world.observe(), world.gates).pod_query == FailedPodQuery(
+            (("js-workers-0", uid(world, "js-workers-0")),)
+        )
         world.failed_pods["js-workers-0"] = (pod("p", 3),)
         assert world.step().events[0].note == (
             "applying RestartJobSet failure policy action (first failed job: js-workers-0)"

@@ -10,7 +10,7 @@ import pytest
 from api import keys
 from controllers.jobset.controller import JobSetReconciler
 from controllers.jobset.failed_pods import JOBS_AT_ONCE, list_failed_pods
-from controllers.planning.actions import PodQuery
+from controllers.planning.actions import FailedPodQuery
 from controllers.planning.observed import Ended, FailedPod
 from kube.client import Client
 from kube.errors import KubeError, UnreadableAnswerError
@@ -46,8 +46,8 @@ def every(_uid: str, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
 
 
 class TestLookingUp:
-    def pod_query(self, number: int, *, needed: bool = True) -> PodQuery:
-        return PodQuery(tuple((f"j{i}", f"u{i}") for i in range(number)), needed=needed)
+    def pod_query(self, number: int, *, needed: bool = True) -> FailedPodQuery:
+        return FailedPodQuery(tuple((f"j{i}", f"u{i}") for i in range(number)), needed=needed)
 
     async def test_one_attempt_costs_one_small_list(self):
         api = Pods()

@@ -15,7 +15,7 @@ from api.jobset import JobSet
 from controllers.jobset.execute import Caches, Executor
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.watches import Watches
-from controllers.planning.actions import CreateJob, DeleteJob, PatchJob, Plan, PodQuery
+from controllers.planning.actions import CreateJob, DeleteJob, FailedPodQuery, PatchJob, Plan
 from kube.client import Client
 from kube.controller import Request
 from kube.errors import TransportError
@@ -168,8 +168,10 @@ async def test_without_an_answer_in_time_the_history_says_less():
         async def list(self, *_: object, **__: object) -> object:
             raise TransportError("no answer in 2 s")
 
-    assert await list_failed_pods(NoAnswer(), "ns", PodQuery((("js-workers-0", "u"),)), lambda _, pods: pods) == {
+    assert await list_failed_pods(NoAnswer(), "ns", FailedPodQuery((("js-workers-0", "u"),)), lambda _, pods: pods) == {
         "u": ()
     }
     with pytest.raises(TransportError):
-        await list_failed_pods(NoAnswer(), "ns", PodQuery((("js-workers-0", "u"),), needed=True), lambda _, pods: pods)
+        await list_failed_pods(
+            NoAnswer(), "ns", FailedPodQuery((("js-workers-0", "u"),), needed=True), lambda _, pods: pods
+        )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from controllers.planning.actions import DeletePod, PodQuery
+from controllers.planning.actions import DeletePod, NodeQuery, PodQuery
 from controllers.planning.observed import Observed, PodOnFailedNode
 from tests.support.model.lives import suspend
 from tests.support.model.world import World
@@ -33,7 +33,7 @@ class NodeWorld(World):
         return replace(super().observe(), pods_on_failed_nodes=tuple(self.pods_on_failed_nodes))
 
     def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
-        if not pod_query.nodes:
+        if not isinstance(pod_query, NodeQuery):
             return super().answer(observed, pod_query)
         assert observed.read_nodes.isdisjoint(pod_query.nodes), "a node is read twice for one plan"
         read = observed.read_nodes.union(pod_query.nodes)

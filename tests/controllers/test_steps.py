@@ -21,7 +21,7 @@ from api.jobset_status import (
     RuleRestarts,
     RuleStep,
 )
-from controllers.planning.actions import DeleteJob, Event, PodQuery
+from controllers.planning.actions import DeleteJob, Event, FailedPodQuery
 from controllers.planning.attempts import NO_COUNTS, REACHED, RESTARTS_OF_JOBS, restart_set
 from controllers.planning.context import context
 from controllers.planning.limits import DEFAULT_LIMITS
@@ -69,7 +69,7 @@ def test_the_soonest_look_wins(parts):
 
 
 def test_a_question_is_handed_on():
-    pod_query = PodQuery((("js-a-0", "uid"),))
+    pod_query = FailedPodQuery((("js-a-0", "uid"),))
     assert combine([Partial(), Stop(pod_query=pod_query), Partial()]).pod_query == pod_query
 
 

@@ -105,8 +105,10 @@ async def test_other_pods_are_looked_for_where_no_first_pod_is(label: str):
     cluster = Cluster(js, job, leader, *racks, *pods)
     found = await read(cluster)
     # the fake takes no notice of fields: the leader, which is on no node, is among them
-    there = [(holder.job, holder.node) for holder in found.holders or () if holder.node]
-    assert there == [("plain-workers-0", "n0"), ("plain-workers-0", "n1")], "one for each rack"
+    there = [(pod.job_label, pod.spec.node_name) for pod in found.holders or () if pod.spec.node_name]
+    assert there == [("default/plain-workers-0 (not exclusive)", f"n{number}") for number in range(2)], (
+        "one for each rack"
+    )
     _, body = explanation_of(found)
     assert causes(body)[-1] == "equal-priority"
     assert (

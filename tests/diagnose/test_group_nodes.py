@@ -7,13 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from diagnose.facts import Holder
 from diagnose.gather import gather
 from diagnose.nodes import Nodes
 from kube.client import Client
 from tests.diagnose.test_nodes import node, nodes, requests, taint
 from tests.support.explain.gangs import EACH, GANG, NESTED, WORDS, Played
-from tests.support.explain.objects import NOW, causes, walk
+from tests.support.explain.objects import NOW, causes, held, walk
 from tests.support.model.fake_cluster import Cluster
 from tests.support.objects.jobsets import rjob
 
@@ -130,7 +129,7 @@ def test_a_gang_that_is_larger_than_any_domain_never_fits():
 def test_pods_of_a_gang_that_never_fits_do_not_wait_for_others_to_end():
     there = labelled(*(where(number % 2, number) for number in range(6)))
     short = "0/6 nodes are available: 6 Insufficient nvidia.com/gpu"
-    holders = holder("a", "node-0"), holder("b", "node-1")
+    holders = held("a", "node-0"), held("b", "node-1")
     text, body = waiting(short, NESTED, gpu="8").explain(node_offers=there, holders=holders)
     assert "the largest superslice holds 3 of its 6 pods: it never fits" in text
     assert "could take it" not in text
@@ -183,15 +182,11 @@ def test_pods_of_different_kinds_are_counted_apart():
     assert not found(played, "too-large-for-a-domain", node_offers=three)
 
 
-def holder(job: str, at: str, priority: int = 0, *, exclusive: bool = True) -> Holder:
-    return Holder("team-b", job, f"uid-{job}", priority, at, exclusive, ending=False)
-
-
 @pytest.mark.parametrize("told", [True, False])
 def test_exclusive_jobs_that_keep_a_gang_out_are_named(told: bool):
     short = "2 node(s) didn't satisfy existing pods anti-affinity rules" if told else "2 Insufficient nvidia.com/gpu"
     played = waiting(f"0/2 nodes are available: {short}", gpu="1")
-    holders = holder("a", "node-0"), holder("b", "node-1"), holder("low", "node-0", -1), holder("c", "gone")
+    holders = held("a", "node-0"), held("b", "node-1"), held("low", "node-0", -1), held("c", "gone")
     [first, *_] = found(played, "kept-out", node_offers=labelled({}, {}), holders=holders)
     some = "3 exclusive Jobs keep other pods of priority 0 out of their domains: team-b/a, team-b/b, team-b/c"
     assert first["what"] == "pod train-workers-0-0 and 1 more are not scheduled: " + (
@@ -205,7 +200,7 @@ def test_exclusive_jobs_that_keep_a_gang_out_are_named(told: bool):
 def test_jobs_that_keep_nothing_out_of_a_gang_are_not_named():
     played = waiting(gpu="8")
     small = nodes(node("node-0", gpu="4"), node("node-1", gpu="8"))
-    holders = holder("a", "node-0"), holder("low", "node-1", -1), holder("plain", "node-1", exclusive=False)
+    holders = held("a", "node-0"), held("low", "node-1", -1), held("plain", "node-1", exclusive=False)
     assert not found(played, "kept-out", node_offers=small, holders=holders)
 
 

@@ -1,21 +1,24 @@
-"""What `jobset explain` says where no manager holds the lease: whether one runs, and what it lacks."""
+"""What `jobset explain` says where no manager acts: whether one runs, what it lacks, and whether webhooks were called."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import msgspec
 import pytest
 
 from diagnose.facts import Facts, SeenPod
 from diagnose.gather import gather
+from diagnose.webhook_switch import State, switched_off
 from kube.client import Client
+from manifests.naming import MUTATING_CONFIGURATION
 from tests.diagnose.test_look_ups import Refusing
-from tests.support.explain.objects import NOW, at, causes, explanation_of, facts, job_of, lease, made
-from tests.support.explain.stuck import a_set, condition
+from tests.support.explain.objects import NOW, at, causes, event, explained, explanation_of, facts, job_of, lease, made
+from tests.support.explain.stuck import JSON, a_set, condition
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob, stored
 
-JSON = dict[str, Any]
 POD = "jobset-controller-manager-0"
 HUNG = {"name": "manager", "ready": False, "state": {"running": {}}}
 CRASHES = {**HUNG, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
@@ -56,13 +59,6 @@ def test_a_manager_that_runs_without_the_lease(pod: JSON, cause: str, says: str,
     assert causes(body)[0] == cause
     assert says in text
     assert fix in text
-
-
-def test_where_no_manager_is_seen_it_is_not_said_that_none_runs():
-    text, body = explanation_of(unheld())
-    assert causes(body)[0] == "no-manager"
-    assert "no manager holds the lease in namespace jobset-system (none runs, or one that runs may not take it)" in text
-    assert "jobset cluster status, which says as well what one that runs and is not ready lacks" in text
 
 
 @pytest.mark.looptime
@@ -118,3 +114,107 @@ def test_a_leader_that_lacks_a_right_says_so_where_a_set_waits_for_it():
     assert "manager m holds the lease and is not ready: the manager may not x (said 0 s ago)" in text
     ready = made(job_of(js, 0), active=1, ready=1)
     assert "leader-not-ready" not in causes(explanation_of(facts(js, [ready], lease=body))[1]), "it waits for nothing"
+
+
+def ended(ago: float, *, jobs: int = 2, failed: bool = False, holder: str = "somebody") -> tuple[str, JSON]:
+    """The explanation of a set of two Jobs, so many of which have ended, the last one so many seconds ago."""
+    js = made(stored(jobset(rjob(replicas=2))))
+    moment = at(NOW - timedelta(seconds=ago))
+    end = {"type": "Failed" if failed else "Complete", "status": "True", "reason": "R", "lastTransitionTime": moment}
+    there = [made(job_of(js, index), succeeded=1, conditions=[end]) for index in range(jobs)]
+    return explanation_of(facts(js, there, lease=lease(holder=holder)))
+
+
+def test_a_set_whose_jobs_have_completed_while_nobody_writes_that():
+    text, body = ended(120)
+    assert (body["state"], body["level"], causes(body)) == ("waits", "fault", ["status-not-written"])
+    assert "its 2 Jobs have completed 2 min ago, and no manager has written that into its status" in text
+    assert "kubectl logs -n jobset-system deployment/jobset-controller-manager" in text
+    assert "-k manifests/rbac" in text
+
+
+def test_without_a_manager_that_is_the_cause():
+    text, body = ended(120, holder="")
+    assert causes(body) == ["status-not-written", "no-manager"]
+    assert "deployment/jobset-controller-manager says" not in text
+
+
+@pytest.mark.parametrize("case", [{"ago": 10}, {"ago": 120, "jobs": 1}, {"ago": 120, "failed": True}])
+def test_what_a_manager_may_still_have_to_do_is_no_fault_of_the_status(case):
+    assert "status-not-written" not in causes(ended(**case)[1])
+
+
+def no_right(number: int, user: str = "m") -> str:
+    said = f'jobs.batch is forbidden: User "{user}" cannot create resource "jobs"'
+    return f'job "train-workers-{number}" creation failed with error: {said}'
+
+
+def test_what_is_refused_to_many_jobs_for_one_reason_is_said_once():
+    note = "\n".join([*map(no_right, range(3)), no_right(3, "somebody else"), "and 4 more"])
+    js = made(stored(jobset(rjob(replicas=8))))
+    text, _ = explained(js, warnings=[event("JobCreationFailed", note)])
+    assert f"{no_right(0)} (and 2 more alike); {no_right(3, 'somebody else')}; and 4 more" in text
+
+
+@pytest.mark.parametrize(("note", "named"), [("a Service exists already and belongs to nobody", False), ("no", True)])
+def test_a_service_of_somebody_else_keeps_no_job_from_being_created(note: str, named: bool):
+    js = made(stored(jobset(rjob())))
+    _, body = explained(js, warnings=[event("HeadlessServiceCreationFailed", note)])
+    assert ("refused" in causes(body), "warning" in causes(body)) == (named, not named)
+
+
+REPLACE = "make it again: kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' | kubectl replace --force -f -"
+
+
+def bare() -> tuple[JSON, JSON]:
+    """A set without defaults, and its Job, which is ready."""
+    js = a_set()
+    del js["spec"]["network"]
+    return js, made(job_of(js, 0), active=1, ready=1)
+
+
+@pytest.mark.parametrize(
+    ("state", "first"),
+    [
+        (State.ON, ""),
+        (State.OFF, "first jobset webhooks on, for they are off; then "),
+        (State.MISSING, "first have the webhooks back, which are not there: jobset webhooks status says how; then "),
+        (None, "once jobset webhooks status says that they are on, "),
+    ],
+)
+def test_the_webhooks_are_switched_on_before_the_set_is_made_again(state: State | None, first: str):
+    js, job = bare()
+    text, _ = explanation_of(replace(facts(js, [job], lease=lease()), webhooks=state))
+    assert f"to fix: {first}{REPLACE}" in text
+
+
+CALLED = {
+    "kind": "MutatingWebhookConfiguration",
+    "metadata": {"name": MUTATING_CONFIGURATION},
+    "webhooks": [{"name": "mjobset.kb.io"}],
+}
+OFF = switched_off(CALLED, "2026-11-21T14:05:03Z")
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(
+    ("stored", "state"), [([CALLED], State.ON), ([OFF], State.OFF), ([], State.MISSING)], ids=["on", "off", "missing"]
+)
+async def test_the_state_of_the_webhooks_is_read_for_such_a_set(stored: list[JSON], state: State):
+    cluster = Cluster(*bare(), *stored)
+    found = await gather(Client(cluster), "team-a", "train", NOW)
+    assert found.webhooks is state
+    assert sum("mutatingwebhookconfigurations" in request.path for request in cluster.asked) == 1
+    js = a_set()
+    other = Cluster(js, made(job_of(js, 0), active=1, ready=1), *stored)
+    assert (await gather(Client(other), "team-a", "train", NOW)).webhooks is None
+    assert not any("mutatingwebhookconfigurations" in request.path for request in other.asked)
+
+
+@pytest.mark.looptime
+async def test_without_the_right_to_read_the_webhooks_it_says_how_to_look():
+    cluster = Refusing(*bare(), OFF)
+    cluster.refused = ("mutatingwebhookconfigurations",)
+    text, _ = explanation_of(await gather(Client(cluster), "team-a", "train", NOW))
+    assert "once jobset webhooks status says that they are on, make it again" in text
+    assert "not looked at: webhooks: you may not get mutatingwebhookconfigurations" in text

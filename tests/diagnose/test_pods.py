@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from api import keys
-from diagnose.facts import Holder
+from diagnose.facts import SeenPod
 from tests.support.explain.objects import (
     MOMENT,
     RACK,
     at,
     causes,
     exclusive,
+    explained,
     explanation_of,
     facts,
+    held,
     job_of,
     leader_of,
     lease,
@@ -23,6 +25,7 @@ from tests.support.explain.objects import (
     pod_of,
     walk,
 )
+from tests.support.explain.stuck import waiting as waiting_container
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -39,18 +42,13 @@ def started(js: JSON, index: int = 0, **status: Any) -> JSON:
     return made(job_of(js, index), **{"active": 3, "ready": 0, **status})
 
 
-def holder(job: str, node: str, priority: int = 0, **more: Any) -> Holder:
-    known = {"exclusive": True, "ending": False, "namespace": "default", **more}
-    return Holder(job=job, job_uid=f"uid-{job}", priority=priority, node=node, **known)
-
-
-def waiting(*holders: Holder, priority: int = 0, jobs: int = 1, nodes: Any = RACKS, **pod: Any) -> tuple[str, JSON]:
+def waiting(*holders: SeenPod, priority: int = 0, jobs: int = 1, nodes: Any = RACKS, **pod: Any) -> tuple[str, JSON]:
     """The explanation of a set whose leaders wait."""
     js = a_set(exclusive(replicas=jobs, parallelism=3, completions=3))
     all_jobs = [started(js, index) for index in range(jobs)]
     leaders = [made(leader_of(job, unscheduled=f"{FULL}.", priority=priority, **pod)) for job in all_jobs]
     gated = {job["metadata"]["uid"]: 2 for job in all_jobs}
-    return explanation_of(facts(js, all_jobs, leaders, gated=gated, nodes=nodes, holders=holders, lease=lease()))
+    return explained(js, all_jobs, leaders, gated=gated, nodes=nodes, holders=holders)
 
 
 def by_cause(body: JSON, cause: str) -> JSON:
@@ -58,14 +56,14 @@ def by_cause(body: JSON, cause: str) -> JSON:
 
 
 def test_a_leader_that_waits_behind_jobs_of_equal_priority():
-    text, body = waiting(holder("other-workers-0", "node-0"), holder("other-workers-1", "node-3"))
+    text, body = waiting(held("other-workers-0", "node-0"), held("other-workers-1", "node-3"))
     fix = "wait until one ends, add a rack, or give this JobSet a higher priority"
     fix += " (docs/concepts/exclusive-placement.md)"
     assert text.splitlines() == [
         "JobSet team-a/train: waits, 0 of 1 Job ready or done (since 14:05:03Z, 12 min)",
         "└ Job train-workers-0: waits for a rack of its own",
         f"  └ leader pod train-workers-0-0: not scheduled: {FULL}; 2 followers wait for it",
-        "    └ 2 of 2 racks hold Jobs of equal priority (0): default/other-workers-0, default/other-workers-1",
+        "    └ 2 of 2 racks hold Jobs of equal priority (0): team-b/other-workers-0, team-b/other-workers-1",
         f"      to fix: {fix}",
     ]
     assert causes(body) == ["leader-waits", "leader-unscheduled", "equal-priority"]
@@ -75,20 +73,20 @@ def test_a_leader_that_waits_behind_jobs_of_equal_priority():
 def test_higher_lower_and_free_racks_are_told_apart():
     nodes = {f"node-{number}": {RACK: f"rack-{number}"} for number in range(4)} | {"bare": {}}
     holders = [
-        holder("same", "node-0", 100),
-        holder("low-beside-same", "node-0", 1),
-        holder("high", "node-1", 1000),
-        holder("low", "node-2", 5, exclusive=False, ending=True),
-        holder("nowhere", "bare", 100),
+        held("same", "node-0", 100),
+        held("low-beside-same", "node-0", 1),
+        held("high", "node-1", 1000),
+        held("low", "node-2", 5, exclusive=False, deletionTimestamp=at(MOMENT)),
+        held("nowhere", "bare", 100),
     ]
     text, body = waiting(*holders, priority=100, nodes=nodes)
     assert causes(body)[2:] == ["equal-priority", "higher-priority", "lower-priority", "free"]
-    assert "1 of 4 racks holds Jobs of equal priority (100): default/same\n" in text
+    assert "1 of 4 racks holds Jobs of equal priority (100): team-b/same\n" in text
     assert (
-        "1 of 4 racks holds Jobs of higher priority (1000), which leave no room and are not preempted: default/high"
+        "1 of 4 racks holds Jobs of higher priority (1000), which leave no room and are not preempted: team-b/high"
         in text
     )
-    assert "1 of 4 racks holds Jobs of lower priority (5): default/low (ending, not exclusive)" in text
+    assert "1 of 4 racks holds Jobs of lower priority (5): team-b/low (ending, not exclusive)" in text
     assert "1 of 4 racks holds no other Job (rack-3)" in text
 
 
@@ -100,7 +98,7 @@ def test_higher_lower_and_free_racks_are_told_apart():
     ],
 )
 def test_jobs_of_lower_priority_and_preemption(pod: JSON, says: str):
-    _, body = waiting(holder("low", "node-0"), holder("lower", "node-2", -5), priority=10, **pod)
+    _, body = waiting(held("low", "node-0"), held("lower", "node-2", -5), priority=10, **pod)
     finding = by_cause(body, "lower-priority")
     assert "2 of 2 racks hold Jobs of lower priority (-5, 0)" in finding["what"]
     assert says in finding["remedy"]
@@ -110,24 +108,24 @@ def test_a_preemption_that_is_under_way():
     js = a_set()
     job = started(js)
     leader = made(leader_of(job, unscheduled=FULL, priority=10), nominatedNodeName="node-1")
-    holders = (holder("low", "node-0"),)
-    text, _ = explanation_of(facts(js, [job], [leader], nodes=RACKS, holders=holders, lease=lease()))
+    holders = (held("low", "node-0"),)
+    text, _ = explained(js, [job], [leader], nodes=RACKS, holders=holders)
     assert "the scheduler makes room on node node-1" in text
 
 
 def test_at_most_five_holders_are_named():
-    text, _ = waiting(*(holder(f"other-{number}", "node-0") for number in range(8)))
-    assert "default/other-0, default/other-1, default/other-2, default/other-3, default/other-4 and 3 more" in text
+    text, _ = waiting(*(held(f"other-{number}", "node-0") for number in range(8)))
+    assert "team-b/other-0, team-b/other-1, team-b/other-2, team-b/other-3, team-b/other-4 and 3 more" in text
 
 
 def test_its_own_leader_does_not_hold_a_rack_against_it():
-    _, body = waiting(holder("train-workers-0", "node-0", namespace="team-a"))
+    _, body = waiting(held("train-workers-0", "node-0", namespace="team-a"))
     assert causes(body)[2:] == ["free"]
 
 
 def test_many_jobs_with_one_reason_are_reported_once():
     nodes = {f"node-{number}": {RACK: f"rack-{number}"} for number in range(50)}
-    text, body = waiting(*(holder(f"other-{number}", f"node-{number}") for number in range(50)), jobs=40, nodes=nodes)
+    text, body = waiting(*(held(f"other-{number}", f"node-{number}") for number in range(50)), jobs=40, nodes=nodes)
     assert text.count("leader pod") == 1
     assert "39 more Jobs (train-workers-1 … train-workers-39): likewise" in text
     assert len(body["because"]) == 2
@@ -138,7 +136,7 @@ def test_a_leader_that_was_replaced_waits_for_room_where_its_followers_are():
     job = started(js, ready=2)
     pods = [made(leader_of(job, unscheduled=f"{FULL}."))]
     pods += [made(pod_of(job, index, node="node-2", nodeSelector={RACK: "rack-1"})) for index in (1, 2)]
-    text, body = explanation_of(facts(js, [job], pods, nodes=RACKS, holders=(holder("other", "node-0"),)))
+    text, body = explanation_of(facts(js, [job], pods, nodes=RACKS, holders=(held("other", "node-0"),)))
     assert "Job train-workers-0: waits for room in rack rack-1, where its Job is" in text
     assert causes(body) == ["leader-waits", "leader-unscheduled"], "other racks do not matter"
 
@@ -152,18 +150,6 @@ def test_a_follower_that_finds_no_node_in_the_rack_of_its_job():
     assert "pod train-workers-0-1 is not scheduled in rack rack-1, where its Job is: 0/4 nodes are available" in text
 
 
-def test_more_jobs_than_racks():
-    text, body = waiting(holder("other", "node-0"), jobs=3)
-    assert (body["level"], causes(body)[2]) == ("fault", "too-few-domains")
-    assert "this JobSet has 3 exclusive Jobs, the cluster has 2 racks: they never run all at once" in text
-
-
-def test_no_node_has_the_label():
-    text, body = waiting(nodes={"node-0": {}, "node-1": {}})
-    assert (body["level"], causes(body)[2:]) == ("fault", ["no-domains"])
-    assert "there is no rack: none of 2 nodes has the label rack" in text
-
-
 def test_without_the_right_to_read_nodes_there_is_something_to_do():
     _, body = waiting(nodes=None)
     assert causes(body) == ["leader-waits", "leader-unscheduled", "domains"]
@@ -174,7 +160,7 @@ def test_without_the_right_to_read_other_namespaces_racks_are_counted():
     js = a_set()
     job = started(js)
     pods = [made(leader_of(job, unscheduled=FULL))]
-    text, _ = explanation_of(facts(js, [job], pods, nodes=RACKS, holders=None, lease=lease()))
+    text, _ = explained(js, [job], pods, nodes=RACKS, holders=None)
     assert "there are 2 racks; who holds them is not known" in text
 
 
@@ -193,7 +179,7 @@ def test_domains_are_called_by_the_label(topology: str, says: str):
     group["template"]["metadata"]["annotations"][keys.EXCLUSIVE_TOPOLOGY] = topology
     js = a_set(group)
     job = started(js)
-    text, _ = explanation_of(facts(js, [job], [made(leader_of(job, unscheduled=FULL))], lease=lease()))
+    text, _ = explained(js, [job], [made(leader_of(job, unscheduled=FULL))])
     assert says in text
 
 
@@ -208,9 +194,7 @@ def test_a_leader_whose_node_has_no_domain(nodes: Any, says: str):
     js = a_set()
     job = started(js, ready=1)
     gated = {job["metadata"]["uid"]: 2}
-    text, body = explanation_of(
-        facts(js, [job], [made(leader_of(job, node="node-0"))], gated=gated, nodes=nodes, lease=lease())
-    )
+    text, body = explained(js, [job], [made(leader_of(job, node="node-0"))], gated=gated, nodes=nodes)
     assert (body["level"], causes(body)) == ("fault", ["leader-without-domain"])
     assert says in text
     assert "kubectl label node NODE rack=VALUE" in text
@@ -234,7 +218,7 @@ def test_followers_of_a_leader_that_is_placed(silent: bool, level: str, fix: str
 def test_followers_without_a_leader():
     js = a_set()
     job = started(js)
-    text, _ = explanation_of(facts(js, [job], [], gated={job["metadata"]["uid"]: 1}, lease=lease()))
+    text, _ = explained(js, [job], [], gated={job["metadata"]["uid"]: 1})
     assert "Job train-workers-0: 1 follower is gated: there is no leader pod (yet)" in text
 
 
@@ -243,33 +227,20 @@ def test_the_leader_that_counts_is_the_newest_that_lives():
     job = started(js)
     gone = made(leader_of(job, node="node-0"), uid="old")
     gone["metadata"] |= {"name": "old", "deletionTimestamp": at(MOMENT)}
-    text, body = explanation_of(
-        facts(js, [job], [made(leader_of(job, unscheduled=FULL)), gone], nodes=RACKS, holders=(), lease=lease())
-    )
+    text, body = explained(js, [job], [made(leader_of(job, unscheduled=FULL)), gone], nodes=RACKS, holders=())
     assert causes(body)[:2] == ["leader-waits", "leader-unscheduled"]
     gated = {job["metadata"]["uid"]: 2}
-    text, _ = explanation_of(facts(js, [job], [gone], gated=gated, nodes=RACKS, lease=lease()))
+    text, _ = explained(js, [job], [gone], gated=gated, nodes=RACKS)
     assert "the leader pod is being deleted or has ended, and there is no new one yet" in text
 
 
-def test_gates_of_others():
+def test_the_gate_of_placement_is_not_for_templates():
     js = a_set()
     job = started(js)
-    leader = made(leader_of(job, gates=("kueue.x-k8s.io/topology",)))
-    text, body = explanation_of(facts(js, [job], [leader], gated={job["metadata"]["uid"]: 2}, lease=lease()))
-    assert causes(body) == ["gated"]
-    assert "Job train-workers-0: pod train-workers-0-0 is held back by scheduling gate kueue.x-k8s.io/topology" in text
     ours = made(leader_of(job, gates=(keys.PLACEMENT_GATE,)))
-    assert "remove it from the pod template in a new" in explanation_of(facts(js, [job], [ours], lease=lease()))[0]
-
-
-def test_pods_of_an_ordinary_job_that_find_no_node():
-    js = a_set(rjob(parallelism=3, completions=3))
-    job = started(js)
-    pods = [made(pod_of(job, index, unscheduled="0/3 nodes are available: 3 Insufficient cpu.")) for index in (1, 2)]
-    text, body = explanation_of(facts(js, [job], pods, lease=lease()))
-    assert causes(body) == ["unscheduled"]
-    assert "pod train-workers-0-1 and 1 more are not scheduled: 0/3 nodes are available: 3 Insufficient cpu\n" in text
+    text, body = explained(js, [job], [ours], gated={job["metadata"]["uid"]: 2})
+    assert causes(body) == ["gated"]
+    assert "remove it from the pod template in a new" in text
 
 
 def test_the_node_selector_strategy_names_the_label_that_nodes_need():
@@ -277,70 +248,14 @@ def test_the_node_selector_strategy_names_the_label_that_nodes_need():
     group["template"]["metadata"]["annotations"][keys.NODE_SELECTOR_STRATEGY] = "true"
     js = a_set(group)
     job = started(js)
-    text, body = explanation_of(facts(js, [job], [made(leader_of(job, unscheduled="no"))], lease=lease()))
+    text, body = explained(js, [job], [made(leader_of(job, unscheduled="no"))])
     assert causes(body) == ["unscheduled"]
     assert f"{keys.NAMESPACED_JOB}=team-a_train-workers-0" in text
 
 
-def waits(reason: str, message: str = "", **more: Any) -> JSON:
-    return {"name": "main", "ready": False, "state": {"waiting": {"reason": reason, "message": message}}, **more}
-
-
-def test_an_image_that_cannot_be_pulled():
-    js = a_set(rjob(replicas=2))
-    jobs = [started(js, 0, active=1), started(js, 1, active=1)]
-    pods = [
-        made(pod_of(job, node="n", phase="Pending", containers=[waits("ImagePullBackOff", "no such image")]))
-        for job in jobs
-    ]
-    text, body = explanation_of(facts(js, jobs, pods, lease=lease()))
-    assert (body["level"], causes(body)) == ("fault", ["container", "container"])
-    assert "pod train-workers-0-0 is not ready: container main: ImagePullBackOff: no such image" in text
-    assert "Job train-workers-1: likewise" in text
-
-
-def test_a_container_that_does_not_stay_up():
-    js = a_set(rjob(replicas=2))
-    jobs = [started(js, 0, active=1), started(js, 1, active=1)]
-    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
-    pods = [
-        made(
-            pod_of(
-                job,
-                node="n",
-                containers=[
-                    waits("CrashLoopBackOff", f"of {job['metadata']['name']}", restartCount=4, lastState=ended)
-                ],
-            )
-        )
-        for job in jobs
-    ]
-    text, body = explanation_of(facts(js, jobs, pods, lease=lease()))
-    assert causes(body) == ["container", "container"], "the message differs from pod to pod, the story does not"
-    assert "container main: CrashLoopBackOff, restarted 4 times, it ended with exit code 137 (OOMKilled)" in text
-    assert "kubectl logs -n team-a train-workers-0-0 -c main --previous" in text
-
-
-def test_pods_that_start():
-    js = a_set(rjob())
-    job = started(js, active=1)
-    pod = made(pod_of(job, node="node-7", phase="Pending", containers=[waits("ContainerCreating")]))
-    text, body = explanation_of(facts(js, [job], [pod], lease=lease()))
-    assert (body["level"], causes(body)) == ("waits", ["not-ready"])
-    assert "Job train-workers-0: 0 of 1 pod ready; pod train-workers-0-0 is starting on node node-7" in text
-
-
-def test_pods_that_run_and_are_not_ready():
-    js = a_set(rjob())
-    job = started(js, active=1)
-    running = {"name": "main", "ready": False, "state": {"running": {}}}
-    text, _ = explanation_of(facts(js, [job], [made(pod_of(job, node="node-7", containers=[running]))], lease=lease()))
-    assert "pod train-workers-0-0 is running, not ready" in text
-
-
 def test_pods_that_may_not_be_read():
     js = a_set(rjob())
-    text, body = explanation_of(facts(js, [started(js, active=1)], None, lease=lease()))
+    text, body = explained(js, [started(js, active=1)], None)
     assert causes(body) == ["not-ready"]
     assert "0 of 1 pod ready; its pods are not known" in text
 
@@ -349,7 +264,7 @@ def test_pods_that_may_not_be_read():
 def test_without_pods_the_event_about_them_is_reported(reason):
     js = a_set()
     said = {"reason": reason, "note": "leader pod x waits", "eventTime": at(MOMENT)}
-    text, body = explanation_of(facts(js, [started(js)], None, warnings=[said], lease=lease()))
+    text, body = explained(js, [started(js)], None, warnings=[said])
     assert causes(body) == ["not-ready", "warning"]
     assert "leader pod x waits" in text
 
@@ -358,7 +273,7 @@ def test_explanations_that_all_differ_are_cut():
     js = a_set(exclusive(replicas=20))
     jobs = [started(js, index) for index in range(20)]
     leaders = [made(leader_of(job, unscheduled=f"reason {index}")) for index, job in enumerate(jobs)]
-    text, body = explanation_of(facts(js, jobs, leaders, lease=lease()))
+    text, body = explained(js, jobs, leaders)
     assert len(body["because"]) == 9
     assert "12 more Jobs (train-workers-8, train-workers-9 and 10 more): waiting for reasons of this kind, too" in text
 
@@ -366,35 +281,81 @@ def test_explanations_that_all_differ_are_cut():
 KEPT_OUT = "0/4 nodes are available: 4 node(s) didn't satisfy existing pods anti-affinity rules."
 
 
-def driver(*holders: Holder, message: str = KEPT_OUT, **pod: Any) -> JSON:
+def driver(*holders: SeenPod, message: str = KEPT_OUT, **pod: Any) -> JSON:
     """What is found about a driver beside an exclusive Job, whose uid is `uid-train-workers-0`."""
     js = a_set(exclusive(), rjob("driver"))
     jobs = [started(js, active=1, ready=1), made(job_of(js, 0, "driver"), active=1, ready=0)]
     waits = made(pod_of(jobs[1], unscheduled=message, **pod))
-    _, body = explanation_of(facts(js, jobs, [waits], holders=holders, lease=lease()))
+    _, body = explained(js, jobs, [waits], holders=holders)
     return body["because"][0]
 
 
 def test_a_pod_that_exclusive_jobs_keep_out_waits_for_them_by_name():
-    found = driver(holder("other-0", "node-0"), holder("train-workers-0", "node-2"), holder("low-0", "node-1", -1))
+    found = driver(held("other-0", "node-0"), held("train-workers-0", "node-2"), held("low-0", "node-1", -1))
     assert found["what"] == (
         "Job train-driver-0: pod train-driver-0-0 is not scheduled: 2 exclusive Jobs keep other pods of priority 0"
-        " out of their domains: default/other-0, default/train-workers-0"
+        " out of their domains: team-b/other-0, team-b/train-workers-0"
     )
     assert found["remedy"].startswith("wait until one ends, add nodes, or give its ReplicatedJob a priorityClassName")
     assert [of["what"] for of in found["because"]] == [f"kube-scheduler: {KEPT_OUT.rstrip('.')}"]
 
 
 def test_a_pod_that_its_own_set_keeps_out_never_gets_a_node_by_waiting():
-    found = driver(holder("train-workers-0", "node-0"))
-    assert found["what"].endswith("out of its domain: default/train-workers-0, all of its own JobSet")
+    found = driver(held("train-workers-0", "node-0"))
+    assert found["what"].endswith("out of its domain: team-b/train-workers-0, all of its own JobSet")
     assert found["remedy"].startswith("add nodes for it, or give its ReplicatedJob a priorityClassName")
 
 
-@pytest.mark.parametrize(
-    "holders", [(), (holder("low-0", "node-0", -1),), (holder("plain", "node-0", exclusive=False),)]
-)
-def test_what_is_not_known_to_keep_a_pod_out_is_not_named(holders: tuple[Holder, ...]):
+@pytest.mark.parametrize("holders", [(), (held("low-0", "node-0", -1),), (held("plain", "node-0", exclusive=False),)])
+def test_what_is_not_known_to_keep_a_pod_out_is_not_named(holders: tuple[SeenPod, ...]):
     found = driver(*holders)
     assert "existing pods anti-affinity" in found["what"]
     assert found["remedy"].startswith("pods that run there keep it out by their podAntiAffinity")
+
+
+def crashed(code: int, times: int, reason: str = "Error") -> JSON:
+    last = {"terminated": {"exitCode": code, "reason": reason}}
+    return waiting_container("CrashLoopBackOff", f"back-off {times}m0s", restartCount=times, lastState=last)
+
+
+def crashing_pods(*containers: JSON) -> list[str]:
+    """The lines about the pods of two Jobs, each of which has one pod for each of these containers."""
+    js = a_set(rjob(replicas=2, parallelism=len(containers), completions=len(containers)))
+    jobs = [made(job_of(js, index), active=len(containers)) for index in range(2)]
+    pods = [
+        made(pod_of(job, index, node="node-1", phase="Pending", containers=[container]))
+        for job in jobs
+        for index, container in enumerate(containers)
+    ]
+    text, _ = explained(js, jobs, pods)
+    return [line.lstrip("├└│ ") for line in text.splitlines()[1:]]
+
+
+def test_pods_of_a_job_that_do_not_run_for_different_reasons_are_told_apart():
+    lines = crashing_pods(
+        crashed(137, 7, "OOMKilled"), waiting_container("ErrImagePull", "401 Unauthorized"), crashed(1, 2)
+    )
+    first, fix, likewise, second, correct, again, third, *_ = lines
+    assert first == (
+        "Job train-workers-0: pod train-workers-0-0 is not ready: container main: CrashLoopBackOff, restarted 7 times, it"
+        " ended with exit code 137 (OOMKilled): back-off 7m0s"
+    )
+    assert fix.startswith("to fix: kubectl logs -n team-a train-workers-0-0 -c main --previous")
+    assert likewise == again == "Job train-workers-1: likewise"
+    assert second == (
+        "Job train-workers-0: pod train-workers-0-1 is not ready: container main: ErrImagePull: 401 Unauthorized"
+    )
+    assert "correct the image" in correct
+    assert "pod train-workers-0-2 is not ready" in third
+    assert "exit code 1 (Error)" in third
+
+
+def test_pods_that_were_restarted_more_or_less_often_are_alike():
+    lines = crashing_pods(crashed(1, 7), crashed(1, 2))
+    assert lines[0].startswith("Job train-workers-0: pod train-workers-0-0 and 1 more are not ready: container main: ")
+    assert len([line for line in lines if "CrashLoopBackOff" in line]) == 1
+
+
+def test_jobs_with_many_different_reasons_are_counted_once():
+    lines = crashing_pods(*(crashed(code, 1) for code in range(1, 12)))
+    assert lines[-1].startswith("2 more Jobs (train-workers-0, train-workers-1): waiting for reasons of this kind")

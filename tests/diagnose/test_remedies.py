@@ -1,4 +1,4 @@
-"""What `jobset explain` advises about pods that do not run: messages as kube-scheduler and the kubelet write them."""
+"""What `jobset explain` advises about pods that do not run, and about claims that have no volume."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ import msgspec
 import pytest
 
 from api.jobset import JobSet
+from diagnose.facts import SeenClaim, SeenStorageClass
+from diagnose.gather import gather
 from diagnose.remedies import for_refusal
+from kube.client import Client
 from policy.defaults import ANNOTATION
-from tests.support.explain.objects import NOW, at, explanation_of, facts, job_of, lease, made, pod_of
+from tests.support.explain.gangs import EACH, Played
+from tests.support.explain.objects import NOW, at, explained, explanation_of, job_of, made, pod_of, walk
 from tests.support.explain.stuck import about_pod
 from tests.support.explain.stuck_jobs import (
     AGAIN,
@@ -22,6 +26,7 @@ from tests.support.explain.stuck_jobs import (
     TOO_OPEN,
     refused,
 )
+from tests.support.model.fake_cluster import Cluster
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -32,7 +37,7 @@ def advice(*, active: int = 1, **pod: Any) -> tuple[str, str]:
     """What is said about a Job of one such pod, and the fix."""
     js = made(stored(jobset(rjob(), namespace="team-a")))
     job = made(job_of(js, 0), active=active, ready=0)
-    _, body = explanation_of(facts(js, [job], [made(pod_of(job, **pod))], lease=lease()))
+    _, body = explained(js, [job], [made(pod_of(job, **pod))])
     return body["because"][0]["what"], body["because"][0]["remedy"]
 
 
@@ -139,29 +144,15 @@ def test_a_container_that_does_not_run(reason: str, message: str, says: str):
     assert "kubectl describe pod -n team-a train-workers-0-0" in fix
 
 
-def test_a_scheduler_that_does_not_look_at_the_pod_is_named():
-    what, fix = advice(schedulerName="volcano")
-    assert what.endswith("pod train-workers-0-0 is not scheduled: no scheduler volcano looks at it")
-    sed = "sed '/^  resourceVersion:/d; s#schedulerName: volcano#schedulerName: default-scheduler#'"
-    assert fix.startswith("start scheduler volcano, or kubectl get jobset train -n team-a -o yaml | ")
-    assert sed in fix
-
-
-def test_a_kube_scheduler_that_does_not_look_at_the_pod():
-    what, fix = advice()
-    assert what.endswith("pod train-workers-0-0 is not scheduled: kube-scheduler has not looked at it")
-    assert fix.startswith("kubectl get pods -n kube-system -l component=kube-scheduler")
-
-
 def test_a_pod_that_was_just_created_is_starting():
     js = made(stored(jobset(rjob(), namespace="team-a")))
     job = made(job_of(js, 0), active=1, ready=0)
     pod = pod_of(job)
     pod["metadata"]["creationTimestamp"] = at(NOW)
-    _, body = explanation_of(facts(js, [job], [made(pod)], lease=lease()))
+    _, body = explained(js, [job], [made(pod)])
     assert body["because"][0]["what"].endswith("is starting, not looked at by the scheduler")
     pod["spec"]["schedulerName"] = "volcano"
-    _, body = explanation_of(facts(js, [job], [made(pod)], lease=lease()))
+    _, body = explained(js, [job], [made(pod)])
     assert (body["level"], body["because"][0]["cause"]) == ("waits", "nobody-schedules")
 
 
@@ -184,9 +175,7 @@ def test_ports_of_a_pod_in_the_network_of_its_node():
 def test_how_to_make_a_new_jobset_is_said_once_where_a_fix_needs_it(message: str, new: bool):
     js = made(stored(jobset(rjob(replicas=2), namespace="team-a")))
     jobs = [made(job_of(js, index), active=1, ready=0) for index in range(2)]
-    text, body = explanation_of(
-        facts(js, jobs, [made(pod_of(job, unscheduled=message)) for job in jobs], lease=lease())
-    )
+    text, body = explained(js, jobs, [made(pod_of(job, unscheduled=message)) for job in jobs])
     says = (
         f"kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train-new.yaml, change train-new.yaml, and {REPLACE}"
         if new
@@ -202,3 +191,117 @@ def test_a_priority_class_that_a_policy_has_set_is_said_to_be_the_policys():
     js["metadata"]["annotations"] = {ANNOTATION: '{"base": ["priorityClassName"]}'}
     fix = for_refusal(msgspec.convert(js, JobSet), "no PriorityClass with name high was found")
     assert fix.startswith("policy base has set it, where the author names none; kubectl get priorityclass lists")
+
+
+NONE_FREE = "0/2 nodes are available: 2 node(s) didn't find available persistent volumes to bind"
+UNBOUND = "0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
+TEMPLATE = "spec.volumeClaimPolicies[0].templates[1].spec"
+KEPT = "(delete the claim between both, which stays: kubectl delete pvc ws-train -n team-a)"
+
+
+def claiming(claim: JSON | None, *classes: str, own: bool, keep: str = "Delete", by: str = "example.com/disk") -> JSON:
+    """The finding about a pod with the claim `ws-train`; own: the set makes it."""
+    templates = [{"metadata": {"name": name}, "spec": claim or {}} for name in ("logs", "ws")]
+    policies = [{"templates": templates, "retentionPolicy": {"whenDeleted": keep}}]
+    more: JSON = {"volumeClaimPolicies": policies} if own else {}
+    js = made(stored(jobset(rjob(), namespace="team-a", **more)))
+    job = made(job_of(js, 0), active=1, ready=0)
+    volumes = [{"name": "ws", "persistentVolumeClaim": {"claimName": "ws-train"}}]
+    there = None if claim is None else msgspec.convert({"spec": claim, "status": {"phase": "Pending"}}, SeenClaim)
+    known = [msgspec.convert({"metadata": {"name": name}, "provisioner": by}, SeenStorageClass) for name in classes]
+    given: JSON = {"claims": {"ws-train": there}, "storage_classes": tuple(known)}
+    pod = made(pod_of(job, unscheduled=UNBOUND, volumes=volumes))
+    _, body = explained(js, [job], [pod], **given)
+    return next(one for one in walk(body) if one["cause"] in {"claim-pending", "no-claim"})
+
+
+SED = "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d; s#storageClassName: {}$#storageClassName: {}#'"
+
+
+@pytest.mark.parametrize(
+    ("name", "keep", "fix"),
+    [
+        ("standards", "Delete", SED.format("standards", "standard")),
+        ("standards", "Retain", f"write storageClassName: standard at {TEMPLATE} in a new JobSet {KEPT}; or have an"),
+        ("nfs", "Delete", f"write another storageClassName at {TEMPLATE} in a new JobSet; or have an administrator"),
+        ("nfs", "Retain", f"write another storageClassName at {TEMPLATE} in a new JobSet {KEPT}; or have an"),
+    ],
+)
+def test_a_claim_that_the_set_makes_changes_with_the_set(name: str, keep: str, fix: str):
+    finding = claiming({"storageClassName": name}, "standard", own=True, keep=keep)
+    assert finding["remedy"].startswith(fix)
+    assert finding["remedy"].endswith(f"have an administrator create StorageClass {name}")
+    assert ("kubectl delete pvc" in finding["remedy"]) is (keep == "Retain"), "the manager makes it again as it was"
+
+
+def test_a_claim_of_an_ephemeral_volume_changes_with_the_set():
+    js = made(stored(jobset(rjob(), namespace="team-a")))
+    job = made(job_of(js, 0), active=1, ready=0)
+    volumes = [{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {"storageClassName": "standards"}}}}]
+    pod = made(pod_of(job, unscheduled=UNBOUND, volumes=volumes))
+    name = f"{pod['metadata']['name']}-scratch"
+    pending = msgspec.convert({"spec": {"storageClassName": "standards"}, "status": {"phase": "Pending"}}, SeenClaim)
+    known = (msgspec.convert({"metadata": {"name": "standard"}, "provisioner": "x"}, SeenStorageClass),)
+    given: JSON = {"claims": {name: pending}, "storage_classes": known}
+    _, body = explained(js, [job], [pod], **given)
+    found = next(one for one in walk(body) if one["cause"] == "claim-pending")
+    assert f"claim {name} is Pending: there is no StorageClass standards" in found["what"]
+    assert found["remedy"].startswith(SED.format("standards", "standard"))
+
+
+def test_a_claim_of_the_user_is_made_again_by_the_user():
+    finding = claiming({"storageClassName": "standards"}, "standard", own=False)
+    assert finding["remedy"].startswith("kubectl delete pvc ws-train -n team-a and create it with another class")
+
+
+@pytest.mark.parametrize(
+    ("claim", "classes", "own", "fix"),
+    [
+        ({}, ("fast",), True, f"or write storageClassName: fast at {TEMPLATE} in a new JobSet"),
+        ({}, ("fast",), False, "have an administrator of the cluster run kubectl patch storageclass fast -p"),
+        ({"storageClassName": ""}, ("fast",), True, f"or write another storageClassName at {TEMPLATE}"),
+        ({}, (), True, "have an administrator of the cluster install a provisioner"),
+    ],
+)
+def test_a_claim_without_class(claim: JSON, classes: tuple[str, ...], own: bool, fix: str):
+    assert fix in claiming(claim, *classes, own=own)["remedy"]
+
+
+def test_a_claim_that_the_set_has_not_made_yet_is_nothing_to_create():
+    mine, other = (claiming(None, own=own) for own in (True, False))
+    assert (mine["level"], mine["remedy"]) == ("waits", "look again in a moment: the manager creates it")
+    assert (other["level"], "create PersistentVolumeClaim ws-train" in other["remedy"]) == ("fault", True)
+
+
+def test_a_class_that_never_makes_volumes():
+    asked = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "10Gi"}}}
+    claim = {"storageClassName": "manual", **asked}
+    finding = claiming(claim, "manual", own=True, by="kubernetes.io/no-provisioner")
+    assert finding["what"].endswith(
+        "no PersistentVolume of StorageClass manual is free and fits (ReadWriteMany, 10Gi), and this class makes none"
+    )
+    assert finding["remedy"] == (
+        "kubectl get pv lists the volumes; have an administrator of the cluster create one that fits, or write another"
+        f" storageClassName at {TEMPLATE} in a new JobSet"
+    )
+
+
+@pytest.mark.looptime
+async def test_claims_are_looked_up_where_volumes_are_bound_with_the_pod():
+    js = made(stored(jobset(rjob())))
+    job = made(job_of(js, 0), active=1)
+    volumes = [{"name": "ws", "persistentVolumeClaim": {"claimName": "ws"}}]
+    pod = made(pod_of(job, unscheduled=NONE_FREE, volumes=volumes))
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "ws"}, "spec": {"storageClassName": "manual"}}
+    found = await gather(Client(Cluster(js, job, pod, claim)), "default", "train", NOW)
+    assert found.claims["ws"] is not None
+
+
+def test_a_gang_waits_for_claims_too():
+    played = Played(EACH)
+    played.refuse_all(UNBOUND)
+    for pod in played.pods.values():
+        pod["spec"]["volumes"] = [{"name": "ws", "persistentVolumeClaim": {"claimName": "ws"}}]
+    text, body = played.explain(claims={"ws": None})
+    assert "pod train-workers-0-0 and 1 more are not scheduled: there is no PersistentVolumeClaim ws\n" in text
+    assert body["level"] == "fault"

@@ -1,28 +1,40 @@
-"""What `jobset explain` says of sets and Jobs that fail again and again, from facts made by hand."""
+"""What `jobset explain` says of sets and Jobs that fail again and again, of why, and of what the last recovery took."""
 
 from __future__ import annotations
 
-import io
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from cli.explain.listing import Listing
-from diagnose.reasons import explain
-from tests.support.explain.objects import NOW, a_set, at, causes, explanation_of, facts, job_of, lease, made, running
-from tests.support.explain.stuck import failed
+from tests.support.explain.objects import (
+    MOMENT,
+    NOW,
+    a_set,
+    at,
+    causes,
+    condition,
+    explained,
+    explanation_of,
+    facts,
+    job_of,
+    made,
+    running,
+)
+from tests.support.explain.stuck import failed, gone, looping, replaced, started
+from tests.support.explain.stuck_jobs import failed_pod
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
 
 
-def explained(*history: JSON, ready: int = 1, most: int = 20, **status: Any) -> tuple[str, JSON]:
+def restarted(*history: JSON, ready: int = 1, most: int = 20, **status: Any) -> tuple[str, JSON]:
     """A set of two Jobs that has been restarted after each attempt of `history`."""
     restarts = {"restarts": len(history), "restartsCountTowardsMax": len(history), **status}
     status = {"attemptHistory": list(history), **restarts}
     js = a_set(rjob(replicas=2), failurePolicy={"maxRestarts": most}, status=status)
     jobs = [running(js, index, ready=ready, attempt=len(history)) for index in range(2)]
-    return explanation_of(facts(js, jobs, [], lease=lease()))
+    return explained(js, jobs, [])
 
 
 FIX = (
@@ -33,7 +45,7 @@ PLACE = {"pod": "train-workers-0-0-x", "node": "node-3", "container": "main", "e
 
 
 def test_a_set_that_keeps_failing_says_so_though_all_its_jobs_are_ready():
-    text, body = explained(failed(0, 30), failed(1, 20), failed(2, 10, **PLACE))
+    text, body = restarted(failed(0, 30), failed(1, 20), failed(2, 10, **PLACE))
     last = "attempt 2: Job train-workers-0, container main of pod train-workers-0-0-x on node node-3, exit code 137"
     counts = "2 of 2 Jobs ready or done (since 13:47:03Z, 30 min)"
     assert text.splitlines() == [
@@ -49,7 +61,7 @@ def test_a_set_that_keeps_failing_says_so_though_all_its_jobs_are_ready():
 
 
 def test_what_a_set_that_keeps_failing_waits_for_is_reported_below():
-    text, body = explained(failed(0, 20), failed(1, 10), ready=0)
+    text, body = restarted(failed(0, 20), failed(1, 10), ready=0)
     assert text.startswith("JobSet team-a/train: keeps failing: ")
     assert "0 of 2 Jobs ready or done" in text.splitlines()[0]
     assert causes(body)[-1] == "not-ready"
@@ -64,29 +76,19 @@ def test_what_a_set_that_keeps_failing_waits_for_is_reported_below():
     ],
 )
 def test_a_single_failure_of_the_last_hour_is_a_note(history: list[JSON], says: str):
-    text, body = explained(*history)
+    text, body = restarted(*history)
     assert (body["state"], body["level"], causes(body)) == ("runs", "note", ["restarted"])
     assert says in text
 
 
 def test_attempts_that_failed_long_ago_are_not_reported():
-    text, _ = explained(failed(0, 300), failed(1, 61))
+    text, _ = restarted(failed(0, 300), failed(1, 61))
     assert text == "JobSet team-a/train: runs, 2 of 2 Jobs ready or done"
 
 
 def test_restarts_that_do_not_count_leave_all():
-    text, _ = explained(failed(0, 20), failed(1, 10), restartsCountTowardsMax=0, most=1)
+    text, _ = restarted(failed(0, 20), failed(1, 10), restartsCountTowardsMax=0, most=1)
     assert "restarted 2 times, 1 of 1 restart left" in text
-
-
-def test_a_list_shows_the_restarts():
-    js = made(stored(jobset(rjob(), failurePolicy={"maxRestarts": 3})), restarts=2, restartsCountTowardsMax=2)
-    js["status"]["attemptHistory"] = [failed(0, 20), failed(1, 10)]
-    rows, out = Listing(), io.StringIO()
-    rows.add(explain(facts(js, [made(job_of(js, 0, attempt=2), active=1, ready=1)], [])))
-    rows.write(out, namespaces=False)
-    assert "keeps failing" in out.getvalue()
-    assert out.getvalue().endswith("   restarted 2 times, 1 of 3 restarts left; attempt 1: Job train-workers-0\n")
 
 
 def test_jobs_that_are_restarted_by_themselves():
@@ -94,7 +96,7 @@ def test_jobs_that_are_restarted_by_themselves():
     status = {"name": "workers", **counts, "jobRestarts": [2, 0, 5], "jobRestartsCountTowardsMax": [2, 0, 5]}
     js = made(stored(jobset(rjob(replicas=3), namespace="team-a")), replicatedJobsStatus=[status])
     jobs = [made(job_of(js, index), active=1, ready=1) for index in range(3)]
-    text, body = explanation_of(facts(js, jobs, [], lease=lease()))
+    text, body = explained(js, jobs, [])
     said = "2 Jobs were restarted more than once: train-workers-2 5 times, train-workers-0 2 times"
     assert text.splitlines()[0].startswith(f"JobSet team-a/train: keeps failing: {said}; ")
     assert (body["level"], causes(body)[0]) == ("fault", "job-keeps-failing")
@@ -126,7 +128,7 @@ def test_a_rule_that_goes_up_says_where_it_is(step: JSON, says: str):
     rules = [{"name": "hardware", "action": "RestartJob", "then": then}, {"name": "other", "action": "RestartJobSet"}]
     given = jobset(rjob(replicas=2), namespace="team-a", failurePolicy={"maxRestarts": 9, "rules": rules})
     js = made(stored(given), failurePolicySteps=[{"name": "hardware", **step}])
-    text, body = explanation_of(facts(js, [made(job_of(js, i), active=1, ready=1) for i in range(2)], lease=lease()))
+    text, body = explained(js, [made(job_of(js, i), active=1, ready=1) for i in range(2)])
     assert causes(body) == ["escalation"]
     assert text.splitlines()[1] == f"└ failure policy rule hardware {says}"
 
@@ -155,3 +157,115 @@ def test_a_set_that_has_failed_shows_its_logs_and_how_to_run_it_again(
     again = "kubectl get jobset train -n team-a -o yaml | sed '/^  resourceVersion:/d' > train-new.yaml, change train-new.yaml, and kubectl replace --force"
     fix = f"jobset logs train -n team-a{job} shows what the failed pod wrote; fix it and run it again: {again}"
     assert f"to fix: {fix} -f train-new.yaml deletes the JobSet and creates it again{retries}\n" in f"{text}\n"
+
+
+START = {"attempt": 0, "since": at(MOMENT - timedelta(hours=1)), "createdAfterSeconds": 1, "readyAfterSeconds": 9}
+PHASES = {
+    "attempt": 1,
+    "since": at(MOMENT),
+    "detectedAfterSeconds": 2,
+    "drainedAfterSeconds": 12,
+    "createdAfterSeconds": 13,
+    "readyAfterSeconds": 64,
+}
+GOODPUT = "goodput 98.2%: 4127 s running, 73 s lost"
+FAILED = {
+    "attempt": 0,
+    "failedJob": "train-workers-0",
+    "reason": "DefaultFailurePolicy",
+    "message": "boom",
+    "time": at(MOMENT - timedelta(hours=2)),
+}
+
+
+def recovered(*attempts: JSON, ran: bool = True, **status: Any) -> tuple[str, JSON]:
+    """A set that has run for an hour without 73 s, and for 10 minutes more."""
+    counted = {"runningSeconds": 3527, "lostSeconds": 73, "running": ran, "since": at(NOW - timedelta(minutes=10))}
+    recovery = {**counted, "attempts": list(attempts)}
+    js = a_set(status={"restarts": 0, "recovery": recovery, "attemptHistory": [FAILED], **status})
+    return explained(js, [running(js, 0)])
+
+
+def test_a_recovery_is_a_time_line():
+    text, body = recovered(START, PHASES)
+    assert text.splitlines()[1:] == [
+        f"└ last recovery, of attempt 1: 64 s from the failure until all Jobs were ready; {GOODPUT}",
+        "  ├ 14:05:03Z +0 s: failure: Job train-workers-0: boom",
+        "  ├ 14:05:05Z +2 s: restart decided",
+        "  ├ 14:05:15Z +12 s: old Jobs and pods gone",
+        "  ├ 14:05:16Z +13 s: all Jobs created",
+        "  └ 14:06:07Z +64 s: all Jobs ready",
+    ]
+    assert (body["state"], body["level"]) == ("runs", "fine")
+    assert causes(body) == ["recovery"] + ["recovery-phase"] * 5
+
+
+def test_one_that_is_not_over_shows_how_far_it_has_come():
+    text, body = recovered(START, {**PHASES, "readyAfterSeconds": None, "createdAfterSeconds": None}, ran=False)
+    assert "last recovery, of attempt 1: it is not over; goodput 83.9%" in text
+    assert causes(body) == ["recovery"] + ["recovery-phase"] * 3
+
+
+def test_a_set_that_has_ended_shows_it_too():
+    done = condition("Completed", "AllJobsCompleted", "jobset completed successfully")
+    _, body = recovered(START, PHASES, terminalState="Completed", conditions=[done])
+    assert causes(body)[:2] == ["completed", "recovery"]
+
+
+@pytest.mark.parametrize("attempts", [[], [START]])
+def test_a_start_is_no_recovery(attempts):
+    assert causes(recovered(*attempts)[1]) == []
+
+
+def test_a_time_that_cannot_be_read_is_left_out():
+    text, _ = recovered({**PHASES, "since": "x"})
+    assert "  ├ +2 s: restart decided" in text
+
+
+RULE = "action: RestartJobSetAndIgnoreMaxRestarts, onJobFailureReasons: [PodFailurePolicy]"
+BY_POLICY = "PodFailurePolicy: Pod a/b has condition DisruptionTarget matching FailJob rule at index 0"
+LIMIT = "BackoffLimitExceeded: Job has reached the specified backoff limit"
+
+
+@pytest.mark.parametrize(
+    ("attempt", "says"),
+    [
+        ({"message": LIMIT}, "its failed pod was gone by then, as one that is drained, preempted, evicted or deleted"),
+        ({"message": BY_POLICY}, "its pod was drained, preempted or evicted"),
+        ({"message": LIMIT, "pod": "train-workers-0-0-x", "exitCode": 1}, ""),
+        ({"message": "DeadlineExceeded: too long"}, ""),
+    ],
+)
+def test_the_end_of_a_pod_from_outside_is_a_reason_of_an_attempt(attempt: JSON, says: str):
+    text, _ = explanation_of(looping(failed(0, 10, **attempt)))
+    assert (f"attempt 0: Job train-workers-0; {says}" in text) is bool(says)
+    assert (RULE in text) is bool(says)
+    assert ("\na new JobSet: kubectl get jobset train" in text) is bool(says)
+
+
+def test_a_set_that_has_failed_names_the_rule_that_does_not_count_drained_pods():
+    why = {"type": "Failed", "status": "True", "reason": "ReachedMaxRestarts", "lastTransitionTime": at(NOW)}
+    status = {"terminalState": "Failed", "conditions": [why], "attemptHistory": [failed(1, 1, message=LIMIT)]}
+    text, _ = explanation_of(facts(a_set(failurePolicy={"maxRestarts": 1}, status=status), None))
+    assert "its failed pod was gone by then" in text
+    assert RULE in text
+
+
+def test_a_set_that_does_not_count_such_ends_is_not_told_how():
+    by = {"name": "urgent", "namespace": "team-b"}
+    preempted = gone("Preempted", "Preempted by pod 1 on node n", related=by)
+    assert RULE in explanation_of(replaced(preempted))[0]
+    rules = [{"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts"}]
+    js = a_set(failurePolicy={"maxRestarts": 3, "rules": rules})
+    text, _ = explained(js, [started(js)], [], ends=[preempted])
+    assert "a higher priorityClassName" in text
+    assert RULE not in text
+
+
+def test_a_failed_pod_says_that_it_was_evicted():
+    js = a_set()
+    pod = failed_pod(job := started(js, active=0, failed=1), code=143)
+    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
+    pod["status"]["conditions"].append(target)
+    text, _ = explained(js, [job], [pod])
+    assert "has failed: ended from outside: EvictionByEvictionAPI: evicting" in text

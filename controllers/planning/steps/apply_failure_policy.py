@@ -20,7 +20,7 @@ from typing import assert_never
 from api.failure_actions import MAX_REPLICAS_TO_RESTART, RESTART_JOBSET, FailureAction, Scope, action_of
 from api.policies import FailurePolicyRule
 from controllers.planning import escalation, failed_nodes, node_failure
-from controllers.planning.actions import PodQuery
+from controllers.planning.actions import FailedPodQuery
 from controllers.planning.attempts import counted_in_parts
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
@@ -77,10 +77,10 @@ def _failure_order(child: Child) -> tuple[str, int]:
     return (failure.last_transition_time if failure else "", child.global_index)
 
 
-def _pod_query(about: Sequence[Child], failed_pods: FailedPodsByJob, *, needed: bool) -> PodQuery | None:
+def _pod_query(about: Sequence[Child], failed_pods: FailedPodsByJob, *, needed: bool) -> FailedPodQuery | None:
     """A query about those of the Jobs that still exist and were not looked up; None if there are none."""
     jobs = tuple((c.name, c.job.metadata.uid) for c in about if not c.gone and c.job.metadata.uid not in failed_pods)
-    return PodQuery(jobs, needed=needed) if jobs else None
+    return FailedPodQuery(jobs, needed=needed) if jobs else None
 
 
 def _warn_of_pods_beyond_counting(draft: StatusDraft, matcher: Matcher, failed: Sequence[Child]) -> None:

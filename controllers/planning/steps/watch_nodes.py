@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable
 
 from api.policies import NodeFailure
 from controllers.planning import failed_nodes, node_failure
-from controllers.planning.actions import DeletePod, PodQuery
+from controllers.planning.actions import DeletePod, NodeQuery
 from controllers.planning.context import Context
 from controllers.planning.finished import finished
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
@@ -48,7 +48,7 @@ def watch_nodes(ctx: Context) -> Partial:
             draft.warn("RestartWaitsForNode", held)
     unread = sorted(nodes - ctx.observed.read_nodes)
     if unread:
-        return Stop(pod_query=PodQuery((), needed=True, nodes=tuple(unread[:MOST_NODES])))
+        return Stop(pod_query=NodeQuery(tuple(unread[:MOST_NODES])))
     if replaced:
         names = [f"pod {pod.name} is on {replaced[pod.uid]}" for pod in deleted if pod.uid in replaced]
         advice = "their Jobs make others, and when these have joined all pods restart in place"

@@ -6,7 +6,7 @@ found no node, and `apply_failure_policy` judges the Jobs of pods that are late.
 
 from api.avoided_nodes import avoided_by
 from controllers.planning import failed_nodes
-from controllers.planning.actions import PodQuery
+from controllers.planning.actions import PendingPodQuery
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, Stop, of_draft
 from controllers.planning.start_timeout import GATE, Limits, limits, next_look, seconds_left, starting
@@ -35,5 +35,4 @@ def watch_start(ctx: Context) -> Partial:
     left = seconds_left(jobs, min(times.seconds), ctx.now, look)
     if left > 0 or found is not None:
         return of_draft(draft, requeue_after=max(left, 1.0))
-    query = PodQuery(tuple((c.name, c.job.metadata.uid) for c in waiting), needed=True, pending=True)
-    return of_draft(draft, kind=Stop, pod_query=query)
+    return of_draft(draft, kind=Stop, pod_query=PendingPodQuery())

@@ -194,6 +194,25 @@ def explanation_of(given: Facts) -> tuple[str, JSON]:
     return "\n".join(show.text(explanation, given.now)), show.json_form(explanation, given.now)
 
 
+def explained(
+    js: JSON, jobs: Iterable[JSON] | None = (), pods: Iterable[JSON] | None = (), **known: Any
+) -> tuple[str, JSON]:
+    """The same, while a manager holds the lease."""
+    return explanation_of(facts(js, jobs, pods, lease=lease(), **known))
+
+
+def held(
+    job: str, node: str, priority: int = 0, *, exclusive: bool = True, needs: JSON | None = None, **meta: Any
+) -> SeenPod:
+    """A pod that is on a node, by the name of its Job, in namespace `team-b`; its set has the name of the Job."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": f"uid-{job}", "controller": True}
+    annotations = {keys.JOBSET_NAME: job, **({keys.EXCLUSIVE_TOPOLOGY: RACK} if exclusive else {})}
+    meta = {"name": f"{job}-0", "namespace": "team-b", "uid": f"pod-{job}", "ownerReferences": [owner], **meta}
+    meta |= {"labels": {keys.JOBSET_NAME: job}, "annotations": annotations}
+    spec = {"nodeName": node, "priority": priority, "containers": [{"resources": {"requests": needs or {}}}]}
+    return msgspec.convert({"metadata": meta, "spec": spec}, SeenPod)
+
+
 def causes(body: JSON) -> list[str]:
     """The causes of all findings below the root, from top to bottom."""
     return [finding["cause"] for finding in walk(body)][1:]

@@ -1,4 +1,4 @@
-"""Stuck situations that are about Jobs that lack pods; see `tests/support/explain/stuck.py`."""
+"""Stuck situations of Jobs that lack pods, or wait for others or for a name; see `tests/support/explain/stuck.py`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import msgspec
 
-from diagnose.facts import Facts, SeenQuota
-from tests.support.explain.objects import MOMENT, at, event, facts, lease, made, pod_of
-from tests.support.explain.stuck import JSON, POD, a_set, row, started, stuck
+from diagnose.facts import Facts, SeenPod, SeenQuota
+from diagnose.nodes import SeenNode
+from kube.model.meta import Owner
+from tests.support.explain.objects import MOMENT, at, event, facts, job_of, lease, made, pod_of
+from tests.support.explain.stuck import JSON, POD, a_set, row, silent_node, started, stuck
 from tests.support.objects.jobsets import rjob
 
 
@@ -51,8 +53,6 @@ def raised(note: str, hard: str, used: str) -> Facts:
 
 
 FEW = f'Error creating: pods "{POD}-x" is forbidden: exceeded quota: few, requested: pods=1, used: pods=3, limited: pods=3'
-
-
 row(
     "a quota that was raised after it refused pods",
     "Job train-workers-0: lacks 1 of 1 pod: needs 1 pods, quota few has 3 left of 6 and allows that now",
@@ -95,8 +95,6 @@ NO_ACCOUNT = (
 NO_PRIORITY = f'Error creating: pods "{POD}-" is forbidden: no PriorityClass with name high was found'
 TOO_OPEN = f'Error creating: pods "{POD}-" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
 NO_RUNTIME = f'Error creating: pods "{POD}-" is forbidden: pod rejected: RuntimeClass "gvisor" not found'
-
-
 row(
     "a ServiceAccount that is missing",
     lacks(NO_ACCOUNT),
@@ -136,8 +134,6 @@ AGAIN = (
 )
 TOO_LARGE = f'pods "{POD}-" is forbidden: maximum cpu usage per Container is 2, but limit is 4'
 NO_REQUESTS = f'Error creating: pods "{POD}-" is forbidden: failed quota: compute: must specify requests.cpu for: main'
-
-
 row(
     "a pod that is larger than a LimitRange allows",
     lacks(TOO_LARGE),
@@ -182,4 +178,68 @@ row(
     f"1 Job does not exist (yet): train-workers-0: {NO_SERVICE}",
     "kubectl apply --server-side --force-conflicts -k manifests/rbac gives it its rights back; it tries again by itself",
     lambda: facts(a_set(), warnings=[event("HeadlessServiceCreationFailed", NO_SERVICE)], lease=lease()),
+)
+
+
+@stuck(
+    "a Job waits for dependsOn",
+    "Job train-driver-0: pod train-driver-0-0 is not scheduled: 0/2 nodes are available: 2 Insufficient cpu",
+    "see above why those wait",
+)
+def _() -> Facts:
+    js = a_set(rjob("driver"), rjob("workers", dependsOn=[{"name": "driver", "status": "Ready"}]))
+    driver = made(job_of(js, 0, "driver"), active=1, ready=0)
+    pod = made(pod_of(driver, unscheduled="0/2 nodes are available: 2 Insufficient cpu"))
+    return facts(js, [driver], [pod], lease=lease())
+
+
+@stuck(
+    "a Job runs that another one waits for",
+    "ReplicatedJob workers (1 Job): waits for server to be complete (0 of 1); train-server-0 runs",
+    "for servers, which do not end, write status: Ready in dependsOn",
+)
+def _() -> Facts:
+    js = a_set(rjob("server"), rjob("workers", dependsOn=[{"name": "server", "status": "Complete"}]))
+    return facts(js, [made(job_of(js, 0, "server"), active=1, ready=1)], [], lease=lease())
+
+
+@stuck(
+    "the next stage waits for the one before",
+    "it runs stage 1 of 2: ReplicatedJob b (1 Job): waits for a to have succeeded (0 of 1); train-a-0 runs",
+    "for servers, which do not end, write replicatedJobsStatus: Ready in executionPolicy",
+)
+def _() -> Facts:
+    js = a_set(
+        rjob("a"), rjob("b"), executionPolicy={"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
+    )
+    return facts(js, [made(job_of(js, 0, "a"), active=1, ready=1)], [], lease=lease())
+
+
+row(
+    "the name of a Job is taken",
+    "Job train-workers-0: cannot be created, a Job of that name belongs to CronJob nightly",
+    "delete or rename that one",
+    lambda: facts(a_set(), foreign={"train-workers-0": Owner("CronJob", "nightly")}, lease=lease()),
+)
+
+
+def earlier(state: JSON | None) -> Facts:
+    """A set whose only Job's name has a Job of an earlier set, the pod of which is being deleted on such a node."""
+    js = a_set()
+    pod = made(pod_of(started(js), node="node-3"))
+    pod["metadata"]["deletionTimestamp"] = at(MOMENT)
+    known = {"node-3": None if state is None else msgspec.convert(state, SeenNode)}
+    taken = {"train-workers-0": Owner("JobSet", "train")}
+    pods = (msgspec.convert(pod, SeenPod),)
+    return facts(js, foreign=taken, lease=lease(), earlier=pods, nodes_by_name=known)
+
+
+row(
+    "a Job of an earlier JobSet of this name whose pod is on a node that no longer answers",
+    (
+        "Job train-workers-0: cannot be created yet, the Job of an earlier JobSet of this name is still there:"
+        f" pod {POD} is being deleted on node node-3, which has the taint node.kubernetes.io/unreachable"
+    ),
+    f"or kubectl delete pod -n team-a {POD} --grace-period=0 --force, which risks two processes for one rank",
+    lambda: earlier(silent_node(300)),
 )

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
-from diagnose.facts import Facts, Holder, SeenClaim, SeenStorageClass
-from tests.support.explain.objects import MOMENT, RACK, at, exclusive, facts, job_of, leader_of, lease, made, pod_of
+from diagnose.facts import Facts, SeenClaim, SeenPod, SeenStorageClass
+from tests.support.explain.objects import (
+    MOMENT,
+    RACK,
+    at,
+    exclusive,
+    facts,
+    held,
+    job_of,
+    leader_of,
+    lease,
+    made,
+    pod_of,
+)
 from tests.support.explain.stuck import (
     AFFINITY,
     JSON,
@@ -237,13 +249,13 @@ row(
 )
 
 
-def kept_out(said: str, *holders: Holder) -> Facts:
+def kept_out(said: str, *holders: SeenPod) -> Facts:
     js = a_set(rjob())
     job = made(job_of(js, 0), active=1, ready=0)
     return facts(js, [job], [made(pod_of(job, unscheduled=said))], holders=holders, lease=lease())
 
 
-HELD: JSON = {"priority": 0, "exclusive": True, "ending": False, "namespace": "team-b"}
+HOLDERS = held("j0", "n0"), held("j1", "n1")
 
 
 @stuck(
@@ -253,7 +265,7 @@ HELD: JSON = {"priority": 0, "exclusive": True, "ending": False, "namespace": "t
 )
 def _() -> Facts:
     said = "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."
-    return kept_out(said, *(Holder(job=f"j{n}", job_uid=f"u{n}", node=f"n{n}", **HELD) for n in range(2)))
+    return kept_out(said, *HOLDERS)
 
 
 row(
@@ -273,7 +285,7 @@ row(
 OWN = "Job train-workers-0: waits for a rack of its own: "
 
 
-def exclusive_leader(*holders: Holder, jobs: int = 1, labels: JSON | None = None) -> Facts:
+def exclusive_leader(*holders: SeenPod, jobs: int = 1, labels: JSON | None = None) -> Facts:
     js = a_set(exclusive(replicas=jobs))
     there = [made(job_of(js, index), active=1, ready=0) for index in range(jobs)]
     said = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules"
@@ -286,7 +298,7 @@ row(
     "racks that other Jobs hold",
     f"{OWN}2 of 2 racks hold Jobs of equal priority (0): team-b/j0, team-b/j1",
     "wait until one ends, add a rack",
-    lambda: exclusive_leader(*(Holder(job=f"j{n}", job_uid=f"u{n}", node=f"n{n}", **HELD) for n in range(2))),
+    lambda: exclusive_leader(*HOLDERS),
 )
 row(
     "more exclusive Jobs than racks",

@@ -32,6 +32,7 @@ from controllers.planning.actions import (
     DeleteJobs,
     DeleteJobSet,
     Event,
+    FailedPodQuery,
     PatchGroup,
     PatchJob,
     Plan,
@@ -137,6 +138,7 @@ class World:
         return decided
 
     def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
+        assert isinstance(pod_query, FailedPodQuery), "no other query was expected"
         asked, keep = dict(pod_query.jobs), candidates_of(observed.jobset, observed.jobs)
         assert asked.keys() <= self.jobs.keys(), "a query about a Job that is not there"
         assert observed.failed_pods.keys().isdisjoint(asked.values()), "an answered query is asked again"

@@ -1,0 +1,300 @@
+"""What `jobset explain` says of Jobs that wait for others or for a quota, or whose pods fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from diagnose.facts import SeenQuota
+from diagnose.gather import gather
+from kube.client import Client
+from tests.diagnose.test_look_ups import Refusing
+from tests.support.explain.objects import (
+    MOMENT,
+    NOW,
+    at,
+    causes,
+    event,
+    explained,
+    explanation_of,
+    facts,
+    job_of,
+    lease,
+    made,
+    pod_of,
+)
+from tests.support.explain.stuck import JSON, a_set
+from tests.support.explain.stuck_jobs import FEW, failed_pod, raised, refused
+from tests.support.model.fake_cluster import Cluster
+from tests.support.objects.jobsets import jobset, rjob, stored
+
+IN_ORDER = {"executionPolicyOrder": "InOrder", "replicatedJobsStatus": "Succeeded"}
+
+
+def staged() -> JSON:
+    return a_set(rjob("fetch"), rjob("train", replicas=2), rjob("report"), executionPolicy=IN_ORDER)
+
+
+def done(js: JSON, ago: float, name: str = "fetch") -> JSON:
+    end = {"type": "Complete", "status": "True", "lastTransitionTime": at(NOW - timedelta(seconds=ago))}
+    return made(job_of(js, 0, name), succeeded=1, conditions=[end])
+
+
+def runs(js: JSON, name: str = "fetch", index: int = 0, ready: int = 1) -> JSON:
+    return made(job_of(js, index, name), active=1, ready=ready)
+
+
+def test_a_stage_that_runs_well_is_not_a_wait():
+    js = staged()
+    text, body = explained(js, [runs(js)], [])
+    assert (body["state"], body["level"]) == ("runs", "note")
+    waits = "ReplicatedJob train (2 Jobs): waits for fetch to have succeeded (0 of 1)"
+    ready = "replicatedJobsStatus: Ready in executionPolicy"
+    assert text.splitlines() == [
+        "JobSet team-a/train: runs, 1 of 4 Jobs ready or done",
+        f"├ it runs stage 1 of 3: {waits}; train-fetch-0 runs",
+        f"│ to fix: wait until that has ended; for servers, which do not end, write {ready}",
+        "└ ReplicatedJob report (1 Job): waits for train to have succeeded (0 of 2)",
+    ]
+
+
+def test_a_later_stage_that_runs_well_is_numbered():
+    js = staged()
+    jobs = [done(js, 600), runs(js, "train"), runs(js, "train", 1)]
+    text, body = explained(js, jobs, [])
+    assert body["state"] == "runs"
+    assert "it runs stage 2 of 3: ReplicatedJob report (1 Job): waits for train to have" in text
+    assert "train-train-0, train-train-1 run\n" in text
+
+
+def test_what_holds_a_stage_up_stands_before_those_that_wait_for_it():
+    js = staged()
+    jobs = [done(js, 600), runs(js, "train"), runs(js, "train", 1, ready=0)]
+    text, body = explained(js, jobs, [])
+    assert (body["state"], causes(body)) == ("waits", ["not-ready", "later-stage"])
+    assert "to fix: see above why those wait" in text
+
+
+def test_a_dependency_of_a_stage_that_is_held_up_waits_as_well():
+    first, second = [{"name": "a", "status": "Complete"}], [{"name": "b", "status": "Ready"}]
+    js = a_set(rjob("a"), rjob("b", dependsOn=first), rjob("c", dependsOn=second))
+    levels = []
+    for ready in (0, 1):
+        _, body = explained(js, [runs(js, "a", ready=ready)], [])
+        levels.append([found["level"] for found in body["because"] if found["cause"] == "later-stage"])
+    assert levels == [["waits", "waits"], ["note", "note"]]
+
+
+def test_between_two_stages_nothing_is_to_be_fixed():
+    js = staged()
+    text, body = explained(js, [done(js, 5)], [])
+    assert body["state"] == "runs"
+    assert "the next stage begins: 2 Jobs are being created: train-train-0, train-train-1\n" in text
+    assert "look again" not in text
+
+
+def test_a_next_stage_that_does_not_begin_is_reported():
+    js = staged()
+    text, body = explained(js, [done(js, 60)], [])
+    assert body["state"] == "waits"
+    assert "2 Jobs do not exist (yet): train-train-0, train-train-1" in text
+
+
+RETRIED = "wait: the Job controller tries again by itself soon"
+
+
+@pytest.mark.parametrize(
+    ("hard", "used", "level", "says"),
+    [
+        ("6", "3", "waits", "needs 1 pods, quota few has 3 left of 6 and allows that now"),
+        ("6", "6", "fault", "needs 1 pods, quota few has 0 left of 6"),
+        ("3", "2", "waits", "needs 1 pods, quota few has 1 left of 3 and allows that now"),
+    ],
+)
+def test_a_quota_counts_as_it_is_now(hard: str, used: str, level: str, says: str):
+    text, body = explanation_of(raised(FEW, hard, used))
+    assert f": {says} (since" in text or f": {says}\n" in text
+    assert body["level"] == level
+    assert (RETRIED in text) is (level == "waits")
+    assert ("have an administrator of the namespace run kubectl patch quota few" in text) is (level == "fault")
+
+
+def test_a_quota_may_allow_some_of_the_pods():
+    quota = msgspec.convert({"status": {"hard": {"pods": "5"}, "used": {"pods": "3"}}}, SeenQuota)
+    text, _ = explanation_of(replace(refused(FEW, jobs=3), quotas={"few": quota}))
+    assert "lack 3 of 3 pods: need 3 pods, quota few has 2 left of 5 and allows 2 of 3 now" in text
+
+
+@pytest.mark.parametrize(("hard", "never"), [("2", True), ("3", False)])
+def test_a_quota_that_is_smaller_than_the_set_is_never_waited_for(hard: str, never: bool):
+    quota = msgspec.convert({"status": {"hard": {"pods": hard}, "used": {"pods": "1"}}}, SeenQuota)
+    text, body = explanation_of(replace(refused(FEW, jobs=3), quotas={"few": quota}))
+    assert ("; its 3 pods need 3 pods in all: they are never there all at once" in text) is never
+    assert ("to fix: wait" in text) is not never
+    assert body["level"] == ("fault" if never else "waits")
+
+
+def test_a_quota_of_fewer_jobs_than_the_set_has_is_never_waited_for():
+    amounts = "requested: count/jobs.batch=1, used: count/jobs.batch=3, limited: count/jobs.batch=3"
+    note = f'jobs.batch "train-workers-3" is forbidden: exceeded quota: jobs, {amounts}'
+    js = a_set(rjob(replicas=5))
+    jobs = [made(job_of(js, index), active=1, ready=1) for index in range(3)]
+    text, _ = explained(js, jobs, [], warnings=[event("JobCreationFailed", note)])
+    assert "; its 5 Jobs need 5 count/jobs.batch in all: they are never there all at once" in text
+    assert 'to fix: raise it: kubectl patch quota jobs -n team-a --type=merge -p \'{"spec":{"hard":' in text
+
+
+def test_a_quota_that_is_gone_refuses_nothing():
+    text, body = explanation_of(replace(refused(FEW), quotas={"few": None}))
+    assert "lacks 1 of 1 pod: quota few refused them, and there is no such quota any more" in text
+    assert (body["level"], RETRIED in text) == ("waits", True)
+
+
+def test_jobs_that_a_quota_allows_now_are_created_soon():
+    amounts = "requested: count/jobs.batch=1, used: count/jobs.batch=2, limited: count/jobs.batch=2"
+    note = f'jobs.batch "train-workers-0" is forbidden: exceeded quota: jobs, {amounts}'
+    status = {"hard": {"count/jobs.batch": "4"}, "used": {"count/jobs.batch": "2"}}
+    known = {"quotas": {"jobs": msgspec.convert({"status": status}, SeenQuota)}}
+    given = facts(a_set(), warnings=[event("JobCreationFailed", note)], lease=lease(), **known)
+    text, body = explanation_of(given)
+    assert "each needs 1 count/jobs.batch, quota jobs has 2 left of 4 and allows that now" in text
+    assert "wait: the manager tries again by itself soon" in text
+    assert body["level"] == "waits"
+
+
+def lacking() -> list[JSON]:
+    js = made(stored(jobset(rjob())))
+    job = made(job_of(js, 0), active=0)
+    about = {"kind": "Job", "name": "train-workers-0", "namespace": "default", "uid": job["metadata"]["uid"]}
+    warning = {"kind": "Event", "metadata": {"name": "w"}, **event("FailedCreate", FEW), "regarding": about}
+    return [js, job, warning]
+
+
+QUOTA = {"kind": "ResourceQuota", "metadata": {"name": "few"}, "status": {"hard": {"pods": 6}, "used": {"pods": "3"}}}
+
+
+@pytest.mark.looptime
+async def test_the_quota_that_refused_is_read_once():
+    cluster = Cluster(*lacking(), QUOTA)
+    text, _ = explanation_of(await gather(Client(cluster), "default", "train", NOW))
+    assert "quota few has 3 left of 6 and allows that now" in text
+    assert sum(request.path.endswith("/resourcequotas/few") for request in cluster.asked) == 1
+
+
+@pytest.mark.looptime
+async def test_without_the_right_to_read_quotas_the_refusal_counts():
+    cluster = Refusing(*lacking(), QUOTA)
+    cluster.refused = ("resourcequotas",)
+    text, body = explanation_of(await gather(Client(cluster), "default", "train", NOW))
+    assert "quota few has 0 left of 3" in text
+    assert "not looked at: quotas: you may not get resourcequotas" in text
+    assert "quota" in causes(body)
+
+
+PAUSE = "the Job controller makes the next pod after a pause: 10 s, doubled with each failure, at most 10 min"
+
+
+def crashing(pods: int = 1, **status: Any) -> tuple[JSON, JSON]:
+    """A set, and its Job that has failed pods and no condition that says so."""
+    js = made(stored(jobset(rjob(parallelism=pods, completions=pods), namespace="team-a")))
+    return js, made(job_of(js, 0, backoffLimit=6), **{"active": 0, "ready": 0, "failed": 1, **status})
+
+
+def test_one_of_several_pods_has_failed():
+    js, job = crashing(4, active=3, ready=3)
+    text, body = explained(js, [job], [failed_pod(job, 2, 137, "OOMKilled")])
+    assert (body["level"], causes(body)) == ("fault", ["pod-failed"])
+    assert (
+        "Job train-workers-0: 3 of 4 pods ready; pod train-workers-0-2 has failed: container main, exit code 137"
+        in text
+    )
+    assert "(OOMKilled); 1 failure, backoffLimit allows 6\n" in text
+    assert body["since"] == at(MOMENT), "when the pod ended"
+    assert f"jobset logs train -n team-a --job train-workers-0 shows what it wrote; {PAUSE}" in text
+
+
+def test_failures_are_told_while_the_next_pod_starts():
+    js, job = crashing(active=1)
+    starts = made(pod_of(job, 0, node="node-2", phase="Pending", containers=[{"name": "main", "ready": False}]))
+    starts["metadata"] |= {"name": "next", "uid": "next"}
+    text, body = explained(js, [job], [failed_pod(job, 0, 2), starts])
+    assert causes(body) == ["not-ready"]
+    assert " starting on node node-2; 1 failure before, the last in train-workers-0-0" in text
+    assert "container main, exit code 2, backoffLimit allows 6" in text
+    assert "jobset logs train -n team-a --job train-workers-0 shows what the failed pod wrote" in text
+
+
+def test_failures_are_told_while_the_next_pod_runs():
+    js, job = crashing(active=1, ready=1, failed=2)
+    text, body = explained(js, [job])
+    assert (body["state"], causes(body)) == ("runs", ["failures"])
+    assert "Job train-workers-0: 2 failures so far, backoffLimit allows 6\n" in text
+    assert "jobset logs train -n team-a --job train-workers-0 shows what its pods wrote" in text
+
+
+def test_a_job_whose_pods_do_not_end_is_no_riddle():
+    js, job = crashing(failed=0, terminating=2)
+    text, body = explained(js, [job], [])
+    assert causes(body) == ["pods-ending"]
+    assert "Job train-workers-0: 2 pods have not ended yet, and the next wait for that" in text
+    assert "kubectl delete pods -n team-a -l batch.kubernetes.io/job-name=train-workers-0 --force" in text
+
+
+def test_the_pod_that_failed_last_is_the_one_that_is_named():
+    js, job = crashing(failed=2)
+    first, last = failed_pod(job), failed_pod(job, code=127, finishedAt=at(NOW))
+    last["metadata"]["name"] = "last"
+    text, _ = explained(js, [job], [last, first])
+    assert "pod last has failed: container main, exit code 127 (the command was not found); 2 failures" in text
+
+
+def test_a_pod_without_a_failed_container_says_the_reason_of_its_status():
+    js, job = crashing()
+    pod = made(pod_of(job, node="n", phase="Failed", containers=[]), reason="UnexpectedAdmissionError")
+    assert "has failed: UnexpectedAdmissionError; 1 failure" in explanation_of(facts(js, [job], [pod]))[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "says", "pause"),
+    [("0", "1 failure of index 0, backoffLimitPerIndex allows 1", True), ("1", "2 failures of index 0", False)],
+)
+def test_failures_of_an_index_count_by_themselves(before: str, says: str, pause: bool):
+    js, job = crashing(2, active=1, ready=1, failed=5)
+    job["spec"]["backoffLimitPerIndex"] = 1
+    pod = failed_pod(job)
+    pod["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = before
+    text, _ = explained(js, [job], [pod])
+    assert says in text
+    assert (PAUSE in text) is pause, "no pod comes for an index that has failed too often"
+
+
+def test_a_next_pod_that_was_refused_is_the_cause():
+    js, job = crashing()
+    said = event("FailedCreate", "pods is forbidden: no", about=job["metadata"]["uid"])
+    _, body = explained(js, [job], [failed_pod(job)], job_warnings=[said])
+    assert causes(body) == ["pods-refused"]
+    earlier = event("FailedCreate", "pods is forbidden: no", about=job["metadata"]["uid"], ago=3000)
+    _, body = explained(js, [job], [failed_pod(job)], job_warnings=[earlier])
+    assert causes(body) == ["pod-failed"]
+
+
+def test_a_failed_pod_in_whose_place_another_runs_is_not_the_cause():
+    js, job = crashing(active=1)
+    again = made(pod_of(job, unscheduled="0/2 nodes are available: 2 node(s) didn't have free ports"))
+    _, body = explained(js, [job], [failed_pod(job), again])
+    assert causes(body) == ["unscheduled"]
+
+
+@pytest.mark.looptime
+async def test_failed_pods_are_read_of_jobs_that_lack_pods():
+    js, job = crashing(3, active=2, ready=2, startTime=at(MOMENT))
+    found = await gather(Client(cluster := Cluster(js, job, failed_pod(job, 2))), "team-a", "train", NOW)
+    assert causes(explanation_of(found)[1])[-1] == "pod-failed"
+    assert sum("Failed" in str(dict(request.query).get("fieldSelector")) for request in cluster.asked) == 1
+    healthy = made(job, active=3, ready=2, failed=1)
+    await gather(Client(cluster := Cluster(js, healthy)), "team-a", "train", NOW)
+    assert not any("Failed" in str(dict(request.query).get("fieldSelector")) for request in cluster.asked)

@@ -1,0 +1,180 @@
+"""What `jobset explain` says of sets, Jobs and pods with a time limit, and of nodes that it keeps away from."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.support.explain.objects import (
+    MOMENT,
+    NOW,
+    a_set,
+    at,
+    causes,
+    condition,
+    event,
+    explained,
+    explanation_of,
+    facts,
+    job_of,
+    leader_of,
+    lease,
+    made,
+    running,
+)
+from tests.support.explain.stuck import failed
+from tests.support.objects.jobsets import rjob
+
+JSON = dict[str, Any]
+
+
+def with_deadline(start: str, seconds: int = 3600, **status: Any) -> tuple[str, JSON]:
+    count = {"name": "workers", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+    begun = {"replicatedJobsStatus": [count], "startTime": start}
+    js = a_set(activeDeadlineSeconds=seconds, status={**begun, **status})
+    return explained(js, [running(js, 0)])
+
+
+def test_how_much_time_is_left():
+    text, body = with_deadline(at(MOMENT))
+    assert (body["state"], body["level"], causes(body)) == ("runs", "note", ["active-deadline"])
+    assert "it fails in 48 min unless it completes before: spec.activeDeadlineSeconds is 3600 (since 14:05" in text
+
+
+def test_one_that_is_over():
+    text, body = with_deadline(at(MOMENT), 600)
+    assert causes(body) == ["active-deadline"]
+    assert "it has run for longer than spec.activeDeadlineSeconds, which is 600: the manager ends it" in text
+
+
+def test_one_that_nobody_counts():
+    text, body = with_deadline("")
+    assert causes(body) == ["active-deadline"]
+    assert "spec.activeDeadlineSeconds is 3600, and no manager counts them" in text
+    assert "to fix: start the manager with --feature-gates=JobSetActiveDeadlineSeconds=true" in text
+
+
+def test_nothing_before_the_first_status():
+    js = a_set(activeDeadlineSeconds=3600)
+    assert causes(explained(js, [running(js, 0)])[1]) == []
+
+
+def test_a_set_that_has_failed_by_it():
+    why = condition("Failed", "DeadlineExceeded", "JobSet was active for longer than ...")
+    attempt = {"attempt": 2, "reason": "DeadlineExceeded", "message": "it took too long", "time": at(MOMENT)}
+    text, body = with_deadline(at(MOMENT), terminalState="Failed", conditions=[why], attemptHistory=[attempt])
+    assert causes(body) == ["failed", "attempt"]
+    assert "attempt 2: it took too long" in text
+    assert "to fix: find out what took so long, delete the JobSet and create it again, if need be with more" in text
+
+
+def with_start_timeout(seconds: int | None, **changes: Any) -> tuple[str, JSON]:
+    policy = {} if seconds is None else {"startTimeoutSeconds": seconds}
+    js = a_set(failurePolicy={"maxRestarts": 1, **policy})
+    job = running(js, 0, ready=0)
+    waiting = made(leader_of(job, **changes))
+    return explained(js, [job], pods=[waiting])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (3600, "fails its Job in 48 min unless it runs before: spec.failurePolicy.startTimeoutSeconds is 3600"),
+        (719, "has not run in time, and the failure policy decides"),
+        (600, "has not run in time, and no manager acts on that"),
+    ],
+)
+def test_how_long_a_pod_may_still_take(seconds, said):
+    text, body = with_start_timeout(seconds)
+    assert "start-timeout" in causes(body)
+    assert said in text
+    assert ("--feature-gates=JobSetStartTimeout=true" in text) == (seconds == 600)
+
+
+def test_nothing_of_a_limit_that_has_no_effect():
+    """The manager's warning says that its gate is off."""
+    note = "spec.failurePolicy.startTimeoutSeconds has no effect without the feature gate JobSetStartTimeout: start"
+    js = a_set(failurePolicy={"maxRestarts": 1, "startTimeoutSeconds": 3600})
+    job = running(js, 0, ready=0)
+    given = facts(js, [job], [made(leader_of(job))], warnings=[event("FeatureGateDisabled", note)], lease=lease())
+    text, body = explanation_of(given)
+    assert "start-timeout" not in causes(body)
+    assert note in text
+
+
+def test_nothing_of_sets_without_it():
+    assert "start-timeout" not in causes(with_start_timeout(None)[1])
+
+
+def test_a_pod_with_a_scheduling_gate_has_all_the_time():
+    assert "start-timeout" not in causes(with_start_timeout(600, gates=("kueue.x-k8s.io/topology",))[1])
+
+
+TOO_SLOW = "DeadlineExceeded: Job was active longer than specified deadline"
+SAYS = (
+    "Jobs of workers may be active for 5 s, by activeDeadlineSeconds in the spec of their template: find out what takes so"
+    " long, or write more seconds"
+)
+
+
+def slow(most: int, *history: JSON, **status: Any) -> JSON:
+    policy = {"maxRestarts": most} if most else {}
+    body = rjob()
+    body["template"]["spec"]["activeDeadlineSeconds"] = 5
+    return a_set(body, failurePolicy=policy, status={"attemptHistory": list(history), **status})
+
+
+def test_a_set_that_has_failed_names_the_seconds_of_its_jobs():
+    why = {"type": "Failed", "status": "True", "reason": "FailedJobs", "lastTransitionTime": at(NOW)}
+    for most in (0, 1):
+        js = slow(most, failed(0, 1, message=TOO_SLOW), terminalState="Failed", conditions=[why])
+        text, _ = explanation_of(facts(js, None))
+        assert (
+            f"to fix: {SAYS}; jobset logs train -n team-a --job train-workers-0 shows what the failed pod wrote" in text
+        )
+        assert "retries" not in text, "each would take as long"
+
+
+def test_a_set_that_restarts_names_the_seconds_of_its_jobs():
+    for times in (1, 2):
+        history = [failed(attempt, 10 - attempt, message=TOO_SLOW) for attempt in range(times)]
+        js = slow(3, *history, restarts=times, restartsCountTowardsMax=times)
+        job = made(job_of(js, 0, attempt=times), active=1, ready=1)
+        text, _ = explained(js, [job], [])
+        assert f"{SAYS} in a new JobSet" in text
+
+
+def test_jobs_that_fail_otherwise_are_not_told_of_seconds():
+    js = slow(3, failed(0, 1, message="BackoffLimitExceeded: too often"), restarts=1, restartsCountTowardsMax=1)
+    job = made(job_of(js, 0, attempt=1), active=1, ready=1)
+    assert "activeDeadlineSeconds" not in explained(js, [job], [])[0]
+
+
+def failed_node(name: str, minutes: int, failures: int = 2, **more: Any) -> dict[str, Any]:
+    last = at(NOW - timedelta(minutes=minutes))
+    return {"name": name, "failures": failures, "lastTime": last, "reason": "NodeFailure: it is off", **more}
+
+
+def with_failed_nodes(*nodes: dict[str, Any], wanted: bool = True) -> tuple[str, dict[str, Any]]:
+    policy = {"avoidNodes": {"afterFailures": 2}} if wanted else {}
+    js = a_set(rjob(), status={"failedNodes": [*nodes]}, failurePolicy={"maxRestarts": 1, **policy})
+    return explained(js, [running(js, 0)])
+
+
+def test_avoided_nodes_are_named_with_why_and_for_how_long():
+    text, body = with_failed_nodes(
+        failed_node("n1", 70), failed_node("n2", 30, domain="r3", topologyKey="rack"), failed_node("n3", 10, failures=1)
+    )
+    assert "1 node is avoided by pods of Jobs that are created now" in text
+    assert "node n2 and its domain r3: avoided for 30 min more, failed 2 times; NodeFailure: it is off" in text
+    assert "node n3: not avoided, failed 1 time" in text
+    assert "n1" not in text
+    assert (body["state"], body["level"]) == ("runs", "note")
+
+
+def test_nothing_is_said_where_nothing_is_avoided():
+    assert "avoided-nodes" not in causes(with_failed_nodes()[1])
+    assert "avoided-nodes" not in causes(with_failed_nodes(failed_node("n1", 70))[1])
+    assert "avoided-nodes" not in causes(with_failed_nodes(failed_node("n1", 1), wanted=False)[1])

@@ -17,39 +17,43 @@ QUEUED = {**a_set(suspend=True), "metadata": {**a_set()["metadata"], "labels": {
 
 def test_a_patch_sends_the_changes_alone():
     changes = {"metadata": {"labels": {"team": None}}}
-    played = play(operations.patch("train", "team-a", changes), [said(a_set(version=2))])
+    played = play(operations.patch("team-a", "train", changes), [said(a_set(version=2))])
     (call,) = played.calls
     assert (call.method, call.content, call.body) == ("PATCH", "application/merge-patch+json", changes)
     assert ("fieldValidation", "Strict") in call.query
     assert played.result.metadata.resource_version == "2"
-    wrong = play(operations.patch("train", "team-a", ["a"]), [])
+    wrong = play(operations.patch("team-a", "train", ["a"]), [])
     assert isinstance(wrong.error, errors.UnreadableError)
     assert '{"metadata": {"labels": {"team": "a"}}}, and this is an array' in str(wrong.error)
 
 
 @pytest.mark.parametrize(("operation", "now"), [(operations.suspend, False), (operations.resume, True)])
 def test_suspend_and_resume_write_one_field_of_this_very_set(operation: Any, now: bool):
-    played = play(operation("train", "team-a"), [said(a_set(suspend=now)), said(a_set(suspend=not now))])
+    played = play(operation("team-a", "train"), [said(a_set(suspend=now)), said(a_set(suspend=not now))])
     call = played.calls[1]
     assert (call.method, call.content) == ("PATCH", "application/merge-patch+json")
     assert call.body == {"metadata": {"uid": "u"}, "spec": {"suspend": not now}}
-    already = play(operation("train", "team-a"), [said(a_set(suspend=not now))])
+    already = play(operation("team-a", "train"), [said(a_set(suspend=not now))])
     assert (len(already.calls), already.result.spec.suspend) == (1, not now)
 
 
 @pytest.mark.parametrize(
     ("operation", "body", "words"),
     [
-        (operations.suspend("train", "team-a"), a_set(ended="Failed"), "has failed: its end; a JobSet that has ended"),
-        (operations.resume("train", "team-a"), a_set(ended="Completed"), "has completed; a JobSet that has ended"),
-        (operations.restart("train", "team-a", 9), a_set(ended="Completed"), "has completed; a JobSet that has ended"),
+        (operations.suspend("team-a", "train"), a_set(ended="Failed"), "has failed: its end; a JobSet that has ended"),
+        (operations.resume("team-a", "train"), a_set(ended="Completed"), "has completed; a JobSet that has ended"),
         (
-            operations.suspend("train", "team-a"),
+            operations.restart("team-a", "train", timeout=9),
+            a_set(ended="Completed"),
+            "has completed; a JobSet that has ended",
+        ),
+        (
+            operations.suspend("team-a", "train"),
             {**a_set(), "metadata": {**a_set()["metadata"], "deletionTimestamp": "2026-01-02T03:04:05Z"}},
             "is being deleted since 2026-01-02T03:04:05Z: jobset explain train -n team-a says what keeps it",
         ),
         (
-            operations.restart("train", "team-a", 9),
+            operations.restart("team-a", "train", timeout=9),
             a_set(suspend=True),
             "is suspended: resume('train', namespace='team-a')",
         ),
@@ -72,12 +76,12 @@ def test_what_would_be_in_vain_is_refused_and_not_written(operation: Any, body: 
 )
 def test_a_set_of_a_queue_is_left_to_kueue_where_there_is_one(operation: Any, suspended: bool, words: str):
     body = {**QUEUED, "spec": {**QUEUED["spec"], "suspend": suspended}}
-    played = play(operation("train", "team-a"), [said(body), said({"kind": "APIGroup"})])
+    played = play(operation("team-a", "train"), [said(body), said({"kind": "APIGroup"})])
     assert isinstance(played.error, errors.RefusedError)
     assert "is in the Kueue queue gpus" in str(played.error)
     assert words in str(played.error)
     assert [call.path for call in played.calls[1:]] == ["/apis/kueue.x-k8s.io"]
-    without = play(operation("train", "team-a"), [said(body), status(404, "NotFound", "no such group")])
+    without = play(operation("team-a", "train"), [said(body), status(404, "NotFound", "no such group")])
     assert without.calls[2].method == "PATCH"
 
 
@@ -90,7 +94,7 @@ def test_a_restart_suspends_waits_and_resumes():
         *pieces(event("MODIFIED", suspended))[:2],
         said(a_set(version=13)),
     ]
-    played = play(operations.restart("train", "team-a", 60), answers)
+    played = play(operations.restart("team-a", "train", timeout=60), answers)
     assert played.asked == ["GET train", "PATCH train", "GET jobsets", "GET jobsets", "PATCH train"]
     assert [call.body["spec"] for call in played.calls if call.body] == [{"suspend": True}, {"suspend": False}]
     assert played.result.metadata.resource_version == "13"
@@ -100,7 +104,7 @@ def test_a_restart_suspends_waits_and_resumes():
     ("fault", "resumable"), [(status(403, "Forbidden", "no"), True), (KeyboardInterrupt(), True), (listed(), False)]
 )
 def test_a_restart_that_breaks_off_says_how_to_resume(fault: Any, resumable: bool):
-    operation = operations.restart("train", "team-a", 60)
+    operation = operations.restart("team-a", "train", timeout=60)
     with pytest.raises(BaseException) as caught:  # noqa: PT012
         next(operation)
         operation.send(said(a_set(ready=2)))

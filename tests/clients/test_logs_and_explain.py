@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from jobset_client import errors, operations
-from jobset_client.core import Answer, Operation
-from jobset_client.logs import MOST_BYTES, MOST_LOGS, Wanted
+from jobset_client.core import Answer, Emitter
+from jobset_client.logs import MOST_BYTES, MOST_LOGS, PodLog
 from tests.support.objects.jobsets import jobset, rjob
 from tests.support.played.operations import listed, play, said, status
 
@@ -44,8 +44,8 @@ def pod(
     }
 
 
-def logs(**wanted: Any) -> Operation[None]:
-    return operations.logs("train", "team-a", Wanted(**wanted))
+def logs(**wanted: Any) -> Emitter[PodLog]:
+    return operations.logs("team-a", "train", **wanted)
 
 
 def order(*pods: JSON, **wanted: Any) -> list[str]:
@@ -132,7 +132,7 @@ def test_a_pod_of_which_little_is_known_has_no_containers(body: JSON):
 
 
 def explained(body: JSON, *events: JSON) -> list[str]:
-    played = play(operations.explain("train", "team-a"), [said(body), listed(*events)])
+    played = play(operations.explain("team-a", "train"), [said(body), listed(*events)])
     assert played.error is None
     return str(played.result).splitlines()
 
@@ -192,7 +192,7 @@ def test_a_gang_that_is_not_scheduled_says_what_the_scheduler_says():
 
 def test_events_that_may_not_be_read_are_named():
     answers = [said(a_set()), status(403, "Forbidden", "events are secret", name="x")]
-    text = str(play(operations.explain("train", "team-a"), answers).result)
+    text = str(play(operations.explain("team-a", "train"), answers).result)
     assert "not looked at: events: cannot list the events of JobSet team-a/train: events are secret" in text
 
 

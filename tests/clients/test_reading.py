@@ -313,12 +313,12 @@ def test_what_the_api_server_gives_may_have_more_and_less_than_is_known():
     body["metadata"] |= {"uid": "u", "shinier": True, "labels": None}
     watched = [listed(body), *pieces(event("MODIFIED", body))]
     for operation, answers in (
-        (operations.get("train", "team-a"), [said(body)]),
-        (operations.create(JobSet(), "team-a", dry_run=False), [said(body)]),
-        (operations.list_("team-a", "", 9), [listed(body)]),
-        (operations.watch("team-a", "", "", 9), watched),
-        (operations.wait("train", "team-a", "ready", 9), [said(body), *watched]),
-        (operations.suspend("train", "team-a"), [said(body), said(body)]),
+        (operations.get("team-a", "train"), [said(body)]),
+        (operations.create("team-a", JobSet()), [said(body)]),
+        (operations.list_("team-a"), [listed(body)]),
+        (operations.watch("team-a", timeout=9), watched),
+        (operations.wait("team-a", "train", "ready", timeout=9), [said(body), *watched]),
+        (operations.suspend("team-a", "train"), [said(body), said(body)]),
     ):
         played = play(operation, answers)
         assert played.error is None

@@ -25,7 +25,7 @@ def a_set(name: str = "a", version: int = 1, uid: str = "") -> JSON:
 
 def seen(*answers: Answer | Exception) -> list[str]:
     """What a user is told: type and name."""
-    played = play(operations.watch("default", "", "", None), answers)
+    played = play(operations.watch("default"), answers)
     assert played.error is None
     return [f"{one.type} {one.jobset.metadata.name}" for one in played.emitted]
 
@@ -43,19 +43,19 @@ def test_events_may_come_in_any_pieces():
 
 def test_a_watch_that_ended_goes_on_where_it_was():
     answers = [listed(a_set()), *pieces(event("MODIFIED", a_set(version=11))), Answer()]
-    played = play(operations.watch("default", "", "", None), answers)
+    played = play(operations.watch("default"), answers)
     assert [dict(call.query).get("resourceVersion") for call in played.calls] == [None, "10", "11"]
     assert played.slept == 1
 
 
 def test_a_bookmark_moves_the_watch_and_is_not_shown():
     answers = [listed(a_set()), *pieces(event("BOOKMARK", {"metadata": {"resourceVersion": "40"}})), Answer()]
-    played = play(operations.watch("default", "", "", None), answers)
+    played = play(operations.watch("default"), answers)
     assert (len(played.emitted), dict(played.calls[-1].query)["resourceVersion"]) == (1, "40")
 
 
 def test_a_watch_that_ends_before_anything_came_does_not_begin_at_once_again():
-    played = play(operations.watch("default", "", "", None), [listed(), *[Answer()] * 20])
+    played = play(operations.watch("default"), [listed(), *[Answer()] * 20])
     assert played.slept == 10
 
 
@@ -73,18 +73,18 @@ def test_after_an_interruption_a_new_list_says_what_was_missed(forgotten: list[A
 
 
 def test_a_broken_connection_is_tried_again_later():
-    played = play(operations.watch("default", "", "", None), [listed(a_set()), BROKEN, Answer(), BROKEN, Answer()])
+    played = play(operations.watch("default"), [listed(a_set()), BROKEN, Answer(), BROKEN, Answer()])
     assert (played.slept, played.asked) == (2, ["GET jobsets"] * 4)
 
 
 def test_a_server_that_never_comes_back_ends_the_watch():
-    played = play(operations.watch("default", "", "", None), [listed(a_set()), *[BROKEN] * 99])
+    played = play(operations.watch("default"), [listed(a_set()), *[BROKEN] * 99])
     assert played.error is BROKEN
     assert played.slept == GIVE_UP
 
 
 def test_what_does_not_pass_by_itself_ends_the_watch_at_once():
-    played = play(operations.watch("default", "", "", None), [listed(), status(403, "Forbidden", "no", name="x")])
+    played = play(operations.watch("default"), [listed(), status(403, "Forbidden", "no", name="x")])
     assert isinstance(played.error, errors.ForbiddenError)
 
 
@@ -100,16 +100,16 @@ def test_a_watch_with_a_timeout_ends_without_an_error():
 
 def test_more_than_a_client_keeps_in_mind_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("jobset_client.watching.MOST_WATCHED", 1)
-    played = play(operations.watch("default", "", "", None), [listed(a_set(), a_set("b"))])
+    played = play(operations.watch("default"), [listed(a_set(), a_set("b"))])
     assert "more than 1: narrow it" in str(played.error)
 
 
 def test_an_event_that_is_too_large_ends_the_watch():
     large = Answer(body=b"x" * (MOST_IN_A_LINE + 1))
-    played = play(operations.watch("default", "", "", None), [listed(), Answer(), large])
+    played = play(operations.watch("default"), [listed(), Answer(), large])
     assert "larger than 8 MiB" in str(played.error)
 
 
 def test_what_is_no_event_counts_as_an_interruption():
-    played = play(operations.watch("default", "", "", None), [listed(), Answer(), Answer(body=b"<html>\n"), Answer()])
+    played = play(operations.watch("default"), [listed(), Answer(), Answer(body=b"<html>\n"), Answer()])
     assert (played.slept, played.error) == (1, None)

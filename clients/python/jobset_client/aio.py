@@ -1,9 +1,9 @@
 """The client for asyncio. It needs the package `kubernetes_asyncio`: `pip install 'jobset-client[async]'`."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, MutableSequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, MutableSequence
 from contextlib import aclosing, closing
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 try:
     import aiohttp
@@ -14,18 +14,35 @@ except ImportError as error:
         "jobset_client.aio needs the package kubernetes_asyncio: pip install 'jobset-client[async]'"
     ) from error
 
-from jobset_client import cluster, connections, credentials, operations
-from jobset_client.core import Answer, Call, Emit, Operation, Read, Sleep, Step
-from jobset_client.errors import JobSetError, UnreachableError
-from jobset_client.explaining import Explanation
-from jobset_client.logs import PodLog, Wanted
-from jobset_client.models import JobSet
-from jobset_client.operations import Event
-from jobset_client.states import State
+from jobset_client import cluster, credentials, operations
+from jobset_client.core import Answer, Call, Emit, Emitter, Operation, Read, Sleep, Step
+from jobset_client.errors import JobSetError
 
 T = TypeVar("T")
-JobSets = list[JobSet]
+P = ParamSpec("P")
 _PIECE = 1 << 16
+
+
+def _awaited(
+    operation: Callable[Concatenate[str, P], Operation[T]],
+) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
+    """A method that runs the operation and gives its result."""
+
+    async def method(client: "AsyncClient", /, *args: P.args, **options: P.kwargs) -> T:
+        return await client._run(operation(client.namespace, *args, **options))  # noqa: SLF001 (its own method)
+
+    return cluster.present_as(operation, method)
+
+
+def _streaming(
+    operation: Callable[Concatenate[str, P], Emitter[T]],
+) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[T]]:
+    """A method that gives what the operation emits, one by one."""
+
+    def method(client: "AsyncClient", /, *args: P.args, **options: P.kwargs) -> AsyncIterator[T]:
+        return client._drive(operation(client.namespace, *args, **options), [])  # noqa: SLF001 (its own method)
+
+    return cluster.present_as(operation, method)
 
 
 class AsyncClient:
@@ -64,94 +81,18 @@ class AsyncClient:
             await self._api.close()
             self._api = None
 
-    async def create(self, jobset: JobSet, *, namespace: str | None = None, dry_run: bool = False) -> JobSet:
-        """Create it; gives it as the API server stored it. `dry_run`: let it be checked, and store nothing."""
-        return await self._run(operations.create(jobset, self.namespace, dry_run=dry_run, namespace=namespace))
-
-    async def get(self, name: str, *, namespace: str | None = None) -> JobSet:
-        """Read one. Raises `NotFoundError`."""
-        return await self._run(operations.get(name, namespace or self.namespace))
-
-    async def list(
-        self,
-        *,
-        namespace: str | None = None,
-        everywhere: bool = False,
-        labels: str = "",
-        most: int = operations.MOST_LISTED,
-    ) -> JobSets:
-        """All of the namespace, or of all. `labels`: a selector, `team=a,tier!=test`. More than `most`: an error."""
-        return await self._run(operations.list_(None if everywhere else namespace or self.namespace, labels, most))
-
-    async def patch(self, name: str, changes: Mapping[str, Any], *, namespace: str | None = None) -> JobSet:
-        """Change some of its fields, with the names of the API: `{"metadata": {"labels": {"team": "a"}}}`.
-
-        A field with None is taken away. Raises `InvalidError` for a field that does not change any more.
-        """
-        return await self._run(operations.patch(name, namespace or self.namespace, changes))
-
-    async def delete(self, name: str, *, namespace: str | None = None, propagation: str = "Background") -> None:
-        """Delete it; Jobs and pods follow. `propagation`: Foreground: it goes after them; Orphan: they stay."""
-        return await self._run(operations.delete(name, namespace or self.namespace, propagation))
-
-    def watch(
-        self,
-        *,
-        name: str = "",
-        namespace: str | None = None,
-        everywhere: bool = False,
-        labels: str = "",
-        timeout: float | None = None,
-    ) -> AsyncIterator[Event]:
-        """Each JobSet that there is as ADDED, then each change, until the timeout in seconds; without end if None."""
-        where = None if everywhere else namespace or self.namespace
-        return self._drive(operations.watch(where, name, labels, timeout), [])
-
-    async def wait(
-        self, name: str, state: State = "finished", *, namespace: str | None = None, timeout: float | None = None
-    ) -> JobSet:
-        """Wait until it is completed, failed, finished (one of both), ready or suspended; gives it as it is then.
-
-        Raises `NeverError` as soon as it never will be, `WaitTimeoutError` after `timeout` seconds.
-        """
-        return await self._run(operations.wait(name, namespace or self.namespace, state, timeout))
-
-    async def suspend(self, name: str, *, namespace: str | None = None) -> JobSet:
-        """End its pods and keep its Jobs."""
-        return await self._run(operations.suspend(name, namespace or self.namespace))
-
-    async def resume(self, name: str, *, namespace: str | None = None) -> JobSet:
-        """Let the pods of a suspended JobSet run."""
-        return await self._run(operations.resume(name, namespace or self.namespace))
-
-    async def restart(self, name: str, *, namespace: str | None = None, timeout: float | None = 300) -> JobSet:
-        """End its pods and start them again: suspend, wait at most `timeout` seconds until its Jobs are, resume."""
-        return await self._run(operations.restart(name, namespace or self.namespace, timeout))
-
-    def logs(
-        self,
-        name: str,
-        *,
-        namespace: str | None = None,
-        job: str = "",
-        container: str = "",
-        attempt: int | None = None,
-        tail: int | None = 100,
-    ) -> AsyncIterator[PodLog]:
-        """What its containers have written, one after the other, the one that failed first at the top; at most 100.
-
-        `job`, such as `train-workers-0`, and `container`: only of these. `attempt`: restarts before it; default: the
-        latest with pods. `tail`: last lines of each; None for all, of which the API server gives 4 MiB.
-        """
-        wanted = Wanted(job=job, container=container, attempt=attempt, tail=tail)
-        return self._drive(operations.logs(name, namespace or self.namespace, wanted), [])
-
-    async def explain(self, name: str, *, namespace: str | None = None) -> Explanation:
-        """What it waits for, or how it ended: `print(await client.explain("train"))`.
-
-        It reads the JobSet and its events; the command `jobset explain` reads Jobs, pods, nodes and queues as well.
-        """
-        return await self._run(operations.explain(name, namespace or self.namespace))
+    create = _awaited(operations.create)
+    get = _awaited(operations.get)
+    list = _awaited(operations.list_)
+    patch = _awaited(operations.patch)
+    delete = _awaited(operations.delete)
+    watch = _streaming(operations.watch)
+    wait = _awaited(operations.wait)
+    suspend = _awaited(operations.suspend)
+    resume = _awaited(operations.resume)
+    restart = _awaited(operations.restart)
+    logs = _streaming(operations.logs)
+    explain = _awaited(operations.explain)
 
     async def _run(self, operation: Operation[T]) -> T:
         """Run an operation that emits nothing."""
@@ -161,7 +102,9 @@ class AsyncClient:
                 pass
         return result[0]
 
-    async def _drive(self, operation: Operation[T], result: MutableSequence[T]) -> AsyncGenerator[Any, None]:
+    async def _drive(
+        self, operation: Generator[Step | Emit[Any], Answer, T], result: MutableSequence[T]
+    ) -> AsyncGenerator[Any, None]:
         """Do the steps of an operation, and give what it emits; its result goes into the list."""
         if self._api is None:
             raise JobSetError("the client is closed, or not entered yet: async with AsyncClient() as client")
@@ -183,12 +126,8 @@ class AsyncClient:
                 result.append(end.value)
 
 
-class _Wire:
+class _Wire(cluster.Wire[aiohttp.ClientResponse]):
     """Steps as requests. Has at most one stream open."""
-
-    def __init__(self, api: ApiClient) -> None:
-        self._api = api
-        self._stream: aiohttp.ClientResponse | None = None
 
     def close(self) -> None:
         """Close the stream, with its connection: what is left of it is not read.
@@ -210,7 +149,7 @@ class _Wire:
                     async with asyncio.timeout(step.answer_timeout):
                         return await self._call(step)
                 except (aiohttp.ClientError, OSError) as error:
-                    raise self._unreachable_error(step.task, error, step.answer_timeout) from error
+                    raise self.unreachable_error(step.task, error, step.answer_timeout) from error
             case Read():
                 return await self._read(step)
             case Sleep():
@@ -220,17 +159,13 @@ class _Wire:
     async def _call(self, call: Call) -> Answer:
         self.close()
         configuration = self._api.configuration
-        headers = cluster.headers(call)
-        for setting in (await configuration.auth_settings()).values():
-            if setting["in"] == "header" and setting["value"]:
-                headers[setting["key"]] = setting["value"]
         rest_client = self._api.rest_client
         more = {"server_hostname": rest_client.server_hostname} if rest_client.server_hostname else {}
         response = await rest_client.pool_manager.request(
             call.method,
             cluster.url(configuration.host, call),
             data=cluster.body(call),
-            headers=headers,
+            headers=cluster.headers(call, await configuration.auth_settings()),
             timeout=aiohttp.ClientTimeout(),
             allow_redirects=False,
             proxy=rest_client.proxy,
@@ -246,9 +181,7 @@ class _Wire:
             body = whole.bytes
             response.release()
             self._stream = None
-        server = connections.without_credentials(configuration.host)
-        warnings = tuple(response.headers.getall("Warning", ()))
-        return Answer(response.status, body, warnings, response.headers.get("Retry-After", ""), server)
+        return self.answer(response, body, response.headers.getall("Warning", ()))
 
     async def _read(self, step: Read) -> Answer:
         if self._stream is None:
@@ -257,22 +190,15 @@ class _Wire:
             async with asyncio.timeout(step.timeout):
                 return Answer(body=await self._stream.content.readany())
         except (aiohttp.ClientError, OSError) as error:
-            raise self._unreachable_error("go on with the watch", error, step.timeout) from error
-
-    def _unreachable_error(self, task: str, error: Exception, seconds: float) -> UnreachableError:
-        configuration = self._api.configuration
-        return connections.unreachable_error(task, configuration.host, error, seconds, configuration.proxy)
+            raise self.unreachable_error("go on with the watch", error, step.timeout) from error
 
 
 async def _connect(kubeconfig: str | None, context: str | None) -> tuple[ApiClient, str]:
     """A connection, and the namespace of the context or the pod."""
     chosen, configuration = credentials.choose(kubeconfig, context), Configuration()
-    try:
+    with credentials.reading(chosen, configuration, ConfigException):
         if chosen.file:
             await load_kube_config(chosen.file, context=context, client_configuration=configuration)
         else:
             load_incluster_config(client_configuration=configuration)
-    except (ConfigException, *credentials.FAULTS) as error:
-        raise credentials.unusable(chosen, error) from error
-    credentials.check(chosen, configuration)
     return ApiClient(configuration), chosen.namespace

@@ -2,12 +2,19 @@
 
 import json
 import platform
+from collections.abc import Callable, Iterable, Mapping
+from functools import update_wrapper
 from importlib.metadata import PackageNotFoundError, version
+from inspect import signature
+from typing import Any, Generic, TypeVar, get_args
 from urllib.parse import urlencode
 
-from jobset_client.core import Call
-from jobset_client.errors import JobSetError
+from jobset_client import connections
+from jobset_client.core import Answer, Call
+from jobset_client.errors import JobSetError, UnreachableError
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+Response = TypeVar("Response")
 DEFAULT = "default"
 """The namespace where nothing names one."""
 
@@ -23,10 +30,39 @@ def body(call: Call) -> bytes | None:
     return None if call.body is None else json.dumps(call.body).encode()
 
 
-def headers(call: Call) -> dict[str, str]:
-    """What is said about it."""
+def headers(call: Call, credentials: Mapping[str, Any]) -> dict[str, str]:
+    """What is said about it. `credentials`: the `auth_settings` of either package."""
     said = {"Accept": "application/json", "User-Agent": _AGENT}
+    said |= {
+        entry["key"]: entry["value"] for entry in credentials.values() if entry["in"] == "header" and entry["value"]
+    }
     return said if call.body is None else said | {"Content-Type": call.content}
+
+
+def present_as(operation: Callable[..., Any], method: Method) -> Method:
+    """The method with name, arguments and docstring of the operation that it runs."""
+    update_wrapper(method, operation)
+    given = signature(operation)
+    vars(method)["__signature__"] = given.replace(return_annotation=get_args(given.return_annotation)[-1])
+    return method
+
+
+class Wire(Generic[Response]):
+    """A connection of either package, and the stream that is open."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+        self._stream: Response | None = None
+
+    def answer(self, response: Any, body: bytes, warnings: Iterable[str]) -> Answer:
+        """The answer to a request."""
+        server = connections.without_credentials(self._api.configuration.host)
+        return Answer(response.status, body, tuple(warnings), response.headers.get("Retry-After", ""), server)
+
+    def unreachable_error(self, task: str, error: Exception, seconds: float) -> UnreachableError:
+        """The error of a request without an answer, or of a stream that broke."""
+        configuration = self._api.configuration
+        return connections.unreachable_error(task, configuration.host, error, seconds, configuration.proxy)
 
 
 class Body:

@@ -12,12 +12,13 @@ import time
 import warnings
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
 from jobset_client.errors import JobSetError, JobSetWarning, UnreachableError, UnreadableError, refusal
 from jobset_client.words import type_of
 
+T = TypeVar("T")
 GROUP = "/apis/jobset.x-k8s.io/v1alpha2"
 FIELD_MANAGER = "jobset-client"
 """Whose fields these are, in metadata.managedFields."""
@@ -71,10 +72,10 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
-class Emit:
+class Emit(Generic[T]):
     """Something for the user."""
 
-    value: Any
+    value: T
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,10 @@ class Answer:
     server: str = ""
 
 
-Step = Call | Read | Sleep | Emit
-T = TypeVar("T")
+Step = Call | Read | Sleep
 Operation = Generator[Step, Answer, T]
+Emitter = Generator[Step | Emit[T], Answer, None]
+"""An operation that hands over values one by one."""
 Clock = Callable[[], float]
 
 

@@ -6,7 +6,8 @@ The Kubernetes packages read the credentials themselves; what they would trip ov
 import os
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from jobset_client.connections import tls_reason
 from jobset_client.errors import CredentialsError
 from jobset_client.words import mapping, one_line
 
-FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, yaml.YAMLError)
+_FAULTS = (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError, yaml.YAMLError)
 """What readers of a kubeconfig raise about mistakes in it, beside their own error."""
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _IMPERSONATION = {"as", "as-groups", "as-uid", "as-user-extra"}
@@ -78,14 +79,24 @@ def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bo
     return not Path(_USUAL).expanduser().exists()
 
 
-def unusable(where: Chosen, error: Exception) -> CredentialsError:
+@contextmanager
+def reading(where: Chosen, configuration: Any, loader_error: type[Exception]) -> Iterator[None]:
+    """While a Kubernetes package fills the configuration in; then it can be used. Raises `CredentialsError`."""
+    try:
+        yield
+    except (loader_error, *_FAULTS) as error:
+        raise _unusable(where, error) from error
+    _check(where, configuration)
+
+
+def _unusable(where: Chosen, error: Exception) -> CredentialsError:
     """What to say where a Kubernetes package cannot read the credentials."""
     plugin = _plugin(where)
     if plugin and (str(error).startswith("exec") or getattr(error, "filename", None) == plugin):
         return _gave_nothing(where)
     if isinstance(error, OSError) and error.strerror:
         why = f"{error.strerror.lower()}: {error.filename}" if error.filename else error.strerror.lower()
-    elif isinstance(error, FAULTS):
+    elif isinstance(error, _FAULTS):
         why = "a value in it has a wrong type or form"
     elif missing := _MISSING.match(str(error)):
         why = f"the key {missing[1]} is missing or empty"
@@ -94,7 +105,7 @@ def unusable(where: Chosen, error: Exception) -> CredentialsError:
     return CredentialsError(f"{where.where}: {why}")
 
 
-def check(where: Chosen, configuration: Any) -> None:
+def _check(where: Chosen, configuration: Any) -> None:
     """Raises `CredentialsError` where certificates cannot be used, or a plugin has given nothing."""
     material = "certificate authority"
     try:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from jobset_client.core import Call, Emit, Operation, ask, path, send
+from jobset_client.core import Call, Emit, Emitter, Operation, ask, path, send
 from jobset_client.errors import ApiError, ForbiddenError, RefusedError
 from jobset_client.log_order import Log, LogPod, log_pod, pods_of_attempt, prefix, selector
 from jobset_client.log_order import logs as ordered_logs
@@ -39,29 +39,19 @@ class PodLog:
         return "\n".join(f"{who} {line}" for line in self.text.removesuffix("\n").split("\n"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """Whose logs. Empty: all Jobs, all containers. `attempt` None: the latest with pods. `tail` None: all lines."""
-
-    job: str = ""
-    container: str = ""
-    attempt: int | None = None
-    tail: int | None = 100
-
-
-def logs(js: JobSet, wanted: Wanted) -> Operation[None]:
+def logs(js: JobSet, *, job: str, container: str, attempt: int | None, tail: int | None) -> Emitter[PodLog]:
     """Emit one log after the other, so that one at a time is kept. Raises `RefusedError` if there is none."""
-    pods = yield from _pods(js, wanted.job)
-    chosen = pods_of_attempt(js, pods, wanted.job, wanted.attempt)
-    found = ordered_logs(chosen, wanted.container)
+    pods = yield from _pods(js, job)
+    chosen = pods_of_attempt(js, pods, job, attempt)
+    found = ordered_logs(chosen, container)
     if not found:
-        problem = f"no container {wanted.container}" if wanted.container else "no container that has been created yet"
+        problem = f"no container {container}" if container else "no container that has been created yet"
         names = [each.name for pod in chosen for each in pod.containers]
-        if wanted.container and (guess := did_you_mean(wanted.container, names)):
+        if container and (guess := did_you_mean(container, names)):
             raise RefusedError(f"{title(js)}: {problem} in its pods; {guess}")
         raise RefusedError(f"{title(js)}: {problem} in its pods; explain({js.metadata.name!r}) says more")
     for log in found[:MOST_LOGS]:
-        yield Emit((yield from _log(js, log, wanted.tail)))
+        yield Emit((yield from _log(js, log, tail)))
     if len(found) > MOST_LOGS:
         left = f"{count_noun(len(found) - MOST_LOGS, 'more container')}: job=... gives those of one Job"
         yield Emit(PodLog(pod="...", job="", index="", container="...", missing=left))

@@ -1,4 +1,8 @@
-"""What the clients can do, as operations without IO: requests, their order, and what follows from the answers."""
+"""What the clients can do, as operations without IO: requests, their order, and what follows from the answers.
+
+The methods of both clients are the public functions here: with these arguments, but for `home`, which is the client's
+namespace, and with these docstrings.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +10,7 @@ from typing import Any
 
 from jobset_client import core, explaining, strict
 from jobset_client import logs as pod_logs
-from jobset_client.core import Call, Deadline, Emit, Operation, ask
+from jobset_client.core import Call, Deadline, Emit, Emitter, Operation, ask
 from jobset_client.errors import (
     ApiError,
     GoneError,
@@ -54,19 +58,19 @@ def place(namespace: str | None, name: str = "") -> str:
     return f"{where}/jobsets/{name}" if name else f"{where}/jobsets"
 
 
-def create(js: JobSet, default: str, *, dry_run: bool, namespace: str | None = None) -> Operation[JobSet]:
-    """Create it in the namespace that it names itself, else in the one that the caller says, else in the default."""
-    given: object = js
+def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: bool = False) -> Operation[JobSet]:
+    """Create it; gives it as the API server stored it. `dry_run`: let it be checked, and store nothing."""
+    given: object = jobset
     if not isinstance(given, JobSet):
         make = "from_yaml" if isinstance(given, str | bytes) else "from_dict"
         raise UnreadableError(f"create takes a JobSet, and this is {type_of(given)}: JobSet.{make}(...) makes one")
-    own = js.metadata.namespace
+    own = jobset.metadata.namespace
     if own and namespace and own != namespace:
-        raise UnreadableError(f"{title(js)} names another namespace than {namespace!r}: change one of them")
-    where = own or namespace or default
-    name = js.metadata.name or f"{js.metadata.generate_name or ''}..."
+        raise UnreadableError(f"{title(jobset)} names another namespace than {namespace!r}: change one of them")
+    where = own or namespace or home
+    name = jobset.metadata.name or f"{jobset.metadata.generate_name or ''}..."
     query = (*_STRICT, ("dryRun", "All")) if dry_run else _STRICT
-    body = js.to_dict()
+    body = jobset.to_dict()
     body.pop("status", None)
     body["metadata"] = {key: value for key, value in body.get("metadata", {}).items() if key not in _OF_THE_SERVER}
     task = f"create JobSet {where}/{name}"
@@ -77,8 +81,9 @@ def create(js: JobSet, default: str, *, dry_run: bool, namespace: str | None = N
     return JobSet.from_dict(made, keep_unknown=True)
 
 
-def get(name: str, namespace: str) -> Operation[JobSet]:
-    """Read one. Where there is none of that name, the error has those that there are, if they may be listed."""
+def get(home: str, name: str, *, namespace: str | None = None) -> Operation[JobSet]:
+    """Read one. Raises `NotFoundError`, with the names that there are, if they may be listed."""
+    namespace = namespace or home
     core.check_name(name)
     try:
         found = yield from ask(Call(method="GET", path=place(namespace, name), task=f"get JobSet {namespace}/{name}"))
@@ -100,9 +105,12 @@ def _named_like(name: str, namespace: str) -> Operation[str]:
     return did_you_mean(name, [str(mapping(mapping(item).get("metadata")).get("name")) for item in items or ()])
 
 
-def list_(namespace: str | None, labels: str, most: int) -> Operation[list[JobSet]]:
-    """Read all, page by page; more than `most` are an error and not a part of the truth."""
-    bodies, _ = yield from read_all(_selection(namespace, labels=labels), f"list JobSets{_with_labels(labels)}", most)
+def list_(
+    home: str, *, namespace: str | None = None, everywhere: bool = False, labels: str = "", most: int = MOST_LISTED
+) -> Operation[list[JobSet]]:
+    """All of the namespace, or of all. `labels`: a selector, `team=a,tier!=test`. More than `most`: an error."""
+    selection = _selection(None if everywhere else namespace or home, labels=labels)
+    bodies, _ = yield from read_all(selection, f"list JobSets{_with_labels(labels)}", most)
     if bodies is None:
         raise JobSetError(
             f"there are more than {count_noun(most, 'JobSet')}: narrow it by namespace or labels, or raise most="
@@ -110,8 +118,12 @@ def list_(namespace: str | None, labels: str, most: int) -> Operation[list[JobSe
     return [JobSet.from_dict(body, keep_unknown=True) for body in bodies]
 
 
-def patch(name: str, namespace: str, changes: Mapping[str, Any]) -> Operation[JobSet]:
-    """Change some of its fields, with the names of the API; None takes a field away (RFC 7396)."""
+def patch(home: str, name: str, changes: Mapping[str, Any], *, namespace: str | None = None) -> Operation[JobSet]:
+    """Change some of its fields, with the names of the API: `{"metadata": {"labels": {"team": "a"}}}`.
+
+    A field with None is taken away. Raises `InvalidError` for a field that does not change any more.
+    """
+    namespace = namespace or home
     core.check_name(name)
     given: object = changes
     if not isinstance(given, Mapping):
@@ -128,17 +140,27 @@ def patch(name: str, namespace: str, changes: Mapping[str, Any]) -> Operation[Jo
     return JobSet.from_dict(changed, keep_unknown=True)
 
 
-def delete(name: str, namespace: str, propagation: str) -> Operation[None]:
-    """Ask for its end."""
+def delete(home: str, name: str, *, namespace: str | None = None, propagation: str = "Background") -> Operation[None]:
+    """Delete it; Jobs and pods follow. `propagation`: Foreground: it goes after them; Orphan: they stay."""
+    namespace = namespace or home
     core.check_name(name)
     options = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
     task = f"delete JobSet {namespace}/{name}"
     yield from ask(Call(method="DELETE", path=place(namespace, name), body=options, task=task))
 
 
-def watch(namespace: str | None, name: str, labels: str, timeout: float | None) -> Operation[None]:
-    """Emit each JobSet that there is, and then each change, until the time is over."""
-    changes = Changes(_selection(namespace, name, labels), f"watch JobSets{_with_labels(labels)}", Deadline(timeout))
+def watch(
+    home: str,
+    *,
+    name: str = "",
+    namespace: str | None = None,
+    everywhere: bool = False,
+    labels: str = "",
+    timeout: float | None = None,
+) -> Emitter[Event]:
+    """Each JobSet that there is as ADDED, then each change, until the timeout in seconds; without end if None."""
+    selection = _selection(None if everywhere else namespace or home, name, labels)
+    changes = Changes(selection, f"watch JobSets{_with_labels(labels)}", Deadline(timeout))
     while (change := (yield from changes.next())) is not None:
         if change.type != "LISTED":
             yield Emit(Event(change.type, JobSet.from_dict(change.body, keep_unknown=True)))
@@ -154,13 +176,18 @@ def _selection(namespace: str | None, name: str = "", labels: str = "") -> Selec
     return Selection(place(namespace), labels=labels, fields=f"metadata.name={name}" if name else "")
 
 
-def wait(name: str, namespace: str, state: State, timeout: float | None) -> Operation[JobSet]:
-    """Wait until it is in the state; give it as it is then."""
+def wait(
+    home: str, name: str, state: State = "finished", *, namespace: str | None = None, timeout: float | None = None
+) -> Operation[JobSet]:
+    """Wait until it is completed, failed, finished (one of both), ready or suspended; gives it as it is then.
+
+    Raises `NeverError` as soon as it never will be, `WaitTimeoutError` after `timeout` seconds.
+    """
     if state not in STATES:
         raise UnreadableError(f"{as_json(state)} is no state; there are: {', '.join(STATES)}")
     deadline = Deadline(timeout)
     try:
-        first = yield from get(name, namespace)
+        first = yield from get(home, name, namespace=namespace)
     except NotFoundError as error:
         text = f"{error}; it was deleted before, or never created: it will never be {state}"
         raise GoneError(text, status=error.status, reason=error.reason) from None
@@ -188,28 +215,29 @@ def until(first: JobSet, state: State, deadline: Deadline) -> Operation[JobSet]:
     )
 
 
-def suspend(name: str, namespace: str) -> Operation[JobSet]:
+def suspend(home: str, name: str, *, namespace: str | None = None) -> Operation[JobSet]:
     """End its pods and keep its Jobs."""
-    js = yield from get(name, namespace)
+    js = yield from get(home, name, namespace=namespace)
     if not is_change(js, suspend=True):
         return js
     yield from _refuse_queued(js, f"would resume it at once; Kueue ends its pods where its Workload has {_INACTIVE}")
     return (yield from _write(js, suspend=True))
 
 
-def resume(name: str, namespace: str) -> Operation[JobSet]:
-    """Let its pods run again."""
-    js = yield from get(name, namespace)
+def resume(home: str, name: str, *, namespace: str | None = None) -> Operation[JobSet]:
+    """Let the pods of a suspended JobSet run."""
+    js = yield from get(home, name, namespace=namespace)
     if not is_change(js, suspend=False):
         return js
     yield from _refuse_queued(js, "resumes it when it admits it")
     return (yield from _write(js, suspend=False))
 
 
-def restart(name: str, namespace: str, timeout: float | None) -> Operation[JobSet]:
-    """Suspend it, wait until its Jobs are, and resume it."""
+def restart(home: str, name: str, *, namespace: str | None = None, timeout: float | None = 300) -> Operation[JobSet]:
+    """End its pods and start them again: suspend, wait at most `timeout` seconds until its Jobs are, resume."""
+    namespace = namespace or home
     deadline = Deadline(timeout)
-    js = yield from get(name, namespace)
+    js = yield from get(home, name, namespace=namespace)
     if not is_change(js, suspend=True):
         raise RefusedError(f"{title(js)} is suspended: resume({name!r}, namespace={namespace!r}) starts its pods")
     again = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
@@ -227,15 +255,31 @@ def restart(name: str, namespace: str, timeout: float | None) -> Operation[JobSe
         raise
 
 
-def logs(name: str, namespace: str, wanted: pod_logs.Wanted) -> Operation[None]:
-    """Emit the logs of its pods."""
-    js = yield from get(name, namespace)
-    yield from pod_logs.logs(js, wanted)
+def logs(  # noqa: PLR0913 (keywords)
+    home: str,
+    name: str,
+    *,
+    namespace: str | None = None,
+    job: str = "",
+    container: str = "",
+    attempt: int | None = None,
+    tail: int | None = 100,
+) -> Emitter[pod_logs.PodLog]:
+    """What its containers have written, one after the other, the one that failed first at the top; at most 100.
+
+    `job`, such as `train-workers-0`, and `container`: only of these. `attempt`: restarts before it; default: the latest
+    with pods. `tail`: last lines of each; None for all, of which the API server gives 4 MiB.
+    """
+    js = yield from get(home, name, namespace=namespace)
+    yield from pod_logs.logs(js, job=job, container=container, attempt=attempt, tail=tail)
 
 
-def explain(name: str, namespace: str) -> Operation[explaining.Explanation]:
-    """Say what it waits for, or how it ended, as far as it says so itself."""
-    js = yield from get(name, namespace)
+def explain(home: str, name: str, *, namespace: str | None = None) -> Operation[explaining.Explanation]:
+    """What it waits for, or how it ended: `print(client.explain("train"))`.
+
+    It reads the JobSet and its events; the command `jobset explain` reads Jobs, pods, nodes and queues as well.
+    """
+    js = yield from get(home, name, namespace=namespace)
     return (yield from explaining.explain(js))
 
 

@@ -4,7 +4,6 @@ Adds what the API server does before a webhook sees an object: it holds type and
 fields, and sets the defaults of the CRD. Pure.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,9 +26,6 @@ _TWO_SENTENCES = {"subdomain-form", "child-resource-name"}
 
 _JOB_LENGTH, _POD_LENGTH = "job-name-length", "pod-name-length"
 """Of a name that is too long for both, what its pods need is enough: more has to go."""
-
-_MANAGERS_FLAG = re.compile(r"the manager (?:runs )?with (--feature-gates=\w+=true(?:,\w+=true)*)")
-"""In the fix of a rule about a feature gate."""
 
 
 class CheckError(Exception):
@@ -144,13 +140,12 @@ def _of_template(error: FieldError) -> FieldError:
 
 
 def _with_our_flag(error: FieldError) -> FieldError:
-    """Where a fix names a flag of the manager, with the flags that check for such a manager."""
-    flag = _MANAGERS_FLAG.search(error.hint) if isinstance(error.hint, str) else None
-    if flag is None:
+    """Where a feature gate decides, with the flags that check for a manager that has it on."""
+    if not error.gates:
         return error
+    flag = f"--feature-gates={error.gates}"
     return replace(
-        error,
-        hint=f"{error.hint}; if yours runs so, check with jobset validate {flag[1]}, or with --server, which asks it",
+        error, hint=f"{error.fix}; if yours runs so, check with jobset validate {flag}, or with --server, which asks it"
     )
 
 

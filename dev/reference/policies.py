@@ -21,7 +21,7 @@ from policy.namespaces import namespace_of
 from policy.registry import RULES, Rules
 from policy.rule import PolicyRule
 from policy.sentences import kebab
-from policy.suites.judge import GATE_FLAG, judge
+from policy.suites.judge import judge
 
 _ROOT = Path(__file__).parents[2]
 EXAMPLES = _ROOT / "examples" / "policies"
@@ -75,8 +75,8 @@ def _flag(name: str) -> str:
     """The flag of the feature gates that the example needs, and a space; nothing if it needs none."""
     (loaded,) = suites([str(EXAMPLES / f"{name}.yaml")], Report(), _GATES)
     failures = (judge(loaded, number, admission(FeatureGates())).failures for number in range(len(loaded.suite.tests)))
-    found = GATE_FLAG.search(" ".join(str(error) for each in failures for error in each))
-    return f"{found[0]} " if found else ""
+    flags = [error.words["flag"] for each in failures for error in each if "flag" in error.words]
+    return f"{flags[0]} " if flags else ""
 
 
 def _yaml(text: str) -> str:

@@ -131,7 +131,8 @@ class Rule:
     """What must hold, in the words of an answer. `message` and `fix` are `str.format` templates.
 
     `id` is stable: machine-readable output and docs/errors.md go by it. `message` holds the sentence of the Go JobSet
-    where it has one; `fix` says how to fix it. `source` names the reference page, KEP or API it comes from.
+    where it has one; `fix` says how to fix it. `source` names the reference page, KEP or API it comes from. `gates` is
+    the value of --feature-gates with which it would not be broken, a template too; empty if no feature gate decides.
     """
 
     id: str
@@ -141,6 +142,7 @@ class Rule:
     source: str
     layer: Layer = Layer.WEBHOOK
     severity: Severity = Severity.ERROR
+    gates: str = ""
 
     def at(self, path: Path, value: Any = None, /, **words: Any) -> "FieldError":
         """The finding that `value` at `path` breaks this rule; `words` fill the templates.
@@ -188,6 +190,11 @@ class FieldError:
     def fix(self) -> str:
         """What to do about it; found at each call."""
         return self.hint if isinstance(self.hint, str) else self.hint()
+
+    @property
+    def gates(self) -> str:
+        """The value of --feature-gates with which the rule would not be broken; empty if no feature gate decides."""
+        return "" if self.rule is None else self.rule.gates.format(**self.words)
 
     @property
     def is_warning(self) -> bool:

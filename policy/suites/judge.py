@@ -1,7 +1,6 @@
 """One test of a suite: what the policies say about its JobSet, beside what is expected. Pure."""
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -44,8 +43,6 @@ NEEDS_GATE = failure(
     "the JobSet needs feature gates that are off in this run",
     "run `jobset policy test {flag}` if the manager has them on; for {fields}",
 )
-GATE_FLAG = re.compile(r"--feature-gates=(\w+=true(?:,\w+=true)*)")
-"""What faults say about a feature gate that is off."""
 
 
 class Admitted(NamedTuple):
@@ -182,13 +179,13 @@ def _mismatches(asked: Iterable[tuple[JobSetPolicy, Mismatch | None]]) -> str:
 
 def _faults(errors: Sequence[FieldError], path: Path, name: Any) -> Iterator[FieldError]:
     """Why a JobSet is not judged: gates that it needs, and what else is wrong with it."""
-    gates = [(error, found[1]) for error in errors if (found := GATE_FLAG.search(error.fix))]
-    if gates:
-        names = dict.fromkeys(name for _, needed in gates for name in needed.split(","))
-        fields = _join_first(str(error.path) for error, _ in gates)
+    gated = [error for error in errors if error.gates]
+    if gated:
+        names = dict.fromkeys(name for error in gated for name in error.gates.split(","))
+        fields = _join_first(str(error.path) for error in gated)
         yield NEEDS_GATE.at(path, name, flag=f"--feature-gates={','.join(names)}", fields=fields)
-    other_faults = [str(error) for error in errors if not GATE_FLAG.search(error.fix)]
-    if other_faults or not gates:
+    other_faults = [str(error) for error in errors if not error.gates]
+    if other_faults or not gated:
         yield INVALID_JOBSET.at(path, name, text=_join_first(other_faults))
 
 

@@ -24,9 +24,9 @@ class Source:
     name: str
     layer: Layer = Layer.WEBHOOK
 
-    def error(self, name: str, message: str, fix: str, kind: ErrorType = ErrorType.INVALID) -> Rule:
-        """A rule without which no JobSet is stored. `name` is its id; `message` and `fix` are templates."""
-        return Rule(name, kind, message, fix, self.name, self.layer)
+    def error(self, name: str, message: str, fix: str, kind: ErrorType = ErrorType.INVALID, *, gates: str = "") -> Rule:
+        """A rule without which no JobSet is stored. `name` is its id; `message`, `fix` and `gates` are templates."""
+        return Rule(name, kind, message, fix, self.name, self.layer, gates=gates)
 
     def warning(self, name: str, message: str, fix: str, kind: ErrorType = ErrorType.INVALID) -> Rule:
         """A rule of which the author of the JobSet is warned."""
@@ -36,4 +36,4 @@ class Source:
         """A rule about a field that needs a feature gate; `without`: what would happen while it is off."""
         message = f"needs the feature gate {gate}: without it {without}"
         fix = f"start the manager with --feature-gates={gate}=true, or remove the field"
-        return self.error(name, message, fix, ErrorType.FORBIDDEN)
+        return self.error(name, message, fix, ErrorType.FORBIDDEN, gates=f"{gate}=true")

@@ -55,6 +55,7 @@ RESTART_JOB_GATE = _DOCS.error(
     f" {RESTART_JOB.gate} feature gate is disabled",
     f"use {RESTART_JOBSET.name}, or run the manager with --feature-gates={RESTART_JOB.gate}=true",
     ErrorType.FORBIDDEN,
+    gates=f"{RESTART_JOB.gate}=true",
 )
 RESTART_JOB_REPLICAS = _DOCS.error(
     "restart-job-replicas",
@@ -67,6 +68,7 @@ RESTART_REPLICATED_JOB_GATE = _ACTION.error(
     "{action} failure policy action is not allowed when {gate} feature gate is disabled",
     f"use {RESTART_JOBSET.name}, or run the manager with --feature-gates={{gate}}=true",
     ErrorType.FORBIDDEN,
+    gates="{gate}=true",
 )
 RESTART_REPLICATED_JOB_REPLICAS = _ACTION.error(
     "restart-replicated-job-replicas",

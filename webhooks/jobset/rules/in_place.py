@@ -18,6 +18,7 @@ GATE = _DOCS.error(
     "InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled",
     "use Recreate or BlockingRecreate, or run the manager with --feature-gates=InPlaceRestart=true",
     ErrorType.FORBIDDEN,
+    gates="InPlaceRestart=true",
 )
 BACKOFF_LIMIT = _DOCS.error(
     "in-place-restart-backoff-limit",

@@ -29,7 +29,7 @@ POLICY, MODE, CLAIMS = "schedulingPolicy", "disruptionMode", "resourceClaims"
 TOPOLOGY = ("schedulingConstraints", "topology")
 
 _SOURCE = Source("spec.scheduling")
-_BOTH = f"--feature-gates={GATE}=true,{LEVELS_GATE}=true"
+_BOTH = f"{GATE}=true,{LEVELS_GATE}=true"
 
 
 def _literal(text: str) -> str:
@@ -57,12 +57,14 @@ NO_GATE = _SOURCE.error(
     f"needs the feature gate {GATE}",
     "start the manager with --feature-gates={gates}, or remove spec.scheduling: pods are then scheduled one by one",
     ErrorType.FORBIDDEN,
+    gates="{gates}",
 )
 LEVELS = Source("KEP-969").error(
     "scheduling-levels",
     f"{{what}} needs the feature gate {LEVELS_GATE}: groups of groups",
-    f"start the manager with {_BOTH}, or {{fix}}",
+    f"start the manager with --feature-gates={_BOTH}, or {{fix}}",
     ErrorType.FORBIDDEN,
+    gates=_BOTH,
 )
 TOPOLOGY_MISSING = _SOURCE.error(
     "scheduling-topology-missing",

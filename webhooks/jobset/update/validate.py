@@ -65,18 +65,21 @@ SIZE = _DOCS.error(
     _IMMUTABLE,
     "Indexed Jobs may be resized where the manager runs with --feature-gates=ElasticJobSet=true; else create a new"
     " JobSet",
+    gates="ElasticJobSet=true",
 )
 REPLICAS = Source("KEP-463, docs/reference/validation.md#what-does-not-change").error(
     "immutable-replicas",
     _IMMUTABLE,
     "the number of Jobs may change where the manager runs with --feature-gates=ElasticJobSet=true; else create a"
     " new JobSet",
+    gates="ElasticJobSet=true",
 )
 RESOURCES = Source("KEP-1150, docs/reference/validation.md#what-does-not-change").error(
     "immutable-resources",
     _IMMUTABLE,
     "requests and limits may change while the JobSet is suspended, where the manager runs with"
     " --feature-gates=MutablePodResourcesForSuspendedJobSets=true; else create a new JobSet",
+    gates="MutablePodResourcesForSuspendedJobSets=true",
 )
 LIST = _DOCS.error(
     "immutable-replicated-jobs",

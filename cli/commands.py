@@ -14,7 +14,7 @@ from dataclasses import fields
 from importlib import import_module
 from typing import Any, NoReturn, TypeAlias
 
-from api.features import FeatureGateError
+from api.features import FeatureGateError, FeatureGates, parse_feature_gates
 from app.terminal import raw_stream
 from kube.model.suggest import did_you_mean, nearest
 
@@ -65,6 +65,11 @@ def whole_number(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
 
 
+def set_gates(parsed: argparse.Namespace) -> None:
+    """Set `gates` to the feature gates that --feature-gates names. Raises `FeatureGateError`."""
+    parsed.gates = FeatureGates(parse_feature_gates(parsed.feature_gates))
+
+
 def add_command(
     commands: Commands, name: str, text: str, examples: str, description: str = ""
 ) -> argparse.ArgumentParser:
@@ -79,14 +84,23 @@ def add_command(
     )
 
 
-def run_module(module: str) -> Handler:
-    """The handler that calls `run` of a module with its `Options`, which flags fill by their names."""
+def run_module(module: str, prepare: Callable[[argparse.Namespace], None] | None = None) -> Handler:
+    """The handler that calls `run` of a module with its `Options`, which flags fill by their names.
+
+    `prepare` adds options that are made from several flags. An empty text means the default, where there is one.
+    """
 
     def handle(parsed: argparse.Namespace) -> int:
         command = import_module(module)  # no command pays for what another one imports
-        given = {field.name: getattr(parsed, field.name, None) for field in fields(command.Options)}
-        options = command.Options(**{name: value for name, value in given.items() if value is not None and value != ""})
-        code: int = command.run(options, sys.stdout, sys.stderr)
+        if prepare is not None:
+            prepare(parsed)
+        given = {field: getattr(parsed, field.name, None) for field in fields(command.Options)}
+        named = {
+            field.name: value
+            for field, value in given.items()
+            if value is not None and not (value == "" and isinstance(field.default, str))
+        }
+        code: int = command.run(command.Options(**named), sys.stdout, sys.stderr)
         return code
 
     return as_command(handle)
@@ -97,6 +111,15 @@ def add_cluster_flags(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
     add("--context", default="", metavar="NAME", help="default: the current one")
+
+
+def add_namespaces(
+    parser: argparse.ArgumentParser, *, all_text: str = "all JobSets of all namespaces", **options: Any
+) -> None:
+    """Register -n and -A, of which one may be given. `options`: of the argument -n."""
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("-n", "--namespace", default="", metavar="NAME", help="default: that of the context", **options)
+    add("-A", "--all-namespaces", dest="everywhere", action="store_true", help=all_text)
 
 
 def as_command(handler: Handler) -> Handler:

@@ -9,7 +9,7 @@ import yaml
 from api.features import GATES, FeatureGates
 from app.settings import Settings
 from cli.manager_flags import Chosen
-from cli.output import columns
+from cli.output import columns, dump
 
 
 def render_config(chosen: Chosen, output: str) -> str:
@@ -17,7 +17,7 @@ def render_config(chosen: Chosen, output: str) -> str:
     if output == "table":
         return "".join(columns([("KEY", "VALUE", "FROM"), *rows(chosen)], 2))
     values = in_force(chosen.settings, chosen.gates)
-    return json.dumps(values, indent=2) + "\n" if output == "json" else yaml.safe_dump(values, sort_keys=False)
+    return dump(values, output)
 
 
 def in_force(settings: Settings, gates: FeatureGates) -> dict[str, Any]:

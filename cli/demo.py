@@ -176,27 +176,35 @@ def run(story: Story, *, keep: bool) -> int:
     try:
         locate(Sources())
         started = time.monotonic()
+        with _kept_cluster() if keep else _passing_cluster() as cluster:
+            demo = Demo(console, cluster, started, story.jobset)
+            demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
+            log = local.keep(cluster, flags=story.flags, policies=story.policies)
+            demo.say("manager ready: webhooks serve, caches are synced, the lease is held")
+            story.play(demo)
         if keep:
-            _play_and_keep(story, console, started)
+            explain_how_to_go_on(console, cluster, log)
         else:
-            _play_and_clear(story, console, started)
+            demo.say("everything is torn down")
     except (LocalError, DevclusterError) as error:
         console.print(f"[red]the demo failed:[/] {error}", highlight=False)
         return 1
     return 0
 
 
-def _play_and_clear(story: Story, console: Console, started: float) -> None:
-    with tempfile.TemporaryDirectory(prefix="jobset-demo-") as scratch:
-        with cluster_running(SPEC, state_root=Path(scratch)) as cluster:
-            demo = Demo(console, cluster, started, story.jobset)
-            demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
-            local.keep(cluster, flags=story.flags, policies=story.policies)
-            _play(story, demo)
-        demo.say("everything is torn down")
+@contextlib.contextmanager
+def _passing_cluster() -> Iterator[Cluster]:
+    """A cluster for the length of the block."""
+    with (
+        tempfile.TemporaryDirectory(prefix="jobset-demo-") as scratch,
+        cluster_running(SPEC, state_root=Path(scratch)) as cluster,
+    ):
+        yield cluster
 
 
-def _play_and_keep(story: Story, console: Console, started: float) -> None:
+@contextlib.contextmanager
+def _kept_cluster() -> Iterator[Cluster]:
+    """A cluster that stays up unless the block fails."""
     cluster = up(SPEC)
     if cluster.existed:
         raise LocalError(
@@ -206,19 +214,10 @@ def _play_and_keep(story: Story, console: Console, started: float) -> None:
             " `make demo KEEP=1`"
         )
     try:
-        demo = Demo(console, cluster, started, story.jobset)
-        demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
-        log = local.keep(cluster, flags=story.flags, policies=story.policies)
-        _play(story, demo)
+        yield cluster
     except BaseException:
         down(SPEC.name)
         raise
-    explain_how_to_go_on(console, cluster, log)
-
-
-def _play(story: Story, demo: Demo) -> None:
-    demo.say("manager ready: webhooks serve, caches are synced, the lease is held")
-    story.play(demo)
 
 
 def jobs(status: Status, count: str) -> int:

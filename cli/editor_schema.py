@@ -6,7 +6,6 @@ field with a default may be left out. It has no rules in CEL and no status, whic
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -52,11 +51,11 @@ def add_schema(commands: Commands) -> None:
 
 
 def _print(parsed: argparse.Namespace) -> int:
-    from manifests.definition import crd, exception_crd, policy_crd  # noqa: PLC0415 (imports that others need not pay)
+    from cli.output import dump  # noqa: PLC0415 (imports that others need not pay)
+    from manifests.definition import crd, exception_crd, policy_crd  # noqa: PLC0415 (the same)
 
     made = dict(zip(KINDS, (crd, policy_crd, exception_crd), strict=True))
-    json.dump(editor_schema(made[parsed.kind]()), sys.stdout, indent=2)
-    sys.stdout.write("\n")
+    sys.stdout.write(dump(editor_schema(made[parsed.kind]()), "json"))
     return 0
 
 

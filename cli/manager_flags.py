@@ -6,6 +6,7 @@ The flags are the Go manager's, and a few more. See docs/reference/configuration
 import argparse
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 from pydantic.alias_generators import to_camel
@@ -101,67 +102,28 @@ def _shared_ports(addresses: Mapping[tuple[str, str], Address]) -> Iterator[str]
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Register the flags."""
     add = parser.add_argument
+    switch = partial(add, type=boolean, nargs="?", const=True, metavar="BOOL")
     add("--config", default="", metavar="FILE", help="configuration file; without it, all defaults")
     add("--check-config", type=file_name, metavar="FILE", help="check this file, print what is in force, run nothing")
-    add(
-        "-o",
-        "--output",
-        choices=("table", "yaml", "json"),
-        default="table",
-        help="form of --check-config; yaml and json can be used as a file (default table)",
-    )
+    text = "form of --check-config; yaml and json can be used as a file (default table)"
+    add("-o", "--output", choices=("table", "yaml", "json"), default="table", help=text)
     add("--kubeconfig", default="", metavar="FILE", help="default: $KUBECONFIG, the pod's account, ~/.kube/config")
     add("--feature-gates", default="", metavar="A=true,B=false", help="feature gates, over those of the file")
     for half in ("controllers", "webhooks"):
-        add(
-            f"--{half}",
-            type=boolean,
-            default=True,
-            nargs="?",
-            const=True,
-            metavar="BOOL",
-            help=f"run the {half} (default true)",
-        )
-    add(
-        "--leader-elect",
-        type=boolean,
-        nargs="?",
-        const=True,
-        metavar="BOOL",
-        help="reconcile only with the lease (default true)",
-    )
+        switch(f"--{half}", default=True, help=f"run the {half} (default true)")
+    switch("--leader-elect", help="reconcile only with the lease (default true)")
     add("--metrics-bind-address", metavar="HOST:PORT", help="metrics endpoint; 0 = none (default :8443)")
     add("--health-probe-bind-address", metavar="HOST:PORT", help="probes; 0 = none (default :8081)")
     add("--kube-api-qps", type=number, metavar="N", help="requests per second to the API server (default 500)")
     add("--kube-api-burst", type=whole_number, metavar="N", help="requests at once to the API server (default 500)")
-    add(
-        "--zap-log-level",
-        default="",
-        metavar="LEVEL",
-        help="debug, info, error, panic, or a number: 1, 2 = info (default by --zap-devel)",
-    )
+    text = "debug, info, error, panic, or a number: 1, 2 = info (default by --zap-devel)"
+    add("--zap-log-level", default="", metavar="LEVEL", help=text)
     add("--zap-encoder", default="", metavar="FORM", help="json or console (default by --zap-devel)")
-    add(
-        "--zap-devel",
-        type=boolean,
-        default=True,
-        nargs="?",
-        const=True,
-        metavar="BOOL",
-        help="console and debug; false: json and info (default true)",
-    )
-    add(
-        "--zap-stacktrace-level",
-        default="",
-        metavar="LEVEL",
-        help="info, error, panic: tracebacks from there on (default error)",
-    )
-    add(
-        "--zap-time-encoding",
-        default="",
-        metavar="FORM",
-        help="epoch, millis, nano, iso8601, rfc3339, rfc3339nano (default rfc3339)",
-    )
+    switch("--zap-devel", default=True, help="console and debug; false: json and info (default true)")
+    text = "info, error, panic: tracebacks from there on (default error)"
+    add("--zap-stacktrace-level", default="", metavar="LEVEL", help=text)
+    text = "epoch, millis, nano, iso8601, rfc3339, rfc3339nano (default rfc3339)"
+    add("--zap-time-encoding", default="", metavar="FORM", help=text)
 
 
 def file_name(text: str) -> str:

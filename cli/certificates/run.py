@@ -8,6 +8,7 @@ from typing import Any, TextIO
 from pydantic.alias_generators import to_camel
 
 from cli import session
+from cli.break_glass.run import CONFIGURATIONS
 from cli.certificates.look import Found, Status, look
 from cli.check.findings import printable
 from cli.output import FORMS, columns, dump
@@ -20,18 +21,12 @@ from kube.model.meta import JSON
 from kube.options import COMMAND_TIMEOUT
 from kube.resources import CRDS, MUTATING_WEBHOOK_CONFIGURATIONS, SECRETS, VALIDATING_WEBHOOK_CONFIGURATIONS, Resource
 from manifests.naming import (
-    MUTATING_CONFIGURATION,
     NAMESPACE,
     POLICY_MUTATING_CONFIGURATION,
     POLICY_VALIDATING_CONFIGURATION,
-    VALIDATING_CONFIGURATION,
     WEBHOOK_SECRET,
 )
 
-_CONFIGURATIONS = (
-    (MUTATING_WEBHOOK_CONFIGURATIONS, MUTATING_CONFIGURATION),
-    (VALIDATING_WEBHOOK_CONFIGURATIONS, VALIDATING_CONFIGURATION),
-)
 _OF_POLICIES = (
     (MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
     (VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
@@ -66,7 +61,7 @@ async def _look(options: Options) -> Found:
     async with session.connect(kubeconfig=options.kubeconfig, context=options.context) as to:
         client = to.client
         secret = await _get(client, SECRETS, options.secret, options.namespace)
-        configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in _CONFIGURATIONS}
+        configurations = {(kind.kind, name): await _get(client, kind, name) for kind, name in CONFIGURATIONS}
         for kind, name in _OF_POLICIES:
             with contextlib.suppress(Forbidden):  # mostly there is none
                 if stored := await _get(client, kind, name):

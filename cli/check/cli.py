@@ -1,15 +1,12 @@
 """The commands about manifests: `jobset validate` and `jobset render`. Parses and calls; it decides nothing."""
 
 import argparse
-import os
 import sys
-from collections.abc import Sequence
 from datetime import datetime
-from typing import TextIO
+from functools import partial
 
-from api.features import FeatureGates, parse_feature_gates
-from cli.commands import Commands, add_command, as_command
-from kube.clock import now
+from api.features import FeatureGates
+from cli.commands import Commands, add_command, run_module, set_gates
 from kube.model.validation import dns1123_label
 from policy.exceptions import time_of
 
@@ -65,29 +62,22 @@ def add_validate(commands: Commands) -> None:
     add("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="default: text")
     add("--strict", action="store_true", help="warnings count as faults: exit code 1")
     add("--allow-none", action="store_true", help="files without any JobSet are good: exit code 0")
-    server = parser.add_mutually_exclusive_group()
-    server.add_argument(
-        "--server",
-        action="store_true",
-        help="check at the cluster too, with your rights and its feature gates; changes nothing there",
-    )
-    server.add_argument(
-        "--local-server",
-        action="store_true",
-        help="check at an API server that is started here for this run; needs no cluster and no rights",
-    )
+    switch = partial(parser.add_mutually_exclusive_group().add_argument, action="store_true")
+    switch("--server", help="check at the cluster too, with your rights and its feature gates; changes nothing there")
+    text = "check at an API server that is started here for this run; needs no cluster and no rights"
+    switch("--local-server", help=text)
     add("--policies", action="append", default=[], metavar="FILE|DIR", help="hold them to JobSetPolicies; repeatable")
     add_namespace_flags(parser)
     add("--kubeconfig", default="", metavar="FILE", help="for --server; default: $KUBECONFIG, ~/.kube/config")
     add("--context", default="", metavar="NAME", help="for --server; default: the current one")
-    parser.set_defaults(handler=as_command(_validate))
+    parser.set_defaults(handler=run_module("cli.check.validate", _prepare))
 
 
 def add_render(commands: Commands) -> None:
     """Register `render`."""
     parser = _command(commands, "render", "print the objects that a JobSet manifest leads to", RENDER_EXAMPLES)
     parser.add_argument("-o", "--output", choices=("yaml", "json", "tree"), default="yaml", help="default: yaml")
-    parser.set_defaults(handler=as_command(_render))
+    parser.set_defaults(handler=run_module("cli.check.render", _prepare))
 
 
 def _command(commands: Commands, name: str, text: str, examples: str) -> argparse.ArgumentParser:
@@ -97,47 +87,35 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
     add("-f", "--filename", action="append", default=[], metavar="FILE|DIR|-", help="the same; repeatable")
     add("-R", "--recursive", action="store_true", help="look into subdirectories too")
     add("-n", "--namespace", default="", type=_namespace, metavar="NAME", help="namespace of manifests that name none")
-    add(
-        "--feature-gates",
-        default="",
-        metavar="A=true,B=false",
-        help="as the manager in the cluster has them; not with --server, which asks it",
-    )
+    text = "as the manager in the cluster has them; not with --server, which asks it"
+    add("--feature-gates", default="", metavar="A=true,B=false", help=text)
     return parser
 
 
-def _names(parsed: argparse.Namespace) -> Sequence[str]:
-    """What is to be read, first what has no flag. Ends the program where nothing is named."""
-    names = [*parsed.files, *parsed.filename]
-    if not names:
-        sys.stderr.write(
-            f"jobset {parsed.command}: no file is named: give files or directories,"
-            f" such as `jobset {parsed.command} jobset.yaml`, or - for standard input\n"
-        )
+def _prepare(parsed: argparse.Namespace) -> None:
+    """Set what is to be read, first what has no flag, and the gates. Ends the program where that cannot be meant."""
+    parsed.names = [*parsed.files, *parsed.filename]
+    problem = ""
+    if not parsed.names:
+        example = f"`jobset {parsed.command} jobset.yaml`"
+        problem = f"no file is named: give files or directories, such as {example}, or - for standard input"
+    elif not getattr(parsed, "server", False):
+        set_gates(parsed)
+    elif parsed.feature_gates:
+        problem = "--server asks the manager there: leave out --feature-gates"
+    else:
+        parsed.gates = FeatureGates({"AllAlpha": True})  # the manager refuses what is off there itself
+    if problem:
+        sys.stderr.write(f"jobset {parsed.command}: {problem}\n")
         raise SystemExit(2)
-    return names
-
-
-def _gates(parsed: argparse.Namespace, *, asked: bool = False) -> FeatureGates:
-    """The gates that the user names. `asked`: the manager of a cluster is, and refuses what is off there itself."""
-    if not asked:
-        return FeatureGates(parse_feature_gates(parsed.feature_gates))
-    if parsed.feature_gates:
-        sys.stderr.write(f"jobset {parsed.command}: --server asks the manager there: leave out --feature-gates\n")
-        raise SystemExit(2)
-    return FeatureGates({"AllAlpha": True})
 
 
 def add_namespace_flags(parser: argparse.ArgumentParser) -> None:
     """Register what policies read of the namespace."""
     for kind in ("label", "annotation"):
+        name, text = f"namespace_{kind}s", f"{kind} of the namespace, for policies; repeatable"
         parser.add_argument(
-            f"--namespace-{kind}",
-            action="append",
-            default=[],
-            type=_pair,
-            metavar="KEY=VALUE",
-            help=f"{kind} of the namespace, for policies; repeatable",
+            f"--namespace-{kind}", dest=name, action="append", type=_pair, metavar="KEY=VALUE", help=text
         )
     parser.add_argument(
         "--at", type=_time, metavar="TIME", help="when exceptions from policies have to count; default: now"
@@ -162,44 +140,3 @@ def _namespace(text: str) -> str:
     if text and (complaints := dns1123_label(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace: {complaints[0]}")
     return text
-
-
-def colorful(stream: TextIO) -> bool:
-    """Whether a stream is a terminal that shows colours, and the user wants them."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def _validate(parsed: argparse.Namespace) -> int:
-    from cli.check import validate  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = validate.Options(
-        names=_names(parsed),
-        gates=_gates(parsed, asked=parsed.server),
-        recursive=parsed.recursive,
-        namespace=parsed.namespace,
-        output=parsed.output,
-        strict=parsed.strict,
-        allow_none=parsed.allow_none,
-        server=parsed.server,
-        local_server=parsed.local_server,
-        kubeconfig=parsed.kubeconfig,
-        context=parsed.context,
-        policies=parsed.policies,
-        at=parsed.at or now(),
-        namespace_labels=dict(parsed.namespace_label),
-        namespace_annotations=dict(parsed.namespace_annotation),
-    )
-    return validate.run(options, sys.stdout, sys.stderr, color=colorful(sys.stdout))
-
-
-def _render(parsed: argparse.Namespace) -> int:
-    from cli.check import render  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = render.Options(
-        names=_names(parsed),
-        gates=_gates(parsed),
-        recursive=parsed.recursive,
-        namespace=parsed.namespace,
-        output=parsed.output,
-    )
-    return render.run(options, sys.stdout, sys.stderr, color=colorful(sys.stderr))

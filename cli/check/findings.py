@@ -3,6 +3,7 @@
 The JSON form is an interface: members are added, never renamed. Writes only to what it is given.
 """
 
+import os
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
@@ -217,6 +218,11 @@ class Report:
         explained = {"policies": self.explanations} if self.explanations else {}
         findings = [finding.json() for finding in self.findings]
         return {**counts, "problems": self.problems, **explained, "findings": findings}
+
+
+def colorful(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that shows colours, and the user wants them."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: Container[str] = ()) -> None:

@@ -7,13 +7,11 @@ manifest has no uid, owner references and the keys of uid and attempt are left o
 uid, and another attempt, as a change of an object that exists, so `kubectl diff` would fail.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from typing import TextIO
 
 import msgspec
-import yaml
 
 from api import keys
 from api.children import NO_UID, build_job, build_service, build_volume_claim, in_group, mounted_names
@@ -24,12 +22,11 @@ from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import JobSetStatus
 from api.layout import layout_of
 from api.stages import stage_name, stages
-from app.terminal import CONTROL, escape
 from cli.check.checks import Checks, locate_findings
-from cli.check.findings import Report, printable, write_text
+from cli.check.findings import Report, colorful, printable, write_text
 from cli.check.gang_tree import picture
 from cli.check.manifest_files import Inputs
-from jobset_client.scalars import plain_value
+from cli.output import dump, write_list
 from kube.model.jsontree import dig, set_in
 from kube.model.meta import JSON
 from webhooks.jobset.subject import subject
@@ -38,9 +35,6 @@ DEFAULT_NAMESPACE = "default"
 _FIRST = ("apiVersion", "kind", "metadata", "spec")
 _STORED_KEYS = {keys.JOBSET_UID, keys.RESTART_ATTEMPT, keys.JOB_RESTART_ATTEMPT, keys.EXECUTION_ATTEMPT}
 """Labels and annotations whose values only a stored JobSet has."""
-_WIDTH = 2**31 - 1
-"""Characters after which long texts are folded: never."""
-_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +48,14 @@ class Options:
     output: str = "yaml"
 
 
-def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
+def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the objects to `out`, or, if any JobSet has faults, only those to `err`; gives the exit code."""
     report = Report()
     inputs = Inputs(options.names, recursive=options.recursive, problems=report.problems)
     jobsets = list(_jobsets(inputs, Checks(options.gates, options.namespace), report))
     report.finish(inputs.files, inputs.other_objects)
     if report.errors or report.problems:
-        write_text(report.findings, err, color=color, named=report.files_with_several)
+        write_text(report.findings, err, color=colorful(err), named=report.files_with_several)
         err.writelines(f"jobset render: {printable(problem)}\n" for problem in report.problems)
         if report.errors:
             err.write(f"{report.summary}; nothing is rendered\n")
@@ -86,7 +80,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
         for stage, body in by_stage(js, options.gates)
     )
     if options.output == "json":
-        _write_json((body for _, body in bodies), out)
+        write_list((body for _, body in bodies), out)
     else:
         _write_yaml(bodies, out)
     return 0
@@ -191,33 +185,10 @@ def _claims(js: JobSet, mounted: set[str] | None, claimed: set[str]) -> Iterator
                 yield build_volume_claim(js, policy, template)
 
 
-class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two bases, by how PyYAML was built
-    """Block style, no anchors, and every text quoted that some YAML reader would take for something else."""
-
-    def ignore_aliases(self, _: Any) -> bool:
-        return True
-
-
-def _represent_text(dumper: Any, text: str) -> Any:
-    if CONTROL.search(text):
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"')
-    if "\n" in text:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|")
-    quoted = plain_value(text) != text or text == "<<"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if quoted else None)
-
-
-_Dumper.add_representer(str, _represent_text)
-
-
 def to_yaml(body: JSON) -> str:
     """One document, its separator included."""
     ordered = {key: body[key] for key in (*_FIRST, *body) if key in body}
-    text: str = yaml.dump(
-        ordered, Dumper=_Dumper, sort_keys=False, explicit_start=True, default_flow_style=False, width=_WIDTH,
-        allow_unicode=True,
-    )  # fmt: skip
-    return escape(text)
+    return dump(ordered, "yaml", separated=True)
 
 
 def _write_yaml(bodies: Iterator[tuple[str, JSON]], out: TextIO) -> None:
@@ -228,14 +199,3 @@ def _write_yaml(bodies: Iterator[tuple[str, JSON]], out: TextIO) -> None:
             out.write(f"# {stage}\n")
         heading = stage
         out.write(to_yaml(body))
-
-
-def _write_json(bodies: Iterator[JSON], out: TextIO) -> None:
-    """A List, written item by item."""
-    out.write('{\n  "apiVersion": "v1",\n  "kind": "List",\n  "items": [')
-    separator = "\n"
-    for body in bodies:
-        text = json.dumps(body, indent=2).replace("\n", "\n    ")
-        out.write(f"{separator}    {text}")
-        separator = ",\n"
-    out.write("\n  ]\n}\n")

@@ -6,7 +6,7 @@ cluster that a missing right prevents is a note, and counts for 2 only with --st
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 from api.features import FeatureGates
 from cli.check.checks import CheckError, Checks, Sent, locate_findings
 from cli.check.documents import Document
-from cli.check.findings import MAX_FINDINGS, Report, line_of, name_of, printable, write_text
+from cli.check.findings import MAX_FINDINGS, Report, colorful, line_of, name_of, printable, write_text
 from cli.check.kustomize import with_hint
 from cli.check.manifest_files import Inputs, Named
 from cli.check.object_checks import is_jobset
@@ -36,9 +36,9 @@ from cli.check.shared_names import NAME, Names, Services
 from cli.check.stored_defaults import without_defaults
 from cli.output import FORMS, dump
 from jobset_client.words import count_noun
+from kube.clock import now
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from policy.exceptions import EARLIEST
 from policy.judged import Namespace
 from policy.namespaces import DEFAULT
 from webhooks.jobset.engine import Findings
@@ -72,14 +72,14 @@ class Options:
     context: str = ""
     most_findings: int = MAX_FINDINGS
     policies: Sequence[str] = ()
-    at: datetime = EARLIEST
-    namespace_labels: Mapping[str, str] = field(default_factory=dict)
-    namespace_annotations: Mapping[str, str] = field(default_factory=dict)
+    at: datetime = field(default_factory=now)
+    namespace_labels: Sequence[tuple[str, str]] = ()
+    namespace_annotations: Sequence[tuple[str, str]] = ()
     explain: bool = False
     command: str = "validate"
 
 
-def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
+def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Check, write the report to `out` and problems to `err`; gives the exit code."""
     report = asyncio.run(check_manifests(options))
     if options.output in FORMS:
@@ -87,7 +87,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
     elif options.output == "sarif":
         out.write(dump(sarif(report), "json"))
     else:
-        write_text(report.findings, out, color=color, named=report.files_with_several)
+        write_text(report.findings, out, color=colorful(out), named=report.files_with_several)
         if report.hidden_count:
             out.write(f"and {report.hidden_count} more\n")
         out.writelines(f"{printable(line)}\n" for line in explanation_lines(report.explanations))
@@ -121,7 +121,12 @@ async def check_manifests(options: Options) -> Report:
     filed = exceptions_in(excepting, report)
     exceptions = [each.value for each in filed]
     held_to = Policies(
-        policies, exceptions, options.at, options.namespace_labels, options.namespace_annotations, inputs.namespaces
+        policies,
+        exceptions,
+        options.at,
+        dict(options.namespace_labels),
+        dict(options.namespace_annotations),
+        inputs.namespaces,
     )
     namespaces: dict[str, Namespace] = {}
     async with contextlib.AsyncExitStack() as stack:

@@ -4,10 +4,7 @@ Exit codes: 0 explained (without a name: also if there are none), 1 there is no 
 cluster does not answer or lets nothing be read.
 """
 
-import argparse
-import sys
-
-from cli.commands import Commands, add_cluster_flags, add_command, as_command
+from cli.commands import Commands, add_cluster_flags, add_command, add_namespaces, run_module
 from cli.completion import completes_names
 
 EXAMPLES = """examples:
@@ -34,25 +31,8 @@ def add_explain(commands: Commands) -> None:
     parser = add_command(commands, "explain", "say why a JobSet waits, or how it ended", EXAMPLES, description)
     add = parser.add_argument
     completes_names(add("name", nargs="?", metavar="NAME", help="name of the JobSet, or jobset/NAME; default: all"))
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
-    where.add_argument("-A", "--all-namespaces", action="store_true", help="all JobSets of all namespaces")
+    add_namespaces(parser)
     add("-w", "--watch", action="store_true", help="again whenever it changes, until the JobSet has ended")
     add("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
     add_cluster_flags(parser)
-    parser.set_defaults(handler=as_command(_explain))
-
-
-def _explain(parsed: argparse.Namespace) -> int:
-    from cli.explain import run  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = run.Options(
-        name=parsed.name,  # which may be empty, and is refused then
-        namespace=parsed.namespace,
-        everywhere=parsed.all_namespaces,
-        output=parsed.output,
-        watch=parsed.watch,
-        kubeconfig=parsed.kubeconfig,
-        context=parsed.context,
-    )
-    return run.run(options, sys.stdout, sys.stderr)
+    parser.set_defaults(handler=run_module("cli.explain.run"))

@@ -76,13 +76,8 @@ def add_logs(commands: Commands) -> None:
     add("--job", default="", metavar="JOB", help="only pods of this Job, such as train-workers-0")
     add("-c", "--container", default="", metavar="NAME", help="only containers of this name")
     add("--attempt", type=_attempt, metavar="N", help="restarts before this attempt; default: the latest with pods")
-    add(
-        "--tail",
-        type=whole_number,
-        default=100,
-        metavar="N",
-        help="last lines of each container; -1 for all (default 100)",
-    )
+    text = "last lines of each container; -1 for all (default 100)"
+    add("--tail", type=whole_number, default=100, metavar="N", help=text)
     add("-f", "--follow", action="store_true", help="go on with what is written, until the JobSet has ended")
     parser.set_defaults(handler=run_module("cli.operate.logs"))
 

@@ -1,12 +1,9 @@
 """The commands of `jobset policy`: eval, test, scan, which, export. Parses and calls; it decides nothing."""
 
 import argparse
-import sys
 
-from api.features import FeatureGates, parse_feature_gates
-from cli.check.cli import add_namespace_flags, colorful
-from cli.commands import Commands, add_cluster_flags, add_command, as_command, run_module
-from kube.clock import now
+from cli.check.cli import add_namespace_flags
+from cli.commands import Commands, add_cluster_flags, add_command, add_namespaces, run_module, set_gates
 
 FLAGS = "-p names files of policies and exceptions, -f files of JobSets. `test` takes suites, which name both."
 
@@ -103,7 +100,7 @@ def _add_eval(commands: Commands) -> None:
     add_namespace_flags(parser)
     add("--explain", action="store_true", help="show what every rule decides, and the numbers that it compares")
     add("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="default: text")
-    parser.set_defaults(handler=as_command(_eval))
+    parser.set_defaults(handler=run_module("cli.check.validate", _prepare_eval))
 
 
 def _add_test(commands: Commands) -> None:
@@ -112,18 +109,14 @@ def _add_test(commands: Commands) -> None:
     add("names", nargs="+", metavar="DIR", help="files or directories with suites")
     add("--server", action="store_true", help="ask a local API server, too, with ValidatingAdmissionPolicies of suites")
     add("-o", "--output", choices=("table", "json", "yaml", "junit", "sarif"), default="table", help="default: table")
-    parser.set_defaults(handler=as_command(_test))
+    parser.set_defaults(handler=run_module("cli.policy.run", set_gates))
 
 
 def _add_scan(commands: Commands) -> None:
     parser = add_command(commands, "scan", "say which JobSets of a cluster policies would refuse", SCAN_EXAMPLES)
     add = parser.add_argument
     add("-p", "--policies", action="append", default=[], metavar="FILE|DIR", help="default: those of the cluster")
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
-    where.add_argument(
-        "-A", "--all-namespaces", action="store_true", dest="everywhere", help="JobSets of all namespaces"
-    )
+    add_namespaces(parser, all_text="JobSets of all namespaces")
     add("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
     add_cluster_flags(parser)
     parser.set_defaults(handler=run_module("cli.policy.scan"))
@@ -145,45 +138,14 @@ def _add_export(commands: Commands) -> None:
     add("-p", "--policies", "-f", "--filename", action="append", required=True, metavar="FILE|DIR", help=text)
     add("--only", choices=("vap", "map"), default="", help="only rules (vap), or only defaults (map)")
     users = "user whose updates are not judged; repeatable. Default: Kueue, as in the manager's configuration"
-    add("--queue-controller", action="append", metavar="USER", help=users)
+    add("--queue-controller", dest="queue_controllers", action="append", metavar="USER", help=users)
     add("-o", "--output", choices=("yaml", "json"), default="yaml", help="default: yaml")
-    parser.set_defaults(handler=as_command(_export))
+    parser.set_defaults(handler=run_module("cli.policy.export", set_gates))
 
 
-def _gates(parsed: argparse.Namespace) -> FeatureGates:
-    return FeatureGates(parse_feature_gates(parsed.feature_gates))
-
-
-def _eval(parsed: argparse.Namespace) -> int:
-    from cli.check import validate  # noqa: PLC0415 (imports that other commands need not pay)
-
-    options = validate.Options(
-        names=[*parsed.files, *parsed.filename],
-        allow_none=not (parsed.files or parsed.filename),
-        gates=_gates(parsed),
-        namespace=parsed.namespace,
-        output=parsed.output,
-        policies=parsed.policies,
-        at=parsed.at or now(),
-        namespace_labels=dict(parsed.namespace_label),
-        namespace_annotations=dict(parsed.namespace_annotation),
-        explain=parsed.explain,
-        command="policy eval",
-    )
-    return validate.run(options, sys.stdout, sys.stderr, color=colorful(sys.stdout))
-
-
-def _test(parsed: argparse.Namespace) -> int:
-    from cli.policy import run  # noqa: PLC0415 (the same)
-
-    options = run.Options(parsed.names, _gates(parsed), parsed.output, server=parsed.server)
-    return run.run(options, sys.stdout, sys.stderr, color=colorful(sys.stdout))
-
-
-def _export(parsed: argparse.Namespace) -> int:
-    from app.settings import PolicySettings  # noqa: PLC0415 (the same)
-    from cli.policy import export  # noqa: PLC0415 (the same)
-
-    trusted = parsed.queue_controller or PolicySettings().queue_controllers
-    options = export.Options(parsed.policies, _gates(parsed), trusted, now(), parsed.only, parsed.output)
-    return export.run(options, sys.stdout, sys.stderr)
+def _prepare_eval(parsed: argparse.Namespace) -> None:
+    """Set the gates and the JobSets to read, which may be none."""
+    set_gates(parsed)
+    parsed.names = [*parsed.files, *parsed.filename]
+    parsed.allow_none = not parsed.names
+    parsed.command = "policy eval"

@@ -3,7 +3,6 @@
 Exit codes: 0 all of them, 1 a policy or exception has faults, 2 not read, or not all of it.
 """
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,8 +12,11 @@ import msgspec
 import yaml
 
 from api.features import FeatureGates
+from app.settings import PolicySettings
 from cli.check.findings import Report, printable, write_text
 from cli.check.policies import exceptions_in, load, warn_of_conflicts, warn_of_exceptions
+from cli.output import write_list
+from kube.clock import now
 from kube.model.meta import JSON
 from policy.compiled.defaults import mutating
 from policy.compiled.exceptions import MOST_EXCEPTIONS, in_time
@@ -28,12 +30,14 @@ from policy.types import JobSetPolicy
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`names`: files and directories with policies. `only`: `vap`, `map` or nothing for both."""
+    """`policies`: files and directories with them. `only`: `vap`, `map` or nothing for both.
 
-    names: Sequence[str]
+    `queue_controllers`: users whose updates are not judged; none: those of the manager's default configuration.
+    """
+
+    policies: Sequence[str]
     gates: FeatureGates
-    trusted: Sequence[str]
-    now: datetime
+    queue_controllers: Sequence[str] = ()
     only: str = ""
     output: str = "yaml"
 
@@ -41,31 +45,31 @@ class Options:
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Write the objects to `out`, and to `err` what is wrong or differs from the policies; gives the exit code."""
     report = Report()
-    rules, excepting = load(options.names, report)
+    moment = now()
+    rules, excepting = load(options.policies, report)
     policies = [each.value for each in rules]
     warn_of_conflicts(rules, report, options.gates)
     filed = exceptions_in(excepting, report)
     exceptions = [in_default(each.value) for each in filed]
-    warn_of_exceptions(filed, policies, None, options.now, report)
+    warn_of_exceptions(filed, policies, None, moment, report)
     write_text(report.findings, err, color=False)
     err.writelines(f"jobset policy export: {printable(problem)}\n" for problem in report.problems)
     if report.problems or report.errors:
         return 2 if report.problems else 1
-    lasting = [each for each in exceptions if _too_long(each, policies, options.now)]
+    lasting = [each for each in exceptions if _too_long(each, policies, moment)]
     exceptions = [each for each in exceptions if each not in lasting]
-    beside = Circumstances(options.trusted, exceptions, options.now)
+    beside = Circumstances(options.queue_controllers or PolicySettings().queue_controllers, exceptions, moment)
     found: list[JSON] = []
     for policy in policies:
         found += validating(policy, beside) if options.only != "map" else []
         found += mutating(policy, policies, options.gates) if options.only != "vap" else []
     for policy in policies:
-        err.writelines(f"{policy.metadata.name}: {note}\n" for note in notes(policy, exceptions, options.now))
+        err.writelines(f"{policy.metadata.name}: {note}\n" for note in notes(policy, exceptions, moment))
     for each in lasting:
         meta = each.metadata
         err.write(f"{each.spec.policy}: exception {meta.namespace}/{meta.name} does not count: it lasts too long\n")
     if options.output == "json":
-        json.dump({"apiVersion": "v1", "kind": "List", "items": found}, out, indent=2)
-        out.write("\n")
+        write_list(found, out)
     else:
         yaml.safe_dump_all(found, out, sort_keys=False, allow_unicode=True, width=2**31 - 1)
     return 0

@@ -4,14 +4,13 @@ Exit codes as those of `jobset validate`: 0 all tests passed, 1 some failed, 2 n
 API server judges otherwise.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
 from api.features import FeatureGates
 from cli.check.checks import CheckError
-from cli.check.findings import Report, locate, printable, write_text
+from cli.check.findings import Report, colorful, locate, printable, write_text
 from cli.check.policy_kinds import SUITE_KIND
 from cli.check.sarif import sarif
 from cli.output import FORMS, dump
@@ -37,7 +36,7 @@ class Options:
     server: bool = False
 
 
-def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> int:
+def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Run all tests, write the report to `out` and problems to `err`; gives the exit code."""
     report = Report()
     judged: list[tuple[Loaded, list[Result]]] = []
@@ -53,7 +52,7 @@ def run(options: Options, out: TextIO, err: TextIO, *, color: bool = False) -> i
             report.add([locate(loaded.document, error) for error in result.failures])
     if not (results or report.problems or report.errors):
         report.problems.append(f"no {SUITE_KIND} found in {', '.join(options.names)}")
-    _write(options.output, report, results, out, color=color)
+    _write(options.output, report, results, out)
     err.writelines(f"jobset policy test: {printable(problem)}\n" for problem in report.problems)
     if report.problems:
         return 2
@@ -77,7 +76,7 @@ def _online(
     return [(loaded, each) for (loaded, _), each in zip(judged, results, strict=True)]
 
 
-def _write(output: str, report: Report, results: dict[str, list[Result]], out: TextIO, *, color: bool) -> None:
+def _write(output: str, report: Report, results: dict[str, list[Result]], out: TextIO) -> None:
     if output in FORMS:
         tests = [
             {
@@ -93,20 +92,19 @@ def _write(output: str, report: Report, results: dict[str, list[Result]], out: T
         ]
         out.write(dump({**report.json(), "tests": tests}, output))
     elif output == "sarif":
-        json.dump(sarif(report), out, indent=2)
-        out.write("\n")
+        out.write(dump(sarif(report), "json"))
     elif output == "junit":
         out.write(junit(results, report.problems))
     else:
-        _write_table(report, results, out, color=color)
+        _write_table(report, results, out)
 
 
-def _write_table(report: Report, results: dict[str, list[Result]], out: TextIO, *, color: bool) -> None:
+def _write_table(report: Report, results: dict[str, list[Result]], out: TextIO) -> None:
     for suite, each in results.items():
         for result in each:
             note = f" ({result.note})" if result.note else ""
             out.write(f"{result.state:<6}{printable(suite)}: {printable(result.name + note)}\n")
-    write_text(report.findings, out, color=color)
+    write_text(report.findings, out, color=colorful(out))
     failed = sum(bool(result.failures) for each in results.values() for result in each)
     counts = [
         count_noun(len(results), "suite"),

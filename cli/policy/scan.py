@@ -14,14 +14,13 @@ from api.features import FeatureGates
 from cli import session
 from cli.check.findings import Report, printable, write_text
 from cli.check.policies import Filed, judged_of, load, warn_of_conflicts
-from cli.output import FORMS, dump
+from cli.output import FORMS, columns, dump
 from cli.policy.stored import (
     Namespaces,
     NoNamespaceError,
     stored_exceptions,
     stored_jobsets,
     stored_policies,
-    write_table,
 )
 from kube.clock import now
 from kube.model.field import SPEC
@@ -180,7 +179,7 @@ def _write(found: Found, output: str, out: TextIO) -> None:
     )
 
 
-def _table(columns: tuple[str, ...], rows: Sequence[Mapping[str, Any]], out: TextIO) -> None:
+def _table(names: tuple[str, ...], rows: Sequence[Mapping[str, Any]], out: TextIO) -> None:
     """The rows; in the column `where`, file and line of the rule in its policy; messages with the fix."""
     texts = [
         {
@@ -191,6 +190,4 @@ def _table(columns: tuple[str, ...], rows: Sequence[Mapping[str, Any]], out: Tex
         }
         for row in rows
     ]
-    write_table(
-        [tuple(key.upper() for key in columns), *(tuple(str(row[key]) for key in columns) for row in texts)], out
-    )
+    out.writelines(columns([tuple(map(str.upper, names)), *(tuple(str(row[key]) for key in names) for row in texts)]))

@@ -2,9 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import TextIO
 
-from cli.output import columns
 from cli.session import NoRightError
 from controllers.resources import JOBSETS
 from kube.client import Client
@@ -86,8 +84,3 @@ class Namespaces:
 def stored_jobsets(client: Client, namespace: str | None) -> AsyncIterator[JSON]:
     """JobSets, as they are stored. `namespace` None: of all."""
     return client.pages(JOBSETS, namespace=namespace, timeout=COMMAND_TIMEOUT)
-
-
-def write_table(rows: list[tuple[str, ...]], out: TextIO) -> None:
-    """Rows with their head first; the last column is never cut."""
-    out.writelines(columns(rows))

@@ -12,8 +12,8 @@ from typing import Any, TextIO
 from api.features import FeatureGates
 from cli import session
 from cli.check.findings import printable
-from cli.output import FORMS, dump
-from cli.policy.stored import Namespaces, NoNamespaceError, stored_exceptions, stored_policies, write_table
+from cli.output import FORMS, columns, dump
+from cli.policy.stored import Namespaces, NoNamespaceError, stored_exceptions, stored_policies
 from kube.clock import now
 from kube.model.meta import find
 from policy.conditions import IN_API_SERVER
@@ -128,7 +128,7 @@ def _write(
             )
             for each in policies
         ]
-        write_table([("POLICY", "ACTIONS", "JOBSETS", "API-SERVER", "RULES"), *rows], out)
+        out.writelines(columns([("POLICY", "ACTIONS", "JOBSETS", "API-SERVER", "RULES"), *rows]))
         for each in policies:
             held = each["apiServer"]
             if held and not held["holds"]:
@@ -142,7 +142,7 @@ def _write(
             for each in exceptions
         ]
         out.write("\n")
-        write_table([("EXCEPTION", "POLICY", "RULES", "COUNTS"), *lines], out)
+        out.writelines(columns([("EXCEPTION", "POLICY", "RULES", "COUNTS"), *lines]))
 
 
 def _until(exception: Mapping[str, Any]) -> str:

@@ -5,9 +5,8 @@ import textwrap
 from dataclasses import asdict
 from typing import TextIO
 
-import yaml
-
 from cli.check.findings import printable
+from cli.output import dump
 from cli.rollback.concerns import Concern
 
 _START = {"json": '{\n  "concerned": [', "yaml": "concerned:", "table": ""}
@@ -40,7 +39,7 @@ class Report:
 
     def _yaml(self, concern: Concern) -> str:
         start = "" if self.found else "\n"
-        return start + yaml.safe_dump([asdict(concern)], sort_keys=False, allow_unicode=True, width=2**31 - 1)
+        return start + textwrap.indent(dump(asdict(concern), "yaml"), "  ").replace("  ", "- ", 1)
 
     @staticmethod
     def _line(concern: Concern) -> str:

@@ -6,7 +6,7 @@ does not answer or lets nothing be read.
 
 import argparse
 
-from cli.commands import Commands, add_cluster_flags, add_command, run_module
+from cli.commands import Commands, add_cluster_flags, add_command, add_namespaces, run_module
 
 EXAMPLES = """examples:
   %(prog)s                                JobSets of the namespace of the context; open the address that it prints
@@ -33,23 +33,11 @@ def add_ui(commands: Commands) -> None:
     """Register `ui`."""
     description = "Show JobSets on a page in the browser, as they change."
     parser = add_command(commands, "ui", "show JobSets on a page in the browser", EXAMPLES, description)
-    where = parser.add_mutually_exclusive_group()
-    where.add_argument(
-        "-n", "--namespace", type=single_namespace, default="", metavar="NAME", help="default: that of the context"
-    )
-    where.add_argument(
-        "-A", "--all-namespaces", dest="everywhere", action="store_true", help="all JobSets of all namespaces"
-    )
+    add_namespaces(parser, type=single_namespace)
     add = parser.add_argument
     add("--address", default=ADDRESS, metavar="HOST:PORT", help=f"where to listen (default {ADDRESS})")
-    add(
-        "--allow-host",
-        dest="allowed_hosts",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="a host that browsers may ask for, beside localhost and the address; may be repeated",
-    )
+    text = "a host that browsers may ask for, beside localhost and the address; may be repeated"
+    add("--allow-host", dest="allowed_hosts", action="append", metavar="NAME", help=text)
     add_cluster_flags(parser)
     parser.set_defaults(handler=run_module("cli.ui.run"))
 

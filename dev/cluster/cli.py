@@ -53,132 +53,80 @@ def add_cluster(commands: Commands) -> None:
         description="Run a local Kubernetes control plane (etcd, API server, controllers, scheduler) with fake nodes.",
     )
     verbs = parser.add_subparsers(dest="cluster_command", required=True, metavar="COMMAND")
-    for add in (_add_up, _add_fetch, _add_down, _add_status, _add_kubeconfig, _add_logs, _add_node):
-        add(verbs)
+    _add_up(_verb(verbs, "up", "start a cluster and wait until it is ready", _up, UP_EXAMPLES))
+    _add_assets(_verb(verbs, "fetch", "fetch or build the binaries and print their folder", _fetch))
+    _add_cluster_flags(_verb(verbs, "down", "stop a cluster and remove its state", _down))
+    add = _verb(verbs, "status", "list clusters", _status).add_argument
+    add("--name", default="", help="only this cluster (default: all)")
+    _add_state_dir(add)
+    add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    add = _add_cluster_flags(
+        _verb(verbs, "kubeconfig", "print the path of the administrator's kubeconfig", _kubeconfig)
+    )
+    add("--raw", action="store_true", help="print the contents instead of the path")
+    add = _add_cluster_flags(_verb(verbs, "logs", "print the last log lines of the cluster's processes", _logs))
+    add("component", nargs="?", help="such as kube-apiserver, supervisor; default: all of them")
+    add("--lines", type=_positive, default=20, metavar="N", help="lines of each (default: 20)")
+    text = "make a fake node fall silent, come back, or carry a taint"
+    _add_node(_verb(verbs, "node", text, _node, NODE_EXAMPLES))
 
 
-def _add_up(verbs: Commands) -> None:
-    parser = _verb(verbs, "up", "start a cluster and wait until it is ready", epilog=UP_EXAMPLES)
-    _add_name(parser)
-    _add_state_dir(parser)
-    parser.add_argument(
-        "--profile", choices=("full", "api"), default="full", help="api: only etcd and kube-apiserver (default: full)"
-    )
-    parser.add_argument("--nodes", type=_count, default=0, metavar="N", help="how many fake nodes (default: 0)")
-    parser.add_argument(
-        "--label-every",
-        type=_group,
-        action="append",
-        default=[],
-        metavar="KEY=SIZE",
-        help="label node i with KEY=<last part of KEY>-<i // SIZE>; repeatable",
-    )
-    capacity = ", ".join(f"{key}={value}" for key, value in DEFAULT_CAPACITY.items())
-    parser.add_argument(
-        "--capacity",
-        type=_resource,
-        action="append",
-        default=[],
-        metavar="RESOURCE=QUANTITY",
-        help=f"capacity of every node, repeatable (default: {capacity})",
-    )
-    parser.add_argument(
-        "--port", type=_count, default=0, metavar="PORT", help="of the API server (default: a free one)"
-    )
-    parser.add_argument("--qps", type=_positive, default=1000, help="client limit of the controllers (default: 1000)")
-    parser.add_argument(
-        "--no-gang-scheduling", action="store_true", help="leave out the Workload, PodGroup and CompositePodGroup APIs"
-    )
-    parser.add_argument(
-        "--feature-gate",
-        type=_gate,
-        action="append",
-        default=[],
-        metavar="NAME=true|false",
-        help="of API server, controller manager and scheduler; repeatable",
-    )
-    parser.add_argument("--no-audit", action="store_true", help="write no audit log")
+def _add_up(parser: argparse.ArgumentParser) -> None:
+    add = _add_cluster_flags(parser)
+    add("--profile", choices=("full", "api"), default="full", help="api: only etcd and kube-apiserver (default: full)")
+    add("--nodes", type=_count, default=0, metavar="N", help="how many fake nodes (default: 0)")
+    text = "label node i with KEY=<last part of KEY>-<i // SIZE>; repeatable"
+    add("--label-every", type=_group, action="append", default=[], metavar="KEY=SIZE", help=text)
+    default = ", ".join(f"{key}={value}" for key, value in DEFAULT_CAPACITY.items())
+    text = f"capacity of every node, repeatable (default: {default})"
+    add("--capacity", type=_resource, action="append", default=[], metavar="RESOURCE=QUANTITY", help=text)
+    add("--port", type=_count, default=0, metavar="PORT", help="of the API server (default: a free one)")
+    add("--qps", type=_positive, default=1000, help="client limit of the controllers (default: 1000)")
+    text = "leave out the Workload, PodGroup and CompositePodGroup APIs"
+    add("--no-gang-scheduling", action="store_true", help=text)
+    text = "of API server, controller manager and scheduler; repeatable"
+    add("--feature-gate", type=_gate, action="append", default=[], metavar="NAME=true|false", help=text)
+    add("--no-audit", action="store_true", help="write no audit log")
     _add_assets(parser)
-    parser.set_defaults(handler=_reporting(_up))
 
 
-def _add_fetch(verbs: Commands) -> None:
-    parser = _verb(verbs, "fetch", "fetch or build the binaries and print their folder")
-    _add_assets(parser)
-    parser.set_defaults(handler=_reporting(_fetch))
+def _add_node(parser: argparse.ArgumentParser) -> None:
+    _add_cluster_flags(parser)("node", help="name of the node, such as node-0003")
+    add = parser.add_mutually_exclusive_group(required=True).add_argument
+    add("--silent", action="store_true", help="the kubelet does and says nothing any more")
+    add("--back", action="store_true", help="the kubelet works again")
+    add("--taint", metavar="KEY[=VALUE]:EFFECT", help="add a taint")
+    add("--untaint", metavar="KEY", help="remove the taints of that key")
 
 
-def _add_down(verbs: Commands) -> None:
-    parser = _verb(verbs, "down", "stop a cluster and remove its state")
-    _add_name(parser)
-    _add_state_dir(parser)
-    parser.set_defaults(handler=_reporting(_down))
-
-
-def _add_status(verbs: Commands) -> None:
-    parser = _verb(verbs, "status", "list clusters")
-    parser.add_argument("--name", default="", help="only this cluster (default: all)")
-    _add_state_dir(parser)
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    parser.set_defaults(handler=_reporting(_status))
-
-
-def _add_kubeconfig(verbs: Commands) -> None:
-    parser = _verb(verbs, "kubeconfig", "print the path of the administrator's kubeconfig")
-    _add_name(parser)
-    _add_state_dir(parser)
-    parser.add_argument("--raw", action="store_true", help="print the contents instead of the path")
-    parser.set_defaults(handler=_reporting(_kubeconfig))
-
-
-def _add_logs(verbs: Commands) -> None:
-    parser = _verb(verbs, "logs", "print the last log lines of the cluster's processes")
-    _add_name(parser)
-    _add_state_dir(parser)
-    parser.add_argument("component", nargs="?", help="such as kube-apiserver, supervisor; default: all of them")
-    parser.add_argument("--lines", type=_positive, default=20, metavar="N", help="lines of each (default: 20)")
-    parser.set_defaults(handler=_reporting(_logs))
-
-
-def _add_node(verbs: Commands) -> None:
-    parser = _verb(verbs, "node", "make a fake node fall silent, come back, or carry a taint", epilog=NODE_EXAMPLES)
-    _add_name(parser)
-    _add_state_dir(parser)
-    parser.add_argument("node", help="name of the node, such as node-0003")
-    faults = parser.add_mutually_exclusive_group(required=True)
-    faults.add_argument("--silent", action="store_true", help="the kubelet does and says nothing any more")
-    faults.add_argument("--back", action="store_true", help="the kubelet works again")
-    faults.add_argument("--taint", metavar="KEY[=VALUE]:EFFECT", help="add a taint")
-    faults.add_argument("--untaint", metavar="KEY", help="remove the taints of that key")
-    parser.set_defaults(handler=_reporting(_node))
-
-
-def _verb(verbs: Commands, name: str, text: str, *, epilog: str | None = None) -> argparse.ArgumentParser:
-    return verbs.add_parser(
+def _verb(
+    verbs: Commands, name: str, text: str, run: Callable[[argparse.Namespace], int], epilog: str | None = None
+) -> argparse.ArgumentParser:
+    parser = verbs.add_parser(
         name,
         help=text,
         description=f"{text[0].upper()}{text[1:]}.",
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.set_defaults(handler=_reporting(run))
+    return parser
 
 
-def _add_name(parser: argparse.ArgumentParser) -> None:
+def _add_cluster_flags(parser: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
+    """Add the flags that say which cluster; gives what adds further ones."""
     parser.add_argument("--name", default="default", help="which cluster (default: default)")
+    _add_state_dir(parser.add_argument)
+    return parser.add_argument
 
 
-def _add_state_dir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--state-dir",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="holds one folder per cluster (default: $XDG_STATE_HOME/jobset-devcluster)",
-    )
+def _add_state_dir(add: Callable[..., argparse.Action]) -> None:
+    text = "holds one folder per cluster (default: $XDG_STATE_HOME/jobset-devcluster)"
+    add("--state-dir", type=Path, metavar="DIR", help=text)
 
 
 def _add_assets(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--assets", type=Path, default=None, metavar="DIR", help="folder that has all the binaries")
+    parser.add_argument("--assets", type=Path, metavar="DIR", help="folder that has all the binaries")
 
 
 def _reporting(handler: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:

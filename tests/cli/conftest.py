@@ -1,6 +1,8 @@
 """What tests of the command line share."""
 
-from collections.abc import Callable
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +13,8 @@ import yaml
 
 from cli import main as cli
 from cli import session
+from cli.check.server_checks import ServerChecks
+from kube.client import Client
 from tests.support.model.fake_cluster import Cluster
 
 Command = Callable[..., tuple[int, str, str]]
@@ -44,6 +48,36 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]
     return write_
 
 
+class Tool:
+    """Runs `jobset policy` with files in the current directory."""
+
+    def __init__(self, command: Command, write: Callable[..., str]) -> None:
+        self.command, self._write = command, write
+
+    def __call__(self, *args: str) -> tuple[int, str, str]:
+        return self.command("policy", *args)
+
+    def put(self, name: str, *documents: dict[str, Any]) -> str:
+        """Writes the documents into a file; gives its name."""
+        return self._write("\n---\n".join(json.dumps(document, indent=1) for document in documents), name)
+
+    def eval(
+        self, jobset: dict[str, Any], *policies: dict[str, Any], flags: Sequence[str] = ()
+    ) -> tuple[int, str, str]:
+        return self("eval", "-f", self.put("set.yaml", jobset), "-p", self.put("p.yaml", *policies), *flags)
+
+    def test(self, *documents: dict[str, Any], flags: Sequence[str] = ()) -> tuple[int, str, str]:
+        return self("test", *flags, self.put("s.yaml", *documents))
+
+    def export(self, *policies: dict[str, Any], flags: Sequence[str] = ()) -> tuple[int, str, str]:
+        return self("export", "-p", self.put("p.yaml", *policies), *flags)
+
+
+@pytest.fixture
+def tool(command: Command, write: Callable[..., str]) -> Tool:
+    return Tool(command, write)
+
+
 @pytest.fixture
 def validate(command: Command) -> Command:
     """Runs `jobset validate` with the arguments."""
@@ -63,5 +97,19 @@ def connected(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Cluster]:
         monkeypatch.setattr(session, "load", load)
         monkeypatch.setattr(session, "HttpTransport", lambda *_, **__: cluster)
         return cluster
+
+    return connect
+
+
+@pytest.fixture
+def ask_server(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """`jobset validate --server` asks this cluster."""
+
+    def connect(cluster: Any, namespace: str = "") -> None:
+        @contextlib.asynccontextmanager
+        async def connected(*_: object) -> AsyncIterator[ServerChecks]:
+            yield ServerChecks(Client(cluster), namespace)
+
+        monkeypatch.setattr("cli.check.server_checks.connect", connected)
 
     return connect

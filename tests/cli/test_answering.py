@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kube.transport import Request, Response
 from manifests import crd, install_objects
 from tests.cli.test_certs_status import NOW, found
 from tests.support.endpoints import endpoints
-from tests.support.model.fake_cluster import Cluster
 
 STATUS = [("certs", "status"), ("webhooks", "status")]
 NO_REPLICA = "no replica answers: Service jobset-system/jobset-webhook-service has no ready endpoint, so JobSets can be"
@@ -47,16 +45,8 @@ def test_one_ready_endpoint_is_enough_and_one_read_finds_it(command, connected, 
 
 
 @pytest.mark.parametrize("status", STATUS)
-def test_without_the_right_to_look_nothing_is_said(command, connected, monkeypatch, status):
-    send = Cluster.send
-
-    async def refusing(cluster: Cluster, request: Request) -> Response:
-        if "endpointslices" in request.path:
-            return Response(403, {}, b'{"kind":"Status","code":403,"reason":"Forbidden","message":"no"}')
-        return await send(cluster, request)
-
-    monkeypatch.setattr(Cluster, "send", refusing)
-    connected(*installed())
+def test_without_the_right_to_look_nothing_is_said(command, connected, status):
+    connected(*installed()).refuse("endpointslices")
     assert command(*status)[::2] == (0, "")
 
 

@@ -21,11 +21,9 @@ from certs.remedies import APPLY_AGAIN
 from cli.certificates.look import CERT_MANAGER, Found, Status, look
 from cli.certificates.run import write
 from cli.main import main
-from kube.transport import Request, Response
 from manifests import crd, install_objects, policy_objects
 from tests.support.bad_certificates import BAD, curve, key_pem
 from tests.support.endpoints import endpoints
-from tests.support.model.fake_cluster import Cluster
 from tests.support.tls import DAY, NOW, fresh, material
 
 HOSTS = service_hosts("jobset-webhook-service", "jobset-system")
@@ -343,18 +341,10 @@ def test_what_cannot_be_known_ends_with_2_and_one_clear_line(args: list[str], wo
     ],
 )
 def test_a_right_that_is_missing_is_named_but_none_for_policies(command, connected, monkeypatch, denied, code, says):
-    send = Cluster.send
-
-    async def refusing(cluster: Cluster, request: Request) -> Response:
-        if denied not in request.path:
-            return await send(cluster, request)
-        message = 'User \\"u\\" cannot get resource \\"secrets\\" in API group \\"\\"'
-        return Response(403, {}, f'{{"kind":"Status","code":403,"reason":"Forbidden","message":"{message}"}}'.encode())
-
-    monkeypatch.setattr(Cluster, "send", refusing)
     monkeypatch.setattr("cli.certificates.run.now", lambda: NOW)
     here = found()
     secret = {**(here.secret or {}), "metadata": {"name": "jobset-webhook-server-cert"}}
-    connected({**secret, "kind": "Secret"}, *filter(None, here.configurations.values()), crd(), endpoints(True))
+    objects = [{**secret, "kind": "Secret"}, *filter(None, here.configurations.values()), crd(), endpoints(True)]
+    connected(*objects).refuse(denied, 'User "u" cannot get resource "secrets" in API group ""')
     ended, _, err = command("certs", "status")
     assert (ended, err[-len(says) :] if says else err) == (code, says)

@@ -11,9 +11,7 @@ import yaml
 from cli.explain import listing
 from diagnose.look_up import LEASE
 from kube.clock import now as wall_clock
-from kube.transport import Response
 from tests.support.explain.objects import MOMENT, at, explained, job_of, made, walk
-from tests.support.model.fake_cluster import Cluster
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -124,14 +122,8 @@ def test_a_namespace_that_is_not_there_is_named(command, connected):
     assert command("explain", "-n", "nope", "-o", "json") == (2, "", "jobset explain: there is no namespace nope\n")
 
 
-def test_a_namespace_that_may_not_be_read_may_be_there(command, connected, monkeypatch):
-    real = Cluster.send
-
-    async def send(self, request):
-        return Response(403, {}, b"{}") if request.path.endswith("/namespaces/nope") else await real(self, request)
-
-    monkeypatch.setattr(Cluster, "send", send)
-    connected()
+def test_a_namespace_that_may_not_be_read_may_be_there(command, connected):
+    connected().refuse("/namespaces/nope$")
     assert command("explain", "-n", "nope") == (0, "", "there are no JobSets in namespace nope: -A looks in all\n")
 
 
@@ -165,16 +157,8 @@ def test_that_no_manager_runs_is_said_where_no_set_waits_for_one(command, connec
     assert "no JobSet waits for a manager: no manager has ever taken the lease" in out
 
 
-def test_what_may_not_be_read_is_said_once_below_the_list(command, connected, monkeypatch):
-    cluster = connected(a_set("a"), a_set("b"))
-    send = cluster.send
-
-    async def refusing(request):
-        if request.path.endswith(("/jobs", "/leases/" + LEASE)):
-            return Response(403, {}, b'{"kind":"Status","reason":"Forbidden","details":{"kind":"x"}}')
-        return await send(request)
-
-    monkeypatch.setattr(cluster, "send", refusing)
+def test_what_may_not_be_read_is_said_once_below_the_list(command, connected):
+    connected(a_set("a"), a_set("b")).refuse(f"/jobs$|/leases/{LEASE}$")
     _, out, _ = command("explain")
     below = [line for line in out.splitlines() if line.startswith("not looked at: ")]
     assert len(below) == 2
@@ -183,13 +167,8 @@ def test_what_may_not_be_read_is_said_once_below_the_list(command, connected, mo
 
 
 @pytest.mark.parametrize(("flags", "namespaced"), [(["-A"], True), ([], False)])
-def test_who_may_not_list_all_namespaces_is_told_to_name_one(command, connected, monkeypatch, flags, namespaced):
-    cluster = connected(a_set("a"))
-
-    async def refusing(_):
-        return Response(403, {}, b'{"kind":"Status","reason":"Forbidden","message":"no right"}')
-
-    monkeypatch.setattr(cluster, "send", refusing)
+def test_who_may_not_list_all_namespaces_is_told_to_name_one(command, connected, flags, namespaced):
+    connected(a_set("a")).refuse("")
     code, _, err = command("explain", *flags)
     assert code == 2
     assert "no right; ask for the right to list jobsets.jobset.x-k8s.io" in err

@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from cli.operate import logs
-from kube.transport import Request, Response
 from tests.support.explain.objects import job_of, made, pod_of
-from tests.support.model.fake_cluster import Cluster
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -185,17 +183,8 @@ def test_a_pod_that_goes_meanwhile_does_not_stop_the_others(command, connected):
     assert command("logs", "train")[0] == 1
 
 
-def test_a_right_that_is_missing_is_named_once(command, connected, monkeypatch):
-    send = Cluster.send
-
-    async def refusing(cluster: Cluster, request: Request) -> Response:
-        if not request.path.endswith("/pods"):
-            return await send(cluster, request)
-        message = 'pods is forbidden: User \\"u\\" cannot list resource \\"pods\\" in API group \\"\\"'
-        return Response(403, {}, f'{{"kind":"Status","code":403,"reason":"Forbidden","message":"{message}"}}'.encode())
-
-    monkeypatch.setattr(Cluster, "send", refusing)
-    connected(a_set())
+def test_a_right_that_is_missing_is_named_once(command, connected):
+    connected(a_set()).refuse("/pods$", 'pods is forbidden: User "u" cannot list resource "pods" in API group ""')
     code, _, err = command("logs", "train")
     assert (code, err.count("ask for the right")) == (2, 1)
     assert err.endswith("ask for the right to list pods and to get pods/log in namespace team-a\n")

@@ -10,7 +10,7 @@ import yaml
 from app.engine import exception_schema
 from cli.check.policies import policy_faults
 from policy.registry import RULES
-from tests.cli.test_policy_commands import LARGE, SMALL, run, suite, write
+from tests.cli.test_policy_commands import LARGE, SMALL, suite
 from tests.support.objects.policies import exception, manifest, setting
 
 
@@ -77,16 +77,15 @@ def test_a_long_list_of_allowed_values_is_cut_between_two_of_them():
     assert fault.fix == 'did you mean "priorityClasses"?'
 
 
-def test_names_in_exceptions_are_exact(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_names_in_exceptions_are_exact(tool):
     wild = exception(match={"names": ["run-*"]})
-    code, out, _ = run(capsys, "policy", "eval", "-p", write(tmp_path / "p.yaml", manifest(maxJobs={"max": 1}), wild))
+    code, out, _ = tool("eval", "-p", tool.put("p.yaml", manifest(maxJobs={"max": 1}), wild))
     said = "names are exact, without wildcards; select JobSets by their labels, with match.objectSelector"
     assert (code, f'spec.match.names[0]: Invalid value: "run-*": {said}' in out) == (1, True)
 
 
-def test_a_policy_that_locks_out_the_own_controller_is_warned_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    policies = write(tmp_path / "p.yaml", manifest(managedBy={"allowed": ["acme.io/foo"]}))
-    code, out, _ = run(capsys, "policy", "eval", "-p", policies)
+def test_a_policy_that_locks_out_the_own_controller_is_warned_about(tool):
+    code, out, _ = tool("eval", "-p", tool.put("p.yaml", manifest(managedBy={"allowed": ["acme.io/foo"]})))
     assert (code, "warning: spec.rules.managedBy.allowed: JobSets without managedBy break the rule" in out) == (0, True)
 
 
@@ -100,45 +99,41 @@ def test_a_policy_that_locks_out_the_own_controller_is_warned_about(tmp_path: Pa
         ("jobsetpolicyexception", "JobSetPolicyException"),
     ],
 )
-def test_a_misspelt_kind_is_a_fault(kind: str, meant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_misspelt_kind_is_a_fault(kind: str, meant: str, tool):
     body = exception() if meant.endswith("Exception") else manifest("other", maxJobs={"max": 2})
-    good = write(tmp_path / "a.yaml", manifest(maxJobs={"max": 1}))
-    bad = write(tmp_path / "b.yaml", {**body, "kind": kind})
-    code, out, _ = run(capsys, "policy", "eval", "-p", good, "-p", bad)
+    good = tool.put("a.yaml", manifest(maxJobs={"max": 1}))
+    bad = tool.put("b.yaml", {**body, "kind": kind})
+    code, out, _ = tool("eval", "-p", good, "-p", bad)
     assert (code, out.count("error: ")) == (1, 1)
     assert f'b.yaml:3:10: error: kind: Unsupported value: "{kind}"' in out
     assert f"write `kind: {meant}`" in out
 
 
-def test_a_misspelt_suite_is_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_misspelt_suite_is_a_fault(tool):
     misspelt = {**suite({"name": "a", "jobset": "small"}), "kind": "JobSetPolicySuit"}
-    file = write(tmp_path / "s.yaml", misspelt, SMALL, manifest(maxJobs={"max": 1}))
-    code, out, err = run(capsys, "policy", "test", file)
+    code, out, err = tool.test(misspelt, SMALL, manifest(maxJobs={"max": 1}))
     assert (code, err, "write `kind: JobSetPolicySuite`" in out) == (1, "", True)
 
 
-def test_kinds_of_others_are_passed_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_kinds_of_others_are_passed_over(tool):
     others = [{"apiVersion": "v1", "kind": "ConfigMap"}, {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}]
-    policies = write(tmp_path / "p.yaml", *others, manifest(maxJobs={"max": 1}))
-    assert run(capsys, "policy", "eval", "-p", policies)[0] == 0
+    policies = tool.put("p.yaml", *others, manifest(maxJobs={"max": 1}))
+    assert tool("eval", "-p", policies)[0] == 0
 
 
-def test_policies_are_checked_without_jobsets(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    good, bad = write(tmp_path / "good.yaml", manifest(maxJobs={"max": 1})), tmp_path / "bad.yaml"
-    assert run(capsys, "policy", "eval", "-p", good) == (0, "1 policy, 0 errors, 0 warnings\n", "")
-    write(bad, manifest("a", maxJobs={"max": 1}), manifest("b", maxJob={"max": "1"}))
-    code, out, err = run(capsys, "policy", "eval", "-p", str(bad))
+def test_policies_are_checked_without_jobsets(tool):
+    good = tool.put("good.yaml", manifest(maxJobs={"max": 1}))
+    assert tool("eval", "-p", good) == (0, "1 policy, 0 errors, 0 warnings\n", "")
+    bad = tool.put("bad.yaml", manifest("a", maxJobs={"max": 1}), manifest("b", maxJob={"max": "1"}))
+    code, out, err = tool("eval", "-p", bad)
     assert (code, out.splitlines()[-1], err) == (1, "2 policies, 1 error, 0 warnings", "")
     assert 'did you mean "maxJobs"?' in out
 
 
-def test_contradictions_stand_behind_the_findings_of_jobsets_each_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_contradictions_stand_behind_the_findings_of_jobsets_each_once(tool):
     sets = setting("sets", ttlSecondsAfterFinished=60, labels={"a": "x"})
     others = [manifest("short", ttl={"max": 1}), setting("other", labels={"a": "y"})]
-    policies = write(tmp_path / "p.yaml", sets, *others)
-    code, out, _ = run(capsys, "policy", "eval", "-p", policies, "-f", write(tmp_path / "set.yaml", {**SMALL, "a": 1}))
+    code, out, _ = tool.eval({**SMALL, "a": 1}, sets, *others)
     found = [line for line in out.splitlines() if "error: " in line or "warning: " in line]
     assert code == 1
     assert [(line.partition(": ")[0].split("/")[-1].split(":")[0], line.count("policy")) for line in found] == [
@@ -149,66 +144,60 @@ def test_contradictions_stand_behind_the_findings_of_jobsets_each_once(
     assert out.splitlines()[-1] == "1 file, 1 JobSet, 3 policies, 1 error, 2 warnings"
 
 
-def test_policies_and_exceptions_of_a_pipe_are_read_together(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
-    text = Path(write(tmp_path / "p.yaml", manifest(maxJobs={"max": 1}), exception(rules=[]))).read_bytes()
+def test_policies_and_exceptions_of_a_pipe_are_read_together(tool, monkeypatch: pytest.MonkeyPatch):
+    text = Path(tool.put("p.yaml", manifest(maxJobs={"max": 1}), exception(rules=[]))).read_bytes()
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text)))
-    code, out, _ = run(capsys, "policy", "eval", "-p", "-")
+    code, out, _ = tool("eval", "-p", "-")
     assert (code, "error: spec.rules: " in out) == (1, True)
 
 
-def test_a_key_that_an_exception_has_twice_is_a_fault(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    file = Path(write(tmp_path / "p.yaml", manifest(maxJobs={"max": 1}), exception()))
+def test_a_key_that_an_exception_has_twice_is_a_fault(tool):
+    file = Path(tool.put("p.yaml", manifest(maxJobs={"max": 1}), exception()))
     file.write_text(file.read_text().replace('"policy":', '"policy": "limit", "policy":'))
-    code, out, _ = run(capsys, "policy", "eval", "-p", str(file))
+    code, out, _ = tool("eval", "-p", str(file))
     assert (code, 'spec.policy: Duplicate value: "policy": this key is here already' in out) == (1, True), out
 
 
-def test_a_policy_with_a_namespace_is_warned_about_with_the_selector_to_write(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_policy_with_a_namespace_is_warned_about_with_the_selector_to_write(tool):
     body = manifest(maxJobs={"max": 1})
     body["metadata"]["namespace"] = "team-a"
-    code, out, _ = run(capsys, "policy", "eval", "-p", write(tmp_path / "p.yaml", body))
+    code, out, _ = tool("eval", "-p", tool.put("p.yaml", body))
     assert (code, "warning: metadata.namespace: policies are of the whole cluster" in out) == (0, True)
     match = yaml.safe_load(out.partition("write match: ")[2].partition(" into the spec")[0])
     assert match == {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "team-a"}}}
     assert policy_faults(manifest(match=match, maxJobs={"max": 1}))[0] == []
 
 
-def test_validate_checks_policies_and_exceptions_of_each_file_by_themselves(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_validate_checks_policies_and_exceptions_of_each_file_by_themselves(tool):
     one, many = manifest(maxJobs={"max": 1}), manifest(maxJobs={"max": "many"})
-    code, out, err = run(capsys, "validate", write(tmp_path / "p.yaml", many, exception(rules=[]), {"kind": "Pod"}))
+    code, out, err = tool.command("validate", tool.put("p.yaml", many, exception(rules=[]), {"kind": "Pod"}))
     assert (code, err, out.count("error: "), "is not a whole number" in out) == (1, "", 2, True)
     assert out.endswith("1 file, 0 JobSets (1 object of other kinds passed over), 1 policy, 2 errors, 0 warnings\n")
-    overlays = [write(tmp_path / name, one) for name in ("a.yaml", "b.yaml")]
-    assert run(capsys, "validate", *overlays) == (0, "2 files, 0 JobSets, 2 policies, 0 errors, 0 warnings\n", "")
-    code, out, _ = run(capsys, "validate", write(tmp_path / "two.yaml", SMALL, SMALL, many))
+    overlays = [tool.put(name, one) for name in ("a.yaml", "b.yaml")]
+    assert tool.command("validate", *overlays) == (0, "2 files, 0 JobSets, 2 policies, 0 errors, 0 warnings\n", "")
+    code, out, _ = tool.command("validate", tool.put("two.yaml", SMALL, SMALL, many))
     assert "error: JobSetPolicy limits: spec.rules.maxJobs.max: " in out
 
 
-def test_validate_leaves_policies_to_those_that_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    both = write(tmp_path / "p.yaml", SMALL, manifest(maxJobs={"max": "many"}))
-    code, out, _ = run(capsys, "validate", both, "--policies", both)
+def test_validate_leaves_policies_to_those_that_are_named(tool):
+    both = tool.put("p.yaml", SMALL, manifest(maxJobs={"max": "many"}))
+    code, out, _ = tool.command("validate", both, "--policies", both)
     assert (code, out.count("error: ")) == (1, 1)
 
 
-def test_a_second_policy_of_a_name_says_where_the_first_one_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    file = tmp_path / "p.yaml"
+def test_a_second_policy_of_a_name_says_where_the_first_one_is(tool):
+    file = Path("p.yaml")
     file.write_text(yaml.safe_dump_all([manifest(maxJobs={"max": 1})] * 2))
-    code, out, _ = run(capsys, "policy", "eval", "-p", str(file))
+    code, out, _ = tool("eval", "-p", str(file))
     line = 1 + file.read_text().splitlines().index("  name: limits")
     said = f'metadata.name: Duplicate value: "limits": the policy in line {line} of {file} has it, too; give it another name'
     assert (code, said in out) == (1, True)
 
 
-def test_namespaces_of_the_same_files_have_their_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_namespaces_of_the_same_files_have_their_labels(tool):
     labels = {"example.com/tenant": "true", "jobs": "5"}
-    policies = write(
-        tmp_path / "p.yaml",
+    policies = tool.put(
+        "p.yaml",
         manifest(match={"namespaceSelector": {"matchLabels": {"example.com/tenant": "true"}}}, maxJobs={"max": 1}),
         manifest("own", maxJobs={"fromNamespaceLabel": "jobs"}),
     )
@@ -219,12 +208,12 @@ def test_namespaces_of_the_same_files_have_their_labels(tmp_path: Path, capsys: 
     def large(name: str) -> dict[str, Any]:
         return {**LARGE, "metadata": {"name": "large", "namespace": name}}
 
-    file = write(tmp_path / "f.yaml", namespace("a", labels), namespace("b", None), large("a"), large("b"))
-    code, out, _ = run(capsys, "validate", file, "--policies", policies)
+    file = tool.put("f.yaml", namespace("a", labels), namespace("b", None), large("a"), large("b"))
+    code, out, _ = tool.command("validate", file, "--policies", policies)
     assert (code, out.count("error: JobSet a/large"), out.count("error: JobSet b/large")) == (1, 2, 0)
     assert "at most 5 allowed by label jobs of the namespace" in out
     flags = ("--namespace-label", "jobs=9")
     assert (
         "at most 9 allowed by label jobs of the namespace"
-        not in run(capsys, "validate", file, "--policies", policies, *flags)[1]
+        not in tool.command("validate", file, "--policies", policies, *flags)[1]
     )

@@ -11,8 +11,6 @@ import yaml
 
 from cli.policy import scan
 from kube.clock import now
-from kube.transport import Request, Response
-from tests.support.model.fake_cluster import Cluster
 from tests.support.objects.jobsets import jobset, rjob
 from tests.support.objects.policies import exception, manifest, setting
 
@@ -226,20 +224,11 @@ class TestWhich:
         ("jobsetpolicyexceptions", 404, ""),
     ],
 )
-def test_what_cannot_be_read_is_said(
-    refused: str, code: int, says: str, connected: Any, command: Any, monkeypatch: pytest.MonkeyPatch
-):
-    real = Cluster.send
-
-    async def send(self: Cluster, request: Request) -> Response:
-        if request.path.endswith(f"/{refused}"):
-            body = {"kind": "Status", "message": f'cannot list resource "{refused}" in API group "x"'}
-            return Response(code, {}, json.dumps(body).encode())
-        return await real(self, request)
-
-    monkeypatch.setattr(Cluster, "send", send)
-    connected(LIMITS, TEAM, SMALL)
+def test_what_cannot_be_read_is_said(refused: str, code: int, says: str, connected: Any, command: Any):
     for part, otherwise in (("scan", 1), ("which", 0)):
+        connected(LIMITS, TEAM, SMALL).refuse(
+            f"/{refused}$", f'cannot list resource "{refused}" in API group "x"', code
+        )
         found, _, err = command("policy", part)
         assert says in err
         assert err.count("ask for") <= 1

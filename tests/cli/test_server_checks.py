@@ -1,8 +1,6 @@
 """What becomes of the cluster's word about a JobSet itself; what a real one says is in tests/integration."""
 
-import contextlib
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
@@ -26,13 +24,17 @@ pytestmark = pytest.mark.looptime
 
 
 class Cluster:
-    """Takes everything, but answers the creation of a JobSet with one code and text, causes and warnings."""
+    """Takes everything, but answers the creation of a JobSet with one code and text, causes and warnings.
+
+    `answers` to what is read, by the end of the path.
+    """
 
     def __init__(self, code: int, message: str, *causes: tuple[str, str], warnings: tuple[str, ...] = ()) -> None:
         details = {"causes": [{"field": field, "message": text} for field, text in causes]}
         body = {"kind": "Status", "status": "Failure", "code": code, "message": message, "reason": "Unknown"}
         headers = {"warning": ", ".join(f'299 - "{text}"' for text in warnings)} if warnings else {}
         self.stored = Response(404, {}, b'{"kind":"Status","reason":"NotFound","code":404}')
+        self.answers: dict[str, Response] = {}
         self._answer = Response(code, headers, msgspec.json.encode({**body, "details": details}))
 
     async def send(self, request: Request) -> Response:
@@ -41,7 +43,8 @@ class Cluster:
             return self._answer
         if request.verb == "get" and "/jobsets/" in request.path:
             return self.stored
-        return Response(201, {}, b"{}")
+        found = (answer for end, answer in self.answers.items() if request.verb == "get" and request.path.endswith(end))
+        return next(found, Response(201, {}, b"{}"))
 
     async def close(self) -> None:
         """Nothing."""
@@ -100,7 +103,7 @@ async def test_a_user_that_the_cluster_does_not_know_is_told_how_to_get_in(monke
             pass
 
 
-async def test_jobsets_count_though_the_cluster_stops_answering(monkeypatch, write):
+async def test_jobsets_count_though_the_cluster_stops_answering(ask_server, write):
     class Tires(Cluster):
         """Takes the first JobSet."""
 
@@ -109,11 +112,7 @@ async def test_jobsets_count_though_the_cluster_stops_answering(monkeypatch, wri
                 return await super().send(request)
             return Response(201, {}, b"{}") if request.verb == "create" else await super().send(request)
 
-    @contextlib.asynccontextmanager
-    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
-        yield ServerChecks(Client(Tires(500, "webhooks do not answer")))
-
-    monkeypatch.setattr("cli.check.server_checks.connect", connected)
+    ask_server(Tires(500, "webhooks do not answer"))
     documents = "---\n".join(yaml.safe_dump(jobset(name=name)) for name in ("first", "second", "third"))
     report = await check_manifests(Options([write(documents)], FeatureGates(), server=True))
     assert report.summary == "1 file, 3 JobSets, 0 errors, 0 warnings"
@@ -122,17 +121,11 @@ async def test_jobsets_count_though_the_cluster_stops_answering(monkeypatch, wri
 
 
 @pytest.mark.parametrize(("strict", "code"), [(False, 0), (True, 2)])
-async def test_a_check_that_a_missing_right_prevents_is_a_note_and_not_green_if_strict(
-    monkeypatch, write, strict, code
-):
+async def test_a_check_that_a_missing_right_prevents_is_a_note_and_not_green_if_strict(ask_server, write, strict, code):
     refused = Cluster(403, 'jobsets.jobset.x-k8s.io is forbidden: User "me" cannot create')
 
-    @contextlib.asynccontextmanager
-    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
-        yield ServerChecks(Client(refused))
-
-    monkeypatch.setattr("cli.check.server_checks.connect", connected)
-    options = Options([write(yaml.safe_dump(jobset()))], FeatureGates(), server=True, strict=strict)
+    ask_server(refused)
+    options = Options([write(jobset())], FeatureGates(), server=True, strict=strict)
     report = await check_manifests(options)
     assert (report.errors, report.warnings, report.notes) == (0, 0, 1)
     assert exit_code(report, options) == code
@@ -257,16 +250,12 @@ async def test_a_warning_that_is_found_without_the_cluster_is_not_repeated():
     assert again == ours
 
 
-async def test_of_a_jobset_that_exists_it_is_said_that_references_were_not_looked_up(monkeypatch, write):
+async def test_of_a_jobset_that_exists_it_is_said_that_references_were_not_looked_up(ask_server, write):
     cluster = Cluster(201, "")
     cluster.stored = Response(200, {}, msgspec.json.encode(stored(jobset())))
 
-    @contextlib.asynccontextmanager
-    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
-        yield ServerChecks(Client(cluster))
-
-    monkeypatch.setattr("cli.check.server_checks.connect", connected)
-    report = await check_manifests(Options([write(yaml.safe_dump(jobset()))], FeatureGates(), server=True))
+    ask_server(cluster)
+    report = await check_manifests(Options([write(jobset())], FeatureGates(), server=True))
     assert report.summary == "1 file, 1 JobSet, 0 errors, 0 warnings, 1 note"
     [note] = report.findings
     assert (note.rule, note.severity) == ("references-not-looked-up", "note")
@@ -302,13 +291,9 @@ VOLUMES = {
     ],
 )
 async def test_what_stands_before_a_jobset_in_the_files_is_not_missing(
-    monkeypatch, write, before: list[tuple[str, str]], missing: list[str]
+    ask_server, write, before: list[tuple[str, str]], missing: list[str]
 ):
-    @contextlib.asynccontextmanager
-    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
-        yield ServerChecks(Client(Bare(201, "")))
-
-    monkeypatch.setattr("cli.check.server_checks.connect", connected)
+    ask_server(Bare(201, ""))
     others = [{"kind": kind, "apiVersion": "v1", "metadata": {"name": name}} for kind, name in before]
     documents = "---\n".join(yaml.safe_dump(body) for body in (*others, jobset(rjob(pod=VOLUMES))))
     report = await check_manifests(Options([write(documents)], FeatureGates(), server=True))
@@ -322,6 +307,14 @@ async def test_a_cluster_that_runs_for_the_checks_alone_lacks_nothing():
     assert found.warnings == ()
 
 
+TENANTS = {"namespaceSelector": {"matchLabels": {"tenant": "yes"}}}
+
+
+def namespace(code: int, name: str, **labels: str) -> Response:
+    body = {"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name, **labels}}}
+    return Response(code, {}, msgspec.json.encode(body))
+
+
 @pytest.mark.parametrize(
     ("code", "given", "found"),
     [
@@ -332,54 +325,59 @@ async def test_a_cluster_that_runs_for_the_checks_alone_lacks_nothing():
     ],
 )
 async def test_policies_read_the_namespace_of_the_cluster_unless_labels_are_given(
-    monkeypatch, write, tmp_path, code: int, given: dict[str, str], found: list[str]
+    ask_server, write, code: int, given: dict[str, str], found: list[str]
 ):
-    class Labelled(Cluster):
-        async def send(self, request: Request) -> Response:
-            if request.path.endswith("/namespaces/team-a"):
-                labels = {"tenant": "yes", "kubernetes.io/metadata.name": "team-a"}
-                return Response(code, {}, msgspec.json.encode({"metadata": {"name": "team-a", "labels": labels}}))
-            return await super().send(request)
-
-    @contextlib.asynccontextmanager
-    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
-        yield ServerChecks(Client(Labelled(201, "")), "team-a")
-
-    monkeypatch.setattr("cli.check.server_checks.connect", connected)
-    rules = manifest(match={"namespaceSelector": {"matchLabels": {"tenant": "yes"}}}, maxJobs={"max": 1})
-    (tmp_path / "policy.yaml").write_text(yaml.safe_dump(rules))
+    cluster = Cluster(201, "")
+    cluster.answers["/namespaces/team-a"] = namespace(code, "team-a", tenant="yes")
+    ask_server(cluster, "team-a")
+    rules = manifest(match=TENANTS, maxJobs={"max": 1})
     body = jobset(rjob(replicas=2))
     body["metadata"].pop("namespace", None)
-    options = Options(
-        [write(yaml.safe_dump(body))], FeatureGates(), server=True, policies=[str(tmp_path / "policy.yaml")]
-    )
-    report = await check_manifests(replace(options, namespace_labels=given))
+    options = Options([write(body)], FeatureGates(), server=True, policies=[write(rules, "policy.yaml")])
+    report = await check_manifests(replace(options, namespace_labels=tuple(given.items())))
     assert [each.rule for each in report.findings] == found
 
 
-async def test_defaults_of_local_policies_are_judged_and_not_sent_to_the_cluster(monkeypatch, write, tmp_path):
+async def test_a_namespace_of_the_files_adds_to_the_one_of_the_cluster(ask_server, write):
+    cluster = Cluster(201, "")
+    cluster.answers["/namespaces/default"] = namespace(200, "default", tenant="yes", jobs="9")
+    ask_server(cluster)
+    rules = manifest(match=TENANTS, maxJobs={"fromNamespaceLabel": "jobs"})
+    own = {"kind": "Namespace", "metadata": {"name": "default", "labels": {"jobs": "1"}}}
+    files = [write(yaml.safe_dump_all([own, jobset(rjob(replicas=2))]))]
+    options = Options(files, FeatureGates(), server=True, policies=[write(rules, "policy.yaml")])
+    (found,) = (await check_manifests(options)).findings
+    assert "2 Jobs, and at most 1 allowed by label jobs of the namespace" in found.message
+
+
+@pytest.mark.parametrize(("others", "warned"), [((), True), ((("ServiceAccount", "", "trainer"),), False)])
+async def test_what_stands_before_a_jobset_is_not_missing_to_the_manager_either(others, warned: bool):
+    account = "spec.replicatedJobs[0].template.spec.template.spec.serviceAccountName"
+    cluster = Cluster(201, "", warnings=(f"{account}: no ServiceAccount trainer: no pod is created; create it",))
+    cluster.answers["/serviceaccounts/trainer"] = Response(404, {}, b'{"kind":"Status","reason":"NotFound","code":404}')
+    checks = Checks(FeatureGates(), "default")
+    sent = checks.prepare(jobset(rjob(pod={"serviceAccountName": "trainer"})))
+    found = await ServerChecks(Client(cluster)).check(checks, sent, frozenset(others))
+    assert [str(error.path) for error in found.warnings] == [account] * warned
+
+
+async def test_defaults_of_local_policies_are_judged_and_not_sent_to_the_cluster(ask_server, write, tmp_path):
     class Asked(Cluster):
         tried: bytes = b""
 
         async def send(self, request: Request) -> Response:
-            if request.path.endswith("/namespaces/default"):
-                return Response(200, {}, b'{"metadata":{"name":"default"}}')
             if request.verb == "create" and request.path.endswith("/jobsets"):
                 self.tried = request.body or b""
             return await super().send(request)
 
     cluster = Asked(201, "")
-
-    @contextlib.asynccontextmanager
-    async def connected(*_: object) -> AsyncIterator[ServerChecks]:
-        yield ServerChecks(Client(cluster))
-
-    monkeypatch.setattr("cli.check.server_checks.connect", connected)
+    cluster.answers["/namespaces/default"] = namespace(200, "default")
+    ask_server(cluster)
     (tmp_path / "policies").mkdir()
     setting = manifest("sets", ttl={"required": True})
     setting["spec"]["defaults"] = {"ttlSecondsAfterFinished": 60}
-    policies = write(yaml.safe_dump(setting), "policies/p.yaml")
-    options = Options([write(yaml.safe_dump(jobset()))], FeatureGates(), server=True, policies=[policies])
+    policies = write(setting, "policies/p.yaml")
+    options = Options([write(jobset())], FeatureGates(), server=True, policies=[policies])
     report = await check_manifests(options)
     assert (report.problems, report.errors, report.warnings) == ([], 0, 0), "with the default it meets the rule"
     assert cluster.tried

@@ -163,12 +163,15 @@ def test_terminal_codes_in_a_manifest_do_not_reach_the_terminal():
     assert any("\\x1b[31m" in line for line in lines)
 
 
-def test_colours_only_where_they_are_asked_for(write):
+def test_colours_only_at_a_terminal(write, monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
     name = write(TYPO)
     plain, colored = io.StringIO(), io.StringIO()
+    colored.isatty = lambda: True
     options = Options([name], FeatureGates({}))
     run(options, plain, io.StringIO())
-    run(options, colored, io.StringIO(), color=True)
+    run(options, colored, io.StringIO())
     assert "\x1b[" not in plain.getvalue()
     assert "\x1b[1;31merror:\x1b[0m" in colored.getvalue()
 

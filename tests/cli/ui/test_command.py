@@ -7,7 +7,6 @@ import pytest
 from cli.local import free_port
 from cli.ui import run
 from httpserver.address import bind, parse_bind_address
-from kube.transport import Response
 from tests.support.explain.objects import made
 from tests.support.objects.jobsets import jobset, stored
 
@@ -70,13 +69,8 @@ def test_an_address_that_others_reach_is_warned_of_and_the_one_to_open_is_told(a
     assert warning.count("\n") == bool(warned)
 
 
-def test_who_may_not_list_all_namespaces_is_told_to_name_one(command, connected, monkeypatch):
-    cluster = connected(SET)
-
-    async def refusing(_):
-        return Response(403, {}, b'{"kind":"Status","reason":"Forbidden","message":"no right"}')
-
-    monkeypatch.setattr(cluster, "send", refusing)
+def test_who_may_not_list_all_namespaces_is_told_to_name_one(command, connected):
+    connected(SET).refuse("")
     code, _, err = command("ui", "-A")
     assert code == 2
     assert "ask for the right to list and watch jobsets.jobset.x-k8s.io in all namespaces, or name one" in err

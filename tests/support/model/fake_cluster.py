@@ -34,9 +34,18 @@ class Cluster:
         self._read: dict[str, asyncio.Event] = {}
         self.changes: list[tuple[str, JSON]] = []
         self.has_namespaces = True
+        self._refusals: list[tuple[str, Response]] = []
+
+    def refuse(self, paths: str, message: str = "no right", code: int = 403) -> None:
+        """Answers so where the path of a request matches."""
+        body = {"kind": "Status", "code": code, "message": message}
+        self._refusals.append((paths, Response(code, {}, msgspec.json.encode(body))))
 
     async def send(self, request: Request) -> Response:
         self.asked.append(request)
+        for paths, refusal in self._refusals:
+            if re.search(paths, request.path):
+                return refusal
         query = dict(request.query)
         plural = request.path.rpartition("/")[2]
         if plural == "log":

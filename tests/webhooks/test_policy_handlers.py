@@ -11,7 +11,7 @@ from api.features import FeatureGates
 from app.engine import policy_schemas
 from cli.check.policies import policy_faults
 from kube.errors import TransportError
-from manifests.admission import MUTATING_POLICIES, VALIDATING_POLICIES
+from manifests.admission import policy_webhook_configurations
 from policy.judged import Namespace
 from policy.types import read_policy
 from tests.support.asgi import post
@@ -140,5 +140,5 @@ class TestAnException:
 
 
 def test_the_configurations_lead_to_the_handlers():
-    for hooks in (MUTATING_POLICIES, VALIDATING_POLICIES):
-        assert {hook["clientConfig"]["path"] for hook in hooks} == {POLICY_PATH, EXCEPTION_PATH}
+    for each in policy_webhook_configurations():
+        assert {hook["clientConfig"]["service"]["path"] for hook in each["webhooks"]} == {POLICY_PATH, EXCEPTION_PATH}

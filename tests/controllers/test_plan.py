@@ -73,25 +73,6 @@ class TestCreation:
         assert world.claims == {"data-js"}
 
 
-class TestUnexpectedJobs:
-    def test_a_job_with_an_unreadable_attempt_does_not_stop_the_others(self):
-        world = World(jobset(rjob("workers", 2)))
-        world.settle()
-        world.jobs["js-workers-0"]["metadata"]["labels"][keys.RESTART_ATTEMPT] = "1_0"
-        world.run("js-workers-1")
-        world.settle()
-        assert world.counts()["ready"] == 1
-
-    def test_a_stray_job_of_no_replicated_job_is_not_counted_and_not_deleted(self):
-        world = World(jobset())
-        world.settle()
-        stray = {**world.jobs["js-workers-0"], "metadata": {**world.jobs["js-workers-0"]["metadata"], "name": "x"}}
-        stray["metadata"]["labels"] = {**stray["metadata"]["labels"], keys.REPLICATED_JOB_NAME: "gone"}
-        world.jobs["x"] = stray
-        world.settle()
-        assert "x" in world.live()
-
-
 class TestCounters:
     def test_a_job_is_ready_when_all_pods_it_wants_at_once_are_ready_or_done(self):
         world = World(jobset(WORKERS_3))
@@ -229,21 +210,6 @@ class TestSuccess:
         world.settle()
         assert world.live() == ["js-driver-0"], "nothing is created after the end"
 
-    def test_a_null_success_policy_means_all(self):
-        world = World(jobset(rjob("workers", 1), successPolicy=None))
-        world.settle()
-        world.finish("js-workers-0")
-        world.settle()
-        assert world.status.terminal_state == "Completed"
-
-    def test_a_set_without_any_job_is_done_once_it_may_run(self):
-        world = World(jobset(rjob("workers", 0), suspend=True))
-        world.settle()
-        assert world.status.terminal_state == ""
-        world.edit(suspend=False)
-        world.settle()
-        assert world.status.terminal_state == "Completed"
-
     def test_a_target_without_jobs_completes_nothing_by_itself(self):
         world = World(
             jobset(rjob("a", 0), rjob("b", 1), successPolicy={"operator": "All", "targetReplicatedJobs": ["a"]})
@@ -251,76 +217,6 @@ class TestSuccess:
         world.run()
         world.settle()
         assert world.status.terminal_state == ""
-
-
-class TestOrder:
-    def test_in_order_starts_the_next_when_the_first_is_ready(self):
-        world = World(jobset(rjob("a"), rjob("b"), rjob("c"), startupPolicy={"startupPolicyOrder": "InOrder"}))
-        world.settle()
-        assert world.live() == ["js-a-0"]
-        assert world.condition("StartupPolicyInProgress")[0] == "True"
-        for name in ("js-a-0", "js-b-0", "js-c-0"):
-            assert world.condition("StartupPolicyCompleted") is None
-            world.run(name)
-            world.settle()
-        assert world.live() == ["js-a-0", "js-b-0", "js-c-0"]
-        assert world.condition("StartupPolicyCompleted")[0] == "True"
-        assert world.condition("StartupPolicyInProgress")[0] == "False"
-
-    def test_a_pod_that_is_unready_for_a_moment_takes_nothing_back(self):
-        world = World(jobset(rjob("a"), rjob("b", 2), startupPolicy={"startupPolicyOrder": "InOrder"}))
-        world.settle()
-        world.run("js-a-0")
-        world.settle()
-        world.run()
-        world.settle()
-        world.run("js-a-0", ready=False)
-        del world.jobs["js-b-1"]
-        world.settle()
-        assert world.live() == ["js-a-0", "js-b-0", "js-b-1"]
-        assert world.condition("StartupPolicyCompleted")[0] == "True"
-
-    def test_order_is_enforced_again_after_a_restart(self):
-        world = World(
-            jobset(
-                rjob("a"),
-                rjob("b"),
-                startupPolicy={"startupPolicyOrder": "InOrder"},
-                failurePolicy={"maxRestarts": 1},
-            )
-        )
-        world.settle()
-        world.run("js-a-0")
-        world.settle()
-        world.fail("js-b-0")
-        world.settle()
-        world.collect()
-        world.settle()
-        assert world.live() == ["js-a-0"]
-        assert world.condition("StartupPolicyInProgress")[0] == "True"
-
-    def test_suspended_sets_are_resumed_in_order(self):
-        world = World(jobset(rjob("a"), rjob("b"), startupPolicy={"startupPolicyOrder": "InOrder"}, suspend=True))
-        world.settle()
-        assert world.live() == ["js-a-0", "js-b-0"]
-        world.edit(suspend=False)
-        world.settle()
-        assert [n for n, j in world.jobs.items() if not j["spec"]["suspend"]] == ["js-a-0"]
-        world.run("js-a-0")
-        world.settle()
-        assert not world.jobs["js-b-0"]["spec"]["suspend"]
-
-    def test_depends_on_waits_for_every_dependency(self):
-        depends = [{"name": "data", "status": "Complete"}, {"name": "server", "status": "Ready"}]
-        world = World(jobset(rjob("data"), rjob("server"), rjob("train", dependsOn=depends)))
-        world.settle()
-        assert world.live() == ["js-data-0", "js-server-0"]
-        world.finish("js-data-0")
-        world.settle()
-        assert "js-train-0" not in world.live()
-        world.run("js-server-0")
-        world.settle()
-        assert "js-train-0" in world.live()
 
 
 class TestEnd:

@@ -1,9 +1,5 @@
 """What a plan patches when a set is suspended and resumed."""
 
-import pytest
-
-from controllers.planning.actions import PatchJob
-from tests.support.model.lives import of_type
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -16,26 +12,6 @@ class TestSuspension:
         assert world.condition("Suspended") == ("True", "SuspendedJobs", "jobset is suspended")
         assert world.counts()["suspended"] == 2
 
-    def test_suspend_patches_every_running_job_once(self):
-        world = World(jobset(rjob("workers", 3)))
-        world.settle()
-        world.run()
-        world.settle()
-        world.edit(suspend=True)
-        assert len(of_type(world.step(), PatchJob)) == 3
-        world.settle()
-        world.halt()
-        world.settle()
-        assert world.counts() == {"ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 3}
-
-    def test_resume_writes_the_condition(self):
-        world = World(jobset(rjob("workers", 2), suspend=True))
-        world.settle()
-        world.edit(suspend=False)
-        world.settle()
-        assert not any(job["spec"]["suspend"] for job in world.jobs.values())
-        assert world.condition("Suspended") == ("False", "ResumeJobs", "jobset is resumed")
-
     def test_no_false_suspended_condition_for_a_set_that_never_was(self):
         world = World(jobset())
         world.settle()
@@ -46,21 +22,6 @@ class TestSuspension:
         pod = {"nodeSelector": selector, "tolerations": tolerations}
         world.edit(suspend=False, replicated_jobs=jobset(rjob("workers", 2, pod=pod)).spec.replicated_jobs)
         world.settle()
-
-    def test_resume_rebuilds_what_an_earlier_admission_set(self):
-        world = World(jobset(rjob("workers", 2), suspend=True))
-        world.settle()
-        spot = [{"key": "spot", "operator": "Exists"}]
-        self.admitted(world, {"flavor": "spot", "zone": "a"}, spot)
-        world.run()
-        world.settle()
-        world.edit(suspend=True)
-        world.settle()
-        world.halt()
-        self.admitted(world, {"flavor": "on-demand"}, [])
-        spec = world.jobs["js-workers-0"]["spec"]["template"]["spec"]
-        assert spec["nodeSelector"] == {"flavor": "on-demand"}
-        assert not spec.get("tolerations")
 
     def test_resume_with_another_template_waits_for_the_old_pods(self):
         world = World(jobset(rjob("workers", 2), suspend=True))
@@ -88,17 +49,3 @@ class TestSuspension:
         assert labels["job-name"] == "js-workers-0"
         assert labels["batch.kubernetes.io/job-name"] == "js-workers-0"
         assert "stale" not in labels
-
-    @pytest.mark.no_cover
-    @pytest.mark.slow
-    def test_a_thousand_suspensions_and_resumes_leave_no_drift(self):
-        world = World(jobset(rjob("workers", 1)))
-        world.settle()
-        before = world.jobs["js-workers-0"]["spec"]["template"]
-        for _ in range(1000):
-            world.edit(suspend=True)
-            world.settle()
-            world.halt()
-            world.edit(suspend=False)
-            world.settle()
-        assert world.jobs["js-workers-0"]["spec"]["template"] == before

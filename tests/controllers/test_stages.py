@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.planning.actions import CreateClaim, CreateJob, CreateService
+from controllers.planning.actions import CreateClaim, CreateJob
 from tests.support.model.lives import counts_of, of_type
 from tests.support.model.world import World
 from tests.support.objects.stages import ALONE, INITIALIZERS, TRAINERS, finish, notes, policy, three
@@ -12,14 +12,6 @@ from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestSucceeded:
-    def test_only_the_first_stage_exists_at_first(self):
-        world = three()
-        first = world.step()
-        assert [action.name for action in of_type(first, CreateJob)] == INITIALIZERS
-        assert len(of_type(first, CreateService)) == 1
-        world.settle()
-        assert world.live() == INITIALIZERS
-
     def test_the_next_stage_starts_when_every_job_has_succeeded(self):
         world = three()
         world.settle()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from api import keys
 from tests.support.cluster.racks import (
     LITTLE,
@@ -113,3 +115,24 @@ def test_the_node_selector_strategy_needs_nothing_of_pods(rack_namespace: RackNa
         assert {*pod["spec"]["nodeSelector"]} == {keys.NAMESPACED_JOB}
         assert gates(pod) == []
         assert keys.PRIORITY not in pod["metadata"]["labels"]
+
+
+@pytest.mark.slow
+def test_a_later_stage_takes_the_racks_that_an_earlier_one_has_left(rack_namespace: RackNamespace) -> None:
+    """Each stage asks for all racks: nothing of the second one may stand in the way of the first."""
+    js = exclusive(jobs=RACKS)
+    js["spec"]["replicatedJobs"].append(worker("x", jobs=RACKS))
+    js["spec"]["executionPolicy"] = {"executionPolicyOrder": "InOrder"}
+    rack_namespace.apply(js)
+    first = rack_namespace.runs(pods=EVERYWHERE)
+    assert len(first) == RACKS
+    rack_namespace.finish()
+    rack_namespace.until(lambda: rack_namespace.status().get("currentStage") == "x (2/2)", "the second stage")
+    rack_namespace.until(
+        lambda: [p["status"].get("phase") for p in rack_namespace.pods()] == ["Running"] * EVERYWHERE, "all pods run"
+    )
+    racks = {job: {*found} for job, found in rack_namespace.racks().items()}
+    assert {job.rsplit("-", 1)[0] for job in racks} == {"js-x"}
+    assert [len(found) for found in racks.values()] == [1] * RACKS
+    assert len(set.union(*racks.values())) == RACKS
+    assert rack_namespace.refused_pods() == 0

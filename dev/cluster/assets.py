@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dev.cluster.build import build
-from dev.cluster.download import Releases, fetch
+from dev.cluster.download import Releases, fetch, release_assets
 from dev.cluster.errors import DevclusterError, disk_errors, require_space
 from dev.cluster.progress import step
 
@@ -110,7 +110,7 @@ def _install(releases: Releases, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     scratch.mkdir()
     try:
-        found = fetch(releases, platform_name(), scratch)
+        found = fetch(release_assets(releases, platform_name()), scratch)
         if missing := set(BINARIES) - found:
             build(missing, BUILD_FLAGS, scratch, folder.parent)
         scratch.rename(folder)

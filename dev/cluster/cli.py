@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
 
-from dev.cluster import cluster, node_faults
+from dev.cluster import cluster
 from dev.cluster.assets import Sources, locate
-from dev.cluster.errors import DevclusterError, UsageError
+from dev.cluster.errors import DevclusterError
+from dev.cluster.node_cli import add_node
+from dev.cluster.real.assets import locate_node_assets
+from dev.cluster.real.preflight import real_nodes_missing
 from dev.cluster.spec import DEFAULT_CAPACITY, ClusterSpec, FakeNodes, Layout
 from dev.cluster.supervisor import tail
+from dev.cluster.verbs import Commands, add_cluster_flags, add_state_dir, add_verb
 from kube.model.quantity import parse_quantity
 
 UP_EXAMPLES = """examples:
@@ -26,6 +28,12 @@ UP_EXAMPLES = """examples:
   %(prog)s --nodes 20 --label-every rack=10     20 fake nodes in two racks: rack-0, rack-1
   %(prog)s --nodes 4 --capacity nvidia.com/gpu=8
   %(prog)s --name small --profile api           only etcd and kube-apiserver, beside the one above
+  %(prog)s --real-nodes 2                       two nodes that run containers, in namespaces of this machine
+  %(prog)s --real-nodes 2 --nodes 600           the fake ones have the taint kwok.x-k8s.io/node=fake:NoSchedule
+
+Real nodes (real-0, real-1, ...) have containerd, a kubelet, kube-proxy, pod networking and DNS. They reach no other
+network: images are loaded, not pulled. They need Linux and root, and share the machine's processors, memory and disk.
+--label-every counts on from the fake nodes.
 
 Pods run on the fake nodes until annotations tell them how to end (on the pod or on its template):
   kwok.jobset.dev/exit-code=1       end now with this code in every container (0: Succeeded)
@@ -35,13 +43,6 @@ Pods run on the fake nodes until annotations tell them how to end (on the pod or
 
 binaries: --assets, else the cache in $XDG_CACHE_HOME/jobset-devcluster, else the official releases (checked against
 their published SHA-256), else a build from pinned Go modules (about 12 minutes on 2 cores, once)."""
-NODE_EXAMPLES = """examples:
-  %(prog)s node-0003 --silent      its pods neither start nor end, deleted ones stay Terminating; the node gets
-                                   the taint node.kubernetes.io/unreachable at once, without the time of detection
-  %(prog)s node-0003 --back
-  %(prog)s node-0003 --taint node.kubernetes.io/out-of-service=nodeshutdown:NoExecute
-  %(prog)s node-0003 --untaint node.kubernetes.io/out-of-service"""
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 COLUMNS = ("name", "phase", "profile", "nodes", "server", "kubeconfig")
 
 
@@ -49,32 +50,35 @@ def add_cluster(commands: Commands) -> None:
     """Register `cluster` with its subcommands; `handler(arguments)` of each gives the exit code."""
     parser = commands.add_parser(
         "cluster",
-        help="run a local Kubernetes control plane with fake nodes",
-        description="Run a local Kubernetes control plane (etcd, API server, controllers, scheduler) with fake nodes.",
+        help="run a local Kubernetes control plane with fake or real nodes",
+        description="Run a local Kubernetes control plane (etcd, API server, controllers, scheduler) and its nodes.",
     )
     verbs = parser.add_subparsers(dest="cluster_command", required=True, metavar="COMMAND")
-    _add_up(_verb(verbs, "up", "start a cluster and wait until it is ready", _up, UP_EXAMPLES))
-    _add_assets(_verb(verbs, "fetch", "fetch or build the binaries and print their folder", _fetch))
-    _add_cluster_flags(_verb(verbs, "down", "stop a cluster and remove its state", _down))
-    add = _verb(verbs, "status", "list clusters", _status).add_argument
+    _add_up(add_verb(verbs, "up", "start a cluster and wait until it is ready", _up, UP_EXAMPLES))
+    parser = add_verb(verbs, "fetch", "fetch or build the binaries and print their folder", _fetch)
+    _add_assets(parser)
+    parser.add_argument("--real-nodes", action="store_true", help="those of real nodes, too (4 minutes more)")
+    add_cluster_flags(add_verb(verbs, "down", "stop a cluster and remove its state", _down))
+    add = add_verb(verbs, "status", "list clusters", _status).add_argument
     add("--name", default="", help="only this cluster (default: all)")
-    _add_state_dir(add)
+    add_state_dir(add)
     add("-o", "--output", choices=("table", "json"), default="table", help="default: table")
-    add = _add_cluster_flags(
-        _verb(verbs, "kubeconfig", "print the path of the administrator's kubeconfig", _kubeconfig)
+    add = add_cluster_flags(
+        add_verb(verbs, "kubeconfig", "print the path of the administrator's kubeconfig", _kubeconfig)
     )
     add("--raw", action="store_true", help="print the contents instead of the path")
-    add = _add_cluster_flags(_verb(verbs, "logs", "print the last log lines of the cluster's processes", _logs))
+    add = add_cluster_flags(add_verb(verbs, "logs", "print the last log lines of the cluster's processes", _logs))
     add("component", nargs="?", help="such as kube-apiserver, supervisor; default: all of them")
     add("--lines", type=_positive, default=20, metavar="N", help="lines of each (default: 20)")
-    text = "make a fake node fall silent, come back, or carry a taint"
-    _add_node(_verb(verbs, "node", text, _node, NODE_EXAMPLES))
+    add_node(verbs)
 
 
 def _add_up(parser: argparse.ArgumentParser) -> None:
-    add = _add_cluster_flags(parser)
+    add = add_cluster_flags(parser)
     add("--profile", choices=("full", "api"), default="full", help="api: only etcd and kube-apiserver (default: full)")
     add("--nodes", type=_count, default=0, metavar="N", help="how many fake nodes (default: 0)")
+    text = "how many nodes that run containers: kubelet, containerd, kube-proxy (default: 0)"
+    add("--real-nodes", type=_count, default=0, metavar="N", help=text)
     text = "label node i with KEY=<last part of KEY>-<i // SIZE>; repeatable"
     add("--label-every", type=_group, action="append", default=[], metavar="KEY=SIZE", help=text)
     default = ", ".join(f"{key}={value}" for key, value in DEFAULT_CAPACITY.items())
@@ -90,57 +94,8 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     _add_assets(parser)
 
 
-def _add_node(parser: argparse.ArgumentParser) -> None:
-    _add_cluster_flags(parser)("node", help="name of the node, such as node-0003")
-    add = parser.add_mutually_exclusive_group(required=True).add_argument
-    add("--silent", action="store_true", help="the kubelet does and says nothing any more")
-    add("--back", action="store_true", help="the kubelet works again")
-    add("--taint", metavar="KEY[=VALUE]:EFFECT", help="add a taint")
-    add("--untaint", metavar="KEY", help="remove the taints of that key")
-
-
-def _verb(
-    verbs: Commands, name: str, text: str, run: Callable[[argparse.Namespace], int], epilog: str | None = None
-) -> argparse.ArgumentParser:
-    parser = verbs.add_parser(
-        name,
-        help=text,
-        description=f"{text[0].upper()}{text[1:]}.",
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.set_defaults(handler=_reporting(run))
-    return parser
-
-
-def _add_cluster_flags(parser: argparse.ArgumentParser) -> Callable[..., argparse.Action]:
-    """Add the flags that say which cluster; gives what adds further ones."""
-    parser.add_argument("--name", default="default", help="which cluster (default: default)")
-    _add_state_dir(parser.add_argument)
-    return parser.add_argument
-
-
-def _add_state_dir(add: Callable[..., argparse.Action]) -> None:
-    text = "holds one folder per cluster (default: $XDG_STATE_HOME/jobset-devcluster)"
-    add("--state-dir", type=Path, metavar="DIR", help=text)
-
-
 def _add_assets(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--assets", type=Path, metavar="DIR", help="folder that has all the binaries")
-
-
-def _reporting(handler: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Namespace], int]:
-    def run(arguments: argparse.Namespace) -> int:
-        try:
-            return handler(arguments)
-        except DevclusterError as error:
-            print(f"error: {error}", file=sys.stderr)
-            return 2 if isinstance(error, UsageError) else 1
-        except KeyboardInterrupt:
-            print("interrupted: what was started is stopped again", file=sys.stderr)
-            return 1
-
-    return run
 
 
 def _up(arguments: argparse.Namespace) -> int:
@@ -150,6 +105,7 @@ def _up(arguments: argparse.Namespace) -> int:
         nodes=FakeNodes(
             count=arguments.nodes, label_every=dict(arguments.label_every), capacity=dict(arguments.capacity)
         ),
+        real_nodes=arguments.real_nodes,
         port=arguments.port,
         gang=not arguments.no_gang_scheduling,
         feature_gates=dict(arguments.feature_gate),
@@ -172,7 +128,12 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    print(locate(Sources(assets=arguments.assets)))
+    sources = Sources(assets=arguments.assets)
+    if arguments.real_nodes:
+        if missing := real_nodes_missing():
+            raise DevclusterError(missing)
+        locate_node_assets(sources)
+    print(locate(sources))
     return 0
 
 
@@ -230,25 +191,6 @@ def _logs(arguments: argparse.Namespace) -> int:
         if len(paths) > 1:
             print(f"==> {path} <==")
         print("\n".join(tail(path, arguments.lines)))
-    return 0
-
-
-def _node(arguments: argparse.Namespace) -> int:
-    taint = node_faults.Taint.parse(arguments.taint) if arguments.taint else None
-    with cluster.get(arguments.name, state_root=arguments.state_dir).connect() as connection:
-        if arguments.silent:
-            node_faults.fall_silent(connection, arguments.node)
-            done = f"is silent and has the taint {node_faults.UNREACHABLE}"
-        elif arguments.back:
-            node_faults.come_back(connection, arguments.node)
-            done = "is back"
-        elif taint:
-            node_faults.add_taint(connection, arguments.node, taint)
-            done = f"has the taint {arguments.taint}"
-        else:
-            node_faults.remove_taint(connection, arguments.node, arguments.untaint)
-            done = f"has no taint {arguments.untaint}"
-    print(f"Node {arguments.node} {done}.")
     return 0
 
 

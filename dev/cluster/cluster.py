@@ -7,14 +7,11 @@ the process ends, kill -9 included. It must not run the processes itself: the su
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,19 +22,23 @@ from typing import Any
 
 from dev.cluster import pki, rest
 from dev.cluster.assets import Sources, locate
-from dev.cluster.components import ADMIN, CLIENTS, Plan, port_names, write_configs
+from dev.cluster.components import ADMIN, CLIENTS, KUBELET_CLIENT, Plan, write_configs
 from dev.cluster.contents import create_contents
 from dev.cluster.errors import DevclusterError, disk_errors, ended_with_all, not_up, processes_gone, require_space
 from dev.cluster.kept import kept_words
+from dev.cluster.ports import pick_ports
 from dev.cluster.readiness import unready_words
+from dev.cluster.real.assets import locate_node_assets
+from dev.cluster.real.config import write_files
+from dev.cluster.real.contents import prepare_nodes
+from dev.cluster.real.node import remove_remains
+from dev.cluster.real.preflight import real_nodes_missing
 from dev.cluster.spec import ClusterSpec, Layout, default_state_root
 from dev.cluster.supervisor import START_SECONDS, tail
 
 SPACE_MIB = 500
 STOP_SECONDS = 45
 PROXY_VARIABLES = {"http_proxy", "https_proxy", "all_proxy"}
-# Below the range from which Linux and macOS serve outgoing connections, so that nobody gets them by chance.
-PORTS = range(20000, 32000)
 
 # Supervisors that this process started and has yet to reap.
 _started: dict[Path, subprocess.Popen[bytes]] = {}
@@ -123,15 +124,21 @@ def up(
         with _exclusive(root / f"{spec.name}.lock"):
             if _alive(layout):
                 return Cluster(_wait_until_ready(layout), existed=True)
-            binaries = locate(sources or Sources())
+            if spec.real_nodes and (missing := real_nodes_missing()):
+                raise DevclusterError(missing)
+            sources = sources or Sources()
+            binaries = locate(sources)
+            node_assets = str(locate_node_assets(sources)) if spec.real_nodes else ""
             require_space(root, SPACE_MIB)
             _clear(layout)
-            plan = Plan(spec, layout, binaries, _pick_ports(spec))
+            plan = Plan(spec, layout, binaries, pick_ports(spec), node_assets)
             _write(plan)
             try:
                 _start_supervisor(layout, owned=owned)
                 _wait_until_ready(layout)
                 create_contents(spec, plan.ports["kube-apiserver"], rest.client_tls(layout.pki, "ca", ADMIN))
+                if spec.real_nodes:
+                    prepare_nodes(plan)
             except BaseException:
                 _stop(layout)
                 raise
@@ -202,7 +209,7 @@ def _describe(layout: Layout) -> dict[str, Any]:
         "name": plan.spec.name,
         "phase": phase,
         "profile": plan.spec.profile,
-        "nodes": plan.spec.nodes.count,
+        "nodes": plan.spec.nodes.count + plan.spec.real_nodes,
         "server": plan.server,
         "kubeconfig": str(layout.kubeconfig),
         "auditLog": str(layout.audit_log) if plan.spec.audit else "",
@@ -234,6 +241,7 @@ def _write(plan: Plan) -> None:
         "serving": pki.issue_serving(authority, "kube-apiserver"),
         "etcd": pki.issue_serving(etcd_authority, "etcd"),
         "etcd-client": pki.issue_client(etcd_authority, "kube-apiserver"),
+        KUBELET_CLIENT: pki.issue_client(authority, KUBELET_CLIENT, ["system:masters"]),
         **{name: pki.issue_client(authority, user, groups) for name, (user, groups) in CLIENTS.items()},
     }
     for name, pair in pairs.items():
@@ -242,6 +250,7 @@ def _write(plan: Plan) -> None:
     for name in CLIENTS:
         pki.write_private(plan.kubeconfig(name), _kubeconfig(plan, pairs[name]).encode())
     write_configs(plan)
+    write_files(plan, authority)
 
 
 def _kubeconfig(plan: Plan, client: pki.Pair) -> str:
@@ -321,6 +330,7 @@ def _clear(layout: Layout) -> None:
         if str(layout.root) in _command_line(pid):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+    remove_remains(layout)
     shutil.rmtree(layout.root)
 
 
@@ -367,32 +377,3 @@ def _exclusive(path: Path) -> Iterator[None]:
             finally:
                 path.unlink(missing_ok=True)
             return
-
-
-def _pick_ports(spec: ClusterSpec) -> dict[str, int]:
-    if spec.port and not _free(spec.port):
-        raise DevclusterError(
-            f"port {spec.port} on 127.0.0.1 is taken by another process: choose another --port, or none to have "
-            f"a free one picked (`jobset cluster status` lists the ports of other clusters)."
-        )
-    names = port_names(spec)
-    candidates = random.sample(PORTS, 20 * len(names))
-    free = (port for port in candidates if _free(port))
-    ports = dict(zip(names, free, strict=False))
-    if len(ports) < len(names):
-        raise DevclusterError(f"no free ports between {PORTS.start} and {PORTS.stop} on 127.0.0.1.")
-    if spec.port:
-        ports["kube-apiserver"] = spec.port
-    return ports
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                return False
-            raise
-    return True

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import ssl
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from dev.cluster import rest
 from dev.cluster.errors import DevclusterError
+from dev.cluster.real import layout as real
 from dev.cluster.spec import GANG_RUNTIME_CONFIG, ClusterSpec, Layout
 
 ADMIN = "admin"
@@ -26,6 +28,8 @@ CLIENTS = {
     "kwok": ("kwok", ("system:masters",)),
     ADMIN: ("kubernetes-admin", ("system:masters",)),
 }
+KUBELET_CLIENT = "kubelet-client"
+"""As which the API server asks kubelets for logs and connections."""
 
 
 @dataclass(frozen=True)
@@ -40,22 +44,32 @@ class Component:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the command lines depend on. `binaries` is the folder of the executables."""
+    """All that the command lines depend on. `binaries` has the executables, `node_assets` those of real nodes."""
 
     spec: ClusterSpec
     layout: Layout
     binaries: Path
     ports: dict[str, int]
+    node_assets: str = ""
 
     def as_json(self) -> str:
-        return json.dumps({"spec": self.spec.as_json(), "binaries": str(self.binaries), "ports": self.ports}, indent=1)
+        return json.dumps(
+            {
+                "spec": self.spec.as_json(),
+                "binaries": str(self.binaries),
+                "ports": self.ports,
+                "nodeAssets": self.node_assets,
+            },
+            indent=1,
+        )
 
     @classmethod
     def read(cls, layout: Layout) -> Plan:
         """The stored plan of a cluster. Raises DevclusterError if it is incomplete, or of another version."""
         try:
             data = json.loads(layout.record.read_text())
-            return cls(ClusterSpec.from_json(data["spec"]), layout, Path(data["binaries"]), data["ports"])
+            spec = ClusterSpec.from_json(data["spec"])
+            return cls(spec, layout, Path(data["binaries"]), data["ports"], data["nodeAssets"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DevclusterError(
                 f"stale state folder: {layout.record} cannot be used ({type(error).__name__}: {error}).\n"
@@ -100,12 +114,27 @@ def components(plan: Plan) -> list[Component]:
                 ("kwok", _kwok, None),
             )
         ]
-    return found
+    return [*found, *_real_nodes(plan)]
+
+
+def _real_nodes(plan: Plan) -> list[Component]:
+    """The processes that run them, their network first."""
+
+    def command(module: str, *arguments: object) -> tuple[str, ...]:
+        return (sys.executable, "-m", f"dev.cluster.real.{module}", str(plan.layout.root), *map(str, arguments))
+
+    nodes = real.real_nodes(plan.layout, plan.spec.real_nodes)
+    return [
+        *(Component("network", command("network"), 1, real.network_process(plan.layout).exists) for _ in nodes[:1]),
+        *(Component(node.name, command("node", node.index), 3, node.process.exists) for node in nodes),
+    ]
 
 
 def write_configs(plan: Plan) -> None:
     """Write the configuration files that the command lines refer to."""
     documents = {"audit-policy.json": _audit_policy(plan.spec)}
+    if plan.spec.real_nodes:
+        documents["egress.json"] = _egress_config()
     if plan.spec.profile == "full":
         documents |= {"scheduler.json": _scheduler_config(plan), "kwok.json": _kwok_config(plan)}
     for name, document in documents.items():
@@ -166,18 +195,15 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
         "tls-cert-file": pki / "serving.crt",
         "tls-private-key-file": pki / "serving.key",
         "client-ca-file": pki / "ca.crt",
-        "authorization-mode": "RBAC",
+        "authorization-mode": "Node,RBAC" if spec.real_nodes else "RBAC",
         "service-account-issuer": "https://kubernetes.default.svc.cluster.local",
         "service-account-key-file": pki / "service-accounts.key",
         "service-account-signing-key-file": pki / "service-accounts.key",
         "service-cluster-ip-range": "10.96.0.0/12",
-        # Pods run nowhere: waiting for a token to be mounted into them would only slow tests down.
-        "disable-admission-plugins": "ServiceAccount",
-        # The address is a loopback one, which cannot be published as an endpoint.
-        "endpoint-reconciler-type": "none",
         # No kube-proxy here: a webhook's Service is dialled by its EndpointSlice.
         "enable-aggregator-routing": "true",
         "allow-privileged": "true",
+        **(_with_real_nodes(plan) if spec.real_nodes else _WITHOUT_REAL_NODES),
         **_gates(plan),
     }
     if spec.gang:
@@ -192,6 +218,41 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
             "audit-log-maxbackup": 1,
         }
     return _flags(plan.binaries / "kube-apiserver", flags)
+
+
+_WITHOUT_REAL_NODES = {
+    # Pods run nowhere: waiting for a token to be mounted into them would only slow tests down.
+    "disable-admission-plugins": "ServiceAccount",
+    # The address is a loopback one, which cannot be published as an endpoint.
+    "endpoint-reconciler-type": "none",
+}
+
+
+def _with_real_nodes(plan: Plan) -> dict[str, object]:
+    pki = plan.layout.pki
+    return {
+        "enable-admission-plugins": "NodeRestriction",
+        # Where nodes and pods reach it: `real.network` passes their connections on.
+        "advertise-address": real.GATEWAY.ip,
+        "egress-selector-config-file": plan.layout.config / "egress.json",
+        "kubelet-client-certificate": pki / f"{KUBELET_CLIENT}.crt",
+        "kubelet-client-key": pki / f"{KUBELET_CLIENT}.key",
+        "kubelet-preferred-address-types": "InternalIP",
+    }
+
+
+def _egress_config() -> dict[str, object]:
+    """Connections to nodes and pods go through `real.network`, all others directly."""
+    ways = {
+        "cluster": {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": real.EGRESS}}},
+        "controlplane": {"proxyProtocol": "Direct"},
+        "etcd": {"proxyProtocol": "Direct"},
+    }
+    return {
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [{"name": name, "connection": connection} for name, connection in ways.items()],
+    }
 
 
 def _controller_manager(plan: Plan) -> tuple[str, ...]:
@@ -211,8 +272,8 @@ def _controller_manager(plan: Plan) -> tuple[str, ...]:
             "kube-api-qps": spec.qps,
             "kube-api-burst": 2 * spec.qps,
             "concurrent-job-syncs": 20,
-            # Nodes renew a Lease only every 50 s (see kwok's configuration).
-            "node-monitor-grace-period": "300s",
+            # Fake nodes alone renew a Lease only every 50 s (see kwok's configuration), kubelets every 10 s.
+            "node-monitor-grace-period": "50s" if spec.real_nodes else "300s",
             "node-monitor-period": "1s",
             **_gates(plan),
         },
@@ -288,7 +349,7 @@ def _kwok_config(plan: Plan) -> dict[str, object]:
             "manageAllNodes": False,
             "manageNodesWithAnnotationSelector": f"{NODE_ANNOTATION}=fake",
             "cidr": "10.128.0.0/9",
-            "nodeLeaseDurationSeconds": 200,
+            "nodeLeaseDurationSeconds": 40 if plan.spec.real_nodes else 200,
             "nodeLeaseParallelism": 4,
             "podsOnNodeSyncParallelism": 4,
             "podPlayStageParallelism": 8,

@@ -15,7 +15,7 @@ import tarfile
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -32,6 +32,8 @@ KUBERNETES_BINARIES = ("kube-apiserver", "kube-controller-manager", "kube-schedu
 DEFAULT_BASES = {
     "kubernetes": "https://dl.k8s.io/release",
     "etcd": "https://github.com/etcd-io/etcd/releases/download",
+    "containerd": "https://github.com/containerd/containerd/releases/download",
+    "coredns": "https://github.com/coredns/coredns/releases/download",
 }
 
 
@@ -63,13 +65,13 @@ class Releases:
 
 @dataclass(frozen=True)
 class Asset:
-    """One binary of a release: its file, the document with its SHA-256, and its place if the file is an archive."""
+    """A file of a release: one binary, or an archive with `members`; and the document with its SHA-256."""
 
-    binary: str
+    name: str
     base: str
     path: str
     sums_path: str
-    member: str = ""
+    members: tuple[str, ...] = ()
 
     @property
     def url(self) -> str:
@@ -78,6 +80,11 @@ class Asset:
     @property
     def file(self) -> str:
         return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def binaries(self) -> list[str]:
+        """What it holds."""
+        return [member.rsplit("/", 1)[-1] for member in self.members] or [self.name]
 
 
 def release_assets(releases: Releases, platform: tuple[str, str]) -> list[Asset]:
@@ -90,23 +97,23 @@ def release_assets(releases: Releases, platform: tuple[str, str]) -> list[Asset]
     if base := releases.bases.get("etcd"):
         version, stem = f"v{releases.etcd}", f"etcd-v{releases.etcd}-{system}-{arch}"
         archive = f"{version}/{stem}.{'tar.gz' if system == 'linux' else 'zip'}"
-        assets.append(Asset("etcd", base, archive, f"{version}/SHA256SUMS", f"{stem}/etcd"))
+        assets.append(Asset("etcd", base, archive, f"{version}/SHA256SUMS", (f"{stem}/etcd",)))
     return assets
 
 
-def fetch(releases: Releases, platform: tuple[str, str], folder: Path) -> set[str]:
-    """Download into `folder` what the releases have; returns the names of the binaries that are there now.
+def fetch(assets: Iterable[Asset], folder: Path) -> set[str]:
+    """Download into `folder` what can be had of the assets; returns the names of the binaries that are there now.
 
     Raises DevclusterError for a file that is not what its checksum says.
     """
     found: set[str] = set()
     unreachable: set[str] = set()
-    for asset in release_assets(releases, platform):
+    for asset in assets:
         if asset.base in unreachable:
             continue
         try:
             _fetch(asset, folder)
-            found.add(asset.binary)
+            found.update(asset.binaries)
         except UnavailableError as reason:
             say(f"not downloaded: {reason}")
             if isinstance(reason, UnreachableError):
@@ -118,7 +125,7 @@ def _fetch(asset: Asset, folder: Path) -> None:
     sums_url = f"{asset.base}/{asset.sums_path}"
     with _open(sums_url) as answer:
         expected = _published_digest(answer.read(CHECKSUM_LIMIT).decode(errors="replace"), asset.file, sums_url)
-    file = folder / (asset.file if asset.member else asset.binary)
+    file = folder / (asset.file if asset.members else asset.name)
     with step(f"downloading {asset.file}") as report:
         try:
             got = _receive(asset.url, file, report)
@@ -135,10 +142,12 @@ def _fetch(asset: Asset, folder: Path) -> None:
             f"The file was changed on its way or at its source, and is not used. Find out which; to go on without "
             f"downloads set JOBSET_DEVCLUSTER_KUBERNETES_URL= and JOBSET_DEVCLUSTER_ETCD_URL= (both empty)."
         )
-    if asset.member:
-        _extract(file, asset.member, folder / asset.binary)
+    for member, binary in zip(asset.members, asset.binaries, strict=False):
+        _extract(file, member, folder / binary)
+    if asset.members:
         file.unlink()
-    (folder / asset.binary).chmod(0o755)
+    for binary in asset.binaries:
+        (folder / binary).chmod(0o755)
 
 
 class ShortAnswerError(Exception):

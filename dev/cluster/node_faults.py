@@ -64,6 +64,12 @@ def come_back(connection: Connection, name: str) -> None:
     _wait(connection, name, tainted=False)
 
 
+def uncordon(connection: Connection, name: str) -> None:
+    """Let the node take pods again after a drain."""
+    _get(connection, name)
+    _patch(connection, _node(name), {"spec": {"unschedulable": None}})
+
+
 def add_taint(connection: Connection, name: str, taint: Taint) -> None:
     """Add the taint. One of the same key and effect is replaced."""
     added = {"key": taint.key, "value": taint.value, "effect": taint.effect}

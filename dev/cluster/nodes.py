@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,15 +14,16 @@ from dev.cluster.errors import DevclusterError
 from dev.cluster.rest import Connection, reason_of
 from dev.cluster.spec import DEFAULT_CAPACITY, FakeNodes
 
+FAKE_TAINT = {"key": NODE_ANNOTATION, "value": "fake", "effect": "NoSchedule"}
+"""Keeps pods that are to run off fake nodes, where there are real ones, too."""
 WORKERS = 8
 READY_SECONDS = 60
 
 
-def node(index: int, nodes: FakeNodes) -> dict[str, Any]:
-    """The Node object number `index` (from 0): name, labels, capacity, address."""
-    name = f"node-{index:04d}"
+def node(index: int, nodes: FakeNodes, taints: Sequence[Mapping[str, str]] = ()) -> dict[str, Any]:
+    """The Node object number `index` (from 0): name, labels, taints, capacity, address."""
+    name = _name(index)
     capacity = {**DEFAULT_CAPACITY, **nodes.capacity}
-    topology = {key: f"{key.rsplit('/', 1)[-1]}-{index // size}" for key, size in nodes.label_every.items()}
     address = f"10.{64 + index // 65536}.{index // 256 % 256}.{index % 256}"
     return {
         "apiVersion": "v1",
@@ -32,10 +35,10 @@ def node(index: int, nodes: FakeNodes) -> dict[str, Any]:
                 "kubernetes.io/hostname": name,
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": "amd64",
-                **nodes.labels,
-                **topology,
+                **nodes.labels_at(index),
             },
         },
+        "spec": {"taints": list(taints)},
         "status": {
             "capacity": capacity,
             "allocatable": capacity,
@@ -48,39 +51,50 @@ def node(index: int, nodes: FakeNodes) -> dict[str, Any]:
     }
 
 
-def create_nodes(port: int, tls: ssl.SSLContext, nodes: FakeNodes) -> None:
-    """Create all nodes and wait until every one is Ready and free of the not-ready taint."""
+def create_nodes(port: int, tls: ssl.SSLContext, nodes: FakeNodes, *, beside_real: bool = False) -> None:
+    """Create all nodes and wait until they can be used. Those beside real nodes have `FAKE_TAINT`."""
+    taints = [FAKE_TAINT] if beside_real else []
+
+    def create_slice(first: int) -> None:
+        with Connection(port, tls) as connection:
+            for index in range(first, nodes.count, WORKERS):
+                status, answer = connection.request("POST", "/api/v1/nodes", node(index, nodes, taints))
+                if status not in (201, 409):
+                    raise DevclusterError(f"node {index} was refused with status {status}: {reason_of(answer)}")
+
     with ThreadPoolExecutor(WORKERS) as pool:
-        for _ in pool.map(lambda first: _create_slice(port, tls, nodes, first), range(WORKERS)):
+        for _ in pool.map(create_slice, range(WORKERS)):
             pass
-    deadline = time.monotonic() + READY_SECONDS + nodes.count / 50
     with Connection(port, tls) as connection:
-        while (missing := nodes.count - _usable(connection)) > 0:
-            if time.monotonic() > deadline:
-                raise DevclusterError(
-                    f"{missing} of {nodes.count} fake nodes did not become ready: "
-                    f"see `jobset cluster logs kwok` and `logs kube-controller-manager`."
-                )
-            time.sleep(0.1)
+        wait_usable(connection, {_name(index) for index in range(nodes.count)}, "logs of kwok")
 
 
-def _create_slice(port: int, tls: ssl.SSLContext, nodes: FakeNodes, first: int) -> None:
-    with Connection(port, tls) as connection:
-        for index in range(first, nodes.count, WORKERS):
-            status, answer = connection.request("POST", "/api/v1/nodes", node(index, nodes))
-            if status not in (201, 409):
-                raise DevclusterError(f"node {index} was refused with status {status}: {reason_of(answer)}")
+def wait_usable(connection: Connection, names: AbstractSet[str], logs: str) -> None:
+    """Wait until these nodes are Ready and have no taint but `FAKE_TAINT`. `logs` may say why they are not."""
+    deadline = time.monotonic() + READY_SECONDS + len(names) / 50
+    while missing := names - _usable_nodes(connection):
+        if time.monotonic() > deadline:
+            raise DevclusterError(
+                f"{len(missing)} of {len(names)} nodes did not become ready, such as {min(missing)}: "
+                f"see the {logs} and of kube-controller-manager (`jobset cluster logs NAME`)."
+            )
+        time.sleep(0.1)
 
 
-def _usable(connection: Connection) -> int:
+def _usable_nodes(connection: Connection) -> set[str]:
     status, answer = connection.request("GET", "/api/v1/nodes")
     if status != 200:
-        return 0
-    return sum(
-        not item["spec"].get("taints")
+        return set()
+    return {
+        item["metadata"]["name"]
+        for item in answer["items"]
+        if all(taint["key"] == FAKE_TAINT["key"] for taint in item["spec"].get("taints", ()))
         and any(
             condition["type"] == "Ready" and condition["status"] == "True"
             for condition in item["status"].get("conditions", ())
         )
-        for item in answer["items"]
-    )
+    }
+
+
+def _name(index: int) -> str:
+    return f"node-{index:04d}"

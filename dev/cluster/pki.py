@@ -30,7 +30,7 @@ SERVING_NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-SERVING_ADDRESSES = ("127.0.0.1", "::1", "10.96.0.1")
+SERVING_ADDRESSES = ("127.0.0.1", "::1", "10.96.0.1", "10.200.0.1")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?")
 # Workload, PodGroup and CompositePodGroup; API server, controller manager and scheduler need the same gates.
 GANG_GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
 GANG_RUNTIME_CONFIG = ("scheduling.k8s.io/v1beta1=true", "scheduling.k8s.io/v1alpha3=true")
+MOST_REAL_NODES = 20
 DEFAULT_CAPACITY = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 
 
@@ -35,12 +36,18 @@ class FakeNodes:
     capacity: Mapping[str, str] = field(default_factory=dict)
     features: tuple[str, ...] = ()
 
+    def labels_at(self, index: int) -> dict[str, str]:
+        """The labels of node number `index` (from 0)."""
+        groups = {key: f"{key.rsplit('/', 1)[-1]}-{index // size}" for key, size in self.label_every.items()}
+        return {**self.labels, **groups}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
     """One local cluster.
 
-    `profile` "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok.
+    `profile` "api" is etcd and kube-apiserver; "full" adds the controller manager, the scheduler and kwok. `real_nodes`
+    is a number of nodes that run containers (`dev.cluster.real`), beside the fake ones.
     `volumes` is a number of fake ones, of a StorageClass that is the default: a claim is bound at once, and a volume
     that its claim has left is free again. `port` is the API server's, 0 picks a free one. `gang` turns on the
     scheduling gates and API versions of `GANG_GATES` and `GANG_RUNTIME_CONFIG`. `qps` limits each client of the
@@ -55,6 +62,7 @@ class ClusterSpec:
     name: str = "default"
     profile: Profile = "full"
     nodes: FakeNodes = field(default_factory=FakeNodes)
+    real_nodes: int = 0
     volumes: int = 0
     port: int = 0
     gang: bool = True
@@ -69,6 +77,10 @@ class ClusterSpec:
     def __post_init__(self) -> None:
         if self.profile == "api" and self.nodes.count:
             raise UsageError("fake nodes need the full profile: kwok does not run in the api profile.")
+        if self.profile == "api" and self.real_nodes:
+            raise UsageError("real nodes need the full profile: nothing schedules pods in the api profile.")
+        if not 0 <= self.real_nodes <= MOST_REAL_NODES:
+            raise UsageError(f"{self.real_nodes} real nodes: a cluster can have 0 to {MOST_REAL_NODES}.")
         if self.profile == "api" and self.volumes:
             raise UsageError("fake volumes need the full profile: nothing binds them in the api profile.")
 

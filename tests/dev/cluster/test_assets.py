@@ -130,7 +130,7 @@ def test_zip_archive_of_another_platform(server, tmp_path):
     digest = hashlib.sha256(archive.getvalue()).hexdigest()
     server.files[f"/v{ETCD}/SHA256SUMS"] = f"{digest}  {stem}.zip\n".encode()
     # No Kubernetes servers are published for macOS: those are left to the build.
-    assert download.fetch(server.releases(), ("darwin", "arm64"), tmp_path) == {"etcd"}
+    assert download.fetch(download.release_assets(server.releases(), ("darwin", "arm64")), tmp_path) == {"etcd"}
     assert (tmp_path / "etcd").read_bytes() == content("etcd")
 
 
@@ -164,7 +164,7 @@ def test_mirrors_come_from_the_environment(server, monkeypatch):
     monkeypatch.setenv("JOBSET_DEVCLUSTER_KUBERNETES_URL", f"{server.url}/")
     monkeypatch.setenv("JOBSET_DEVCLUSTER_ETCD_URL", "")
     found = download.release_assets(Releases(kubernetes="1.37.1", etcd=ETCD), ("linux", "amd64"))
-    assert {asset.binary for asset in found} == set(KUBERNETES_BINARIES)
+    assert {asset.name for asset in found} == set(KUBERNETES_BINARIES)
     assert found[0].url == f"{server.url}/v1.37.1/bin/linux/amd64/kube-apiserver"
 
 
@@ -172,7 +172,7 @@ def test_official_places():
     found = download.release_assets(
         Releases(kubernetes="1.37.1", etcd="3.7.3", bases=download.DEFAULT_BASES), ("linux", "arm64")
     )
-    urls = {asset.binary: asset.url for asset in found}
+    urls = {asset.name: asset.url for asset in found}
     assert urls["kubectl"] == "https://dl.k8s.io/release/v1.37.1/bin/linux/arm64/kubectl"
     assert urls["etcd"] == ("https://github.com/etcd-io/etcd/releases/download/v3.7.3/etcd-v3.7.3-linux-arm64.tar.gz")
 

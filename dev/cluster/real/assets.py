@@ -1,0 +1,124 @@
+"""Programs and images of real nodes in one folder of the cache: `bin`, `debian`, `images`. Built when asked for only.
+
+Official releases where they can be reached, else builds from pinned Go modules; runc, CNI plugins and nftables from the
+packages of the distribution.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from dev.cluster import assets, build
+from dev.cluster.assets import LDFLAGS, MODULE, Sources, platform_name
+from dev.cluster.download import Asset, fetch
+from dev.cluster.errors import disk_errors, require_space
+from dev.cluster.real.config import PAUSE
+from dev.cluster.real.debian import unpack_packages
+from dev.cluster.real.image import write_archive
+
+CONTAINERD = "2.4.2"
+COREDNS = "1.15.0"
+DNS_IMAGE = f"jobset.local/coredns:{COREDNS}"
+PACKAGES = ("catatonit", "containernetworking-plugins", "mount", "nftables", "runc")
+"""catatonit is the program of the sandbox of each pod, mount and nft are called by kubelet and kube-proxy."""
+SPACE_MIB = 1500
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class _Module:
+    """Programs by name with their packages, from one go.mod; `ldflags` are for the linker."""
+
+    folder: Path
+    packages: dict[str, str]
+    ldflags: str
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        return ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", self.ldflags)
+
+
+_V2 = "github.com/containerd/containerd/v2"
+_MODULES = (
+    _Module(MODULE, {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")}, LDFLAGS),
+    _Module(
+        _HERE / "containerd",
+        {name: f"{_V2}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")},
+        f"-s -w -X {_V2}/version.Version=v{CONTAINERD}",
+    ),
+    _Module(_HERE / "coredns", {"coredns": "coredns"}, "-s -w"),
+)
+
+
+def locate_node_assets(sources: Sources) -> Path:
+    """Their folder; fetches or builds what is missing (4 minutes on 2 cores). DevclusterError if that fails."""
+    root = sources.cache_root or assets.default_cache_root()
+    folder = root / f"nodes-{_key()}"
+    with disk_errors(root, f"{SPACE_MIB} MiB"):
+        root.mkdir(parents=True, exist_ok=True)
+        with assets.alone(root / f"{folder.name}.lock"):
+            if not folder.is_dir():
+                _install(sources, folder)
+    return folder
+
+
+def release_assets(sources: Sources) -> list[Asset]:
+    """The files of the official releases for this platform."""
+    system, arch = platform_name()
+    bases = sources.releases.bases
+    found = []
+    if base := bases.get("kubernetes"):
+        folder = f"v{sources.releases.kubernetes}/bin/{system}/{arch}"
+        found += [Asset(name, base, f"{folder}/{name}", f"{folder}/{name}.sha256") for name in _MODULES[0].packages]
+    if base := bases.get("containerd"):
+        path = f"v{CONTAINERD}/containerd-static-{CONTAINERD}-{system}-{arch}.tar.gz"
+        members = tuple(f"bin/{name}" for name in _MODULES[1].packages)
+        found.append(Asset("containerd", base, path, f"{path}.sha256sum", members))
+    if base := bases.get("coredns"):
+        path = f"v{COREDNS}/coredns_{COREDNS}_{system}_{arch}.tgz"
+        found.append(Asset("coredns", base, path, f"{path}.sha256", ("coredns",)))
+    return found
+
+
+def _key() -> str:
+    """Names one exact set: the pinned modules, our sources, the packages' names, the platform and the flags."""
+    parts = [repr((platform_name(), PACKAGES, _MODULES)).encode()]
+    for module in _MODULES:
+        parts += [
+            file.read_bytes() for file in sorted(module.folder.glob("*")) if file.suffix in {".mod", ".sum", ".go"}
+        ]
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+
+
+def _install(sources: Sources, folder: Path) -> None:
+    """Fill `folder` in one step: it is complete or it is not there."""
+    require_space(folder, SPACE_MIB)
+    scratch = folder.with_suffix(".tmp")
+    shutil.rmtree(scratch, ignore_errors=True)
+    programs, images = scratch / "bin", scratch / "images"
+    for each in (programs, images):
+        each.mkdir(parents=True)
+    try:
+        found = fetch(release_assets(sources), programs)
+        for module in _MODULES:
+            if missing := [module.packages[name] for name in module.packages if name not in found]:
+                build.compile_packages(module.folder, missing, module.flags, programs, folder.parent)
+        unpack_packages(PACKAGES, scratch / "debian")
+        _write_image(scratch, "pause", scratch / "debian/usr/bin/catatonit", PAUSE, ["-P"])
+        _write_image(scratch, "coredns", programs / "coredns", DNS_IMAGE, [])
+        (programs / "coredns").unlink()
+        scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _write_image(scratch: Path, name: str, program: Path, image: str, arguments: list[str]) -> None:
+    """An image that has nothing but one program."""
+    root = scratch / name
+    root.mkdir()
+    shutil.copy(program, root / name)
+    write_archive(root, scratch / "images" / f"{name}.tar", image, {"Entrypoint": [f"/{name}", *arguments]})
+    shutil.rmtree(root)

@@ -1,0 +1,104 @@
+"""The cgroups of a node: a child of this process's own in each hierarchy of version 1, or one of version 2."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+CONTROLLERS = ("cpu", "memory", "pids")
+"""What the kubelet needs."""
+_REMOVE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Hierarchy:
+    """One that is mounted. `options` are those to mount it with again; `own` is the folder of this process in it."""
+
+    version: int
+    options: str
+    top: Path
+    own: Path
+
+    def parent(self) -> Path | None:
+        """Where a node's cgroup can be made. In version 2 a cgroup has either processes or children with controllers.
+
+        So that is the nearest above this process that already gives its children what the kubelet needs.
+        """
+        if self.version == 1:
+            return self.own
+        for folder in (self.own, *self.own.parents):
+            if set(CONTROLLERS) <= set((folder / "cgroup.subtree_control").read_text().split()):
+                return folder
+            if folder == self.top:
+                break
+        return None
+
+
+def hierarchies(mounts: str, own: str) -> list[Hierarchy]:
+    """Those in the texts of /proc/self/mountinfo and /proc/self/cgroup. A version 2 beside a version 1 is left out."""
+    paths = {}
+    for line in own.splitlines():
+        _, names, path = line.split(":", 2)
+        paths[names] = path
+    found = [each for line in mounts.splitlines() if (each := _hierarchy(line, paths))]
+    first = [each for each in found if each.version == 1]
+    return first or found
+
+
+def _hierarchy(line: str, paths: Mapping[str, str]) -> Hierarchy | None:
+    before, _, after = line.partition(" - ")
+    root, top = before.split()[3:5]
+    kind, _, options = after.split()[:3]
+    if kind not in {"cgroup", "cgroup2"}:
+        return None
+    given = set(options.split(","))
+    names = "" if kind == "cgroup2" else next((each for each in paths if each and set(each.split(",")) <= given), None)
+    if names is None or names not in paths:
+        return None
+    # In a container the hierarchy's mount begins at the container's own cgroup, and so does the path or not.
+    path = paths[names].removeprefix(root) if root != "/" else paths[names]
+    named = f"none,{names}" if names.startswith("name=") else names
+    return Hierarchy(2 if kind == "cgroup2" else 1, named, Path(top), Path(top, path.strip("/")))
+
+
+def own_hierarchies() -> list[Hierarchy]:
+    return hierarchies(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
+
+
+def make(name: str) -> list[Path]:
+    """Make the cgroups of a node."""
+    folders = []
+    for hierarchy in own_hierarchies():
+        if parent := hierarchy.parent():
+            folder = parent / name
+            folder.mkdir(exist_ok=True)
+            if "cpuset" in hierarchy.options.split(","):
+                for file in ("cpuset.cpus", "cpuset.mems"):
+                    (folder / file).write_text((parent / file).read_text())
+            folders.append(folder)
+    return folders
+
+
+def join(folders: Iterable[Path]) -> None:
+    """Move this process into them."""
+    for folder in folders:
+        (folder / "cgroup.procs").write_text("0")
+
+
+def remove(folders: Iterable[Path]) -> None:
+    """Remove them and all below; waits for processes that are about to end. Those that are gone are no error."""
+    deadline = time.monotonic() + _REMOVE_SECONDS
+    for folder in folders:
+        while folder.is_dir():
+            for each in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
+                with suppress(OSError):
+                    each.rmdir()
+            try:
+                folder.rmdir()
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)

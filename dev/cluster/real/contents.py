@@ -1,0 +1,23 @@
+"""What real nodes need in the cluster: that they are ready, and DNS. It only talks to the API server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dev.cluster import rest
+from dev.cluster.components import ADMIN, Plan
+from dev.cluster.kubectl import run_kubectl
+from dev.cluster.nodes import wait_usable
+from dev.cluster.real.layout import real_nodes
+
+DNS_SECONDS = 60
+
+
+def prepare_nodes(plan: Plan) -> None:
+    """Wait until the real nodes can be used and the cluster has DNS."""
+    run_kubectl(plan, "apply", "--filename", str(Path(__file__).with_name("coredns.yaml")))
+    names = {node.name for node in real_nodes(plan.layout, plan.spec.real_nodes)}
+    tls = rest.client_tls(plan.layout.pki, "ca", ADMIN)
+    with rest.Connection(plan.ports["kube-apiserver"], tls) as connection:
+        wait_usable(connection, names, "logs of the node, such as real-0 and real-0-kubelet,")
+    run_kubectl(plan, "--namespace=kube-system", "rollout", "status", "deploy/coredns", f"--timeout={DNS_SECONDS}s")

@@ -1,0 +1,61 @@
+"""Packages of Debian or Ubuntu, with all that they depend on, unpacked into a folder: nothing is installed.
+
+apt checks them by the machine's own keys: signed lists, and the checksums in them. Its own files stay in the folder.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from dev.cluster.errors import DevclusterError
+from dev.cluster.progress import step
+
+_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+"""Folders of the root that are links into /usr in all releases of today; some packages still use the old names."""
+
+
+def unpack_packages(names: Sequence[str], root: Path) -> None:
+    """Fill `root`, which must be empty or absent, with the files of the packages and of what they depend on."""
+    work = root.with_name(f"{root.name}.apt")
+    shutil.rmtree(work, ignore_errors=True)
+    for folder in ("lists/partial", "archives/partial"):
+        (work / folder).mkdir(parents=True)
+    (work / "status").touch()  # of a machine with no package: everything is downloaded
+    options = {
+        "Dir::State": work,
+        "Dir::State::lists": work / "lists",
+        "Dir::State::status": work / "status",
+        "Dir::Cache": work,
+        "Dir::Cache::archives": work / "archives",
+        "APT::Sandbox::User": "root",
+        "APT::Install-Recommends": "false",
+        "Acquire::Languages": "none",
+    }
+    apt = ["apt-get", "--quiet", "--yes", *(f"--option={key}={value}" for key, value in options.items())]
+    try:
+        with step(f"fetching packages of the distribution: {', '.join(names)}"):
+            _run([*apt, "update"])
+            _run([*apt, "--download-only", "install", *names])
+        root.mkdir(parents=True)
+        for package in sorted((work / "archives").glob("*.deb")):
+            _run(["dpkg-deb", "--extract", str(package), str(root)])
+        for name in _LINKS:
+            if (root / name).is_dir():
+                shutil.copytree(root / name, root / "usr" / name, symlinks=True, dirs_exist_ok=True)
+                shutil.rmtree(root / name)
+                (root / name).symlink_to(f"usr/{name}")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run(command: Sequence[str]) -> None:
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command lines
+    if answer.returncode:
+        raise DevclusterError(
+            f"real nodes need packages of the distribution (Debian, Ubuntu), and `{command[0]}` failed:\n"
+            f"{(answer.stderr or answer.stdout).strip()[-1500:]}\n"
+            f"See that `apt-get update` works on this machine; fake nodes need none of it."
+        )

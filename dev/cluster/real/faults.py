@@ -1,0 +1,83 @@
+"""Faults of real nodes, made where they happen: the kubelet, PID 1, the cable, the disk."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from datetime import UTC, datetime
+
+from dev.cluster.errors import DevclusterError
+from dev.cluster.nodes import READY_SECONDS, wait_usable
+from dev.cluster.real import init, kernel, netlink
+from dev.cluster.real.enter import node_process, run_in_node
+from dev.cluster.real.layout import RealNode, network_process
+from dev.cluster.rest import Connection
+
+_VOLUMES = "/var/lib/kubelet"
+_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+_POLL_SECONDS = 0.1
+
+
+def stop_kubelet(node: RealNode) -> None:
+    """The kubelet says nothing any more; the containers run on."""
+    os.kill(node_process(node), signal.SIGUSR1)
+
+
+def cut_power(node: RealNode) -> None:
+    """All processes of the node end at once, and it stays off. Its disk is as it was, its memory is lost."""
+    process = node_process(node)
+    node.off.touch()
+    os.kill(process, signal.SIGKILL)
+    _wait(node, f"node {node.name} did not end", running=False)
+
+
+def cut_cable(node: RealNode) -> None:
+    """Nothing reaches the node and nothing leaves it; all on it runs on."""
+    _set_cable(node, up=False)
+
+
+def fill_disk(node: RealNode) -> None:
+    """The file system of the kubelet has no room any more: it is made as small as what is on it."""
+    found = os.statvfs(f"/proc/{node_process(node)}/root{_VOLUMES}")
+    _resize_disk(node, (found.f_blocks - found.f_bfree) * found.f_frsize + found.f_frsize)
+
+
+def come_back(node: RealNode, connection: Connection) -> None:
+    """End every fault of the node; returns once it can be used."""
+    asked = datetime.now(UTC).isoformat()
+    if node.off.exists():
+        node.off.unlink()
+        _wait(node, f"node {node.name} did not start", running=True)
+    else:
+        _set_cable(node, up=True)
+        _resize_disk(node, init.DISK_MIB << 20)
+        os.kill(node_process(node), signal.SIGUSR2)
+    # Until the kubelet has renewed its Lease the node may only seem to be ready.
+    deadline = time.monotonic() + READY_SECONDS
+    while connection.request("GET", f"{_LEASES}/{node.name}")[1].get("spec", {}).get("renewTime", "") < asked:
+        if time.monotonic() > deadline:
+            raise DevclusterError(
+                f"the kubelet of {node.name} does not renew its Lease: see `jobset cluster logs {node.name}-kubelet`."
+            )
+        time.sleep(_POLL_SECONDS)
+    wait_usable(connection, {node.name}, f"logs {node.name} and {node.name}-kubelet")
+
+
+def _set_cable(node: RealNode, *, up: bool) -> None:
+    namespace = kernel.namespace(network_process(node.layout).read_text())
+    with kernel.network(namespace):
+        netlink.set_up(node.port, up=up)
+    os.close(namespace)
+
+
+def _resize_disk(node: RealNode, size: int) -> None:
+    run_in_node(node, "/usr/bin/mount", "-o", f"remount,size={size}", _VOLUMES)
+
+
+def _wait(node: RealNode, otherwise: str, *, running: bool) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while node.process.exists() != running:
+        if time.monotonic() > deadline:
+            raise DevclusterError(f"{otherwise}: see `jobset cluster logs {node.name}`.")
+        time.sleep(_POLL_SECONDS)

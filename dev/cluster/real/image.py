@@ -1,0 +1,150 @@
+"""Writes folders as images in OCI's layout 1.1: one layer, the same bytes for the same files.
+
+Times, owners and order do not depend on who builds, nor where or when.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import platform
+import tarfile
+import tempfile
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, cast
+
+MANIFEST, CONFIG, LAYER = (
+    f"application/vnd.oci.image.{kind}" for kind in ("manifest.v1+json", "config.v1+json", "layer.v1.tar+gzip")
+)
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+"""The names of Go for those of `platform.machine()`."""
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Image:
+    """What an image says about itself. `epoch` is the time of its files, in seconds since 1970."""
+
+    builder: str
+    annotations: dict[str, str] = field(default_factory=dict)
+    epoch: int = 0
+    architecture: str = field(default_factory=lambda: ARCHITECTURES[platform.machine()])
+
+
+def write_tar(root: Path, file: IO[bytes], epoch: int) -> None:
+    """The files of `root` in the order of their paths, all owned by root, of the time `epoch` (seconds since 1970)."""
+
+    def same(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        member.mtime = epoch
+        return member
+
+    with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted(root.rglob("*")):
+            archive.add(path, path.relative_to(root).as_posix(), recursive=False, filter=same)
+
+
+class _Hashed(io.RawIOBase):
+    """Passes on what is written, and knows its digest."""
+
+    def __init__(self, to: IO[bytes]) -> None:
+        self._to = to
+        self._sum = hashlib.sha256()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._sum.update(data)
+        return self._to.write(data)
+
+    @property
+    def digest(self) -> str:
+        return f"sha256:{self._sum.hexdigest()}"
+
+
+class ImageLayout:
+    """A folder that becomes an image layout. It must be empty or absent."""
+
+    def __init__(self, folder: Path) -> None:
+        if folder.exists() and any(folder.iterdir()):
+            raise SystemExit(f"{folder} is not empty; remove it or name another folder")
+        self._folder = folder
+        self._blobs = folder / "blobs" / "sha256"
+        self._blobs.mkdir(parents=True)
+
+    def write(self, root: Path, config: Object, image: Image) -> str:
+        """Everything. `config` is that of a container. Returns the digest of the manifest."""
+        layer, content = self._layer(root, image.epoch)
+        created = time_text(image.epoch)
+        description = {
+            "created": created,
+            "architecture": image.architecture,
+            "os": "linux",
+            "config": config,
+            "rootfs": {"type": "layers", "diff_ids": [content]},
+            "history": [{"created": created, "created_by": image.builder}],
+        }
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": MANIFEST,
+            "config": self._json(description, CONFIG),
+            "layers": [layer],
+            "annotations": config.get("Labels", {}),
+        }
+        entry = self._json(manifest, MANIFEST) | {
+            "platform": {"architecture": image.architecture, "os": "linux"},
+            "annotations": image.annotations,
+        }
+        index = {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": [entry]}
+        (self._folder / "index.json").write_bytes(_encode_json(index))
+        (self._folder / "oci-layout").write_bytes(_encode_json({"imageLayoutVersion": "1.0.0"}))
+        return str(entry["digest"])
+
+    def _layer(self, root: Path, epoch: int) -> tuple[Object, str]:
+        """Descriptor of the layer, and the digest of its content."""
+        with tempfile.NamedTemporaryFile(dir=self._blobs, delete=False) as file:
+            packed = _Hashed(cast("IO[bytes]", file))
+            with gzip.GzipFile("", "wb", 6, cast("IO[bytes]", packed), mtime=0) as compressed:
+                content = _Hashed(cast("IO[bytes]", compressed))
+                write_tar(root, cast("IO[bytes]", content), epoch)
+        return self._blob(Path(file.name), packed.digest, LAYER), content.digest
+
+    def _json(self, value: Object, kind: str) -> Object:
+        data = _encode_json(value)
+        path = self._blobs / "new"
+        path.write_bytes(data)
+        return self._blob(path, f"sha256:{hashlib.sha256(data).hexdigest()}", kind)
+
+    def _blob(self, path: Path, digest: str, kind: str) -> Object:
+        kept = path.rename(self._blobs / digest.removeprefix("sha256:"))
+        kept.chmod(0o644)
+        return {"mediaType": kind, "digest": digest, "size": kept.stat().st_size}
+
+
+def _encode_json(value: Object) -> bytes:
+    return json.dumps(value, indent=2).encode() + b"\n"
+
+
+def time_text(epoch: int) -> str:
+    return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def write_archive(root: Path, archive: Path, name: str, config: Object) -> None:
+    """Write the files of `root` as an archive that `ctr images import` takes; `name` is the image's, with its tag."""
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        image = Image("jobset cluster", {"io.containerd.image.name": name})
+        ImageLayout(Path(folder)).write(root, config, image)
+        pack_layout(Path(folder), archive)
+
+
+def pack_layout(folder: Path, archive: Path) -> None:
+    """Write an image layout as one file."""
+    with tarfile.open(archive, "w") as packed:
+        packed.add(folder, ".")

@@ -1,0 +1,217 @@
+"""PID 1 of a real node: makes its mounts and its network, and runs containerd, kubelet and kube-proxy in it.
+
+A program that ends is started again after a second. SIGUSR1 ends the kubelet and keeps it ended, SIGUSR2 starts it
+again. There is no orderly stop: the node's processes end with PID 1, as with a power cut.
+
+All modules must be imported before `run`: the machine's Python is out of reach in the node's root folder.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from ipaddress import IPv4Interface
+from pathlib import Path
+
+from dev.cluster.real import cgroups, config, kernel, layout, netlink
+from dev.cluster.real.enter import CTR
+from dev.cluster.real.layout import RealNode
+
+DISK_MIB = 2048
+"""Most that the kubelet's file system holds: volumes of the type emptyDir, secrets. It is memory of the machine."""
+# The kubelet wants these values, and would write them for the whole machine. It reads them, so it leaves them.
+SETTINGS = {
+    "vm/overcommit_memory": 1,
+    "vm/panic_on_oom": 0,
+    "kernel/panic": 10,
+    "kernel/panic_on_oops": 1,
+    "kernel/keys/root_maxkeys": 1000000,
+    "kernel/keys/root_maxbytes": 25000000,
+}
+_LINKS = ("bin", "sbin", "lib", "lib64")
+_FOLDERS = (
+    "usr",
+    "proc",
+    "sys",
+    "dev",
+    "run",
+    "tmp",
+    "root",
+    "opt/jobset",
+    "var/lib/kubelet",
+    "var/log/pods",
+    "var/tmp",
+)
+_PAUSE_SECONDS = 1.0
+_POLL_SECONDS = 0.1
+
+
+@dataclass
+class Service:
+    """A program that is to run, with its log open on the machine."""
+
+    name: str
+    argv: tuple[str, ...]
+    log: int
+    pid: int = 0
+    due: float = 0.0
+    wanted: bool = True
+
+
+@dataclass
+class Node:
+    """What PID 1 knows. `bridge` is the network namespace of the other nodes, `assets` the folder of programs."""
+
+    node: RealNode
+    count: int
+    assets: Path
+    bridge: int
+    folders: Sequence[Path]
+    kubelet: Service
+    services: Sequence[Service] = field(default_factory=list)
+
+
+def run(found: Node) -> None:
+    """Everything. Does not return; an error ends the node, and is in its log."""
+    kernel.die_with_parent()
+    cgroups.join(found.folders)
+    hierarchies = cgroups.own_hierarchies()
+    kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_CGROUPS | kernel.NEW_NAMES | kernel.NEW_IPC | kernel.NEW_NETWORK)
+    socket.sethostname(found.node.name)
+    _connect(found)
+    _mount(found, hierarchies)
+    signal.signal(signal.SIGUSR1, lambda *_: _silence(found.kubelet, silent=True))
+    signal.signal(signal.SIGUSR2, lambda *_: _silence(found.kubelet, silent=False))
+    containerd, *others = found.services
+    _start(containerd)
+    while not _succeeds("version"):
+        time.sleep(_POLL_SECONDS)
+    for archive in sorted(Path(config.PROGRAMS, "images").glob("*.tar")):
+        if not _succeeds("images", "import", "--digests=false", str(archive)):
+            raise OSError(f"the image {archive.name} cannot be imported")
+    while True:
+        _reap(found.services)
+        for service in (containerd, *others):
+            if service.wanted and not service.pid and time.monotonic() >= service.due:
+                _start(service)
+        time.sleep(_POLL_SECONDS)
+
+
+def programs(node: RealNode, node_labels: str) -> dict[str, tuple[str, ...]]:
+    """The command lines of the node's programs by name, in the order of their start."""
+    folder = f"{config.PROGRAMS}/bin"
+    return {
+        "containerd": (f"{folder}/containerd", "--config", config.CONTAINERD),
+        "kubelet": (
+            f"{folder}/kubelet",
+            f"--config={config.KUBELET}",
+            f"--kubeconfig={config.KUBECONFIG}",
+            f"--hostname-override={node.name}",
+            f"--node-ip={node.address.ip}",
+            f"--node-labels={node_labels}",
+        ),
+        "kube-proxy": (f"{folder}/kube-proxy", f"--config={config.PROXY}"),
+    }
+
+
+def _connect(found: Node) -> None:
+    """Plug the node into the bridge. No other network can be reached: the default route leads nowhere."""
+    node = found.node
+    with kernel.network(found.bridge):
+        netlink.remove_interface(node.port)  # of the node before a power cut
+    netlink.set_up("lo")
+    netlink.add_cable("eth0", node.port, found.bridge)
+    with kernel.network(found.bridge):
+        netlink.plug_into(layout.BRIDGE, node.port)
+        netlink.set_up(node.port)
+    netlink.add_address("eth0", node.address)
+    netlink.set_up("eth0")
+    netlink.add_route(IPv4Interface("0.0.0.0/0").network, layout.GATEWAY.ip)
+    for other in layout.real_nodes(node.layout, found.count):
+        if other != node:
+            netlink.add_route(other.pods, other.address.ip)
+
+
+def _mount(found: Node, hierarchies: Sequence[cgroups.Hierarchy]) -> None:
+    root = found.node.root
+    kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
+    for name in _FOLDERS:
+        (root / name).mkdir(parents=True, exist_ok=True)
+    for name in _LINKS:
+        with suppress(FileExistsError):
+            (root / name).symlink_to(f"usr/{name}")
+    kernel.bind(root, root)
+    kernel.bind(found.assets / "debian" / "usr", root / "usr", read_only=True)
+    kernel.bind(found.assets, root / "opt/jobset", read_only=True)
+    kernel.bind("/dev", root / "dev")
+    kernel.mount("proc", root / "proc", "proc")
+    kernel.mount("sysfs", root / "sys", "sysfs")
+    kernel.mount("tmpfs", root / "run", "tmpfs", data="mode=755")
+    kernel.mount("kubelet", root / "var/lib/kubelet", "tmpfs", data=f"mode=755,size={DISK_MIB}m")
+    kernel.change_root(root)
+    kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.SHARED)
+    _mount_cgroups(hierarchies)
+    os.makedirs("/run/settings")  # noqa: PTH103
+    # A machine that starts again has another number.
+    for name, value in {**SETTINGS, "kernel/random/boot_id": uuid.uuid4()}.items():
+        file = Path("/run/settings", name.replace("/", "."))
+        file.write_text(f"{value}\n")
+        kernel.bind(file, f"/proc/sys/{name}")
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def _mount_cgroups(hierarchies: Sequence[cgroups.Hierarchy]) -> None:
+    top = Path("/sys/fs/cgroup")
+    if hierarchies[0].version == 2:
+        kernel.mount("cgroup2", top, "cgroup2")
+        # With processes in it, it could not give its children any controllers.
+        (top / "init").mkdir(exist_ok=True)
+        cgroups.join([top / "init"])
+        names = (top / "cgroup.controllers").read_text().split()
+        (top / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in names))
+        return
+    kernel.mount("cgroup", top, "tmpfs", data="mode=755")
+    for hierarchy in hierarchies:
+        folder = top / hierarchy.options.rpartition("=")[2]
+        folder.mkdir()
+        kernel.mount("cgroup", folder, "cgroup", data=hierarchy.options)
+
+
+def _start(service: Service) -> None:
+    null = os.open("/dev/null", os.O_RDONLY)
+    actions = [(os.POSIX_SPAWN_DUP2, null, 0), *((os.POSIX_SPAWN_DUP2, service.log, each) for each in (1, 2))]
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **{k: v for k, v in os.environ.items() if k == "GOGC"}}
+    environment["PATH"] = f"{config.PROGRAMS}/bin:{environment['PATH']}"
+    service.pid = os.posix_spawn(service.argv[0], service.argv, environment, file_actions=actions)
+    os.close(null)
+
+
+def _silence(kubelet: Service, *, silent: bool) -> None:
+    kubelet.wanted = not silent
+    if silent and kubelet.pid:
+        os.kill(kubelet.pid, signal.SIGKILL)
+
+
+def _reap(services: Sequence[Service]) -> None:
+    """Take the exit codes of the programs, and of the orphans, which are PID 1's children, too."""
+    with suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            for service in services:
+                if service.pid == pid:
+                    service.pid, service.due = 0, time.monotonic() + _PAUSE_SECONDS
+                    print(f"{service.name} ended: {os.waitstatus_to_exitcode(status)}", flush=True)  # noqa: T201
+
+
+def _succeeds(*arguments: str) -> bool:
+    """Whether the command of containerd succeeds; its output is in the node's log."""
+    return subprocess.run([*CTR, *arguments], stdin=subprocess.DEVNULL, check=False).returncode == 0  # noqa: S603

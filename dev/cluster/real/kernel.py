@@ -1,0 +1,80 @@
+"""Calls of the Linux kernel that Python 3.11 has no function for: namespaces, mounts, the death signal."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+NEW_MOUNTS, NEW_CGROUPS, NEW_NAMES, NEW_IPC = 0x00020000, 0x02000000, 0x04000000, 0x08000000
+NEW_PROCESSES, NEW_NETWORK = 0x20000000, 0x40000000
+
+READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE, SHARED = 1, 32, 4096, 16384, 1 << 18, 1 << 20
+DETACH = 2
+_PR_SET_PDEATHSIG = 1
+PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, call: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{call}: {os.strerror(number)}")
+
+
+def unshare(flags: int) -> None:
+    _check(_libc.unshare(flags), "unshare")
+
+
+def enter(namespace: int) -> None:
+    """Enter the namespace of that file descriptor."""
+    _check(_libc.setns(namespace, 0), "setns")
+
+
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends, however that happens."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl")
+
+
+def mount(source: str, target: Path | str, kind: str = "", flags: int = 0, data: str = "") -> None:
+    call = _libc.mount(source.encode(), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), data.encode())
+    _check(call, f"mount of {source} at {target}")
+
+
+def bind(source: Path | str, target: Path | str, *, read_only: bool = False) -> None:
+    """Show a file or folder, with all that is mounted below it, at another place, which must exist."""
+    mount(str(source), target, flags=BIND | RECURSIVE)
+    if read_only:
+        mount("none", target, flags=BIND | REMOUNT | READ_ONLY)
+
+
+def change_root(root: Path) -> None:
+    """Make a mount point the root of this mount namespace; what was there before cannot be reached any more."""
+    os.chdir(root)
+    _check(_libc.syscall(PIVOT_ROOT[platform.machine()], b".", b"."), "pivot_root")
+    _check(_libc.umount2(b".", DETACH), "umount")
+    os.chdir("/")
+
+
+@contextmanager
+def network(namespace: int) -> Iterator[None]:
+    """Run the block in the network namespace of that file descriptor. For programs of one thread."""
+    ours = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        enter(namespace)
+        try:
+            yield
+        finally:
+            enter(ours)
+    finally:
+        os.close(ours)
+
+
+def namespace(pid: int | str, kind: str = "net") -> int:
+    """A file descriptor of a namespace of a process."""
+    return os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)

@@ -1,0 +1,108 @@
+"""`python -m dev.cluster.real.network ROOT`: holds the network of the real nodes, and the two ways across its border.
+
+The nodes are plugged into a bridge in the network namespace of this process, which has no other interface. The API
+server stays on the machine's network, so that kubectl, webhooks by URL and managers outside are served as without real
+nodes. From the nodes, connections to the bridge's address are passed on to it. To nodes and pods (logs, exec, webhooks
+by Service) it asks for connections by HTTP CONNECT on a Unix socket, as its egress configuration says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from dev.cluster.components import Plan
+from dev.cluster.real import kernel, layout, netlink
+from dev.cluster.spec import Layout
+
+_CONNECT_SECONDS = 10
+_CHUNK = 64 * 1024
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Copy one direction to its end."""
+    with contextlib.suppress(ConnectionError, TimeoutError):
+        while data := await reader.read(_CHUNK):
+            writer.write(data)
+            await writer.drain()
+        if writer.can_write_eof():
+            writer.write_eof()
+
+
+@contextlib.asynccontextmanager
+async def _connected(
+    machine: int | None, host: str, port: int
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A connection from this namespace, or from the machine's."""
+    with kernel.network(machine) if machine is not None else contextlib.nullcontext():
+        end = socket.socket()
+    end.setblocking(False)
+    try:
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            await asyncio.get_running_loop().sock_connect(end, (host, port))
+    except BaseException:
+        end.close()
+        raise
+    reader, writer = await asyncio.open_connection(sock=end)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+
+
+class Border:
+    """Both ways across the border. `machine` is the machine's network namespace, `port` that of the API server."""
+
+    def __init__(self, machine: int, port: int) -> None:
+        self._machine = machine
+        self._port = port
+
+    async def to_server(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A node or a pod has connected to the bridge's address."""
+        with contextlib.closing(writer), contextlib.suppress(OSError):
+            async with _connected(self._machine, "127.0.0.1", self._port) as (server_reader, server_writer):
+                await asyncio.gather(_pass_on(reader, server_writer), _pass_on(server_reader, writer))
+
+    async def to_node(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """The API server asks for a connection: CONNECT HOST:PORT HTTP/1.1."""
+        with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            host, _, port = head.split()[1].decode().rpartition(":")
+            try:
+                async with _connected(None, host, int(port)) as (node_reader, node_writer):
+                    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+                    await asyncio.gather(_pass_on(reader, node_writer), _pass_on(node_reader, writer))
+            except OSError as error:
+                writer.write(f"HTTP/1.1 502 {error.strerror or 'no connection'}\r\n\r\n".encode())
+
+
+async def serve(plan: Plan, machine: int) -> None:
+    port = plan.ports["kube-apiserver"]
+    border = Border(machine, port)
+    await asyncio.start_server(border.to_server, str(layout.GATEWAY.ip), port)
+    await asyncio.start_unix_server(border.to_node, layout.EGRESS)
+    layout.network_process(plan.layout).write_text(str(os.getpid()))
+    await asyncio.Event().wait()
+
+
+def main() -> None:
+    plan = Plan.read(Layout(Path(sys.argv[1])))
+    Path(layout.EGRESS).unlink(missing_ok=True)
+    machine = kernel.namespace("self")
+    kernel.unshare(kernel.NEW_NETWORK)
+    netlink.set_up("lo")
+    netlink.add_bridge(layout.BRIDGE)
+    netlink.add_address(layout.BRIDGE, layout.GATEWAY)
+    netlink.set_up(layout.BRIDGE)
+    for node in layout.real_nodes(plan.layout, plan.spec.real_nodes):
+        netlink.add_route(node.pods, node.address.ip)
+    asyncio.run(serve(plan, machine))
+
+
+if __name__ == "__main__":
+    main()

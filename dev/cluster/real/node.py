@@ -1,0 +1,129 @@
+"""`python -m dev.cluster.real.node ROOT INDEX`: runs one real node, and again after a power cut once it may.
+
+The node's PID 1 is its child in a new PID namespace: when this process ends, the kernel kills all of the node, and with
+its processes go its mounts and its network. The cgroups are removed here, or by `remove_cgroups` after a kill.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from dev.cluster.components import Plan
+from dev.cluster.real import cgroups, config, init, kernel
+from dev.cluster.real import layout as real
+from dev.cluster.real.layout import RealNode
+from dev.cluster.spec import Layout
+
+_POLL_SECONDS, _PAUSE_SECONDS = 0.1, 1.0
+
+
+class Runner:
+    """Starts PID 1 of the node, waits for its end and cleans up."""
+
+    def __init__(self, plan: Plan, index: int) -> None:
+        self._plan = plan
+        self._node = RealNode(plan.layout, index)
+        self._pid = 0
+        self._stopped = False
+        signal.signal(signal.SIGTERM, self._stop)
+
+    def run(self) -> None:
+        while not self._is_stopped():
+            if self._node.off.exists():
+                time.sleep(_POLL_SECONDS)
+                continue
+            folders = cgroups.make(cgroup_name(self._node))
+            self._node.cgroups.write_text("".join(f"{folder}\n" for folder in folders))
+            self._pid = self._start(folders)
+            _write(self._node.process, str(self._pid))
+            if self._is_stopped():
+                self._kill()  # it was not there yet when the signal came
+            _, status = os.waitpid(self._pid, 0)
+            self._pid = 0
+            self._node.process.unlink(missing_ok=True)
+            remove_cgroups(self._node)
+            print(f"the node ended: {os.waitstatus_to_exitcode(status)}", flush=True)  # noqa: T201
+            time.sleep(_PAUSE_SECONDS)
+
+    def _start(self, folders: Sequence[Path]) -> int:
+        """Fork PID 1; returns its number on the machine."""
+        found = self._description(folders)
+        ours = kernel.namespace("self", "pid")
+        kernel.unshare(kernel.NEW_PROCESSES)
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            try:
+                init.run(found)
+            except BaseException:  # noqa: BLE001 - it is the last thing that this process says
+                traceback.print_exc()
+            os._exit(1)
+        kernel.enter(ours)
+        for descriptor in (ours, found.bridge, *(service.log for service in found.services)):
+            os.close(descriptor)
+        return pid
+
+    def _description(self, folders: Sequence[Path]) -> init.Node:
+        node, plan = self._node, self._plan
+        labels = ",".join(f"{key}={value}" for key, value in config.labels(plan, node).items())
+        services = [
+            init.Service(
+                name, argv, os.open(plan.layout.log(f"{node.name}-{name}"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            )
+            for name, argv in init.programs(node, labels).items()
+        ]
+        return init.Node(
+            node=node,
+            count=plan.spec.real_nodes,
+            assets=Path(plan.node_assets),
+            bridge=kernel.namespace(real.network_process(plan.layout).read_text()),
+            folders=folders,
+            kubelet=services[1],
+            services=services,
+        )
+
+    def _is_stopped(self) -> bool:
+        return self._stopped
+
+    def _stop(self, *_: object) -> None:
+        self._stopped = True
+        self._kill()
+
+    def _kill(self) -> None:
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+
+
+def cgroup_name(node: RealNode) -> str:
+    """One that no other cluster on the machine uses: the folder of the cluster has that inode."""
+    return f"jobset-{node.layout.root.name}-{node.layout.root.stat().st_ino}-{node.name}"
+
+
+def remove_cgroups(node: RealNode) -> None:
+    """Remove the cgroups that the node had, once its processes are gone."""
+    if node.cgroups.exists():
+        cgroups.remove(Path(line) for line in node.cgroups.read_text().splitlines())
+        node.cgroups.unlink()
+
+
+def remove_remains(layout: Layout) -> None:
+    """Remove what a killed supervisor has left of the cluster's real nodes: their cgroups. All else is gone."""
+    for file in real.folder(layout).glob("real-*/cgroups"):
+        remove_cgroups(RealNode(layout, int(file.parent.name.removeprefix("real-"))))
+
+
+def _write(file: Path, text: str) -> None:
+    """In one step: who sees the file sees all of it."""
+    scratch = file.with_suffix(".tmp")
+    scratch.write_text(text)
+    scratch.replace(file)
+
+
+if __name__ == "__main__":
+    Runner(Plan.read(Layout(Path(sys.argv[1]))), int(sys.argv[2])).run()

@@ -1,0 +1,66 @@
+"""Says whether this machine can run real nodes. As a program, it tries what a node needs in namespaces of its own."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from dev.cluster.real import cgroups, kernel, netlink
+
+FAKE = "Fake nodes (--nodes) run here."
+TOOLS = ("apt-get", "dpkg-deb", "nsenter")
+
+
+def real_nodes_missing() -> str | None:
+    """The sentence that says what this machine lacks for real nodes; None if it can run them."""
+    lacking = _lacking()
+    return f"real nodes cannot run on this machine: {lacking}. {FAKE}" if lacking else None
+
+
+def _lacking() -> str:
+    if sys.platform != "linux":
+        return f"they need Linux, and this is {platform.system()}"
+    if os.geteuid() != 0:
+        return "they need root, for namespaces, mounts and cgroups"
+    if platform.machine() not in kernel.PIVOT_ROOT:
+        return f"they need one of the processors {', '.join(kernel.PIVOT_ROOT)}, and this is {platform.machine()}"
+    if tools := [name for name in TOOLS if shutil.which(name) is None]:
+        return f"they need the commands {', '.join(tools)}, which Debian and Ubuntu have"
+    if missing := _missing_cgroups(cgroups.own_hierarchies()):
+        return missing
+    command = [sys.executable, "-m", __name__]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own module
+    return answer.stderr.strip().rpartition("\n")[2] if answer.returncode else ""
+
+
+def _missing_cgroups(found: list[cgroups.Hierarchy]) -> str:
+    if found and found[0].version == 2:
+        below = found[0].parent() is not None
+        return "" if below else f"no cgroup above this process gives its children {', '.join(cgroups.CONTROLLERS)}"
+    known = {option for each in found for option in each.options.split(",")}
+    missing = [name for name in cgroups.CONTROLLERS if name not in known]
+    return f"no cgroup hierarchy is mounted that has {', '.join(missing)}" if missing else ""
+
+
+def _try() -> None:
+    """Raises OSError where the kernel refuses a part of a node."""
+    kernel.unshare(kernel.NEW_MOUNTS | kernel.NEW_CGROUPS | kernel.NEW_NAMES | kernel.NEW_IPC | kernel.NEW_NETWORK)
+    netlink.add_bridge("probe")
+    netlink.add_cable("probe0", "probe1", kernel.namespace("self"))
+    netlink.request_nftables()
+    kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
+    kernel.mount("probe", "/run", "tmpfs")
+    for name in ("lower", "upper", "work", "merged"):
+        Path("/run", name).mkdir()
+    kernel.mount("probe", "/run/merged", "overlay", data="lowerdir=/run/lower,upperdir=/run/upper,workdir=/run/work")
+
+
+if __name__ == "__main__":
+    try:
+        _try()
+    except OSError as refused:
+        sys.exit(f"the kernel refuses a part of them ({refused.strerror})")

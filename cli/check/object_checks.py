@@ -15,82 +15,51 @@ from kube.model.validation import byte_length, dns1123_label, dns1123_subdomain,
 MAX_ANNOTATIONS = 256 * 1024
 """Bytes of all annotations of an object, keys included."""
 _METADATA = Path(("metadata",))
-_API = "API: object metadata"
 
-API_VERSION_RULE = Rule(
+
+def _rule(name: str, kind: ErrorType, message: str, fix: str, source: str = "API: object metadata") -> Rule:
+    return Rule(name, kind, message, fix, source, Layer.SCHEMA)
+
+
+_RESOURCE = "docs/reference/api.md#resource"
+API_VERSION_RULE = _rule(
     "api-version",
     ErrorType.NOT_SUPPORTED,
     f'JobSets are served as "{API_VERSION}"',
     f"write `apiVersion: {API_VERSION}`",
-    "docs/reference/api.md#resource",
-    Layer.SCHEMA,
+    _RESOURCE,
 )
-KIND_RULE = Rule(
-    "kind",
-    ErrorType.NOT_SUPPORTED,
-    f'the kind of such an object is "{KIND}"',
-    f"write `kind: {KIND}`",
-    "docs/reference/api.md#resource",
-    Layer.SCHEMA,
+KIND_RULE = _rule(
+    "kind", ErrorType.NOT_SUPPORTED, f'the kind of such an object is "{KIND}"', f"write `kind: {KIND}`", _RESOURCE
 )
-NAME_REQUIRED = Rule(
+NAME_REQUIRED = _rule(
     "metadata-name-required",
     ErrorType.REQUIRED,
     "name or generateName is required",
     "give the JobSet a name, such as `name: training`",
-    _API,
-    Layer.SCHEMA,
 )
-NAME = Rule(
-    "metadata-name",
-    ErrorType.INVALID,
-    "{complaint}",
-    "use lower case letters, digits and '-'",
-    _API,
-    Layer.SCHEMA,
-)
-NAMESPACE = Rule(
+NAME = _rule("metadata-name", ErrorType.INVALID, "{complaint}", "use lower case letters, digits and '-'")
+NAMESPACE = _rule(
     "metadata-namespace",
     ErrorType.INVALID,
     'the namespace asked for with -n is "{asked}"',
     "leave out one of them",
     "kubectl: -n must agree with the manifest",
-    Layer.SCHEMA,
 )
-TEXT = Rule(
-    "metadata-type",
-    ErrorType.TYPE_INVALID,
-    "must be {wanted}",
-    "{fix}",
-    _API,
-    Layer.SCHEMA,
-)
-KEY = Rule(
+TEXT = _rule("metadata-type", ErrorType.TYPE_INVALID, "must be {wanted}", "{fix}")
+KEY = _rule(
     "metadata-key",
     ErrorType.INVALID,
     "{complaint}",
     "a key is NAME or PREFIX/NAME, where PREFIX is a DNS name such as example.com",
-    _API,
-    Layer.SCHEMA,
 )
-LABEL_VALUE = Rule(
-    "metadata-label-value",
-    ErrorType.INVALID,
-    "{complaint}",
-    "put free text into an annotation",
-    _API,
-    Layer.SCHEMA,
-)
-ANNOTATIONS_TOO_LONG = Rule(
+LABEL_VALUE = _rule("metadata-label-value", ErrorType.INVALID, "{complaint}", "put free text into an annotation")
+ANNOTATIONS_TOO_LONG = _rule(
     "metadata-annotations-size",
     ErrorType.TOO_LONG,
     f"may not be more than {MAX_ANNOTATIONS} bytes",
     "keep large texts in a ConfigMap",
-    _API,
-    Layer.SCHEMA,
 )
-
-
 STAND_IN = "x"
 """Takes the place of a name that is no good, so that the names made from it are not found fault with as well."""
 

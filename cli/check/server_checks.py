@@ -13,19 +13,17 @@ from functools import cache
 from http import HTTPStatus
 
 from api.features import FeatureGates
-from app.version import user_agent
+from cli import session
 from cli.check.checks import CheckError, Checks, Sent
 from cli.check.manifest_files import Named
 from controllers.resources import JOBSETS
 from kube.client import Client
-from kube.config import explain_error, load
-from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound, Unauthorized
+from kube.errors import AlreadyExists, ApiError, Forbidden, Invalid, KubeError, NotFound
 from kube.model.field import ErrorType, FieldError, Layer, Path, Rule, with_placeholders
 from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
 from kube.options import WriteOptions
 from kube.resources import NAMESPACES
-from kube.transport import HttpTransport
 from policy.judged import Namespace
 from policy.namespaces import NamespaceMetadata
 from webhooks.jobset.answers import MORE_WARNINGS, warning_texts
@@ -346,28 +344,14 @@ async def connect(kubeconfig: str, context: str, *, empty: bool = False) -> Asyn
 
     `empty` is that of `ServerChecks`.
     """
-    try:
-        credentials = await load(kubeconfig or None, context or None)
-        transport = HttpTransport(credentials, user_agent=user_agent())
-    except KubeError as error:
-        raise CheckError(str(error)) from error
-    try:
-        client = Client(transport)
-        await _has_jobsets(client, kubeconfig, context)
-        yield ServerChecks(client, credentials.namespace, empty=empty)
-    finally:
-        await transport.close()
-
-
-async def _has_jobsets(client: Client, kubeconfig: str, context: str) -> None:
     path = f"/apis/{JOBSETS.api_version}"
     try:
-        async with asyncio.timeout(TIMEOUT):
-            await client.raw(path)
+        async with session.connect(kubeconfig=kubeconfig, context=context) as to:
+            async with asyncio.timeout(TIMEOUT):
+                await to.client.raw(path)
+            yield ServerChecks(to.client, to.namespace, empty=empty)
     except NotFound as error:
         raise CheckError(f"the cluster does not serve JobSets ({path}): apply manifests/install.yaml first") from error
-    except Unauthorized as error:
-        raise CheckError(explain_error(error, kubeconfig, context)) from error
     except (KubeError, TimeoutError) as error:
         raise CheckError(_reason(error)) from error
 

@@ -11,7 +11,7 @@ from api.jobset import JobSet
 from app.terminal import lines_of_programs
 from cli import session
 from cli.check.findings import printable
-from cli.operate.unread import Unread, reasons
+from cli.operate.unread import reasons, unread
 from controllers.resources import JOBSETS
 from jobset_client.log_order import Log, LogPod, log_pod, logs, newest_attempt, selector
 from jobset_client.states import end_summary
@@ -173,11 +173,11 @@ class Follower:
         if place in self._last or place in self._told:
             return
         self._told.add(place)
-        unread = Unread(log.prefix, error.message or error.reason)
-        self._causes[unread.cause] += 1
-        if self._causes[unread.cause] == 1:
-            self._err.writelines(f"{printable(line)}\n" for line in reasons([unread]))
-        elif self._causes[unread.cause] == 2:
+        missing = unread(log.prefix, error.message or error.reason)
+        self._causes[missing.cause] += 1
+        if self._causes[missing.cause] == 1:
+            self._err.writelines(f"{printable(line)}\n" for line in reasons([missing]))
+        elif self._causes[missing.cause] == 2:
             self._err.write("jobset logs: others have no log for the same reason\n")
 
     async def _read(self, log: Log, place: tuple[str, ...], tail: int) -> None:

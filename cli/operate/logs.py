@@ -10,7 +10,7 @@ from app.terminal import lines_of_programs
 from cli import session
 from cli.check.findings import printable
 from cli.operate.follow import Follower
-from cli.operate.unread import Unread, reasons
+from cli.operate.unread import Unread, reasons, unread
 from jobset_client.errors import RefusedError
 from jobset_client.log_order import GONE, Log, LogPod, log_pod, logs, newest_attempt, pods_of_attempt, selector
 from jobset_client.states import end_summary, title
@@ -136,7 +136,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
     """Read and write one log after the other."""
     shown = False
     write_line = lines_of_programs(out)
-    unread: list[Unread] = []
+    missing: list[Unread] = []
     for log in chosen[:MOST_LOGS]:
         if log.waits:
             err.write(printable(_without_log(log, to.namespace)) + "\n")
@@ -146,7 +146,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
         except Forbidden:
             raise
         except ApiError as error:
-            unread.append(Unread(log.prefix, error.message or error.reason))
+            missing.append(unread(log.prefix, error.message or error.reason))
             continue
         shown = True
         parts = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []
@@ -155,7 +155,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
         if len(text) >= MOST_BYTES:
             whole = f"kubectl logs {log.pod} -c {log.container} -n {to.namespace}"
             err.write(f"{log.prefix} is cut after {MOST_BYTES >> 20} MiB: {whole} shows all\n")
-    err.writelines(f"{printable(line)}\n" for line in reasons(unread))
+    err.writelines(f"{printable(line)}\n" for line in reasons(missing))
     if len(chosen) > MOST_LOGS:
         err.write(f"jobset logs: {count_noun(len(chosen) - MOST_LOGS, 'more log')}: --job JOB shows those of one Job\n")
     return session.DONE if shown else session.FAILED

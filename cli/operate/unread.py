@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobset_client.words import count_noun
 
@@ -10,37 +10,32 @@ _KUBELET = re.compile(r'Get "https?://(?P<host>[^/"]+?)(?::\d+)?/containerLogs[^
 """What the API server says when it does not reach a kubelet."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unread:
-    """A log that there is not: how its lines would begin, and what the API server says."""
+class Unread(NamedTuple):
+    """A log that there is not: how its lines would begin, and why.
+
+    `host`: the node whose kubelet is not reached; empty for other causes.
+    """
 
     prefix: str
-    said: str
+    why: str
+    host: str = ""
 
     @property
     def cause(self) -> str:
         """The same for all that cannot be read for one reason."""
-        return "kubelet" if self._kubelet else self.said
-
-    @property
-    def host(self) -> str:
-        """The node whose kubelet is not reached; empty for other causes."""
-        return self._kubelet["host"] if self._kubelet else ""
-
-    @property
-    def why(self) -> str:
-        """The cause in words."""
-        return self._kubelet["why"] if self._kubelet else self.said
-
-    @property
-    def _kubelet(self) -> re.Match[str] | None:
-        return _KUBELET.fullmatch(self.said)
+        return "kubelet" if self.host else self.why
 
 
-def reasons(unread: Iterable[Unread]) -> Iterator[str]:
+def unread(prefix: str, refusal: str) -> Unread:
+    """A log of which the API server says this."""
+    found = _KUBELET.fullmatch(refusal)
+    return Unread(prefix, found["why"], found["host"]) if found else Unread(prefix, refusal)
+
+
+def reasons(logs: Iterable[Unread]) -> Iterator[str]:
     """One line for each cause, by the first log that has it."""
     causes: dict[str, list[Unread]] = {}
-    for each in unread:
+    for each in logs:
         causes.setdefault(each.cause, []).append(each)
     for those in causes.values():
         first, more = those[0], len(those) - 1

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from api.features import GATES, FeatureGates
 from app.settings import LeaderElectionSettings
-from app.version import user_agent
-from cli import extras, local
+from cli import extras, local, session
 from cli.check.checks import CheckError
 from cli.local import LocalError
 from cli.policy.server import Server
@@ -24,13 +23,10 @@ from dev.cluster.cluster import running
 from dev.cluster.errors import DevclusterError
 from dev.cluster.progress import Report, step
 from dev.cluster.spec import ClusterSpec
-from kube.client import Client
-from kube.config import load
 from kube.errors import KubeError
 from kube.model.field import Path as FieldPath
 from kube.model.meta import JSON
 from kube.resources import LEASES
-from kube.transport import HttpTransport
 from manifests import NAMESPACE
 from policy.suites import probes
 from policy.suites.answers import Answer, differences, interpret, refused_otherwise
@@ -83,15 +79,12 @@ def _lease() -> JSON:
 
 
 async def _judge_suites(suites: Suites, kubeconfig: Path, audit_log: Path) -> list[list[Result]]:
-    transport = HttpTransport(await load(str(kubeconfig)), user_agent=user_agent())
     count = sum(result.is_askable for _, results in suites for result in results)
-    try:
-        server = Server(Client(transport).without_limits(), audit_log)
+    async with session.connect(kubeconfig=str(kubeconfig)) as to:
+        server = Server(to.client.without_limits(), audit_log)
         await server.prepare()
         with step(f"asking it about {count} JobSets") as report:
             return [await _of_suite(server, loaded, results, report, count) for loaded, results in suites]
-    finally:
-        await transport.close()
 
 
 async def _of_suite(server: Server, loaded: Loaded, results: list[Result], report: Report, count: int) -> list[Result]:

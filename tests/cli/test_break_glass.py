@@ -7,7 +7,6 @@ import json
 
 import pytest
 
-from cli.main import main
 from diagnose.webhook_switch import HELD, State, look, switched_off, switched_on
 from manifests import install_objects
 from tests.support.endpoints import endpoints
@@ -83,14 +82,6 @@ def test_no_configuration_is_missing():
     assert look("kind", "name", None).state is State.MISSING
 
 
-def test_a_cluster_that_cannot_be_reached_is_an_error_that_says_so(capsys, tmp_path):
-    assert main(["webhooks", "off", "--kubeconfig", str(tmp_path / "none")]) == 2
-    assert "no such file" in capsys.readouterr().err
-
-
-def test_the_help_says_what_does_not_hold_meanwhile(capsys):
-    with pytest.raises(SystemExit):
-        main(["webhooks", "--help"])
-    said = capsys.readouterr().out
-    assert "While they are off" in said
-    assert "exit codes" in said
+def test_a_cluster_that_cannot_be_reached_is_an_error_that_says_so(command, tmp_path):
+    code, _, err = command("webhooks", "off", "--kubeconfig", str(tmp_path / "none"))
+    assert (code, "no such file" in err) == (2, True)

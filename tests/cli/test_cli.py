@@ -28,6 +28,20 @@ def test_the_page_of_the_command_line_names_every_command(command):
 
 
 @pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("webhooks", "While they are off: - JobSets are created and changed without defaults"),
+        ("render", "Without one, owner references and the labels jobset-uid and restart-attempt are"),
+        ("ui", "every user of this machine can open it"),
+    ],
+)
+def test_help_has_examples_exit_codes_and_what_to_know(command, name: str, says: str):
+    code, out, _ = command(name, "--help")
+    assert (code, "examples:" in out, "exit codes:" in out) == (0, True, True)
+    assert says in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
     ("words", "meant"),
     [(["validae"], "validate"), (["wait", "train", "--for=finish"], "finished"), (["validate", "-o", "jsn"], "json")],
 )

@@ -115,13 +115,6 @@ def test_no_jobset_at_all_is_no_fault(command, connected):
     assert command("explain", "-o", "json")[1] == '{\n  "items": []\n}\n'
 
 
-def test_a_namespace_that_is_not_there_is_named(command, connected):
-    connected(TEAM).has_namespaces = False
-    meant = 'there is no namespace taem-a; did you mean "team-a"?'
-    assert command("explain", "-n", "taem-a") == (2, "", f"jobset explain: {meant}\n")
-    assert command("explain", "-n", "nope", "-o", "json") == (2, "", "jobset explain: there is no namespace nope\n")
-
-
 def test_a_namespace_that_may_not_be_read_may_be_there(command, connected):
     connected().refuse("/namespaces/nope$")
     assert command("explain", "-n", "nope") == (0, "", "there are no JobSets in namespace nope: -A looks in all\n")
@@ -164,15 +157,6 @@ def test_what_may_not_be_read_is_said_once_below_the_list(command, connected):
     assert len(below) == 2
     assert "Jobs" in below[0]
     assert "you may not get leases in namespace jobset-system" in below[1]
-
-
-@pytest.mark.parametrize(("flags", "namespaced"), [(["-A"], True), ([], False)])
-def test_who_may_not_list_all_namespaces_is_told_to_name_one(command, connected, flags, namespaced):
-    connected(a_set("a")).refuse("")
-    code, _, err = command("explain", *flags)
-    assert code == 2
-    assert "no right; ask for the right to list jobsets.jobset.x-k8s.io" in err
-    assert err.endswith(" in all namespaces, or name one that you may read with -n NAMESPACE\n") is namespaced
 
 
 @pytest.mark.parametrize("name", ["train", "jobset/train", "jobsets.jobset.x-k8s.io/train", "js/train"])

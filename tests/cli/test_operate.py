@@ -227,13 +227,36 @@ def test_a_name_that_nobody_has(command, connected, words: list[str]):
 
 
 @pytest.mark.parametrize(
-    "words", [["wait", "train", "--for=ready"], ["logs", "train"], ["explain", "train"], ["explain"]]
+    ("words", "code"),
+    [
+        (["wait", "train", "--for=ready"], 1),
+        (["logs", "train"], 1),
+        (["explain", "train"], 1),
+        (["explain"], 2),
+        (["explain", "-o", "json"], 2),
+        (["policy", "scan"], 2),
+        (["policy", "which"], 2),
+        (["ui"], 2),
+    ],
 )
-def test_a_namespace_that_does_not_exist_is_what_is_said(command, connected, words: list[str]):
-    cluster = connected({"kind": "Namespace", "metadata": {"name": "team-alpha"}})
-    cluster.has_namespaces = False
-    _, _, err = command(*words, "-n", "team-alhpa")
-    assert err.removeprefix(f"jobset {words[0]}: ") == 'there is no namespace team-alhpa; did you mean "team-alpha"?\n'
+def test_a_namespace_that_does_not_exist_is_what_is_said(command, connected, words: list[str], code: int):
+    connected({"kind": "Namespace", "metadata": {"name": "team-alpha"}}).has_namespaces = False
+    name = "policy " + words[1] if words[0] == "policy" else words[0]
+    there = f"jobset {name}: there is no namespace"
+    assert command(*words, "-n", "team-alhpa") == (code, "", f'{there} team-alhpa; did you mean "team-alpha"?\n')
+    assert command(*words, "-n", "nope") == (code, "", f"{there} nope\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "right", "namespaced"),
+    [(["explain", "-A"], "list", True), (["explain"], "list", False), (["ui", "-A"], "list and watch", True)],
+)
+def test_who_may_not_list_all_namespaces_is_told_to_name_one(command, connected, words, right, namespaced):
+    connected(a_set()).refuse("")
+    code, _, err = command(*words)
+    assert code == 2
+    assert f"no right; ask for the right to {right} jobsets.jobset.x-k8s.io" in err
+    assert err.endswith(" in all namespaces, or name one that you may read with -n NAMESPACE\n") is namespaced
 
 
 def writes(cluster: Cluster) -> list[JSON]:

@@ -197,13 +197,6 @@ def test_for_a_set_of_another_manager_nothing_is_created(render, write):
     assert err == "jobset render: train: managed by example.com/other, nothing is created for it\n"
 
 
-def test_help_teaches(render):
-    code, out, _ = render("--help")
-    assert code == 0
-    assert "examples:" in out
-    assert "Without one, owner references and the labels jobset-uid and restart-attempt are" in out
-
-
 class Nowhere(io.StringIO):
     def write(self, text: str) -> int:
         return len(text)

@@ -97,7 +97,7 @@ async def test_a_user_that_the_cluster_does_not_know_is_told_how_to_get_in(monke
     context = {"name": "dev", "context": {"cluster": "c", "user": "u"}}
     config = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "dev"}
     (tmp_path / "config").write_text(yaml.safe_dump(config))
-    monkeypatch.setattr("cli.check.server_checks.HttpTransport", lambda *_, **__: Refusing())
+    monkeypatch.setattr("cli.session.HttpTransport", lambda *_, **__: Refusing())
     with pytest.raises(CheckError, match=r"context 'dev'\): user 'u' is not accepted: .*; log in again"):
         async with server_checks.connect(str(tmp_path / "config"), ""):
             pass

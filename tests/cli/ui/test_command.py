@@ -31,12 +31,6 @@ def test_wrong_usage_is_said_in_one_line(command, connected, args, says):
     assert err.count("\n") == 1
 
 
-def test_a_namespace_that_does_not_exist_is_said(command, connected):
-    cluster = connected({"kind": "Namespace", "metadata": {"name": "team-a"}})
-    cluster.has_namespaces = False
-    assert command("ui", "-n", "team-b") == (2, "", 'jobset ui: there is no namespace team-b; did you mean "team-a"?\n')
-
-
 def test_an_address_that_is_in_use_is_said(command, connected):
     connected(SET)
     port = free_port()
@@ -67,16 +61,3 @@ def test_an_address_that_others_reach_is_warned_of_and_the_one_to_open_is_told(a
     warning = run.reached_by_others(parsed)
     assert warning.startswith(f"jobset ui: warning: it listens {warned}. Whoever reaches this port") is bool(warned)
     assert warning.count("\n") == bool(warned)
-
-
-def test_who_may_not_list_all_namespaces_is_told_to_name_one(command, connected):
-    connected(SET).refuse("")
-    code, _, err = command("ui", "-A")
-    assert code == 2
-    assert "ask for the right to list and watch jobsets.jobset.x-k8s.io in all namespaces, or name one" in err
-
-
-def test_help_says_who_can_open_the_page(command):
-    code, out, _ = command("ui", "--help")
-    assert code == 0
-    assert "every user of this machine can open it" in " ".join(out.split())

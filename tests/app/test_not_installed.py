@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
+from http.server import BaseHTTPRequestHandler
 
 import pytest
-import yaml
 
 from cli.main import main
+from tests.support.kubeconfigs import Quiet, kubeconfig, serving_http
 
 COMMANDS = [
     ("rollback-check",),
@@ -33,40 +31,26 @@ SAYS = (
 
 
 @pytest.fixture(scope="module")
-def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of an API server that answers as one does about a group that it does not have."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Api(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             self.send_response(404)
+            self.send_header("Content-Length", "19")
             self.end_headers()
             self.wfile.write(b"404 page not found\n")
 
         do_PATCH = do_GET  # noqa: N815 (the name that http.server calls)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        path = tmp_path_factory.mktemp("kube") / "config"
-        config = {
-            "current-context": "here",
-            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "me"}}],
-            "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}],
-            "users": [{"name": "me", "user": {}}],
-        }
-        path.write_text(yaml.safe_dump(config))
-        yield path
-        server.shutdown()
-        thread.join()
+    with serving_http(Api) as (_, address):
+        yield kubeconfig(tmp_path_factory.mktemp("kube"), address)
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_cluster_without_jobset_is_told_of_in_one_line(
-    command: tuple[str, ...], kubeconfig: Path, capsys: pytest.CaptureFixture[str]
+    command: tuple[str, ...], bare: str, capsys: pytest.CaptureFixture[str]
 ):
-    assert main([*command, f"--kubeconfig={kubeconfig}"]) == 2
+    assert main([*command, f"--kubeconfig={bare}"]) == 2
     name = " ".join(command[:2]) if command[0] == "certs" else command[0]
     assert capsys.readouterr().err == f"jobset {name}: {SAYS}"

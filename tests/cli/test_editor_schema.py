@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from cli.editor_schema import editor_schema
+from kube.model.jsontree import without_nulls
 from manifests.definition import crd
 from tests.support.objects.jobsets import jobset
 from tests.support.objects.policies import exception, manifest
@@ -29,12 +30,6 @@ def jobsets(text: str) -> Iterator[JSON]:
     for body in yaml.load_all(text, Loader=yaml.CSafeLoader):
         if isinstance(body, dict) and body.get("kind") == "JobSet":
             yield body
-
-
-def without_nulls(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
-    return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
 
 
 def test_the_command_prints_it(command, schema: JSON):

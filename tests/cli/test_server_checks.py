@@ -16,6 +16,7 @@ from cli.check.validate import Options, check_manifests, exit_code
 from kube.client import Client
 from kube.model.field import FieldError
 from kube.transport import Request, Response
+from tests.support.kubeconfigs import kubeconfig
 from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.policies import manifest
 from webhooks.jobset.answers import warning_texts
@@ -92,14 +93,9 @@ async def test_a_user_that_the_cluster_does_not_know_is_told_how_to_get_in(monke
         async def close(self) -> None:
             pass
 
-    user = {"name": "u", "user": {"token": "over"}}
-    cluster = {"name": "c", "cluster": {"server": "https://c:6443"}}
-    context = {"name": "dev", "context": {"cluster": "c", "user": "u"}}
-    config = {"clusters": [cluster], "users": [user], "contexts": [context], "current-context": "dev"}
-    (tmp_path / "config").write_text(yaml.safe_dump(config))
     monkeypatch.setattr("cli.session.HttpTransport", lambda *_, **__: Refusing())
-    with pytest.raises(CheckError, match=r"context 'dev'\): user 'u' is not accepted: .*; log in again"):
-        async with server_checks.connect(str(tmp_path / "config"), ""):
+    with pytest.raises(CheckError, match=r"context 'x'\): user 'u' is not accepted: .*; log in again"):
+        async with server_checks.connect(kubeconfig(tmp_path, "https://c:6443"), ""):
             pass
 
 

@@ -4,12 +4,12 @@ import socket
 from pathlib import Path
 
 import pytest
-import yaml
 
 from cli import session
 from cli.certificates import run
 from cli.main import main
 from kube.errors import TransportError
+from tests.support.kubeconfigs import kubeconfig
 
 COMMANDS = (["explain", "-A"], ["certs", "status"], ["webhooks", "status"], ["rollback-check"], ["logs", "train"])
 
@@ -18,10 +18,10 @@ COMMANDS = (["explain", "-A"], ["certs", "status"], ["webhooks", "status"], ["ro
 def test_a_cluster_that_cannot_be_reached_is_named_with_its_file_and_context(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
 ):
-    file = kubeconfig(tmp_path, 1)
-    assert main([*command, f"--kubeconfig={file}", "--context=prod"]) == 2
+    file = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    assert main([*command, f"--kubeconfig={file}", "--context=y"]) == 2
     said = capsys.readouterr().err
-    named = f"connection refused; this is http://127.0.0.1:1 (kubeconfig {file}, context 'prod')"
+    named = f"connection refused; this is http://127.0.0.1:1 (kubeconfig {file}, context 'y')"
     local = "if it is a local cluster of this program, jobset cluster status says whether it still runs"
     assert said.endswith(f"{named}; {local}\n"), said
 
@@ -39,19 +39,8 @@ def test_an_api_server_that_hangs_is_named_before_the_command_gives_up(
     monkeypatch.setattr(session, "SILENCE", 0.05)
     monkeypatch.setattr(run, "COMMAND_TIMEOUT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        assert main(["certs", "status", f"--kubeconfig={kubeconfig(tmp_path, port)}"]) == 2
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        assert main(["certs", "status", f"--kubeconfig={kubeconfig(tmp_path, address)}"]) == 2
     first, last = capsys.readouterr().err.splitlines()
-    assert first == f"jobset: http://127.0.0.1:{port} has not answered for 0.05 s: waiting"
+    assert first == f"jobset: {address} has not answered for 0.05 s: waiting"
     assert "no answer in 0.5 s" in last
-
-
-def kubeconfig(folder: Path, port: int) -> Path:
-    file = folder / "config"
-    entries = {
-        "contexts": [{"name": name, "context": {"cluster": "c", "user": "u"}} for name in ("dev", "prod")],
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-        "users": [{"name": "u", "user": {"token": "abc"}}],
-    }
-    file.write_text(yaml.safe_dump({"current-context": "dev", **entries}))
-    return file

@@ -18,6 +18,7 @@ from cli.check import findings
 from cli.check.checks import with_defaults
 from cli.check.validate import Options, run
 from dev.reference.catalogue import rules
+from tests.support.kubeconfigs import kubeconfig
 from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.validated import GOOD, TYPO, WARNED
 
@@ -256,19 +257,14 @@ def test_changed_files_need_not_hold_a_jobset_if_that_is_allowed(validate, write
     assert validate("empty")[0] == 2
 
 
-def test_a_cluster_that_is_not_there_ends_with_2(validate, write):
-    config = {
-        "apiVersion": "v1", "kind": "Config", "current-context": "c", "users": [{"name": "u", "user": {}}],
-        "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-    }  # fmt: skip
-    kubeconfig = write(yaml.safe_dump(config), "kubeconfig")
-    code, out, err = validate("-f", write(GOOD), "--server", "--kubeconfig", kubeconfig)
+def test_a_cluster_that_is_not_there_ends_with_2(validate, write, tmp_path):
+    nowhere = kubeconfig(tmp_path, "http://127.0.0.1:1")
+    code, out, err = validate("-f", write(GOOD), "--server", "--kubeconfig", nowhere)
     assert code == 2
     assert "127.0.0.1:1" in err
     assert len(err.splitlines()) == 1
     assert out == "1 file, 1 JobSet, 0 errors, 0 warnings\n"
-    code, out, _ = validate("-f", write(TYPO, "typo.yaml"), "--server", "--kubeconfig", kubeconfig)
+    code, out, _ = validate("-f", write(TYPO, "typo.yaml"), "--server", "--kubeconfig", nowhere)
     assert (code, out.splitlines()[-1]) == (2, "1 file, 1 JobSet, 2 errors, 0 warnings"), "found without the cluster"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gc
 import json
 import ssl
@@ -11,15 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from jobset_client import JobSet, credentials, errors
 from jobset_client.core import Call, ask
+from tests.support.kubeconfigs import Quiet, kubeconfig, serving_http
 from tests.support.objects.jobsets import jobset
 from tests.support.played.operations import event
 from tests.support.python_clients import CLIENTS, Face, aio
@@ -47,9 +46,7 @@ class Served:
 def serving(context: ssl.SSLContext | None = None) -> Iterator[Served]:
     state = Served()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Api(Quiet, BaseHTTPRequestHandler):
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             state.asked.append((self.command, self.path, dict(self.headers), body))
@@ -70,48 +67,17 @@ def serving(context: ssl.SSLContext | None = None) -> Iterator[Served]:
 
         do_GET = do_POST = do_PATCH = do_DELETE = handle_any  # noqa: N815 (http.server calls them)
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    if context is not None:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    state.address = f"{'https' if context else 'http'}://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
-        yield state
-    finally:
-        state.hang.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with serving_http(Api, context) as (_, state.address):
+        try:
+            yield state
+        finally:
+            state.hang.set()
 
 
 @pytest.fixture
 def served() -> Iterator[Served]:
     with serving() as state:
         yield state
-
-
-def kubeconfig(folder: Path, address: str, authorities: bytes = b"", **user: Any) -> str:
-    file = folder / "config"
-    context = {"cluster": "c", "user": "u", "namespace": "team-a"}
-    where = {"server": address}
-    if authorities:
-        where["certificate-authority-data"] = base64.b64encode(authorities).decode()
-    contexts = [{"name": "x", "context": context}, {"name": "y", "context": {**context, "namespace": "team-b"}}]
-    body = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "x",
-        "contexts": contexts,
-        "clusters": [{"name": "c", "cluster": where}],
-        "users": [{"name": "u", "user": user or {"token": "s3cret"}}],
-    }
-    file.write_text(yaml.safe_dump(body), encoding="utf-8")
-    return str(file)
 
 
 @pytest.fixture(params=CLIENTS.values(), ids=CLIENTS.keys())

@@ -19,7 +19,8 @@ import yaml
 from jobset_client import connections, errors
 from kube.model.jsontree import set_in
 from tests.app.test_words_of_messages import PYTHON, places
-from tests.clients.test_clients import Served, kubeconfig, served, serving
+from tests.clients.test_clients import Served, served, serving
+from tests.support.kubeconfigs import kubeconfig
 from tests.support.python_clients import CLIENTS, Face
 from tests.support.serving import LOCAL
 from tests.support.tls import context_with, material

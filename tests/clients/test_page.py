@@ -6,16 +6,15 @@ On a real control plane they run in tests/e2e/test_python_client.py.
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-import yaml
 
+from tests.support.kubeconfigs import Quiet, kubeconfig, serving_http
 from tests.support.pages.files import ROOT
 from tests.support.pages.pasted import Pasted
 from tests.support.python_clients import aio
@@ -23,10 +22,9 @@ from tests.support.python_clients import aio
 JSON = dict[str, Any]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Api(Quiet, BaseHTTPRequestHandler):
     """Keeps one JobSet, whose Jobs do at once what its spec says."""
 
-    protocol_version = "HTTP/1.1"
     stored: JSON
 
     def do_POST(self) -> None:
@@ -78,28 +76,13 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    made: Any = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    made.daemon_threads, made.ended, made.stored = True, False, None
-    thread = threading.Thread(target=made.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    config = {
-        "current-context": "x",
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": "team-a"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{made.server_address[1]}"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    (tmp_path / "config").write_text(yaml.safe_dump(config), encoding="utf-8")
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    yield made
-    made.shutdown()
-    made.server_close()
-    thread.join()
+    with serving_http(Api) as (made, address):
+        made.ended, made.stored = False, None
+        monkeypatch.setenv("KUBECONFIG", kubeconfig(tmp_path, address))
+        yield made
 
 
 def test_the_page_runs(server: Any, capsys: pytest.CaptureFixture[str]):

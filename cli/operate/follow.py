@@ -12,7 +12,7 @@ from app.terminal import lines_of_programs
 from cli import session
 from cli.check.findings import printable
 from cli.operate.unread import reasons, unread
-from controllers.resources import JOBSETS
+from cli.operate.wait import raise_refusal, watch_jobset
 from jobset_client.log_order import Log, LogPod, log_pod, logs, newest_attempt, selector
 from jobset_client.states import end_summary
 from jobset_client.words import count_noun
@@ -76,15 +76,12 @@ class Follower:
     async def run(self, job: str) -> int:
         """Follow until the set has ended or was deleted; gives the exit code. Empty `job`: all Jobs."""
         labels = selector(self._js, job)
-        itself, namespace = f"metadata.name={self._js.metadata.name}", self._to.namespace
+        pods = Target(PODS, _Pod, namespace=self._to.namespace, label_selector=labels, streaming=False)
         watches = (
-            (Target(PODS, _Pod, namespace=namespace, label_selector=labels, streaming=False), self._pod_event),
-            (Target(JOBSETS, JobSet, namespace=namespace, field_selector=itself, streaming=False), self._set_event),
+            watch(self._to.client, pods, self._pod_event, on_error=raise_refusal),
+            watch_jobset(self._to, self._js, self._set_event),
         )
-        tasks = [
-            asyncio.ensure_future(watch(self._to.client, target, sink, on_error=self._rights))
-            for target, sink in watches
-        ]
+        tasks = list(map(asyncio.ensure_future, watches))
         for task in tasks:
             task.add_done_callback(self._task_ended)
         try:
@@ -242,12 +239,6 @@ class Follower:
         """What a task raised, such as an output that is closed, ends the command."""
         if not task.cancelled() and (fault := task.exception()):
             self._fault = fault
-            self._changed.set()
-
-    def _rights(self, error: KubeError) -> None:
-        """Without the right to watch nothing can be followed; other faults pass, and the watch goes on."""
-        if isinstance(error, Forbidden | Unauthorized):
-            self._fault = error
             self._changed.set()
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -78,15 +79,19 @@ async def until(to: session.Session, first: JobSet, state: str) -> JobSet:
             case _:
                 pass
 
-    target = Target(
-        JOBSETS, JobSet, namespace=to.namespace, field_selector=f"metadata.name={first.metadata.name}", streaming=False
-    )
     with contextlib.suppress(_Reached):
-        await watch(to.client, target, sink, on_error=_rights)
+        await watch_jobset(to, first, sink)
     return found[0]
 
 
-def _rights(error: KubeError) -> None:
+async def watch_jobset(to: session.Session, js: JobSet, sink: Callable[[Event], None]) -> None:
+    """Give the sink what becomes of the JobSets of this name, until cancelled."""
+    name = f"metadata.name={js.metadata.name}"
+    target = Target(JOBSETS, JobSet, namespace=to.namespace, field_selector=name, streaming=False)
+    await watch(to.client, target, sink, on_error=raise_refusal)
+
+
+def raise_refusal(error: KubeError) -> None:
     """Without the right to watch there is nothing to wait with; other faults pass, and the watch goes on."""
     if isinstance(error, Forbidden | Unauthorized):
         raise error

@@ -142,3 +142,11 @@ def test_an_attempt_cannot_be_chosen(command, connected):
     connected(a_set())
     code, _, err = command("logs", "train", "-f", "--attempt=1")
     assert (code, "leave out --attempt" in err) == (2, True)
+
+
+@pytest.mark.parametrize("kind", ["pods", "jobsets"])
+def test_without_the_right_to_list_nothing_is_followed(command, connected, kind: str):
+    connected(a_set()).refuse(f"/{kind}$", f'User "u" cannot list resource "{kind}"')
+    code, out, err = command("logs", "train", "-f")
+    assert (code, out) == (2, "")
+    assert err.endswith("ask for the right to list pods and to get pods/log in namespace team-a\n")

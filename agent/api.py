@@ -20,6 +20,7 @@ from agent import decision
 from agent.settings import Settings
 
 ANNOTATION = "jobset.sigs.k8s.io/in-place-restart-attempt"
+FAILURE = "jobset.sigs.k8s.io/in-place-restart-failure"
 MANAGER = "in-place-restart-agent"
 REQUEST_SECONDS = 10.0
 # Between these many seconds the API server ends a watch; chance keeps thousands of agents from coming back together.
@@ -45,11 +46,15 @@ JSON = dict[str, Any]
 
 
 class ApiError(Exception):
-    """A request that did not work. `pause`: seconds the API server asked to wait, 0 if it did not."""
+    """A request that did not work. `pause`: seconds the API server asked to wait, 0 if it did not.
 
-    def __init__(self, text: str, pause: float = 0.0) -> None:
+    `forbidden`: it was understood and refused.
+    """
+
+    def __init__(self, text: str, pause: float = 0.0, *, forbidden: bool = False) -> None:
         super().__init__(text)
         self.pause = pause
+        self.forbidden = forbidden
 
 
 def connect(settings: Settings) -> HTTPConnection:
@@ -65,7 +70,7 @@ def connect(settings: Settings) -> HTTPConnection:
 
 
 class Api:
-    """A client for one JobSet and one pod. Not for several threads. `longest_answer` is in bytes."""
+    """A client for one JobSet and one pod. Only `interrupt` is for other threads. `longest_answer` is in bytes."""
 
     def __init__(
         self,
@@ -78,6 +83,7 @@ class Api:
         self._longest_answer = longest_answer
         self._connection: HTTPConnection | None = None
         self._answer: HTTPResponse | None = None
+        self._sock: socket.socket | None = None
         self._version = ""
         self._path = _JOBSETS.format(quote(settings.namespace, safe=""))
         self._select = {"fieldSelector": f"metadata.name={settings.jobset}"}
@@ -90,6 +96,12 @@ class Api:
             self._connection.close()
             self._connection = None
 
+    def interrupt(self) -> None:
+        """Make the request that is open fail."""
+        if (sock := self._sock) is not None:
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # that of TLS would change what the other thread reads
+
     def list(self) -> JSON | None:
         """The JobSet, read from storage and not from a watch cache; None if it does not exist."""
         with self._request_errors(f"reading jobset {self._settings.jobset}"):
@@ -98,14 +110,18 @@ class Api:
             self._version = found["metadata"]["resourceVersion"]
             return next(iter(found["items"]), None)
 
-    def watch(self) -> Iterator[JSON | None]:
-        """Each later state of the JobSet; None once it is deleted. The watch ends from time to time."""
+    def watch(self, is_wanted: Callable[[], bool] = lambda: True) -> Iterator[JSON | None]:
+        """Each later state of the JobSet; None once it is deleted. The watch ends from time to time.
+
+        It raises ApiError when it is not wanted any more. Whoever changes that calls `interrupt` afterwards.
+        """
         seconds = random.randint(*WATCH_SECONDS)  # noqa: S311 - spreads load, protects nothing
         query = {"watch": "1", "allowWatchBookmarks": "true", "timeoutSeconds": seconds}
         with self._request_errors(f"watching jobset {self._settings.jobset}"):
             url = f"{self._path}?{urlencode({**self._select, **query, 'resourceVersion': self._version})}"
             # The keep-alive notices a dead network long before; this is for an API server that hangs.
             answer = self._request("GET", url, seconds + REQUEST_SECONDS)
+            _check(is_wanted)  # what interrupts later finds the connection of this watch
             while line := answer.readline(self._longest_answer + 1):
                 event = self._decode(line)
                 kind, item = event["type"], event["object"]
@@ -114,12 +130,16 @@ class Api:
                 self._version = item["metadata"]["resourceVersion"]
                 if kind != "BOOKMARK":
                     yield None if kind == "DELETED" else item
+            _check(is_wanted)
             answer.read()  # its end, without which the connection takes no other request
 
-    def report(self, attempt: int) -> None:
-        """Write the attempt on the pod. Doing it again changes nothing."""
+    def report(self, attempt: int, failure: str = "") -> None:
+        """Write the attempt on the pod, and how the worker failed if that is why. Doing it again changes nothing."""
         namespace, pod = self._settings.namespace, self._settings.pod
-        body = {"metadata": {"annotations": {ANNOTATION: str(attempt)}}}
+        annotations: JSON = {ANNOTATION: str(attempt)}
+        if self._settings.restart_failed:
+            annotations[FAILURE] = failure or None  # what an earlier agent wrote goes
+        body = {"metadata": {"annotations": annotations}}
         query = urlencode({"fieldManager": MANAGER})
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}?{query}"
         with self._request_errors(f"reporting attempt {attempt} on pod {pod}"):
@@ -133,7 +153,7 @@ class Api:
             yield
             done = True
         except ApiError as error:
-            raise ApiError(f"{doing}: {error}", error.pause) from None
+            raise ApiError(f"{doing}: {error}", error.pause, forbidden=error.forbidden) from None
         except (OSError, HTTPException, ValueError, KeyError, TypeError) as error:
             raise ApiError(f"{doing}: {type(error).__name__}: {error}") from error
         finally:
@@ -149,7 +169,7 @@ class Api:
         if body is not None:
             # An apply takes the API server a third longer.
             headers["Content-Type"] = "application/merge-patch+json"
-        sock = connection.sock  # the connection forgets it where the server announces the end
+        sock = self._sock = connection.sock  # the connection forgets it where the server announces the end
         sock.settimeout(REQUEST_SECONDS)
         connection.request(method, path, body, headers)
         answer = self._answer = connection.getresponse()
@@ -171,6 +191,11 @@ def _read_keys(pairs: Sequence[tuple[str, Any]]) -> JSON:
     return {key: value for key, value in pairs if key in _READ}
 
 
+def _check(is_wanted: Callable[[], bool]) -> None:
+    if not is_wanted():
+        raise ApiError("interrupted")
+
+
 def _refusal(answer: HTTPResponse) -> ApiError:
     text = answer.read(LONGEST_ERROR).decode(errors="replace")
     try:
@@ -179,4 +204,5 @@ def _refusal(answer: HTTPResponse) -> ApiError:
         text = text.strip() or answer.reason
     hint = f"; {_HINTS[answer.status]}" if answer.status in _HINTS else ""
     after = answer.headers.get("Retry-After", "")
-    return ApiError(f"HTTP {answer.status}: {text[:500]}{hint}", float(after) if after.isdigit() else 0.0)
+    pause = float(after) if after.isdigit() else 0.0
+    return ApiError(f"HTTP {answer.status}: {text[:500]}{hint}", pause, forbidden=answer.status == 403)

@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 DISABLE = "jobset.sigs.k8s.io/disable-in-place-restart"
 PREVIOUS = "previousInPlaceRestartAttempt"
 CURRENT = "currentInPlaceRestartAttempt"
+TERMINAL = "terminalState"
 
-READ = {"metadata", "annotations", DISABLE, "spec", "failurePolicy", "restartStrategy", "status", PREVIOUS, CURRENT}
+READ = {
+    "metadata", "annotations", DISABLE, "spec", "failurePolicy", "restartStrategy", "status", PREVIOUS, CURRENT, TERMINAL
+}  # fmt: skip
 """The keys of a JobSet that a decision needs, at whatever depth."""
 
 
@@ -26,18 +29,20 @@ class Action(enum.Enum):
     REPORT = "report the attempt on the pod"
     LIFT = "lift the barrier"
     RESTART = "begin the next attempt"
+    FAIL = "end as the failed worker did"
 
 
 class Own(NamedTuple):
     """The progress of this agent in its attempt.
 
     `attempt` is chosen once: a report whose answer was lost may have been counted, and a second, higher one would make
-    everybody restart.
+    everybody restart. `failed`: the worker of the attempt before has failed, and the agent has not ended with it.
     """
 
     attempt: int | None = None
     reported: bool = False
     lifted: bool = False
+    failed: bool = False
 
 
 def next_attempt(jobset: dict[str, Any]) -> int:
@@ -56,6 +61,8 @@ def decide(jobset: dict[str, Any] | None, own: Own) -> Action:
     """The next action for the state of a JobSet; None means that it does not exist (yet)."""
     if jobset is None:
         return Action.WAIT
+    if own.failed and (_bypassed(jobset) or (jobset.get("status") or {}).get(TERMINAL) == "Failed"):
+        return Action.FAIL
     if _bypassed(jobset):
         return Action.WAIT if own.lifted else Action.LIFT
     if own.attempt is None or not own.reported:

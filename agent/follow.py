@@ -33,7 +33,7 @@ class NextAttempt(NamedTuple):
 
 
 class JobSetWatcher:
-    """One agent's view of its JobSet. `act` gets LIFT and RESTART as they come due; nothing follows RESTART.
+    """One agent's view of its JobSet. `act` gets LIFT, RESTART and FAIL as they come due; nothing follows the last two.
 
     With `following` there is no RESTART: the worker is ended, and the next attempt is reported.
     """
@@ -52,6 +52,16 @@ class JobSetWatcher:
         self._following = following
         self._pause = FIRST_PAUSE
         self._over = False
+        self._new_failure = ""
+        self._failure = ""
+
+    def report_failure(self, failure: str) -> None:
+        """Have the next attempt reported, and how the worker of this one failed; for another thread.
+
+        FAIL follows instead where the API server does not take that, or where the end of the container is to tell it.
+        """
+        self._new_failure = failure
+        self._api.interrupt()
 
     def run(self) -> None:
         """Until this attempt is over. Errors are logged and retried, with pauses that double up to a limit."""
@@ -59,6 +69,8 @@ class JobSetWatcher:
             try:
                 self._round()
             except ApiError as error:
+                if self._new_failure:
+                    continue
                 wait = max(_somewhat_less(self._pause), min(error.pause, LONGEST_PAUSE))
                 say(f"{error}; trying again in {wait:.1f} s")
                 self._sleep(wait)
@@ -66,6 +78,8 @@ class JobSetWatcher:
 
     def _round(self) -> None:
         """List, report and watch until the first error, the end of the attempt, or a report that is due again."""
+        if self._new_failure:
+            self._failure, self._new_failure, self.own = self._new_failure, "", Own(failed=True)
         jobset = self._api.list()
         if jobset is not None and decide(jobset, self.own) is Action.REPORT:
             self._report(self._api, next_attempt(jobset))
@@ -78,13 +92,20 @@ class JobSetWatcher:
         """Report the attempt; one that was chosen earlier takes precedence."""
         if self.own.attempt is None:
             self.own = self.own._replace(attempt=attempt)
-        api.report(self.own.attempt or 0)
+        try:
+            api.report(self.own.attempt or 0, self._failure)
+        except ApiError as error:
+            if not (error.forbidden and self._failure):
+                raise
+            say(f"{error}; ending with the worker's exit code")
+            self._end(Action.FAIL)
+            return
         self.own = self.own._replace(reported=True)
         say(f"reported attempt {self.own.attempt}")
 
     def _watch(self) -> Action:
         seen = False
-        for jobset in self._api.watch():
+        for jobset in self._api.watch(lambda: not self._new_failure):
             seen = True
             due = self._settle(jobset)
             if due is not Action.WAIT:
@@ -94,23 +115,27 @@ class JobSetWatcher:
         return Action.WAIT
 
     def _settle(self, jobset: JSON | None) -> Action:
-        """Act on one state of the JobSet. Returns REPORT or RESTART if this round is over, else WAIT."""
-        action = decide(jobset, self.own)
+        """Act on one state of the JobSet. Returns REPORT, RESTART or FAIL if this round is over, else WAIT."""
+        action = Action.FAIL if self._over else decide(jobset, self.own)
         if action is Action.LIFT:
-            self.own = self.own._replace(lifted=True)
+            self.own, self._failure = self.own._replace(lifted=True, failed=False), ""
             self._act(action)
             return Action.WAIT
         if action is Action.RESTART and jobset is not None and self._following is not None:
             self._following.end_worker()
-            self.own = Own()
+            self._failure, self._new_failure = self._new_failure, ""  # the worker may have failed meanwhile
+            self.own = Own(failed=self.own.failed or bool(self._failure))
             # Higher than any attempt that this pod has reported, so an old state of the JobSet does no harm here.
             with closing(self._following.api) as api:
                 self._report(api, following_attempt(jobset))
             return Action.WAIT
-        if action is Action.RESTART:
-            self._over = True
-            self._act(action)
+        if action in {Action.RESTART, Action.FAIL} and not self._over:
+            self._end(action)
         return action
+
+    def _end(self, action: Action) -> None:
+        self._over = True
+        self._act(action)
 
 
 def say(text: str) -> None:

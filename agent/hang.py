@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 
 from agent import worker
@@ -14,16 +15,19 @@ from agent.watchdog_settings import WatchdogSettings
 SIGNAL_SECONDS = 1.0
 
 
-def end(settings: WatchdogSettings, shell: str, pid: int) -> None:
-    """Dump the stacks of worker `pid`, ask it to end, and return when its time is over; for a thread of its own."""
+def end(settings: WatchdogSettings, shell: str, pid: int, ended: threading.Event) -> None:
+    """Dump the stacks of worker `pid`, ask it to end, and return when its time is over; for a thread of its own.
+
+    `ended` is set if that is before.
+    """
     if settings.dump_signal is not None:
         _dump_by_signal(settings.dump_signal, pid)
     elif settings.dump_command:
         _dump_by_command(settings, shell, pid)
     say("sending SIGTERM to the worker")
     worker.send_signal(pid, signal.SIGTERM)
-    time.sleep(settings.termination_seconds)
-    say(f"the worker has not ended {settings.termination_seconds} s after SIGTERM")
+    if not ended.wait(settings.termination_seconds):
+        say(f"the worker has not ended {settings.termination_seconds} s after SIGTERM")
 
 
 def _dump_by_signal(number: signal.Signals, pid: int) -> None:

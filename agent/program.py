@@ -95,6 +95,8 @@ class Agent:
         self._run = 0
         self._stopping: int | None = None
         self._hanging = False
+        self._failed: int | None = None  # exit code of the worker that has failed, while the barrier is up
+        self._watcher: JobSetWatcher | None = None
         self._watchdog: Watchdog | None = None
         self._probe: Probe | None = None
         if settings.worker is None:
@@ -114,7 +116,8 @@ class Agent:
             self._thread(self._probe.serve)
         if self._settings.in_place:
             following = NextAttempt(self._end_worker, Api(self._settings)) if self._settings.worker_only else None
-            self._thread(JobSetWatcher(Api(self._settings), self._events.put, following=following).run)
+            self._watcher = JobSetWatcher(Api(self._settings), self._events.put, following=following)
+            self._thread(self._watcher.run)
         else:
             self._events.put(Action.LIFT)
         while True:
@@ -140,7 +143,7 @@ class Agent:
         if self._stopping and not isinstance(event, Printed):
             return self._drain(128 + self._stopping) if isinstance(event, AllGone) else None
         if isinstance(event, Ended):
-            return None if self._hanging else self._finish(event.code)
+            return None if self._hanging else self._end_run(event.code, "Error")
         return None if self._watchdog is None else self._guard(self._watchdog, event)
 
     def _guard(self, watchdog: Watchdog, event: Printed | Hang | AllGone | Overdue) -> int | None:
@@ -152,7 +155,7 @@ class Agent:
             self._hanging = True
             self._thread(partial(self._end_hang, watchdog, self._worker, self._event_sink()))
         elif self._hanging:
-            return self._finish(watchdog.exit_code)
+            return self._end_run(watchdog.exit_code, "Hang")
         return None
 
     def _end_hang(self, watchdog: Watchdog, pid: int, tell: Tell) -> None:
@@ -167,6 +170,19 @@ class Agent:
         if event is Action.RESTART:
             say(f"this attempt is over: ending with exit code {self._settings.exit_code} to be started again in place")
             return self._finish(self._settings.exit_code)
+        if event is Action.FAIL and self._failed is not None:
+            return self._finish(self._failed)
+        return None
+
+    def _end_run(self, code: int, reason: str) -> int | None:
+        """The worker has ended, or hangs: start it again in the next attempt if it failed and the settings want that.
+
+        Else the container ends with it.
+        """
+        if self._watcher is None or not self._settings.restart_failed or code == 0 or not self._clear_worker():
+            return self._finish(code)
+        self._failed = code
+        self._watcher.report_failure(f"{code} {reason}")
         return None
 
     def _end_worker(self) -> None:
@@ -177,21 +193,28 @@ class Agent:
 
     def _go_on(self, restart: Restart) -> int | None:
         """End the worker for the next attempt. If it cannot be killed, the agent ends, and the container with it."""
-        if self._hanging or (self._worker is not None and not worker.kill(self._worker)):
+        if (self._hanging and not self._settings.restart_failed) or not self._clear_worker():
             return self._obey(Action.RESTART)
+        say("this attempt is over: the worker was ended, and will start again in the next")
+        restart.gone.set()
+        return None
+
+    def _clear_worker(self) -> bool:
+        """Kill what is left of the worker; whether all is gone, and another one can start."""
+        if self._worker is not None and not worker.kill(self._worker):
+            return False
         if self._reaper is not None:
             self._reaper.join()  # it would take the next worker for a process of this one
-        say("this attempt is over: the worker was ended, and will start again in the next")
         self._drain(0)
         self._run += 1
         self._worker = self._reaper = self._watchdog = None
-        restart.gone.set()
-        return None
+        self._hanging = False
+        return True
 
     def _stop(self, number: int) -> int | None:
         """Hand the signal on and give the worker its time; the kubelet's grace period limits it."""
         if self._worker is None:
-            return 128 + number
+            return 128 + number if self._failed is None else self._failed
         say(f"{signal.Signals(number).name}: waiting for the worker to end")
         self._stopping = number
         worker.send_signal(self._worker, number)
@@ -199,6 +222,7 @@ class Agent:
 
     def _lift(self) -> int | None:
         say("the barrier is down")
+        self._failed = None
         if self._probe is not None:
             self._probe.lift()
         elif self._settings.worker is not None:

@@ -43,6 +43,8 @@ optional:
                                watchdog: it needs no ServiceAccount and none of the required variables; default true
   RESTART_WORKER_ONLY          true: when another pod has failed, the agent starts the worker again itself, and its
                                container continues; default false. Main container mode only
+  RESTART_FAILED_WORKER        true: so it does when its own worker has failed, too. How, it reports to the manager,
+                               which decides what follows; default false
   IN_PLACE_RESTART_EXIT_CODE   exit code that asks the kubelet to start again, 1 to 255, default {DEFAULT_EXIT_CODE}
   SERVICE_ACCOUNT_DIR          folder with token, ca.crt and namespace, default
                                {SERVICE_ACCOUNT}
@@ -66,6 +68,7 @@ class Settings(NamedTuple):
 
     in_place: bool
     worker_only: bool
+    restart_failed: bool
     jobset: str
     pod: str
     namespace: str
@@ -108,9 +111,11 @@ def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
         problems.append(f"STARTUP_PROBE_PATH is {path!r}: it has to start with /")
     shell = _shell(env, problems) if command or env.get("STACK_DUMP_COMMAND") else ""
     account = Path(env.get("SERVICE_ACCOUNT_DIR") or SERVICE_ACCOUNT)
+    restart_failed = _restarts_worker(env, "RESTART_FAILED_WORKER", problems, worked=worked)
     settings = Settings(
         in_place=in_place,
-        worker_only=_worker_only(env, problems, worked=worked),
+        worker_only=_restarts_worker(env, "RESTART_WORKER_ONLY", problems, worked=worked) or restart_failed,
+        restart_failed=restart_failed,
         jobset=env.get("JOBSET_NAME", ""),
         pod=env.get("POD_NAME", ""),
         namespace=_namespace(account, problems) if in_place else "",
@@ -136,12 +141,10 @@ def _in_place(env: Mapping[str, str], problems: list[str], *, worked: bool) -> b
     return wanted
 
 
-def _worker_only(env: Mapping[str, str], problems: list[str], *, worked: bool) -> bool:
-    wanted = flag(env, "RESTART_WORKER_ONLY", problems, default=False)
+def _restarts_worker(env: Mapping[str, str], name: str, problems: list[str], *, worked: bool) -> bool:
+    wanted = flag(env, name, problems, default=False)
     if wanted and not worked:
-        problems.append(
-            "RESTART_WORKER_ONLY is true without a command: an agent beside the worker cannot start it again"
-        )
+        problems.append(f"{name} is true without a command: an agent beside the worker cannot start it again")
     return wanted
 
 

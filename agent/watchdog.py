@@ -6,6 +6,7 @@ a second and no request to anybody.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -38,7 +39,7 @@ class Watchdog:
         self._shell = shell
         self._hang = hang
         self._beat = False
-        self._stopped = False
+        self._stopped = threading.Event()
         self._file = None if settings.file is None else HeartbeatFile(settings.file)
         self._matcher = None if settings.pattern is None else Matcher(settings.pattern)
         self._log = None if settings.pattern is None else WorkerLog(printed)
@@ -62,20 +63,17 @@ class Watchdog:
 
     def end(self, pid: int) -> None:
         """Dump the stacks of worker `pid`, ask it to end, and return when its time for that is over."""
-        hang.end(self._settings, self._shell, pid)
+        hang.end(self._settings, self._shell, pid, self._stopped)
 
     def stop(self) -> None:
         """The worker has ended: watch no more, and pass on what it has printed."""
-        self._stopped = True
+        self._stopped.set()
         if self._log is not None:
             self._log.drain(DRAIN_SECONDS)
 
     def _watch(self) -> None:
         silence = Silence(self._settings.first, self._settings.deadline, time.monotonic())
-        while True:
-            time.sleep(LOOK_SECONDS)
-            if self._stopped:
-                break
+        while not self._stopped.wait(LOOK_SECONDS):
             heartbeat, self._beat = self._beat, False
             heartbeat = (self._file is not None and self._file.changed()) or heartbeat
             if silence.look(time.monotonic(), heartbeat):

@@ -91,7 +91,9 @@ class FailedAttempt(Base, frozen=True, kw_only=True):
 
     attempt: Annotated[int, doc("Number of the attempt, counted as in executionAttempts.", **INT32)] = 0
     time: Annotated[str, doc("When it was given up: RFC 3339, seconds.", format="date-time")] = ""
-    reason: Annotated[str, doc("Reason of the Failed or RestartingJobSet condition that followed.")] = ""
+    reason: Annotated[
+        str, doc("Reason of the Failed or RestartingJobSet condition that followed; InPlaceRestart if none did.")
+    ] = ""
     message: Annotated[
         str, doc("Reason and message with which the Job failed, at most 1024 bytes; or what else ended the attempt.")
     ] = ""

@@ -39,6 +39,8 @@ NAMESPACED_JOB = "alpha.jobset.sigs.k8s.io/namespaced-job"
 NO_SCHEDULE_TAINT = "alpha.jobset.sigs.k8s.io/no-schedule"
 EXECUTION_ATTEMPT = "jobset.sigs.k8s.io/execution-attempt"
 IN_PLACE_RESTART_ATTEMPT = "jobset.sigs.k8s.io/in-place-restart-attempt"
+IN_PLACE_RESTART_FAILURE = "jobset.sigs.k8s.io/in-place-restart-failure"
+"""Annotation of a pod: how its worker failed, by the agent that asks for another attempt. Not known to the Go JobSet."""
 DISABLE_IN_PLACE_RESTART = "jobset.sigs.k8s.io/disable-in-place-restart"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_UID = "batch.kubernetes.io/controller-uid"
@@ -69,7 +71,7 @@ OUR_KEYS = frozenset(
         *SET_BY_USERS, JOBSET_NAME, JOBSET_UID, REPLICATED_JOB_NAME, RESTART_ATTEMPT, JOB_RESTART_ATTEMPT,
         REPLICATED_JOB_REPLICAS, GLOBAL_REPLICAS, JOB_INDEX, JOB_KEY, JOB_GLOBAL_INDEX, GROUP_NAME, GROUP_REPLICAS,
         JOB_GROUP_INDEX, COORDINATOR, PRIORITY, NAMESPACED_JOB, NO_SCHEDULE_TAINT, EXECUTION_ATTEMPT,
-        IN_PLACE_RESTART_ATTEMPT, AWAITS_LEADER, AVOIDED_NODES,
+        IN_PLACE_RESTART_ATTEMPT, IN_PLACE_RESTART_FAILURE, AWAITS_LEADER, AVOIDED_NODES,
     }
 )  # fmt: skip
 """All keys of labels and annotations with our prefixes that this program or the Go JobSet writes or reads."""

@@ -15,17 +15,22 @@ from kube.model.meta import Base, Identity
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
-class ReportedAttempt(Base, frozen=True, kw_only=True):
-    """The annotation of a cached pod that is read: what its in-place restart agent reported. None = absent."""
+LONGEST_REPORT = 1024
+"""Characters of an annotation of a cached pod that are kept; it may be 256 KiB long."""
+
+
+class Reports(Base, frozen=True, kw_only=True):
+    """The annotations of a cached pod that are read: what its in-place restart agent reported. None = absent."""
 
     in_place_restart_attempt: str | None = msgspec.field(name=keys.IN_PLACE_RESTART_ATTEMPT, default=None)
+    in_place_restart_failure: str | None = msgspec.field(name=keys.IN_PLACE_RESTART_FAILURE, default=None)
 
 
 class CachedPodMeta(Identity, frozen=True, kw_only=True):
     """Identity of a cached pod and what its agent reported."""
 
     deletion_timestamp: str | None = None
-    annotations: ReportedAttempt = ReportedAttempt()
+    annotations: Reports = Reports()
 
 
 class Restarts(Base, frozen=True, kw_only=True):
@@ -42,17 +47,46 @@ class CachedPodStatus(Base, frozen=True, kw_only=True):
     container_statuses: tuple[Restarts, ...] = ()
 
 
+class CachedPodSpec(Base, frozen=True, kw_only=True):
+    """core/v1 PodSpec of a cached pod."""
+
+    node_name: str = ""
+
+
 class Pod(Base, frozen=True, kw_only=True):
     """A pod as it is cached."""
 
     metadata: CachedPodMeta
+    spec: CachedPodSpec = CachedPodSpec()
     status: CachedPodStatus = CachedPodStatus()
+
+    @property
+    def job_uid(self) -> str:
+        """UID of the Job that controls it; empty without one."""
+        ref = self.metadata.controller()
+        return ref.uid if ref is not None and ref.kind == "Job" else ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether what its agent reports counts: it neither has failed nor is being deleted."""
+        return self.status.phase != "Failed" and self.metadata.deletion_timestamp is None
 
     @property
     def restarts(self) -> int:
         """The highest restart count of its containers, init containers (sidecars) included."""
         status = self.status
         return max((c.restart_count for c in (*status.init_container_statuses, *status.container_statuses)), default=0)
+
+
+def with_short_reports(pod: Pod) -> Pod:
+    """The pod with annotations of a length that can be kept of very many."""
+    reports = pod.metadata.annotations
+    texts = (reports.in_place_restart_attempt, reports.in_place_restart_failure)
+    if all(text is None or len(text) <= LONGEST_REPORT for text in texts):
+        return pod
+    attempt, failure = (None if text is None else text[:LONGEST_REPORT] for text in texts)
+    short = Reports(in_place_restart_attempt=attempt, in_place_restart_failure=failure)
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, annotations=short))
 
 
 class PodLabels(Base, frozen=True, kw_only=True):

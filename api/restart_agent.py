@@ -29,6 +29,10 @@ _SECURITY: Final = {
 }
 """What the Pod Security Standard "restricted" asks for."""
 
+RESTART_WORKER: Final = "RESTART_WORKER_ONLY"
+RESTART_FAILED: Final = "RESTART_FAILED_WORKER"
+"""Variables of the agent: whether it starts the worker again when another one, or its own, has failed."""
+
 LISTS: Final = ("containers", "initContainers", "volumes")
 
 _WHO: Final[list[JSON]] = [
@@ -47,6 +51,22 @@ def jobs_without_agent(js: JobSet) -> frozenset[str]:
     """Names of the ReplicatedJobs that have to complete before others start: these run without an agent."""
     waits = (wait for rjob in js.spec.replicated_jobs for wait in rjob.depends_on or ())
     return frozenset(wait.name for wait in waits if wait.status == "Complete")
+
+
+def reporting_container(js: JobSet, rjob: ReplicatedJob) -> str:
+    """Name of the container whose agent reports how its worker failed, and goes on; empty if none does."""
+    if not js.restarts_in_place:
+        return ""
+    containers = with_agent(js, rjob, rjob.pod_spec).get("containers") or []
+    asking = (each for each in containers if _environment(each).get(RESTART_FAILED) == "true")
+    return next((str(each.get("name") or "") for each in asking), "")
+
+
+def _environment(container: JSON) -> dict[str, Any]:
+    """The variables of a container that have a value, by name; others are None."""
+    variables = container.get("env")
+    found = variables if isinstance(variables, list) else []
+    return {str(each.get("name")): each.get("value") for each in found if isinstance(each, dict)}
 
 
 def with_agent(js: JobSet, rjob: ReplicatedJob, pod: JSON) -> JSON:
@@ -119,9 +139,12 @@ def _in_main_container(agent: RestartAgent, pod: JSON) -> JSON:
 
 
 def _run_by_agent(container: JSON, mount: dict[str, Any]) -> JSON:
+    """The agent restarts a worker that fails, unless the container says itself when it restarts."""
+    says = {RESTART_FAILED, RESTART_WORKER} & _environment(container).keys() or container.get("restartPolicyRules")
+    restarts: list[JSON] = [] if says else [{"name": RESTART_FAILED, "value": "true"}]
     return {
         **container,
         "command": ["python3", "-IBS", f"{FOLDER}/agent.pyz", "--", *(container.get("command") or [])],
-        "env": [*(container.get("env") or []), *_WHO],
+        "env": [*(container.get("env") or []), *_WHO, *restarts],
         "volumeMounts": [*(container.get("volumeMounts") or []), {**mount, "readOnly": True}],
     }

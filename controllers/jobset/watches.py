@@ -9,7 +9,7 @@ from api.jobset import JobSet
 from api.names import subdomain
 from api.owners import owning_jobset
 from api.packed import pack
-from api.pod import Pod
+from api.pod import Pod, with_short_reports
 from api.priority import PriorityClass
 from controllers.gang.watches import GroupWatches
 from controllers.indexes import BY_OWNER, controller_uid
@@ -56,7 +56,8 @@ class Watches(InformerGroup):
             self.nodes = NodeWatches(client, self.jobsets.store, failed_node_taints)
         self.pods: Informer[Pod] | None = None
         if gates["InPlaceRestart"]:
-            self.pods = Informer(client, PODS, Pod, indexes={BY_OWNER: controller_uid}, label_selector=ours)
+            indexes = {BY_OWNER: controller_uid}
+            self.pods = Informer(client, PODS, Pod, indexes=indexes, label_selector=ours, transform=with_short_reports)
 
         pods = [] if self.pods is None else [self.pods]
         nodes = () if self.nodes is None else self.nodes.informers

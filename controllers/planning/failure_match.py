@@ -24,24 +24,27 @@ from controllers.planning.decisive_pod import (
     named_by,
 )
 from controllers.planning.observed import FailedPod, FailedPodsByJob
+from controllers.planning.worker_failures import as_worker_failure, deciding_rule, worker_failures
 from kube.model.patterns import MOST_PATTERNS, compile_pattern
 
 
 class FailedByPod(NamedTuple):
     """A Job that counts as failed because of a pod that is not in phase Failed, and that pod.
 
-    The pod does not start, or its node has failed. `since`: RFC 3339, when the pod was created, or its node failed.
+    The pod does not start, its node has failed, or its worker and not its container. `since`: RFC 3339, when the pod
+    was created, or its node failed. `place`: of the rule that decides about the worker.
     """
 
     child: Child
     pod: FailedContainer
     since: str
+    place: int | None = None
 
 
 def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
     """Those Jobs by UID."""
     policy, observed = ctx.js.spec.failure_policy, ctx.observed
-    found: dict[str, FailedByPod] = {}
+    found = _failed_by_workers(ctx)
     if policy is not None and policy.start_timeout_seconds is not None and observed.pending_pods:
         pending = observed.pending_pods
         for child in start_timeout.late(ctx.children.active, pending, policy.start_timeout_seconds, ctx.now):
@@ -54,6 +57,20 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
             failed = node_failure.as_node_failure(child, lost, ctx.now)
             since = max(lost.since, lost.created)
             found[child.job.metadata.uid] = FailedByPod(failed, FailedContainer(lost.name, lost.node), since)
+    return found
+
+
+def _failed_by_workers(ctx: Context) -> dict[str, FailedByPod]:
+    """Those with a worker about which a rule decides. All other workers that failed restart in place."""
+    policy = ctx.js.spec.failure_policy
+    found: dict[str, FailedByPod] = {}
+    if policy is None or not ctx.restarts_in_place or all(rule.on_exit_codes is None for rule in policy.rules):
+        return found
+    for failure in worker_failures(ctx.js, ctx.children.active, ctx.observed.pods):
+        place = deciding_rule(policy.rules, failure)
+        if place is not None:
+            failed = FailedByPod(as_worker_failure(failure, ctx.now), failure.pod, ctx.now, place)
+            found.setdefault(failure.child.job.metadata.uid, failed)
     return found
 
 
@@ -134,6 +151,8 @@ class Matcher:
         """The failure, with the index of the first rule that matches; the number of rules if none does."""
         uid, rjob = child.job.metadata.uid, self._replicated_jobs[child.replicated_job]
         pods, by_pod = self._failed_pods.get(uid, ()), self._by_pods.get(uid)
+        if by_pod is not None and by_pod.place is not None:
+            return by_pod.place, Failure(child, self._rules[by_pod.place], rjob, pods, by_pod.pod)
         for place in self._places(child):
             rule = self._rules[place]
             if rule.on_exit_codes is None:

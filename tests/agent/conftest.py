@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from api import keys
 from tests.support.cluster import agents
 from tests.support.cluster.jobs import JOBSETS
 from tests.support.cluster.requests import MERGE, request, wait_for
@@ -64,7 +65,10 @@ class Stage:
 
     def attempts(self, **status):
         names = {"previous": "previousInPlaceRestartAttempt", "current": "currentInPlaceRestartAttempt"}
-        body = {"status": {"restarts": 0, **{names[key]: value for key, value in status.items()}}}
+        self.patch_status(**{names[key]: value for key, value in status.items()})
+
+    def patch_status(self, **status):
+        body = {"status": {"restarts": 0, **status}}
         code, answer = request(self.cluster, "PATCH", f"{self._jobsets}/js/status", body, MERGE)
         assert code == 200, answer
 
@@ -86,6 +90,10 @@ class Stage:
     def reported_attempt(self):
         """The attempt on the pod; None if there is none."""
         return self.pod()["metadata"].get("annotations", {}).get(agents.ANNOTATION)
+
+    def reported_failure(self):
+        """How the worker failed, as its agent says with that; None if it says nothing."""
+        return self.pod()["metadata"].get("annotations", {}).get(keys.IN_PLACE_RESTART_FAILURE)
 
     def agent(self, command=None, port=None, ignored=(), **env):
         """Start one, by a parent that ignores these signals; in sidecar mode if it has no command."""

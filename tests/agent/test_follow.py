@@ -18,6 +18,10 @@ class StopTestError(Exception):
     """Ends a watcher that would go on for ever."""
 
 
+FAILS = "the worker fails"
+"""A step of a watch: meanwhile."""
+
+
 class Script:
     """An Api whose answers are written down: each list or watch takes the next of its kind."""
 
@@ -28,14 +32,21 @@ class Script:
     def list(self):
         return self._give(self._lists)
 
-    def watch(self):
+    def watch(self, is_wanted):
         for step in self._give(self._watches):
             if isinstance(step, Exception):
                 raise step
+            if step == FAILS:
+                self.watcher.report_failure("3 Error")
+            if not is_wanted():
+                raise ApiError("interrupted")
             yield step
 
-    def report(self, attempt):
-        self.reported.append(attempt)
+    def interrupt(self):
+        self.interrupted = True
+
+    def report(self, attempt, failure):
+        self.reported.append((attempt, failure) if failure else attempt)
         self._give(self._reports, default=None)
 
     def close(self):
@@ -49,8 +60,9 @@ class Script:
         return answer
 
 
-def jobset(previous=None, current=None, strategy="InPlaceRestart"):
+def jobset(previous=None, current=None, strategy="InPlaceRestart", state=""):
     status = {"previousInPlaceRestartAttempt": previous, "currentInPlaceRestartAttempt": current}
+    status |= {"terminalState": state} if state else {}
     return {"metadata": {}, "spec": {"failurePolicy": {"restartStrategy": strategy}}, "status": status}
 
 
@@ -58,7 +70,7 @@ def follow(script, beside=None):
     """Run to the end of the script; gives what was done and the pauses. `beside`: reports while the watch continues."""
     done, pauses = [], []
     following = None if beside is None else NextAttempt(lambda: done.append("ended"), beside)
-    watcher = JobSetWatcher(script, done.append, pauses.append, following)
+    script.watcher = watcher = JobSetWatcher(script, done.append, pauses.append, following)
     with contextlib.suppress(StopTestError):
         watcher.run()
     return done, pauses
@@ -131,6 +143,59 @@ class TestTheWorkerOnly:
         assert len(pauses) == 1
 
 
+class TestTheWorkerFails:
+    """The agent goes on and reports how, from a fresh list."""
+
+    def test_it_reports_the_next_attempt_at_once_and_starts_it_with_the_others(self):
+        script = Script([jobset(), jobset(None, 0)], [[jobset(None, 0), FAILS], [jobset(0, 0), jobset(0, 1)]])
+        assert follow(script, Script()) == ([Action.LIFT, Action.LIFT], [])
+        assert script.reported == [0, (1, "3 Error")]
+        assert script.interrupted
+
+    def test_what_was_said_of_one_attempt_is_not_said_of_the_next(self):
+        script = Script(
+            [jobset(), jobset(None, 0)], [[jobset(None, 0), FAILS], [jobset(0, 1), jobset(1, 1)]], [None, None]
+        )
+        beside = Script()
+        assert follow(script, beside)[0] == [Action.LIFT, Action.LIFT, "ended"]
+        assert beside.reported == [2, "closed"]
+
+    def test_a_report_that_fails_is_sent_again_with_the_failure(self):
+        script = Script([jobset(), *[jobset(None, 0)] * 2], [[jobset(None, 0), FAILS]], [None, ApiError("cut"), None])
+        assert len(follow(script, Script())[1]) == 1
+        assert script.reported == [0, (1, "3 Error"), (1, "3 Error")]
+
+    def test_when_the_set_fails_the_container_ends_as_the_worker_did(self):
+        script = Script([jobset(), jobset(None, 0)], [[jobset(None, 0), FAILS], [jobset(None, 0, state="Failed")]])
+        assert follow(script, Script()) == ([Action.LIFT, Action.FAIL], [])
+
+    @pytest.mark.parametrize("now", [jobset(None, 0, state="Failed"), jobset(None, 0, strategy="Recreate")])
+    def test_a_set_that_does_not_restart_in_place_any_more_sees_the_container_end(self, now):
+        script = Script([jobset(), now], [[jobset(None, 0), FAILS]])
+        assert follow(script, Script()) == ([Action.LIFT, Action.FAIL], [])
+        assert script.reported == [0]
+
+    def test_where_the_report_is_forbidden_the_container_ends(self):
+        """By an admission policy of an earlier version, which knows one annotation."""
+        script = Script([jobset(), jobset(None, 0)], [[jobset(None, 0), FAILS]], [None, ApiError("no", forbidden=True)])
+        assert follow(script, Script()) == ([Action.LIFT, Action.FAIL], [])
+
+    def test_while_another_worker_has_failed_it_is_said_with_the_report_that_is_due(self):
+        script = Script([jobset()], [[jobset(None, 0), jobset(0, 0), jobset(0, 1)]])
+        beside = Script()
+        done = []
+
+        def end_worker():
+            done.append("ended")
+            watcher.report_failure("3 Error")
+
+        watcher = JobSetWatcher(script, done.append, lambda _: None, NextAttempt(end_worker, beside))
+        with contextlib.suppress(StopTestError):
+            watcher.run()
+        assert done == [Action.LIFT, "ended", Action.LIFT]
+        assert beside.reported == [(1, "3 Error"), "closed"]
+
+
 class TestPauses:
     def test_they_double_up_to_a_limit_and_differ_between_agents(self):
         pauses = follow(Script([ApiError("down")] * 12))[1]
@@ -198,7 +263,9 @@ def server():
 @pytest.fixture
 def settings(server, tmp_path):
     (tmp_path / "token").write_text("secret\n")
-    return SimpleNamespace(namespace="ns", jobset="js", pod="pod", account=tmp_path, port=server.port)
+    return SimpleNamespace(
+        namespace="ns", jobset="js", pod="pod", account=tmp_path, port=server.port, restart_failed=False
+    )
 
 
 def plain(settings):
@@ -255,6 +322,41 @@ class TestRequests:
         )
         assert headers["Content-Type"] == "application/merge-patch+json"
         assert json.loads(body) == {"metadata": {"annotations": {"jobset.sigs.k8s.io/in-place-restart-attempt": "3"}}}
+
+    def test_where_the_agent_reports_failures_each_report_says_whether_there_was_one(self, server, settings, api):
+        settings.restart_failed = True
+        for failure, said in (("3 Error", "3 Error"), ("", None)):
+            server.answers = [(200, {}, b"{}")]
+            api.report(3, failure)
+            annotations = json.loads(server.asked[-1][3])["metadata"]["annotations"]
+            assert annotations["jobset.sigs.k8s.io/in-place-restart-failure"] == said
+
+    def test_an_open_watch_ends_when_it_is_interrupted(self, server, api):
+        """The server sends a line of two that it has announced, and then nothing."""
+        line = json.dumps(event("MODIFIED", "6")).encode() + b"\n"
+        server.answers = [listing(), (200, {"Content-Length": str(2 * len(line))}, line)]
+        api.list()
+        wanted = [True]
+        watch = api.watch(lambda: wanted[0])
+        assert next(watch) == {"metadata": {"resourceVersion": "6"}}
+
+        def interrupt():
+            wanted[0] = False
+            api.interrupt()
+
+        timer = threading.Timer(0.1, interrupt)
+        timer.start()
+        with pytest.raises(ApiError, match="watching jobset js"):
+            next(watch)
+        timer.join()
+        server.answers = [listing()]
+        assert api.list() is None, "the next request works"
+
+    def test_a_watch_that_is_not_wanted_any_more_when_it_opens_does_not_wait(self, server, api):
+        server.answers = [listing(), (200, {"Content-Length": "100"}, b"")]
+        api.list()
+        with pytest.raises(ApiError, match="interrupted"):
+            next(api.watch(lambda: False))
 
     @pytest.mark.parametrize(
         ("answer", "text"),

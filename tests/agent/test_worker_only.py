@@ -66,3 +66,62 @@ def test_each_worker_has_a_watchdog_of_its_own(stage):
     stage.attempts(current=1, previous=0)
     assert agent.ended() == 124
     assert agent.log().count("step\n") == 2
+
+
+class TestAWorkerThatFails:
+    """With RESTART_FAILED_WORKER the container goes on."""
+
+    def failed_once(self, stage, command, **env):
+        """An agent whose worker has failed in attempt 0."""
+        stage.jobset()
+        agent = stage.agent(command, RESTART_FAILED_WORKER="true", **env)
+        agent.wait_log("reported attempt 0")
+        stage.attempts(current=0)
+        agent.wait_log("reported attempt 1")
+        assert stage.reported_attempt() == "1"
+        return agent
+
+    def test_ten_times_in_a_row(self, stage):
+        agent = self.failed_once(stage, 'echo $$ >> "$FOLDER/pids"; exit 7')
+        for attempt in range(1, 10):
+            assert stage.reported_failure() == "7 Error"
+            stage.attempts(current=attempt, previous=attempt - 1)
+            agent.wait_log(f"reported attempt {attempt + 1}")
+        assert agent.running
+        assert len(stage.file_text("pids").split()) == 10
+
+    def test_its_processes_are_gone_and_the_next_report_says_nothing_of_it(self, stage):
+        fails_once = '(setsid sleep 300 & echo $! > "$FOLDER/deep"); [ -e "$FOLDER/again" ] || { touch "$FOLDER/again"; exit 5; }; '
+        agent = self.failed_once(stage, fails_once + ENDLESS)
+        assert not agents.alive(int(stage.file_text("deep")))
+        stage.attempts(current=1, previous=0)
+        worker_pid(stage)
+        stage.attempts(current=1, previous=1)
+        agent.wait_log("reported attempt 2")
+        assert stage.reported_failure() is None
+
+    def test_a_hang_is_reported_as_one(self, stage):
+        watchdog = {"PROGRESS_DEADLINE_SECONDS": "1", "JOBSET_HEARTBEAT_FILE": str(stage.folder / "beat")}
+        agent = self.failed_once(stage, ENDLESS, TERMINATION_SECONDS="1", **watchdog)
+        assert stage.reported_failure() == "124 Hang"
+        stage.attempts(current=1, previous=0)
+        agent.wait_log("reported attempt 2")
+
+    @pytest.mark.parametrize("ends", ["the set fails", "the pod is deleted", "the strategy changes"])
+    def test_the_container_ends_as_the_worker_did_when(self, stage, ends):
+        agent = self.failed_once(stage, "exit 9")
+        match ends:
+            case "the set fails":
+                stage.patch_status(terminalState="Failed")
+            case "the pod is deleted":
+                agent.tell(signal.SIGTERM)
+            case "the strategy changes":
+                stage.annotate(disable_in_place_restart="")
+        assert agent.ended() == 9
+
+    def test_success_ends_the_container(self, stage):
+        stage.jobset()
+        agent = stage.agent("exit 0", RESTART_FAILED_WORKER="true")
+        agent.wait_log("reported attempt 0")
+        stage.attempts(current=0)
+        assert agent.ended() == 0

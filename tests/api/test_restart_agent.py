@@ -6,6 +6,7 @@ import pytest
 
 from api.children import build_job
 from api.layout import layout_of
+from api.restart_agent import reporting_container
 from tests.support.objects.stored_sets import jobset, rjob
 
 AGENT = {"image": "agent:v1"}
@@ -80,6 +81,36 @@ def test_a_copy_runs_the_command_of_the_first_container():
     assert main["volumeMounts"] == [{"name": "jobset-agent", "mountPath": "/jobset-agent", "readOnly": True}]
     assert pod["volumes"] == [{"name": "jobset-agent", "emptyDir": {}}]
     assert logs == other
+
+
+def stays(**container):
+    """Whether the container's agent is asked to go on when the worker fails."""
+    worker = {"name": "main", "image": "train", "command": ["train"], **container}
+    [pod] = pods(group(containers=[worker], volumes=None), agent=MAIN)
+    return {"name": "RESTART_FAILED_WORKER", "value": "true"} in pod["containers"][0]["env"]
+
+
+def test_the_agent_restarts_its_worker_unless_the_container_says_when_it_restarts():
+    assert stays()
+    assert stays(env=[{"name": "LR", "value": "1"}])
+    for name in ("RESTART_WORKER_ONLY", "RESTART_FAILED_WORKER"):
+        assert not stays(env=[{"name": name, "value": "false"}])
+    assert not stays(restartPolicyRules=[{"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}])
+
+
+def test_the_container_whose_agent_reports_how_its_worker_failed():
+    asking = {"name": "b", "image": "b", "env": [{"name": "RESTART_FAILED_WORKER", "value": "true"}]}
+    silent = {"name": "a", "image": "a", "command": ["a"], "env": [{"name": "RESTART_FAILED_WORKER", "value": "false"}]}
+    own = group(containers=[silent, asking], volumes=None)
+
+    def name(agent, strategy="InPlaceRestart", entry=own):
+        js = jobset(entry, failurePolicy={"restartStrategy": strategy, "agent": agent})
+        return reporting_container(js, js.spec.replicated_jobs[0])
+
+    assert name(None) == name(MAIN) == "b"
+    assert name(MAIN, entry=group(containers=[{"name": "a", "image": "a", "command": ["a"]}], volumes=None)) == "a"
+    assert name(AGENT, entry=group(containers=[silent], volumes=None)) == ""
+    assert name(MAIN, "Recreate") == ""
 
 
 @pytest.mark.parametrize("agent", [AGENT, MAIN], ids=["sidecar", "main-container"])

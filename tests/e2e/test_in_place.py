@@ -37,7 +37,9 @@ class Container:
         self.folder = kubelet.folder / self.name
         self.folder.mkdir()
         # What the manager has put into the pod runs with the file that its init container would have copied.
-        command = pod["spec"]["containers"][0].get("command") or []
+        main = pod["spec"]["containers"][0]
+        command = main.get("command") or []
+        self.env = {each["name"]: each["value"] for each in main.get("env") or [] if "value" in each}
         self.program = command[command.index("--") + 1 :] if "--" in command else []
         self.codes = []
         self.start()
@@ -52,6 +54,7 @@ class Container:
             "SERVICE_ACCOUNT_DIR": str(self.kubelet.account),
             "IN_PLACE_RESTART_EXIT_CODE": "99",
             "FOLDER": str(self.folder),
+            **self.env,
             **self.kubelet.env,
         }
         if not self.program:
@@ -186,15 +189,14 @@ def test_one_killed_worker_restarts_all_in_place(sets, kubelet, capsys):
         sys.stdout.write(f"\nin-place restart of 4 workers: {time.monotonic() - killed:.1f} s\n")
     assert attempts(sets) == (0, 1)
     assert not any(agents.alive(pid) for pid in first.values()), "nobody works on with an old attempt"
-    assert {c.name: c.codes for c in kubelet.containers.values()} == {
-        c.name: [137] if c is victim else [99] for c in kubelet.containers.values()
-    }
+    ended = {c.name: c.codes for c in kubelet.containers.values()}
+    assert ended == {c.name: [] if agent else [137 if c is victim else 99] for c in kubelet.containers.values()}
     assert uids(sets.pods()) == pods == second.keys(), "the pods are the same objects"
     assert uids(sets.jobs()) == jobs, "so are the Jobs"
     status = sets.status()
     assert (status["restarts"], status.get("terminalState")) == (0, None)
     restarts = [pod["status"]["containerStatuses"][0]["restartCount"] for pod in sets.pods()]
-    assert restarts == [1, 1, 1, 1]
+    assert restarts == [0 if agent else 1] * 4
 
 
 def test_the_api_server_takes_pods_with_an_agent_beside_the_worker(sets):
@@ -245,6 +247,32 @@ def test_where_only_workers_start_again_each_agent_makes_one_request(sets, kubel
     )
     # The failed worker's agent begins at the top; its watch of the old attempt ends here.
     assert asked == {("list", "jobsets"): 1, ("patch", "pods"): 4, ("watch", "jobsets"): 1}
+
+
+@pytest.mark.slow
+def test_where_the_agent_goes_on_ten_workers_fail_and_no_container_ends(sets, kubelet, manager, capsys):
+    """With one status write more than a restart by the kubelet: none. The last failure fails the set."""
+    sets.apply(jobset(max_restarts=10, agent={"image": "agent", "mode": "MainContainer"}))
+    now, seconds = running(kubelet, attempt=0), []
+    for attempt in range(1, 11):
+        start = audit.size(sets.cluster.audit_log)
+        list(kubelet.containers.values())[attempt % 4].kill_worker()
+        failed = time.monotonic()
+        now = running(kubelet, attempt=attempt, but=now.values())
+        seconds.append(time.monotonic() - failed)
+        assert manager.calls(start, namespace=sets.namespace)["patch", "jobsets/status", 200] >= 2
+        history = sets.status()["attemptHistory"]
+        assert (len(history), history[-1]["exitCode"]) == (attempt, 137)
+    with capsys.disabled():
+        sys.stdout.write(f"\n4 workers, agents go on: {', '.join(f'{each:.1f}' for each in seconds)} s\n")
+    assert all(container.codes == [] for container in kubelet.containers.values())
+    victim = next(iter(kubelet.containers.values()))
+    victim.kill_worker()
+    kubelet.until(lambda: sets.status().get("terminalState") == "Failed", "the set's failure")
+    last = sets.status()["attemptHistory"][-1]
+    assert (last["reason"], last["pod"], last["exitCode"]) == ("ReachedMaxRestarts", victim.name, 137)
+    kubelet.until(lambda: not kubelet.containers, "the end of all pods")
+    assert victim.process.ended() == 137
 
 
 def test_two_at_once_are_one_restart_and_one_too_many_fails_the_set(sets, kubelet):

@@ -151,6 +151,16 @@ RESTARTED = (
 NO_CONTAINER = "no target of the rule has a container or init container of this name"
 SHADOWED = "never reached: rule {} matches everything that it would match"
 RETRIED = "never matches: exitCodePolicy retries all of them"
+IN_PLACE = {"restartStrategy": "InPlaceRestart", "agent": {"image": "agent", "mode": "MainContainer"}}
+
+
+def reporting(name: str, *env: JSON) -> JSON:
+    """A ReplicatedJob that restarts in place."""
+    main = {"name": "main", "image": "busybox", "command": ["train"], "env": list(env)}
+    job = {"parallelism": 1, "completions": 1, "backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}
+    return rjob(name, job=job, pod={"restartPolicy": "OnFailure", "containers": [main]})
+
+
 A, B = {"targetReplicatedJobs": ["a"]}, {"targetReplicatedJobs": ["b"]}
 
 ON_EXIT_CODES: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
@@ -170,6 +180,14 @@ ON_EXIT_CODES: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
     "only those that are targets": (jobset(restarted("a"), worker("b"), failurePolicy=rules(on(3) | B)), []),
     "a target that is restarted": (
         jobset(restarted("a"), worker("b"), failurePolicy=rules(on(3) | A)),
+        [(CODES, RESTARTED.format("a"))],
+    ),
+    "a target whose agent reports how its worker failed": (
+        jobset(reporting("a"), failurePolicy=rules(on(3, containerName="main"), **IN_PLACE)),
+        [],
+    ),
+    "a target whose agent ends with its worker": (
+        jobset(reporting("a", {"name": "RESTART_WORKER_ONLY", "value": "true"}), failurePolicy=rules(on(3), **IN_PLACE)),
         [(CODES, RESTARTED.format("a"))],
     ),
     "a container of nobody": (

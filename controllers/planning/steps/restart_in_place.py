@@ -19,7 +19,7 @@ Differences from the Go JobSet, all of them where that one gets stuck or counts 
 - A spec that cannot be restarted in place gets an event; the rest of the status is still written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from api import keys
 from api.jobset import JobSet
@@ -32,6 +32,7 @@ from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, of_draft
 from controllers.planning.status import StatusDraft
+from controllers.planning.worker_failures import WorkerFailure, worker_failures
 from kube.model.meta import MAX_INT32
 
 _QUOTED = 64
@@ -49,7 +50,8 @@ def restart_in_place(ctx: Context) -> Partial:
         draft.warn_of_gate("spec.failurePolicy.inPlaceRestarts", escalation.GATE)
         most = None
     in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
-    apply(ctx.js, ctx.observed.pods, uids, draft, most, in_parts)
+    failures = worker_failures(ctx.js, ctx.children.active, ctx.observed.pods)
+    apply(ctx.js, ctx.observed.pods, uids, draft, most, in_parts, failures)
     return of_draft(draft)
 
 
@@ -60,23 +62,26 @@ def apply(
     draft: StatusDraft,
     most: int | None = None,
     in_parts: int = 0,
+    failures: Iterable[WorkerFailure] = (),
 ) -> None:
     """Write previous and current attempt, or the failure, into the draft.
 
     `pods` may hold any pods of the namespace; `job_uids` are the UIDs of the live Jobs of the current attempt. The
     caller has made sure that the gate is on, the strategy is InPlaceRestart and nothing has ended the set. After `most`
     restarts in place the set is recreated. `in_parts`: restarts of parts of it that count towards maxRestarts.
+    `failures`: of workers, for which the set has not restarted.
     """
     policy = js.spec.failure_policy
     if policy is None or js.suspended:
         return
-    ours = [pod for pod in pods if _owner(pod) in job_uids]
+    ours = [pod for pod in pods if pod.job_uid in job_uids]
     reported = _reported_attempts(ours, draft)
     attempts = [attempt for _, attempt in reported]
     highest = max(attempts, default=0)
     restarts = max((pod.restarts for pod in ours), default=0)
+    failure = next((failure for failure in failures if failure.attempt == highest), None)
     if max(restarts, highest - _free(draft.status)) > policy.max_restarts:
-        _fail(draft)
+        _fail(draft, failure)
         return
     left = policy.max_restarts - draft.status.restarts_count_towards_max - in_parts
     expected = _expected_reports(js, draft)
@@ -84,22 +89,18 @@ def apply(
         return
     if most is not None and _used_up(most, draft.status, attempts):
         times = f"{most} restart{'s' * (most > 1)} in place {'have' if most > 1 else 'has'}"
-        _recreate(draft, left, "InPlaceRestartsUsedUp", f"{times} not helped")
+        _recreate(draft, left, "InPlaceRestartsUsedUp", f"{times} not helped", failure)
     elif len(attempts) == expected and len(set(attempts)) == 1:
+        _record_restart(draft, highest, failure)
         draft.update(current_in_place_restart_attempt=highest)
     elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (
         _left(js, draft.status, highest)
     ):
         why = "pods have succeeded that a restart in place would leave behind"
-        _recreate(draft, left, "InPlaceRestartImpossible", why)
-    elif highest > 0:
-        stored = draft.status.previous_in_place_restart_attempt
-        draft.update(previous_in_place_restart_attempt=highest - 1 if stored is None else max(stored, highest - 1))
-
-
-def _owner(pod: Pod) -> str | None:
-    ref = pod.metadata.controller()
-    return ref.uid if ref is not None and ref.kind == "Job" else None
+        _recreate(draft, left, "InPlaceRestartImpossible", why, failure)
+    elif highest > _asked(draft.status):
+        _record_restart(draft, highest, failure)
+        draft.update(previous_in_place_restart_attempt=highest - 1)
 
 
 def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Pod, int]]:
@@ -107,7 +108,7 @@ def _reported_attempts(pods: Sequence[Pod], draft: StatusDraft) -> list[tuple[Po
     reported = []
     for pod in pods:
         text = pod.metadata.annotations.in_place_restart_attempt
-        if text is None or pod.status.phase == "Failed" or pod.metadata.deletion_timestamp is not None:
+        if text is None or not pod.counts:
             continue
         attempt = integer(text)
         if attempt is not None and 0 <= attempt <= MAX_INT32:
@@ -140,26 +141,38 @@ def _used_up(most: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
     return in_place > most and (min(attempts) < highest or in_place == most + 1)
 
 
-def _fail(draft: StatusDraft) -> None:
+def _asked(status: JobSetStatus) -> int:
+    """The highest attempt that all pods have been asked to begin; 0 before the first restart."""
+    previous = status.previous_in_place_restart_attempt
+    return 0 if previous is None else previous + 1
+
+
+def _fail(draft: StatusDraft, failure: WorkerFailure | None) -> None:
     reason, message = "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts"
-    _record(draft, reason, message)
+    _record(draft, reason, message, failure)
     fail_set(draft, reason, message)
 
 
-def _record(draft: StatusDraft, reason: str, message: str) -> None:
-    """In the history. No Job has failed, and which pod did is not known: its container runs again."""
-    attempt = draft.status.execution_attempts or 0
-    record_failure(draft, FailedAttempt(attempt=attempt, reason=reason, message=message))
+def _record(draft: StatusDraft, reason: str, message: str, failure: WorkerFailure | None) -> None:
+    """In the history. No Job has failed. Without a report of the agent it is not known which pod did."""
+    entry = FailedAttempt(attempt=draft.status.execution_attempts or 0, reason=reason, message=message)
+    record_failure(draft, entry if failure is None else failure.added_to(entry))
 
 
-def _recreate(draft: StatusDraft, left: int, reason: str, why: str) -> None:
+def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | None) -> None:
+    """In the history, once: how the worker failed because of which all pods begin the attempt, where that is known."""
+    if failure is not None and attempt > _asked(draft.status):
+        _record(draft, "InPlaceRestart", "", failure)
+
+
+def _recreate(draft: StatusDraft, left: int, reason: str, why: str, failure: WorkerFailure | None) -> None:
     """Restart the whole set, if a restart is left of those that count."""
     if left > 0:
         message = f"recreating all jobs: {why}"
-        _record(draft, reason, message)
+        _record(draft, reason, message, failure)
         restart_set(draft, reason, message, counts=True)
     else:
-        _fail(draft)
+        _fail(draft, failure)
 
 
 def _free(status: JobSetStatus) -> int:

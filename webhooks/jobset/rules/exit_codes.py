@@ -1,10 +1,12 @@
 """Exit codes (exitCodePolicy, onExitCodes): they need containers that do not restart, and have one meaning each."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from api.exit_codes import meanings, pod_failure_rules
+from api.jobset import JobSet
 from api.policies import ExitCodePolicy, FailurePolicyRule
+from api.restart_agent import reporting_container
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
@@ -126,7 +128,7 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
     """What a rule with onExitCodes needs of the Jobs that it is about."""
     if all(rule.on_exit_codes is None for rule in subject.failure_policy.rules):
         return
-    restarting = tuple(entry.rjob.name for entry in subject.entries if not entry.never_restarts)
+    restarting = _without_codes(subject.js, subject.entries)
     containers = tuple(dict.fromkeys(name for entry in subject.entries for name in entry.containers))
     for place, rule in RULES.each(subject.failure_policy.rules):
         if rule.on_exit_codes is None:
@@ -136,13 +138,18 @@ def failure_rules(subject: Subject) -> Iterator[FieldError]:
             yield NO_VALUES.at(path.at("values"), [])
         if rule.target_replicated_jobs:
             targets = subject.targets(rule.target_replicated_jobs)
-            names = tuple(entry.rjob.name for entry in targets if not entry.never_restarts)
+            names = _without_codes(subject.js, targets)
             there = tuple(dict.fromkeys(name for entry in targets for name in entry.containers))
         else:
             names, there = restarting, containers
         if names:
             yield RULE_RESTART_POLICY.at(path, names=_shortlist(names))
         yield from _container(path.at("containerName"), rule, there)
+
+
+def _without_codes(js: JobSet, entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Names of those whose pods have no exit codes that count, and no agent that reports them."""
+    return tuple(e.rjob.name for e in entries if not (e.never_restarts or reporting_container(js, e.rjob)))
 
 
 def _container(path: Path, rule: FailurePolicyRule, there: tuple[str, ...]) -> Iterator[FieldError]:

@@ -1,0 +1,86 @@
+"""Workers that failed while the agent in their pod goes on (docs/reference/in-place-restart.md#the-worker-fails).
+
+The agent writes how on its pod, together with the next attempt. What a pod says is believed of itself only, and only
+while the attempt that it asks for has not begun.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from api.jobset import JobSet
+from api.jobset_status import FailedAttempt
+from api.pod import Pod
+from api.policies import FailurePolicyRule
+from api.restart_agent import reporting_container
+from controllers.planning.child_jobs import Child, as_failed, integer
+from controllers.planning.decisive_pod import FailedContainer, matching
+from controllers.planning.observed import Ended
+
+REASON = "WorkerFailed"
+"""Reason with which a Job counts as failed because a rule decides about the worker of one of its pods."""
+
+_REPORT = re.compile(r"(?P<code>[1-9][0-9]{0,2}) (?P<reason>[A-Za-z]{1,32})")
+
+
+class WorkerFailure(NamedTuple):
+    """A pod whose worker failed, the Job that controls it, and the attempt that its agent asks for."""
+
+    child: Child
+    pod: FailedContainer
+    attempt: int
+
+    def added_to(self, entry: FailedAttempt) -> FailedAttempt:
+        """The entry of the history with the pod and its exit code. Its message is that of the worker if it has none."""
+        pod = self.pod
+        return msgspec.structs.replace(
+            entry,
+            message=entry.message or str(pod),
+            failed_job=self.child.name,
+            pod=pod.pod,
+            node=pod.node,
+            container=pod.container,
+            exit_code=pod.exit_code,
+        )
+
+
+def worker_failures(js: JobSet, children: Iterable[Child], pods: Iterable[Pod]) -> Iterator[WorkerFailure]:
+    """Those that the set has not restarted for, in the order of the pods."""
+    reports = [pod for pod in pods if pod.metadata.annotations.in_place_restart_failure]
+    if not reports:
+        return
+    by_uid = {child.job.metadata.uid: child for child in children}
+    containers = {rjob.name: reporting_container(js, rjob) for rjob in js.spec.replicated_jobs}
+    current = js.status.current_in_place_restart_attempt
+    for pod in reports:
+        child = by_uid.get(pod.job_uid)
+        said = _REPORT.match(pod.metadata.annotations.in_place_restart_failure or "")
+        attempt = integer(pod.metadata.annotations.in_place_restart_attempt)
+        if child is None or said is None or attempt is None or current is None or attempt <= current or not pod.counts:
+            continue
+        container = containers[child.replicated_job]
+        failed = FailedContainer(pod.metadata.name, pod.spec.node_name, container, int(said["code"]))
+        yield WorkerFailure(child, failed, attempt)
+
+
+def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) -> int | None:
+    """The place of the first rule that is about the exit code; None: the set restarts in place.
+
+    A rule that names reasons or messages of Jobs is about Jobs.
+    """
+    end = Ended(failure.pod.container, failure.pod.exit_code or 0)
+    for place, rule in enumerate(rules):
+        of_jobs = rule.on_job_failure_reasons or rule.on_job_failure_message_patterns
+        targets = rule.target_replicated_jobs
+        if rule.on_exit_codes is None or of_jobs or (targets and failure.child.replicated_job not in targets):
+            continue
+        if matching(rule.on_exit_codes, [end]) is not None:
+            return place
+    return None
+
+
+def as_worker_failure(failure: WorkerFailure, now: str) -> Child:
+    """The Job as one that has failed because of the worker."""
+    return as_failed(failure.child, REASON, str(failure.pod), now)

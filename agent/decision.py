@@ -17,8 +17,9 @@ CURRENT = "currentInPlaceRestartAttempt"
 TERMINAL = "terminalState"
 
 READ = {
-    "metadata", "annotations", DISABLE, "spec", "failurePolicy", "restartStrategy", "status", PREVIOUS, CURRENT, TERMINAL
-}  # fmt: skip
+    *("metadata", "annotations", DISABLE, "spec", "failurePolicy", "restartStrategy"),
+    *("status", PREVIOUS, CURRENT, TERMINAL),
+}
 """The keys of a JobSet that a decision needs, at whatever depth."""
 
 
@@ -70,9 +71,7 @@ def decide(jobset: dict[str, Any] | None, own: Own) -> Action:
     previous = _status(jobset, PREVIOUS)
     if previous is not None and own.attempt <= previous:
         return Action.RESTART
-    if not own.lifted and own.attempt == _status(jobset, CURRENT):
-        return Action.LIFT
-    return Action.WAIT
+    return Action.LIFT if not own.lifted and own.attempt == _status(jobset, CURRENT) else Action.WAIT
 
 
 def _bypassed(jobset: dict[str, Any]) -> bool:

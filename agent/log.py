@@ -1,4 +1,4 @@
-"""Passes the worker's output on and finds heartbeats in it.
+"""Passes the worker's output on, finds heartbeats in it, and keeps the last lines of its stderr.
 
 Output is passed on byte for byte, before anything is matched. Memory is bounded whatever the worker prints: one read,
 and the start of one line, for each of stdout and stderr.
@@ -12,10 +12,15 @@ import re
 import select
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 READ_BYTES = 64 << 10
 LONGEST_LINE = 4096
 """Bytes of a line in which the pattern is looked for."""
+DRAIN_SECONDS = 5.0
+"""What the worker has printed is passed on within so long after its end, if somebody reads it."""
+LAST_BYTES = 1000
+"""Of stderr that are kept."""
 _ENDS = re.compile(rb"[\r\n]")  # progress bars end their lines with a carriage return
 
 
@@ -43,14 +48,18 @@ class Lines:
 
 
 class WorkerLog:
-    """Two pipes for the worker. `match` gets its lines; the worker's output waits until `release` is called."""
+    """Pipes for the worker. `match` gets its lines; the worker's output waits until `release` is called.
 
-    def __init__(self, match: Callable[[list[bytes]], None]) -> None:
+    Without `match` there is one for stderr only.
+    """
+
+    def __init__(self, match: Callable[[list[bytes]], None] | None) -> None:
         self._match = match
+        self._last = b""
         self._matched = threading.Semaphore(0)
         self._draining = False
         self._ended = threading.Event()
-        pairs = {1: os.pipe(), 2: os.pipe()}
+        pairs = {number: os.pipe() for number in ((2,) if match is None else (1, 2))}
         self._readers = {pair[0]: number for number, pair in pairs.items()}
         self.writers = {number: pair[1] for number, pair in pairs.items()}
         """The ends for the worker, by the descriptor that each is for."""
@@ -72,13 +81,23 @@ class WorkerLog:
                     del lines[descriptor]
                     continue
                 _write(self._readers[descriptor], data)
-                self._hand_over(lines[descriptor].cut(data))
+                if self._readers[descriptor] == 2:
+                    self._last = (self._last + data)[-LAST_BYTES - 1 :]
+                if self._match is not None:
+                    self._hand_over(self._match, lines[descriptor].cut(data))
         self._ended.set()
 
-    def _hand_over(self, lines: list[bytes]) -> None:
+    def _hand_over(self, match: Callable[[list[bytes]], None], lines: list[bytes]) -> None:
         if lines and not self._draining:
-            self._match(lines)
+            match(lines)
             self._matched.acquire()
+
+    def last_lines(self) -> str:
+        """The last lines of stderr, whole ones if more than one is kept."""
+        last = self._last
+        if len(last) > LAST_BYTES:
+            last = last.partition(b"\n")[2] or last[1:]
+        return last.decode(errors="replace").strip()
 
     def release(self) -> None:
         """Let the worker's output continue after its lines were matched."""
@@ -89,6 +108,13 @@ class WorkerLog:
         self._draining = True
         self._matched.release()
         self._ended.wait(seconds)
+
+
+def write_message(path: Path, text: str) -> None:
+    """Write the termination message of the container, if it has a file for that."""
+    with contextlib.suppress(OSError):
+        if text and path.exists():
+            path.write_text(text)
 
 
 def _write(descriptor: int, data: bytes) -> None:

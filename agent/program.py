@@ -20,6 +20,7 @@ from agent import worker
 from agent.api import Api
 from agent.decision import Action
 from agent.follow import JobSetWatcher, NextAttempt, say
+from agent.log import DRAIN_SECONDS, WorkerLog, write_message
 from agent.probe import Probe
 from agent.settings import HELP, Settings, SettingsError, read
 from agent.watchdog import Watchdog
@@ -98,6 +99,7 @@ class Agent:
         self._failed: int | None = None  # exit code of the worker that has failed, while the barrier is up
         self._watcher: JobSetWatcher | None = None
         self._watchdog: Watchdog | None = None
+        self._log: WorkerLog | None = None
         self._probe: Probe | None = None
         if settings.worker is None:
             try:
@@ -150,6 +152,8 @@ class Agent:
         """Handle an event of the watchdog. The agent ends once a worker that hangs is gone, or overdue."""
         if isinstance(event, Printed):
             watchdog.match(event.lines)
+            if self._log is not None:
+                self._log.release()
         elif isinstance(event, Hang) and self._worker is not None:
             say(f"the worker hangs: {event.reason}; ending with exit code {watchdog.exit_code}")
             self._hanging = True
@@ -181,8 +185,9 @@ class Agent:
         """
         if self._watcher is None or not self._settings.restart_failed or code == 0 or not self._clear_worker():
             return self._finish(code)
+        last = "" if self._log is None else self._log.last_lines()
         self._failed = code
-        self._watcher.report_failure(f"{code} {reason}")
+        self._watcher.report_failure(f"{code} {reason}\n{last}".strip())
         return None
 
     def _end_worker(self) -> None:
@@ -214,7 +219,7 @@ class Agent:
     def _stop(self, number: int) -> int | None:
         """Hand the signal on and give the worker its time; the kubelet's grace period limits it."""
         if self._worker is None:
-            return 128 + number if self._failed is None else self._failed
+            return 128 + number if self._failed is None else self._finish(self._failed)
         say(f"{signal.Signals(number).name}: waiting for the worker to end")
         self._stopping = number
         worker.send_signal(self._worker, number)
@@ -250,32 +255,35 @@ class Agent:
         return lambda event: self._events.put(OfWorker(run, event))
 
     def _start(self, command: tuple[str, ...]) -> int:
-        """Start the worker, and the watchdog's threads if there is to be one. Raises OSError."""
-        settings = self._settings.watchdog
-        if settings is None:
+        """Start the worker, and the watchdog if there is to be one. Raises OSError."""
+        settings, tell = self._settings.watchdog, self._event_sink()
+        if settings is None and not self._settings.restart_failed:
             return worker.start(command)
-        tell = self._event_sink()
-        watchdog = self._watchdog = Watchdog(
-            settings,
-            self._settings.shell,
-            hang=lambda reason: tell(Hang(reason)),
-            printed=lambda lines: tell(Printed(lines)),
-        )
-        child = worker.start(command, output=watchdog.output)
-        for work in watchdog.work:
-            self._thread(work)
+        matched = settings is not None and settings.pattern is not None
+        log = self._log = WorkerLog((lambda lines: tell(Printed(lines))) if matched else None)
+        if settings is not None:
+            self._watchdog = Watchdog(settings, self._settings.shell, hang=lambda reason: tell(Hang(reason)))
+        child = worker.start(command, output=log.writers)
+        self._thread(log.run)
+        if self._watchdog is not None:
+            self._thread(self._watchdog.watch)
         return child
 
     def _finish(self, code: int) -> int:
         """Kill the worker. Returns the exit code."""
         if self._worker is not None and not worker.kill(self._worker):
             say("a process of the worker cannot be killed; ending without it")
-        return self._drain(code)
+        self._drain(code)
+        if code and self._log is not None:
+            write_message(self._settings.message_path, self._log.last_lines())
+        return code
 
     def _drain(self, code: int) -> int:
         """Pass on what the worker has printed."""
         if self._watchdog is not None:
             self._watchdog.stop()
+        if self._log is not None:
+            self._log.drain(DRAIN_SECONDS)
         return code
 
     def _thread(self, work: Callable[[], None]) -> threading.Thread:

@@ -15,6 +15,7 @@ SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 DEFAULT_PATH = "/barrier-is-down"
 DEFAULT_PORT = "8081"
 DEFAULT_EXIT_CODE = "1"
+DEFAULT_MESSAGE_PATH = "/dev/termination-log"
 
 HELP = f"""\
 usage: agent [-- COMMAND [ARGUMENT ...]]     (everything else comes from the environment)
@@ -46,6 +47,8 @@ optional:
   RESTART_FAILED_WORKER        true: so it does when its own worker has failed, too. How, it reports to the manager,
                                which decides what follows; default false
   IN_PLACE_RESTART_EXIT_CODE   exit code that asks the kubelet to start again, 1 to 255, default {DEFAULT_EXIT_CODE}
+  TERMINATION_MESSAGE_PATH     terminationMessagePath of the container, for the last lines of a worker that failed, with
+                               a watchdog or RESTART_FAILED_WORKER; default {DEFAULT_MESSAGE_PATH}
   SERVICE_ACCOUNT_DIR          folder with token, ca.crt and namespace, default
                                {SERVICE_ACCOUNT}
 
@@ -80,6 +83,7 @@ class Settings(NamedTuple):
     shell: str
     probe_port: int
     probe_path: str
+    message_path: Path
     watchdog: WatchdogSettings | None
 
 
@@ -127,6 +131,7 @@ def read(env: Mapping[str, str], program: Sequence[str] = ()) -> Settings:
         shell=shell,
         probe_port=number(env, "STARTUP_PROBE_PORT", DEFAULT_PORT, 65535, problems),
         probe_path=path,
+        message_path=Path(env.get("TERMINATION_MESSAGE_PATH") or DEFAULT_MESSAGE_PATH),
         watchdog=read_watchdog(env, problems, worked=worked),
     )
     if problems:

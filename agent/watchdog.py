@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from agent import hang
 from agent.heartbeats import HeartbeatFile, Matcher, Silence
-from agent.log import WorkerLog
 from agent.watchdog_settings import WatchdogSettings
 
 LOOK_SECONDS = 0.25
-# What the worker has printed is passed on within so long after its end, if somebody reads it.
-DRAIN_SECONDS = 5.0
 
 
 class Watchdog:
     """Watches one worker. To be made before the worker starts: what is there by then is no heartbeat.
 
-    `hang` is called once, with the reason as a sentence. `printed` gets lines of the worker's output, which the main
-    thread has to hand to `match`.
+    `hang` is called once, with the reason as a sentence. Lines of the worker's output are for `match`.
     """
 
     def __init__(
@@ -32,7 +28,6 @@ class Watchdog:
         settings: WatchdogSettings,
         shell: str,
         hang: Callable[[str], None],
-        printed: Callable[[list[bytes]], None],
     ) -> None:
         self.exit_code = settings.exit_code
         self._settings = settings
@@ -42,36 +37,22 @@ class Watchdog:
         self._stopped = threading.Event()
         self._file = None if settings.file is None else HeartbeatFile(settings.file)
         self._matcher = None if settings.pattern is None else Matcher(settings.pattern)
-        self._log = None if settings.pattern is None else WorkerLog(printed)
-
-    @property
-    def output(self) -> Mapping[int, int]:
-        """The descriptors for stdout and stderr of the worker; empty if it keeps those of the agent."""
-        return {} if self._log is None else self._log.writers
-
-    @property
-    def work(self) -> list[Callable[[], None]]:
-        """For threads of their own, once the worker has started."""
-        return [self._watch] if self._log is None else [self._watch, self._log.run]
 
     def match(self, lines: list[bytes]) -> None:
-        """Look for heartbeats in lines that `printed` got. In the main thread only."""
+        """Look for heartbeats in lines of the worker's output. In the main thread only."""
         if self._matcher is not None and self._matcher.any(lines):
             self._beat = True
-        if self._log is not None:
-            self._log.release()
 
     def end(self, pid: int) -> None:
         """Dump the stacks of worker `pid`, ask it to end, and return when its time for that is over."""
         hang.end(self._settings, self._shell, pid, self._stopped)
 
     def stop(self) -> None:
-        """The worker has ended: watch no more, and pass on what it has printed."""
+        """The worker has ended: watch no more."""
         self._stopped.set()
-        if self._log is not None:
-            self._log.drain(DRAIN_SECONDS)
 
-    def _watch(self) -> None:
+    def watch(self) -> None:
+        """Until the worker hangs or `stop` is called; for a thread of its own."""
         silence = Silence(self._settings.first, self._settings.deadline, time.monotonic())
         while not self._stopped.wait(LOOK_SECONDS):
             heartbeat, self._beat = self._beat, False

@@ -102,6 +102,9 @@ class FailedAttempt(Base, frozen=True, kw_only=True):
     node: Annotated[str, doc("Node of that pod.")] = ""
     container: Annotated[str, doc("Container of that pod that decided, or failed first.")] = ""
     exit_code: Annotated[int | None, doc("Exit code of that container.", **INT32)] = None
+    termination_message: Annotated[
+        str, doc("End of its termination message, or what its agent sent instead, at most 1024 bytes.")
+    ] = ""
     step: Annotated[
         int | None, doc("Number of the action of the rule that decided, from 1; absent without `then`.", **INT32)
     ] = None

@@ -188,6 +188,7 @@ class Terminated(Base, frozen=True, kw_only=True):
 
     exit_code: int = 0
     reason: str = ""
+    message: str = ""
     finished_at: str | None = None
 
 

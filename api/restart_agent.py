@@ -33,6 +33,9 @@ RESTART_WORKER: Final = "RESTART_WORKER_ONLY"
 RESTART_FAILED: Final = "RESTART_FAILED_WORKER"
 """Variables of the agent: whether it starts the worker again when another one, or its own, has failed."""
 
+_LOGS: Final = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+"""The last lines of a container that fails outlive it, unless it says otherwise itself."""
+
 LISTS: Final = ("containers", "initContainers", "volumes")
 
 _WHO: Final[list[JSON]] = [
@@ -110,8 +113,8 @@ def _beside(agent: RestartAgent, pod: JSON) -> JSON:
 def _with_restart_rule(container: JSON) -> JSON:
     """The container, which starts again with all others of its pod if it fails; rules of its own are kept."""
     if container.get("restartPolicyRules"):
-        return container
-    return {"restartPolicy": "Never", **container, "restartPolicyRules": [_restart_all("NotIn", 0)]}
+        return {**_LOGS, **container}
+    return {"restartPolicy": "Never", **_LOGS, **container, "restartPolicyRules": [_restart_all("NotIn", 0)]}
 
 
 def _restart_all(operator: str, code: int) -> JSON:
@@ -143,6 +146,7 @@ def _run_by_agent(container: JSON, mount: dict[str, Any]) -> JSON:
     says = {RESTART_FAILED, RESTART_WORKER} & _environment(container).keys() or container.get("restartPolicyRules")
     restarts: list[JSON] = [] if says else [{"name": RESTART_FAILED, "value": "true"}]
     return {
+        **_LOGS,
         **container,
         "command": ["python3", "-IBS", f"{FOLDER}/agent.pyz", "--", *(container.get("command") or [])],
         "env": [*(container.get("env") or []), *_WHO, *restarts],

@@ -27,6 +27,7 @@ LOGS_EXAMPLES = """examples:
   %(prog)s train --job train-workers-3 -c main
   %(prog)s train -f                       what is written from now on, too, of new attempts as well
   %(prog)s train --attempt=1              of one attempt; its pods are there only until they have been deleted
+  %(prog)s train --previous               how the last attempts failed: termination messages, which outlive the pods
 
 Each line begins with [JOB/INDEX CONTAINER]. Containers that have failed come first, in the order of their failures, the
 others by Job and index. Of init containers those are shown that have not succeeded. One run shows at most 100 logs of
@@ -78,6 +79,7 @@ def add_logs(commands: Commands) -> None:
     add("--attempt", type=_attempt, metavar="N", help="restarts before this attempt; default: the latest with pods")
     text = "last lines of each container; -1 for all (default 100)"
     add("--tail", type=whole_number, default=100, metavar="N", help=text)
+    add("-p", "--previous", action="store_true", help="the last lines of workers that failed, from the status")
     add("-f", "--follow", action="store_true", help="go on with what is written, until the JobSet has ended")
     parser.set_defaults(handler=run_module("cli.operate.logs"))
 

@@ -28,6 +28,7 @@ MOST_LOGS = 100
 """Logs that one run shows."""
 MOST_BYTES = 4 << 20
 """Bytes of one log; the API server cuts the rest."""
+_NO_MESSAGE = "no termination message; with terminationMessagePolicy: FallbackToLogsOnError there are the last lines"
 _RIGHT = "ask for the right to list pods and to get pods/log"
 
 
@@ -36,7 +37,7 @@ class Options(session.Where):
     """Whose logs to show. Empty: all Jobs, all containers.
 
     `attempt` None: the latest that has pods. `tail`: last lines of each log; negative for all. `follow`: go on with
-    what is written from then on, until the set has ended.
+    what is written from then on, until the set has ended. `previous`: what the status keeps of attempts that failed.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Options(session.Where):
     attempt: int | None = None
     tail: int = 100
     follow: bool = False
+    previous: bool = False
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
@@ -54,12 +56,16 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         name = session.jobset_name(options.name)
         if options.follow and options.attempt is not None:
             raise session.UsageError("-f follows the latest attempt and those after it: leave out --attempt")
+        if options.follow and options.previous:
+            raise session.UsageError("--previous shows what has ended, -f what goes on: leave one out")
         if options.job:
             session.check_name(options.job)
         async with session.connect_to(options) as to:
             async with session.naming(to, name):
                 js = await session.get_jobset(to, name)
             try:
+                if options.previous:
+                    return _write_previous(js, options, out)
                 if options.follow:
                     _refuse_unknown_job(js, options.job)
                     follower = Follower(to, js, container=options.container, tail=options.tail, out=out, err=err)
@@ -77,6 +83,30 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 raise session.NoRightError(f"{error}; {_RIGHT} in namespace {to.namespace}") from error
 
     return session.run("logs", work, err)
+
+
+def _write_previous(js: JobSet, options: Options, out: TextIO) -> int:
+    """Write the ends of failed pods that the status keeps, oldest first."""
+    _refuse_unknown_job(js, options.job)
+    ends = [
+        end
+        for end in js.status.attempt_history
+        if end.pod
+        and options.attempt in {None, end.attempt}
+        and options.job in {"", end.failed_job}
+        and options.container in {"", end.container}
+    ]
+    if not ends:
+        raise RefusedError(f"the status of {title(js)} names no failed pod of these: jobset logs shows what is there")
+    write_line = lines_of_programs(out)
+    for end in ends:
+        node = f" on node {end.node}" if end.node else ""
+        prefix = f"[{end.pod} {end.container}]"
+        when = f" at {end.time}" if end.time else ""
+        write_line(prefix, f"attempt {end.attempt} failed{node}{when}, exit code {end.exit_code}")
+        for line in (end.termination_message or _NO_MESSAGE).split("\n"):
+            write_line(prefix, line)
+    return session.DONE
 
 
 async def _pods(to: session.Session, js: JobSet, options: Options, err: TextIO) -> Sequence[LogPod]:

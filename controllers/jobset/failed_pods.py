@@ -11,6 +11,7 @@ from api import keys
 from api.owners import owning_job
 from api.pod import DetailedPod
 from api.selectors import one_of
+from api.termination import end_of_message
 from controllers.planning.actions import FailedPodQuery
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import Ended, FailedPod, FailedPodsByJob
@@ -99,7 +100,11 @@ def summary(pod: DetailedPod) -> FailedPod:
     return FailedPod(
         name=pod.metadata.name,
         node=pod.spec.node_name,
-        ends=tuple(Ended(name, end.exit_code, end.finished_at or "") for name, end in ended if end.exit_code),
+        ends=tuple(
+            Ended(name, end.exit_code, end.finished_at or "", end_of_message(end.message))
+            for name, end in ended
+            if end.exit_code
+        ),
         ended_at=max((end.finished_at or "" for _, end in ended), default="") or max(not_ready, default=""),
         conditions=frozenset((c.type, c.status) for c in status.conditions),
         deleting=pod.metadata.deletion_timestamp is not None,

@@ -41,12 +41,16 @@ _NAMED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FailedContainer:
-    """A failed pod and its container that counts. `pod` is empty if it is not known, `container` if none failed."""
+    """A failed pod and its container that counts. `pod` is empty if it is not known, `container` if none failed.
+
+    `message`: the end of the container's termination message.
+    """
 
     pod: str = ""
     node: str = ""
     container: str = ""
     exit_code: int | None = None
+    message: str = ""
 
     def __str__(self) -> str:
         """Container, pod, node and exit code in words; empty if no container failed."""
@@ -60,7 +64,7 @@ def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:
     """A failed pod with one of its containers; None: no container of it failed."""
     if end is None:
         return FailedContainer(pod.name, pod.node)
-    return FailedContainer(pod.name, pod.node, end.container, end.exit_code)
+    return FailedContainer(pod.name, pod.node, end.container, end.exit_code, end.message)
 
 
 def named_by(job: Job) -> FailedContainer:

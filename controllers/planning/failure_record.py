@@ -104,6 +104,7 @@ class Record:
             node=pod.node,
             container=pod.container,
             exit_code=pod.exit_code,
+            termination_message=pod.message,
             step=step,
         )
         record_failure(self._draft, attempt)

@@ -17,11 +17,15 @@ from kube.model.meta import Owner
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A container that ended with an exit code other than 0. `at` is RFC 3339, empty when it is not known."""
+    """A container that ended with an exit code other than 0. `at` is RFC 3339, empty when it is not known.
+
+    `message`: the end of its termination message.
+    """
 
     container: str
     exit_code: int
     at: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from api.jobset_status import FailedAttempt
 from api.pod import Pod
 from api.policies import FailurePolicyRule
 from api.restart_agent import reporting_container
+from api.termination import end_of_message
 from controllers.planning.child_jobs import Child, as_failed, integer
 from controllers.planning.decisive_pod import FailedContainer, matching
 from controllers.planning.observed import Ended
@@ -22,7 +23,7 @@ from controllers.planning.observed import Ended
 REASON = "WorkerFailed"
 """Reason with which a Job counts as failed because a rule decides about the worker of one of its pods."""
 
-_REPORT = re.compile(r"(?P<code>[1-9][0-9]{0,2}) (?P<reason>[A-Za-z]{1,32})")
+_REPORT = re.compile(r"(?P<code>[1-9][0-9]{0,2}) (?P<reason>[A-Za-z]{1,32})(?:\n(?P<output>.*))?", re.DOTALL)
 
 
 class WorkerFailure(NamedTuple):
@@ -43,6 +44,7 @@ class WorkerFailure(NamedTuple):
             node=pod.node,
             container=pod.container,
             exit_code=pod.exit_code,
+            termination_message=pod.message,
         )
 
 
@@ -56,12 +58,13 @@ def worker_failures(js: JobSet, children: Iterable[Child], pods: Iterable[Pod]) 
     current = js.status.current_in_place_restart_attempt
     for pod in reports:
         child = by_uid.get(pod.job_uid)
-        said = _REPORT.match(pod.metadata.annotations.in_place_restart_failure or "")
+        said = _REPORT.fullmatch(pod.metadata.annotations.in_place_restart_failure or "")
         attempt = integer(pod.metadata.annotations.in_place_restart_attempt)
         if child is None or said is None or attempt is None or current is None or attempt <= current or not pod.counts:
             continue
         container = containers[child.replicated_job]
-        failed = FailedContainer(pod.metadata.name, pod.spec.node_name, container, int(said["code"]))
+        output = end_of_message(said["output"] or "")
+        failed = FailedContainer(pod.metadata.name, pod.spec.node_name, container, int(said["code"]), output)
         yield WorkerFailure(child, failed, attempt)
 
 

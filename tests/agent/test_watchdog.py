@@ -62,6 +62,15 @@ def beats(heartbeat):
     return f"for n in 1 2 3 4 5; do {heartbeat}; sleep 0.5; done; exit 7"
 
 
+def test_the_stacks_and_the_last_lines_are_the_termination_message(start, stuck, tmp_path):
+    message = tmp_path / "termination-log"
+    message.touch()
+    agent = start(stuck, STACK_DUMP_SIGNAL="SIGUSR1", TERMINATION_MESSAGE_PATH=str(message))
+    assert agent.ended() == 124
+    assert "in stuck_in_a_collective" in message.read_text()
+    assert len(message.read_bytes()) <= 1000
+
+
 class TestHeartbeats:
     def test_a_file_a_pipe_and_lines_of_the_log(self, start, tmp_path):
         pipe = tmp_path / "pipe"

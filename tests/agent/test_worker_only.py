@@ -91,8 +91,9 @@ class TestAWorkerThatFails:
         assert len(stage.file_text("pids").split()) == 10
 
     def test_its_processes_are_gone_and_the_next_report_says_nothing_of_it(self, stage):
-        fails_once = '(setsid sleep 300 & echo $! > "$FOLDER/deep"); [ -e "$FOLDER/again" ] || { touch "$FOLDER/again"; exit 5; }; '
-        agent = self.failed_once(stage, fails_once + ENDLESS)
+        leaves_one = '(setsid sleep 300 & echo $! > "$FOLDER/deep"); '
+        fails_once = '[ -e "$FOLDER/again" ] || { touch "$FOLDER/again"; exit 5; }; '
+        agent = self.failed_once(stage, leaves_one + fails_once + ENDLESS)
         assert not agents.alive(int(stage.file_text("deep")))
         stage.attempts(current=1, previous=0)
         worker_pid(stage)
@@ -106,6 +107,12 @@ class TestAWorkerThatFails:
         assert stage.reported_failure() == "124 Hang"
         stage.attempts(current=1, previous=0)
         agent.wait_log("reported attempt 2")
+
+    def test_the_last_lines_of_its_stderr_are_reported(self, stage):
+        agent = self.failed_once(stage, "echo out; echo no GPU >&2; exit 7")
+        assert stage.reported_failure() == "7 Error\nno GPU"
+        assert "out\n" in agent.log()
+        assert "no GPU\n" in agent.log()
 
     @pytest.mark.parametrize("ends", ["the set fails", "the pod is deleted", "the strategy changes"])
     def test_the_container_ends_as_the_worker_did_when(self, stage, ends):

@@ -57,7 +57,7 @@ def test_rules_of_the_user_are_kept():
     rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
     worker = {"name": "main", "restartPolicy": "OnFailure", "restartPolicyRules": rules}
     [pod] = pods(group(containers=[worker]))
-    assert pod["containers"] == [worker]
+    assert pod["containers"] == [worker | {"terminationMessagePolicy": "FallbackToLogsOnError"}]
 
 
 def test_the_port_of_the_probe_is_that_of_the_agent():

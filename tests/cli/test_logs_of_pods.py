@@ -230,3 +230,40 @@ def test_wrong_flags(command, connected, words: list[str]):
     connected(a_set())
     code, _, err = command("logs", "train", *words)
     assert (code, "jobset logs: " in err) == (2, True)
+
+
+class TestPrevious:
+    """What the status keeps of pods that are gone."""
+
+    ENDS: JSON = {
+        "attemptHistory": [
+            {"attempt": 0, "message": "the deadline was exceeded"},
+            {"attempt": 1, "failedJob": "train-workers-0", "pod": "train-workers-0-0-x", "node": "n1", "container": "main",
+             "exitCode": 3, "time": "2026-01-02T03:04:05Z", "terminationMessage": "Traceback:\nRuntimeError: boom"},
+            {"attempt": 2, "failedJob": "train-workers-1", "pod": "train-workers-1-0-y", "container": "main", "exitCode": 4},
+        ]
+    }  # fmt: skip
+
+    def test_the_last_lines_of_pods_that_failed(self, command, connected):
+        connected(a_set(**self.ENDS))
+        code, out, err = command("logs", "train", "--previous")
+        assert (code, err) == (0, "")
+        *lines, last = out.splitlines()
+        assert last.startswith("[train-workers-1-0-y main] no termination message; with terminationMessagePolicy: ")
+        assert lines == [
+            "[train-workers-0-0-x main] attempt 1 failed on node n1 at 2026-01-02T03:04:05Z, exit code 3",
+            "[train-workers-0-0-x main] Traceback:",
+            "[train-workers-0-0-x main] RuntimeError: boom",
+            "[train-workers-1-0-y main] attempt 2 failed, exit code 4",
+        ]
+
+    @pytest.mark.parametrize("words", [["--attempt=2"], ["--job", "train-workers-1"]])
+    def test_those_that_are_asked_for(self, command, connected, words: list[str]):
+        connected(a_set(**self.ENDS))
+        out = command("logs", "train", "-p", *words)[1]
+        assert {line.partition("]")[0] for line in out.splitlines()} == {"[train-workers-1-0-y main"}
+
+    @pytest.mark.parametrize(("words", "code"), [(["--attempt=0"], 1), (["-c", "side"], 1), (["-f"], 2)])
+    def test_there_are_none(self, command, connected, words: list[str], code: int):
+        connected(a_set(**self.ENDS))
+        assert command("logs", "train", "--previous", *words)[:2] == (code, "")

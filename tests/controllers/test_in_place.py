@@ -5,11 +5,10 @@ import pytest
 
 from api import keys
 from api.jobset import JobSet
-from api.pod import LONGEST_REPORT, Pod, with_short_reports
+from api.pod import Pod
 from controllers.planning.status import StatusDraft
-from controllers.planning.steps.restart_in_place import apply
-from tests.support.model.lives import started
-from tests.support.objects import jobsets, stored_sets
+from controllers.planning.steps.restart_in_place import Budget, apply
+from tests.support.objects import jobsets
 
 NOW = "2026-01-01T00:00:00Z"
 JOB = "job-uid"
@@ -215,7 +214,7 @@ class TestPodsThatSucceeded:
         """Restarts before the first attempt was released have raised no attempt, and count."""
         js = jobset(max_restarts=2, status=at_attempt(0, counted=counted))
         draft = Recorder(js)
-        apply(js, [*pods(1, 0), pod(0, phase="Succeeded")], frozenset({JOB}), draft, None, in_parts)
+        apply(js, [*pods(1, 0), pod(0, phase="Succeeded")], frozenset({JOB}), draft, Budget(in_parts=in_parts))
         assert draft.status.restarts == restarts
         assert draft.status.terminal_state == ("" if restarts > counted else "Failed")
 
@@ -252,7 +251,7 @@ def test_a_spec_that_cannot_be_restarted_in_place_is_reported_once(parallelism, 
 
 def limited(js, observed, most):
     draft = Recorder(js)
-    apply(js, observed, frozenset({JOB}), draft, most)
+    apply(js, observed, frozenset({JOB}), draft, Budget(most))
     return draft
 
 
@@ -306,104 +305,3 @@ def test_a_recreation_counts_against_max_restarts_as_a_restart_in_place_does():
     js = jobset(status=at_attempt(3, counted=1), max_restarts=3)
     assert limited(js, pods(4, 3, 3), 2).status.terminal_state == "Failed"
     assert limited(js, pods(3, 3, 3), 2).status.terminal_state == ""
-
-
-class TestWorkersThatFailWhileTheirAgentGoesOn:
-    """The report on the pod stands for the end of its container: rules by exit code, the history, the budgets."""
-
-    def running(self, *rules, pods=3, max_restarts=3, **gates):
-        """A set of one Job whose pods run attempt 0."""
-        agent = {"image": "agent", "mode": "MainContainer"}
-        policy = {"maxRestarts": max_restarts, "restartStrategy": "InPlaceRestart", "agent": agent, "rules": list(rules)}
-        template = {"containers": [{"name": "train", "image": "train", "command": ["train"]}]}
-        workers = stored_sets.rjob("workers", parallelism=pods, completions=pods, pod=template)
-        world = started(workers, failurePolicy=policy, gates={"InPlaceRestart": True, **gates})
-        self.report(world, *[(0, None)] * pods)
-        assert world.status.current_in_place_restart_attempt == 0
-        return world
-
-    def report(self, world, *reports, **fields):
-        """Each pod its attempt, and how its worker failed."""
-        uid = world.jobs["js-workers-0"]["metadata"]["uid"]
-        world.pods = [
-            pod(attempt, owner=uid, name=f"pod-{i}", failure=failure, **fields)
-            for i, (attempt, failure) in enumerate(reports)
-        ]
-        world.settle()
-
-    def test_the_history_says_once_which_one_failed_and_how(self):
-        world = self.running()
-        for reports in [(0, 1, 0), (1, 1, 0), (1, 1, 1)]:
-            failures = [(attempt, "7 Error" if i == 1 else None) for i, attempt in enumerate(reports)]
-            self.report(world, *failures)
-            [entry] = world.status.attempt_history
-        assert attempts(world) == (0, 1)
-        assert (entry.reason, entry.failed_job, entry.pod, entry.node) == ("InPlaceRestart", "js-workers-0", "pod-1", "node-1")
-        assert (entry.container, entry.exit_code) == ("train", 7)
-        assert entry.message == "container train of pod pod-1 on node node-1 ended with exit code 7"
-
-    def test_if_all_fail_at_once_it_is_said_once_too(self):
-        world = self.running(pods=1)
-        for attempt in (1, 2):
-            self.report(world, (attempt, "7 Error"))
-            world.settle()
-            assert attempts(world)[1] == attempt
-            assert len(world.status.attempt_history) == attempt
-
-    def test_the_set_that_has_no_restart_left_keeps_the_pod_and_its_exit_code(self):
-        world = self.running(max_restarts=0)
-        self.report(world, (0, None), (1, "7 Error"), (0, None))
-        [entry] = world.status.attempt_history
-        assert (entry.reason, entry.pod, entry.exit_code) == ("ReachedMaxRestarts", "pod-1", 7)
-        [failed] = [c for c in world.status.conditions if c.type == "Failed"]
-        assert failed.message == "jobset failed due to reaching max number of restarts"
-
-    def test_a_rule_by_exit_code_decides_in_place_of_the_restart(self):
-        stop = {"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [3]}}
-        whatever = {"name": "whatever", "action": "RestartJobSet"}
-        of_jobs = {**stop, "name": "jobs", "onJobFailureReasons": ["PodFailurePolicy"]}
-        others = {**stop, "name": "others", "targetReplicatedJobs": ["others"]}
-        world = self.running(whatever, of_jobs, others, stop)
-        self.report(world, (0, None), (1, "4 Error"), (0, None))
-        assert (attempts(world)[0], world.status.terminal_state) == (0, ""), "no rule is about it"
-        self.report(world, (0, None), (1, "4 Error"), (1, "3 Error"))
-        assert world.status.terminal_state == "Failed"
-        [failed] = [c for c in world.status.conditions if c.type == "Failed"]
-        assert failed.reason == "FailJobSetFailurePolicyAction"
-        assert failed.message.endswith("container train of pod pod-2 on node node-1 ended with exit code 3")
-        assert world.status.attempt_history[-1].exit_code == 3
-
-    def test_a_rule_may_recreate_the_job(self):
-        one = {"name": "one", "action": "RestartJob", "maxRestarts": 1}
-        world = self.running({**one, "onExitCodes": {"operator": "NotIn", "values": [1]}}, RestartJob=True)
-        self.report(world, (0, None), (1, "42 Error"), (0, None))
-        [entry] = world.status.replicated_jobs_status
-        assert entry.job_restarts == (1,)
-        assert attempts(world)[0] is None, "its pods begin the next attempt"
-
-    @pytest.mark.parametrize(
-        "said", ["", "0 Error", "1000 Error", "-3 Error", "3", "three Error", "3 " + "E" * 33, "3 \x1b[31m", "x" * 2**18]
-    )
-    def test_what_is_no_report_is_no_failure(self, said):
-        stop = {"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "NotIn", "values": [250]}}
-        world = self.running(stop)
-        self.report(world, (0, None), (1, said), (0, None))
-        assert (attempts(world)[0], world.status.terminal_state, world.status.attempt_history) == (0, "", ())
-
-    @pytest.mark.parametrize("fields", [{"deleting": True}, {"phase": "Failed"}])
-    def test_a_pod_that_has_ended_says_nothing_more(self, fields):
-        world = self.running()
-        self.report(world, (1, "7 Error"), **fields)
-        assert world.status.attempt_history == ()
-
-    def test_a_pod_says_nothing_of_an_attempt_that_runs_or_is_over(self):
-        world = self.running({"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [3]}})
-        self.report(world, (0, None), (0, "3 Error"), (0, None))
-        assert (world.status.terminal_state, world.status.attempt_history) == ("", ())
-
-
-def test_no_more_of_an_annotation_is_kept_than_is_read():
-    long = with_short_reports(pod("1" * 2**18, failure="x" * 2**18)).metadata.annotations
-    assert len(long.in_place_restart_attempt) == len(long.in_place_restart_failure) == LONGEST_REPORT
-    short = pod(1, failure="7 Error")
-    assert with_short_reports(short) is short

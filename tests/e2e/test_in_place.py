@@ -250,17 +250,14 @@ def test_where_only_workers_start_again_each_agent_makes_one_request(sets, kubel
 
 
 @pytest.mark.slow
-def test_where_the_agent_goes_on_ten_workers_fail_and_no_container_ends(sets, kubelet, manager, capsys):
-    """With one status write more than a restart by the kubelet: none. The last failure fails the set."""
+def test_where_the_agent_goes_on_ten_workers_fail_and_no_container_ends(sets, kubelet, capsys):
     sets.apply(jobset(max_restarts=10, agent={"image": "agent", "mode": "MainContainer"}))
     now, seconds = running(kubelet, attempt=0), []
     for attempt in range(1, 11):
-        start = audit.size(sets.cluster.audit_log)
         list(kubelet.containers.values())[attempt % 4].kill_worker()
         failed = time.monotonic()
         now = running(kubelet, attempt=attempt, but=now.values())
         seconds.append(time.monotonic() - failed)
-        assert manager.calls(start, namespace=sets.namespace)["patch", "jobsets/status", 200] >= 2
         history = sets.status()["attemptHistory"]
         assert (len(history), history[-1]["exitCode"]) == (attempt, 137)
     with capsys.disabled():

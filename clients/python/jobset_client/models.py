@@ -573,7 +573,7 @@ class FailedAttempt(Model):
     time: str | None = None
     """When it was given up: RFC 3339, seconds."""
     reason: str | None = None
-    """Reason of the Failed or RestartingJobSet condition that followed."""
+    """Reason of the Failed or RestartingJobSet condition that followed; InPlaceRestart if none did."""
     message: str | None = None
     """Reason and message with which the Job failed, at most 1024 bytes; or what else ended the attempt."""
     failed_job: str | None = None
@@ -586,6 +586,8 @@ class FailedAttempt(Model):
     """Container of that pod that decided, or failed first."""
     exit_code: StrictInt | None = None
     """Exit code of that container."""
+    termination_message: str | None = None
+    """End of its termination message, or what its agent sent instead, at most 1024 bytes."""
     step: StrictInt | None = None
     """Number of the action of the rule that decided, from 1; absent without `then`."""
 
@@ -760,11 +762,12 @@ storageClassName storageMode storagePolicyID storagePolicyName storagePool stora
 succeeded succeededCount succeededIndexes successPolicy successThreshold supplementalGroups supplementalGroupsPolicy
 suspend suspended sysctls system targetContainerName targetPortal targetReplicatedJobs
 targetVolumeAttributesClassName targetWWNs tcpSocket template templates tenant terminalState
-terminationGracePeriodSeconds terminationMessagePath terminationMessagePolicy then time timeoutSeconds times
-tolerationSeconds tolerations topology topologyKey topologySpreadConstraints ttlSecondsAfterFinished tty type unit
-user userAnnotations value valueFrom values volume volumeAttributes volumeAttributesClassName volumeClaimPolicies
-volumeClaimTemplate volumeDevices volumeID volumeMode volumeMounts volumeName volumeNamespace volumePath volumes
-vsphereVolume weight whenDeleted whenUnsatisfiable windowsOptions withinSeconds workingDir wwids
+terminationGracePeriodSeconds terminationMessage terminationMessagePath terminationMessagePolicy then time
+timeoutSeconds times tolerationSeconds tolerations topology topologyKey topologySpreadConstraints
+ttlSecondsAfterFinished tty type unit user userAnnotations value valueFrom values volume volumeAttributes
+volumeAttributesClassName volumeClaimPolicies volumeClaimTemplate volumeDevices volumeID volumeMode volumeMounts
+volumeName volumeNamespace volumePath volumes vsphereVolume weight whenDeleted whenUnsatisfiable windowsOptions
+withinSeconds workingDir wwids
 """
 FIELDS = frozenset(_NAMES.split())
 """Names of the fields that a JobSet may have anywhere, in its templates too."""

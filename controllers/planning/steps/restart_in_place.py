@@ -20,6 +20,7 @@ Differences from the Go JobSet, all of them where that one gets stuck or counts 
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from api import keys
 from api.jobset import JobSet
@@ -39,6 +40,16 @@ _QUOTED = 64
 """Characters of an annotation that are quoted; it may be 256 KiB long."""
 
 
+class Budget(NamedTuple):
+    """After how many restarts in place the set is recreated, and restarts of parts of it that count."""
+
+    in_place: int | None = None
+    in_parts: int = 0
+
+
+_NO_MORE_LIMITS = Budget()
+
+
 def restart_in_place(ctx: Context) -> Partial:
     """With that strategy: release the attempt that all pods report, or have the pods behind it start again."""
     policy = ctx.js.spec.failure_policy
@@ -51,7 +62,7 @@ def restart_in_place(ctx: Context) -> Partial:
         most = None
     in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
     failures = worker_failures(ctx.js, ctx.children.active, ctx.observed.pods)
-    apply(ctx.js, ctx.observed.pods, uids, draft, most, in_parts, failures)
+    apply(ctx.js, ctx.observed.pods, uids, draft, Budget(most, in_parts), failures)
     return of_draft(draft)
 
 
@@ -60,15 +71,13 @@ def apply(
     pods: Sequence[Pod],
     job_uids: frozenset[str],
     draft: StatusDraft,
-    most: int | None = None,
-    in_parts: int = 0,
+    budget: Budget = _NO_MORE_LIMITS,
     failures: Iterable[WorkerFailure] = (),
 ) -> None:
     """Write previous and current attempt, or the failure, into the draft.
 
     `pods` may hold any pods of the namespace; `job_uids` are the UIDs of the live Jobs of the current attempt. The
-    caller has made sure that the gate is on, the strategy is InPlaceRestart and nothing has ended the set. After `most`
-    restarts in place the set is recreated. `in_parts`: restarts of parts of it that count towards maxRestarts.
+    caller has made sure that the gate is on, the strategy is InPlaceRestart and nothing has ended the set.
     `failures`: of workers, for which the set has not restarted.
     """
     policy = js.spec.failure_policy
@@ -83,10 +92,11 @@ def apply(
     if max(restarts, highest - _free(draft.status)) > policy.max_restarts:
         _fail(draft, failure)
         return
-    left = policy.max_restarts - draft.status.restarts_count_towards_max - in_parts
+    left = policy.max_restarts - draft.status.restarts_count_towards_max - budget.in_parts
     expected = _expected_reports(js, draft)
     if expected is None or not attempts:
         return
+    most = budget.in_place
     if most is not None and _used_up(most, draft.status, attempts):
         times = f"{most} restart{'s' * (most > 1)} in place {'have' if most > 1 else 'has'}"
         _recreate(draft, left, "InPlaceRestartsUsedUp", f"{times} not helped", failure)

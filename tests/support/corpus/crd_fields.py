@@ -244,6 +244,7 @@ SINCE = {
     "status.failurePolicyRestarts[].name!": {"type": "string"},
     "status.failurePolicyRestarts[].restarts": INT32,
     "status.attemptHistory[].container": {"type": "string"},
+    "status.attemptHistory[].terminationMessage": {"type": "string"},
     "status.attemptHistory[].step": INT32,
     "status.failurePolicySteps": MAP,
     "status.failurePolicySteps[]": OBJECT,

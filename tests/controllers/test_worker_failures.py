@@ -1,0 +1,128 @@
+"""Workers that fail while their agent goes on (docs/reference/in-place-restart.md#the-worker-fails)."""
+
+import pytest
+
+from api.pod import LONGEST_REPORT, with_short_reports
+from api.termination import end_of_message
+from tests.controllers.test_in_place import pod
+from tests.support.model.lives import started
+from tests.support.objects.stored_sets import rjob
+
+
+def attempts(world):
+    return (world.status.previous_in_place_restart_attempt, world.status.current_in_place_restart_attempt)
+
+
+class TestReports:
+    """The report on the pod stands for the end of its container: rules by exit code, the history, the budgets."""
+
+    def running(self, *rules, pods=3, max_restarts=3, **gates):
+        """A set of one Job whose pods run attempt 0."""
+        agent = {"image": "agent", "mode": "MainContainer"}
+        policy = {"maxRestarts": max_restarts, "restartStrategy": "InPlaceRestart", "agent": agent, "rules": rules}
+        template = {"containers": [{"name": "train", "image": "train", "command": ["train"]}]}
+        workers = rjob("workers", parallelism=pods, completions=pods, pod=template)
+        world = started(workers, failurePolicy=policy, gates={"InPlaceRestart": True, **gates})
+        self.report(world, *[(0, None)] * pods)
+        assert world.status.current_in_place_restart_attempt == 0
+        return world
+
+    def report(self, world, *reports, **fields):
+        """Each pod its attempt, and how its worker failed."""
+        uid = world.jobs["js-workers-0"]["metadata"]["uid"]
+        world.pods = [
+            pod(attempt, owner=uid, name=f"pod-{i}", failure=failure, **fields)
+            for i, (attempt, failure) in enumerate(reports)
+        ]
+        world.settle()
+
+    def test_the_history_says_once_which_one_failed_and_how(self):
+        world = self.running()
+        for reports in [(0, 1, 0), (1, 1, 0), (1, 1, 1)]:
+            failures = [(attempt, "7 Error" if i == 1 else None) for i, attempt in enumerate(reports)]
+            self.report(world, *failures)
+            [entry] = world.status.attempt_history
+        assert attempts(world) == (0, 1)
+        assert (entry.reason, entry.failed_job, entry.pod) == ("InPlaceRestart", "js-workers-0", "pod-1")
+        assert (entry.node, entry.container, entry.exit_code) == ("node-1", "train", 7)
+        assert entry.message == "container train of pod pod-1 on node node-1 ended with exit code 7"
+
+    def test_if_all_fail_at_once_it_is_said_once_too(self):
+        world = self.running(pods=1)
+        for attempt in (1, 2):
+            self.report(world, (attempt, "7 Error"))
+            world.settle()
+            assert attempts(world)[1] == attempt
+            assert len(world.status.attempt_history) == attempt
+
+    def test_the_set_that_has_no_restart_left_keeps_the_pod_and_its_exit_code(self):
+        world = self.running(max_restarts=0)
+        self.report(world, (0, None), (1, "7 Error"), (0, None))
+        [entry] = world.status.attempt_history
+        assert (entry.reason, entry.pod, entry.exit_code) == ("ReachedMaxRestarts", "pod-1", 7)
+        [failed] = [c for c in world.status.conditions if c.type == "Failed"]
+        assert failed.message == "jobset failed due to reaching max number of restarts"
+
+    def test_a_rule_by_exit_code_decides_in_place_of_the_restart(self):
+        stop = {"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [3]}}
+        whatever = {"name": "whatever", "action": "RestartJobSet"}
+        of_jobs = {**stop, "name": "jobs", "onJobFailureReasons": ["PodFailurePolicy"]}
+        others = {**stop, "name": "others", "targetReplicatedJobs": ["others"]}
+        world = self.running(whatever, of_jobs, others, stop)
+        self.report(world, (0, None), (1, "4 Error"), (0, None))
+        assert (attempts(world)[0], world.status.terminal_state) == (0, ""), "no rule is about it"
+        self.report(world, (0, None), (1, "4 Error"), (1, "3 Error"))
+        assert world.status.terminal_state == "Failed"
+        [failed] = [c for c in world.status.conditions if c.type == "Failed"]
+        assert failed.reason == "FailJobSetFailurePolicyAction"
+        assert failed.message.endswith("container train of pod pod-2 on node node-1 ended with exit code 3")
+        assert world.status.attempt_history[-1].exit_code == 3
+
+    def test_a_rule_may_recreate_the_job(self):
+        one = {"name": "one", "action": "RestartJob", "maxRestarts": 1}
+        world = self.running({**one, "onExitCodes": {"operator": "NotIn", "values": [1]}}, RestartJob=True)
+        self.report(world, (0, None), (1, "42 Error"), (0, None))
+        [entry] = world.status.replicated_jobs_status
+        assert entry.job_restarts == (1,)
+        assert attempts(world)[0] is None, "its pods begin the next attempt"
+
+    @pytest.mark.parametrize(
+        "said",
+        ["", "0 Error", "1000 Error", "-3 Error", "3", "three Error", "3 " + "E" * 33, "3 \x1b[31m", "x" * 2**18],
+    )
+    def test_what_is_no_report_is_no_failure(self, said):
+        stop = {"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "NotIn", "values": [250]}}
+        world = self.running(stop)
+        self.report(world, (0, None), (1, said), (0, None))
+        assert (attempts(world)[0], world.status.terminal_state, world.status.attempt_history) == (0, "", ())
+
+    def test_the_history_keeps_the_last_lines_without_control_characters(self):
+        world = self.running(pods=1)
+        self.report(world, (1, "7 Error\nTraceback:\n\tx\x1b[31m\x00\nRuntimeError: boom\n"))
+        assert world.status.attempt_history[0].termination_message == "Traceback:\n x[31m\nRuntimeError: boom"
+
+    @pytest.mark.parametrize("fields", [{"deleting": True}, {"phase": "Failed"}])
+    def test_a_pod_that_has_ended_says_nothing_more(self, fields):
+        world = self.running()
+        self.report(world, (1, "7 Error"), **fields)
+        assert world.status.attempt_history == ()
+
+    def test_a_pod_says_nothing_of_an_attempt_that_runs_or_is_over(self):
+        world = self.running({"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [3]}})
+        self.report(world, (0, None), (0, "3 Error"), (0, None))
+        assert (world.status.terminal_state, world.status.attempt_history) == ("", ())
+
+
+def test_no_more_of_an_annotation_is_kept_than_is_read():
+    long = with_short_reports(pod("1" * 2**18, failure="x" * 2**18)).metadata.annotations
+    assert len(long.in_place_restart_attempt) == len(long.in_place_restart_failure) == LONGEST_REPORT
+    short = pod(1, failure="7 Error")
+    assert with_short_reports(short) is short
+
+
+@pytest.mark.parametrize("message", ["é" * 2000, "x" * 4096, "\x00" * 4096, "\ud800"])
+def test_of_a_termination_message_the_end_is_kept(message):
+    kept = end_of_message(message)
+    assert len(kept.encode()) <= 1024
+    assert kept.isprintable()
+    assert kept in message

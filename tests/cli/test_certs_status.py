@@ -6,7 +6,6 @@ import base64
 import copy
 import io
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -29,12 +28,7 @@ from tests.support.tls import DAY, NOW, fresh, material
 HOSTS = service_hosts("jobset-webhook-service", "jobset-system")
 GOOD, OTHER = material(hosts=HOSTS), material(hosts=HOSTS)
 SECRET = "jobset-system/jobset-webhook-server-cert"
-POLICY_WEBHOOKS = {
-    "mjobsetpolicy.kb.io",
-    "mjobsetpolicyexception.kb.io",
-    "vjobsetpolicy.kb.io",
-    "vjobsetpolicyexception.kb.io",
-}
+POLICY_WEBHOOKS = {f"{kind}jobsetpolicy{more}.kb.io" for kind in "mv" for more in ("", "exception")}
 CRD = "jobsets.jobset.x-k8s.io"
 
 
@@ -54,12 +48,14 @@ def found(stored: Material = GOOD, bundle: bytes | None = None, **annotations: s
     return Found(SECRET, secret, dict(configurations), CRD, crd())
 
 
-def edited(change: Callable[[dict[str, Any]], None], kind: str = "Validating") -> Found:
-    """The same after a change of one configuration."""
+def edited(webhook: int = 0, injector: str = "", **client: Any) -> Found:
+    """The same after a change of a webhook that validates: members of its clientConfig; None takes one away."""
     start = found()
-    [body] = [body for (of, _), body in start.configurations.items() if of.startswith(kind)]
+    [body] = [body for (of, _), body in start.configurations.items() if of.startswith("Validating")]
     assert body is not None
-    change(body)
+    body["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": injector} if injector else {}
+    hook = body["webhooks"][webhook]
+    hook["clientConfig"] = {key: value for key, value in (hook["clientConfig"] | client).items() if value is not None}
     return start
 
 
@@ -77,13 +73,8 @@ def test_a_good_installation_has_no_problem_and_says_what_there_is():
     assert serving.issuer == authority.subject == authority.issuer
     assert serving.renewal == (NOW + 275 * DAY).strftime("%Y-%m-%dT%H:%M:%SZ")
     assert {(of.host, of.bundle_written_by, of.problem) for of in status.callers} == {(HOSTS[0], "the manager", "")}
-    assert [of.webhook for of in status.callers] == [
-        "mjobset.kb.io",
-        "mpod.kb.io",
-        "mpodlabel.kb.io",
-        "vjobset.kb.io",
-        "vpod.kb.io",
-    ]
+    names = ("mjobset", "mpod", "mpodlabel", "vjobset", "vpod")
+    assert [of.webhook for of in status.callers] == [f"{name}.kb.io" for name in names]
 
 
 def test_keys_of_every_kind_are_named():
@@ -165,38 +156,24 @@ def test_another_bundle_is_a_problem_of_each_webhook():
     assert f"the certificate is refused for {HOSTS[0]}: " in said[0]
 
 
-def test_a_name_that_the_certificate_lacks_is_a_problem():
-    def elsewhere(body: dict[str, Any]) -> None:
-        client = body["webhooks"][0]["clientConfig"]
-        client["url"] = "https://hook.example.com:9443/x"
-        del client["service"]
-
-    [problem] = problems(edited(elsewhere))
-    assert "vjobset.kb.io: the certificate is refused for hook.example.com: " in problem
+SERVICE = {"name": "jobset-webhook-service", "namespace": "jobset-system", "port": 443}
 
 
-def test_a_path_that_the_manager_does_not_serve_is_a_problem():
-    def elsewhere(body: dict[str, Any]) -> None:
-        body["webhooks"][0]["clientConfig"]["service"]["path"] = "/validate"
-
-    [problem] = problems(edited(elsewhere))
-    assert "vjobset.kb.io: it is called at /validate, where the manager does not serve it: apply again" in problem
-
-
-@pytest.mark.parametrize("url", ["", "https://[", "https://.x/"])
-def test_a_name_that_is_none_is_a_problem(url: str):
-    def spoilt(body: dict[str, Any]) -> None:
-        body["webhooks"][0]["clientConfig"] = {"url": url, "caBundle": encoded(GOOD.authorities)}
-
-    assert len(problems(edited(spoilt))) == 1
+@pytest.mark.parametrize(
+    ("client", "says"),
+    [
+        ({"url": "https://hook.example.com:9443/x"}, "the certificate is refused for hook.example.com: "),
+        ({"service": {**SERVICE, "path": "/validate"}}, "it is called at /validate, where the manager does not serve"),
+        *[({"url": url}, "") for url in ("", "https://[", "https://.x/")],
+    ],
+)
+def test_where_a_webhook_cannot_be_reached_is_a_problem(client: dict[str, Any], says: str):
+    [problem] = problems(edited(**{"service": None, **client}))
+    assert f"vjobset.kb.io: {says}" in problem
 
 
 def test_a_bundle_that_is_not_there_is_a_problem_and_who_writes_it_is_said():
-    def emptied(body: dict[str, Any]) -> None:
-        body["metadata"]["annotations"] = {"cert-manager.io/inject-ca-from": "ns/cert"}
-        body["webhooks"][1]["clientConfig"]["caBundle"] = ""
-
-    status = look(edited(emptied), NOW)
+    status = look(edited(webhook=1, injector="ns/cert", caBundle=""), NOW)
     name = "jobset-validating-webhook-configuration"
     [problem] = status.problems
     assert problem.partition(", ")[2] == (
@@ -220,7 +197,9 @@ def test_what_is_missing_is_named():
         f"CustomResourceDefinition {CRD} does not exist: kubectl apply --server-side --force-conflicts -k manifests/crd",
     )
     assert (look(nothing, NOW).renewed_by, look(nothing, NOW).callers) == ("", ())
-    [problem] = problems(edited(lambda body: body.update(webhooks=[])))
+    empty = found()
+    next(iter(empty.configurations.values()))["webhooks"] = []  # type: ignore[index]
+    [problem] = problems(empty)
     assert problem.endswith("lists no webhook: see `jobset webhooks status`")
 
 
@@ -292,17 +271,8 @@ def test_all_forms_say_the_same():
     body = json.loads(written(status, "json"))
     assert yaml.safe_load(written(status, "yaml")) == body
     assert list(body) == ["secret", "renewedBy", "certificates", "callers", "conversion", "problems"]
-    assert set(body["certificates"][0]) == {
-        "use",
-        "subject",
-        "issuer",
-        "key",
-        "names",
-        "notBefore",
-        "notAfter",
-        "daysLeft",
-        "renewal",
-    }
+    members = "use subject issuer key names notBefore notAfter daysLeft renewal"
+    assert set(body["certificates"][0]) == set(members.split())
     assert set(body["callers"][0]) == {"kind", "name", "webhook", "host", "bundleWrittenBy", "problem"}
     table = written(status, "table")
     lines = table.splitlines()

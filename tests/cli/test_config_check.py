@@ -75,7 +75,7 @@ def test_the_other_forms_are_files_with_the_same_meaning(check, form):
         (HEAD + "webhook:\n  port: x\n", (), "webhook.port: must be a whole number (line 4)"),
         (HEAD + "webhook: [\n", (), "not YAML: expected the node content, but found '<stream end>' (line 4, column 1)"),
         (
-            HEAD + "leaderElection: {leaderElect: 'yes'}\n",
+            HEAD + "leaderElection: {leaderElect: 'yes'}",
             (),
             "leaderElection.leaderElect: must be true or false (line 3)",
         ),
@@ -94,26 +94,18 @@ def test_faults_have_a_place_and_a_remedy_and_flags_exit_code_2(check, text, fla
 
 
 @pytest.mark.parametrize(
-    ("text", "flags", "words"),
+    ("text", "flags", "names", "port"),
     [
-        (
-            "metrics: {bindAddress: ':8081'}",
-            (),
-            "metrics.bindAddress and health.healthProbeBindAddress: both listen on",
-        ),
-        ("webhook: {port: 8081}", (), "webhook.port and health.healthProbeBindAddress: both listen on port 8081; give"),
-        ("webhook: {port: 8443, host: 10.0.0.7}", (), "webhook.port and metrics.bindAddress: both listen on port 8443"),
-        (
-            "",
-            ("--metrics-bind-address=127.0.0.1:9443",),
-            "webhook.port and metrics.bindAddress: both listen on port 9443",
-        ),
+        ("metrics: {bindAddress: ':8081'}", (), "metrics.bindAddress and health.healthProbeBindAddress", 8081),
+        ("webhook: {port: 8081}", (), "webhook.port and health.healthProbeBindAddress", 8081),
+        ("webhook: {port: 8443, host: 10.0.0.7}", (), "webhook.port and metrics.bindAddress", 8443),
+        ("", ("--metrics-bind-address=127.0.0.1:9443",), "webhook.port and metrics.bindAddress", 9443),
     ],
 )
-def test_two_settings_with_one_port_are_both_named(check, text, flags, words):
+def test_two_settings_with_one_port_are_both_named(check, text, flags, names, port):
     code, out, err = check(HEAD + text, *flags)
     assert (code, out) == (2 if flags else 1, "")
-    assert words in err
+    assert f"{names}: both listen on port {port}; give" in err
 
 
 @pytest.mark.parametrize(

@@ -85,18 +85,14 @@ def test_wait_watches_until_the_state_comes(command, connected):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            ("MODIFIED", a_set(ended="Failed", version=2)),
-            "has failed at 2026-11-21T14:05:03Z: its end; it will never be completed",
-        ),
-        (("DELETED", a_set(version=2)), "was deleted; it will never be completed"),
+        (("MODIFIED", a_set(ended="Failed", version=2)), "has failed at 2026-11-21T14:05:03Z: its end"),
+        (("DELETED", a_set(version=2)), "was deleted"),
     ],
 )
 def test_wait_ends_when_the_state_will_never_come(command, connected, change: tuple[str, JSON], words: str):
     connected(a_set()).changes = [change]
-    code, out, err = command("wait", "train", "--for=completed")
-    assert (code, out) == (1, "")
-    assert err == f"jobset wait: JobSet team-a/train {words}\n"
+    said = f"jobset wait: JobSet team-a/train {words}; it will never be completed\n"
+    assert command("wait", "train", "--for=completed") == (1, "", said)
 
 
 @pytest.mark.parametrize("how", ["Completed", "Failed"])
@@ -302,13 +298,7 @@ def test_a_set_that_is_deleted_in_the_middle_of_a_restart_is_not_resumed(command
     assert err == "jobset restart: JobSet team-a/train was deleted; it will never be suspended\n"
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        (a_set(suspend=True), "is suspended: jobset resume train -n team-a starts its pods"),
-    ],
-)
-def test_what_is_not_restarted(command, connected, body: JSON, words: str):
-    cluster = connected(body)
-    code, _, err = command("restart", "train")
-    assert (code, words in err, len(cluster.asked)) == (1, True, 1), err
+def test_a_suspended_set_is_not_restarted(command, connected):
+    cluster = connected(a_set(suspend=True))
+    said = "jobset restart: JobSet team-a/train is suspended: jobset resume train -n team-a starts its pods\n"
+    assert (command("restart", "train"), len(cluster.asked)) == ((1, "", said), 1)

@@ -71,38 +71,31 @@ def allowing(allowed: Any = None, **rules: Any) -> dict[str, Any]:
 
 
 ENDS: dict[str, Any] = {"expiresAt": "2030-01-01T20:00:00Z"}
-NOT_COUNTING = [
-    pytest.param(
+NO_SUCH = "policy: exception default/big-run: there is no such policy, so nothing is excepted; did you mean"
+NOT_COUNTING = {
+    "the policy allows none": (
         manifest(maxJobs={"max": 4}),
         exception(**ENDS),
         "policy: exception default/big-run: policy limits allows no exceptions; ask the owner of the policy",
-        id="the policy allows none",
     ),
-    pytest.param(
+    "expired": (
         allowing(),
         exception(expiresAt="2020-01-01T00:00:00Z"),
         "expiresAt: exception default/big-run: the time is over; write a later time",
-        id="expired",
     ),
-    pytest.param(
-        allowing(),
-        exception(policy="limit", **ENDS),
-        'policy: exception default/big-run: there is no such policy, so nothing is excepted; did you mean "limits"?',
-        id="no such policy",
-    ),
-    pytest.param(
+    "no such policy": (allowing(), exception(policy="limit", **ENDS), f'{NO_SUCH} "limits"?'),
+    "no such rule": (
         allowing(),
         exception(rules=["maxJobs", "ttl"], **ENDS),
         "rules[1]: exception default/big-run: policy limits has no rule ttl, so nothing is excepted from it; its rules are:",
-        id="no such rule",
     ),
-    pytest.param(
+    "too long": (
         allowing(),
         exception(),
         "expiresAt: exception default/big-run: policy limits allows at most 1d; write 2030-01-02T00:00:00Z or an",
-        id="too long",
     ),
-]
+}
+not_counting = pytest.mark.parametrize(("policy", "granted", "said"), NOT_COUNTING.values(), ids=NOT_COUNTING)
 
 
 class TestExceptionsInEval:
@@ -111,7 +104,7 @@ class TestExceptionsInEval:
     def decide(self, tool, *policies: Any, flags: tuple[str, ...] = AT, jobset: Any = LARGE) -> str:
         return tool.eval(jobset, *policies, flags=flags)[1]
 
-    @pytest.mark.parametrize(("policy", "granted", "said"), NOT_COUNTING)
+    @not_counting
     def test_it_says_why(self, policy: Any, granted: Any, said: str, tool):
         out = self.decide(tool, policy, granted)
         assert f": warning: spec.{said}" in out
@@ -152,7 +145,7 @@ class TestExceptionsInEval:
         assert "write `namespace: team-a` into its metadata\n" in out
 
 
-@pytest.mark.parametrize(("policy", "granted", "said"), NOT_COUNTING)
+@not_counting
 def test_export_says_it_on_standard_error(policy: Any, granted: Any, said: str, tool):
     until = min(granted["spec"]["expiresAt"].replace("203", "209"), "2099-01-01T00:00:00Z")
     granted = {**granted, "metadata": {"name": "big-run", "namespace": "default"}}

@@ -38,6 +38,10 @@ def marked(**annotations):
     return body
 
 
+BLOCK, RACK = ({"schedulingConstraints": {"topology": [{"key": key}]}} for key in ("block", "rack"))
+ENTRIES = [{"targetReplicatedJobs": ["workers"], **BLOCK, "job": RACK}, {"targetReplicatedJobs": ["driver"]}]
+
+
 @pytest.mark.parametrize(
     ("js", "found"),
     [
@@ -45,25 +49,9 @@ def marked(**annotations):
         (a_set(marked(**{EXCLUSIVE: "rack"})), ("rack",)),
         (a_set(marked(**{EXCLUSIVE: "rack", "alpha.jobset.sigs.k8s.io/node-selector": "true"})), ("rack",)),
         (a_set(rjob("a"), marked(**{EXCLUSIVE: "zone"}), meta={"annotations": {EXCLUSIVE: "rack"}}), ("rack", "zone")),
-        (a_set(spec={"scheduling": {"schedulingConstraints": {"topology": [{"key": "block"}]}}}), ("block",)),
+        (a_set(spec={"scheduling": BLOCK}), ("block",)),
         (a_set(spec={"scheduling": {}}), ()),
-        (
-            a_set(
-                spec={
-                    "scheduling": {
-                        "replicatedJobs": [
-                            {
-                                "targetReplicatedJobs": ["workers"],
-                                "schedulingConstraints": {"topology": [{"key": "block"}]},
-                                "job": {"schedulingConstraints": {"topology": [{"key": "rack"}]}},
-                            },
-                            {"targetReplicatedJobs": ["driver"]},
-                        ]
-                    }
-                }
-            ),
-            ("block", "rack"),
-        ),
+        (a_set(spec={"scheduling": {"replicatedJobs": ENTRIES}}), ("block", "rack")),
     ],
 )
 def test_the_topologies_of_a_set(js, found):

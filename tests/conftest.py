@@ -26,6 +26,8 @@ from dev.cluster.errors import DevclusterError
 from dev.cluster.helm import HELM, VERSIONS
 from dev.cluster.kubeconform import KUBECONFORM
 from dev.cluster.programs import locate_program
+from dev.cluster.real.assets import locate_node_assets
+from dev.cluster.real.preflight import real_nodes_missing
 from dev.cluster.spec import ClusterSpec, FakeNodes, Layout
 from tests.support import distribution
 from tests.support.cluster import rights
@@ -47,10 +49,11 @@ hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
 os.environ.setdefault("GOGC", "400")
 
 TESTS = Path(__file__).parent
-KINDS = ("integration", "e2e")
+KINDS = {"integration": "integration", "e2e": "e2e", "e2e/real": "real_node"}
+"""The markers of folders, which the tests below them get, too."""
 PROGRAMS = {"helm": tuple(HELM.values()), "cert_manager": (CERT_MANAGER,), "kubeconform": (KUBECONFORM,)}
 """What the fixtures of these names need beside the control plane."""
-CLUSTERS = {"api_server", "jobset_server", "full_cluster", "binaries", *PROGRAMS}
+CLUSTERS = {"api_server", "jobset_server", "full_cluster", "real_cluster", "binaries", *PROGRAMS}
 ASKED: set[rights.Right] = set()
 """What the manager asked of the clusters that this process has stopped, or any of its workers."""
 
@@ -72,11 +75,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test in tests/integration and tests/e2e the marker of its folder, and bring all into their order."""
+    """Give every test the markers of its folder, and bring all into their order."""
     for item in items:
-        folder = item.path.relative_to(TESTS).parts[0]
-        if folder in KINDS:
-            item.add_marker(getattr(pytest.mark, folder))
+        folders = {folder.as_posix() for folder in item.path.relative_to(TESTS).parents}
+        for folder in folders & KINDS.keys():
+            item.add_marker(getattr(pytest.mark, KINDS[folder]))
     items.sort(key=lambda item: distribution.rank(item.nodeid))
 
 
@@ -95,6 +98,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         with capture.global_and_fixture_disabled():
             try:
                 locate(Sources())
+                if "real_cluster" in asked and not real_nodes_missing():
+                    locate_node_assets(Sources())
                 for name in sorted(PROGRAMS.keys() & asked):
                     for program in PROGRAMS[name]:
                         locate_program(program)
@@ -103,13 +108,31 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Add up the figures that tests have recorded as properties, in whichever process they ran."""
+    """Say whether real nodes ran, and add up the figures that tests have recorded as properties."""
+    if line := real_node_line(terminalreporter):
+        terminalreporter.write_line(line)
     figures: Counter[str] = Counter()
     for report in terminalreporter.getreports("passed") + terminalreporter.getreports("failed"):
         if report.when == "call":
             figures.update({name: figure for name, figure in report.user_properties if isinstance(figure, int)})
     for name, total in sorted(figures.items()):
         terminalreporter.write_line(f"{name}: {total}")
+
+
+def real_node_line(terminalreporter: pytest.TerminalReporter) -> str:
+    """How many tests on real nodes passed, failed and were skipped, and why; empty if there were none."""
+    counts: Counter[str] = Counter()
+    reasons = set()
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            if "real_node" in report.keywords:
+                counts[outcome] += 1
+                if outcome == "skipped":
+                    reasons.add(report.longrepr[2].removeprefix("Skipped: "))
+    if not counts:
+        return ""
+    parts = [f"{number} {outcome}" for outcome, number in counts.items()]
+    return f"tests on real nodes: {', '.join(parts)}{''.join(f': {reason}' for reason in sorted(reasons))}"
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -212,10 +235,27 @@ def full_cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def shared_real_cluster(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> Iterator[Cluster]:
+    """Two real nodes (real-0, real-1), each a rack of its own: up in about 15 s. Skips where nodes cannot run."""
+    if missing := real_nodes_missing():
+        pytest.skip(missing)
+    spec = ClusterSpec(name="real", real_nodes=2, nodes=FakeNodes(label_every={"rack": 1}))
+    with running(spec, sources=Sources(assets=binaries), state_root=tmp_path_factory.mktemp("real")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def real_cluster(shared_real_cluster: Cluster) -> Iterator[Cluster]:
+    """The same, lent to the tests of one file. Each node has the image `SHELL_IMAGE` of `dev.cluster.real.assets`."""
+    with lent(shared_real_cluster) as cluster:
+        yield cluster
+
+
 @pytest.fixture
 def namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace of its own, in the cluster that the test asks for, else in the bare API server."""
-    kinds = ("full_cluster", "jobset_server", "api_server")
+    kinds = ("real_cluster", "full_cluster", "jobset_server", "api_server")
     cluster: Cluster = request.getfixturevalue(
         next((kind for kind in kinds if kind in request.fixturenames), kinds[-1])
     )

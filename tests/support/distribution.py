@@ -15,7 +15,7 @@ from functools import cache
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
-TOGETHER = ("tests/e2e/placement", "tests/e2e/gangs", "tests/integration/admission")
+TOGETHER = ("tests/e2e/real", "tests/e2e/placement", "tests/e2e/gangs", "tests/integration/admission")
 ALONE = {"tests/e2e/gangs/test_superslices.py"}
 """Files of those folders that start clusters of their own."""
 
@@ -25,6 +25,7 @@ CLUSTERS = "tests/e2e", "tests/integration"
 APART = ("tests/integration/test_crash_sites.py", "tests/controllers/test_plan_properties.py")
 
 ORDER = (
+    "tests/e2e/real",
     "tests/e2e/placement",
     "tests/e2e/gangs",
     *APART,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,12 +19,14 @@ from dev.cluster.download import Asset, fetch
 from dev.cluster.errors import disk_errors, require_space
 from dev.cluster.real.config import PAUSE
 from dev.cluster.real.debian import unpack_packages
-from dev.cluster.real.image import write_archive
+from dev.cluster.real.image import Object, write_archive
 
 CONTAINERD = "2.4.2"
 COREDNS = "1.15.0"
 DNS_IMAGE = f"jobset.local/coredns:{COREDNS}"
-PACKAGES = ("catatonit", "containernetworking-plugins", "mount", "nftables", "runc")
+SHELL_IMAGE = "jobset.local/busybox:1"
+"""A shell and small tools, for tests and for trying things out. Each node has it, `PAUSE` and `DNS_IMAGE`."""
+PACKAGES = ("busybox-static", "catatonit", "containernetworking-plugins", "mount", "nftables", "runc")
 """catatonit is the program of the sandbox of each pod, mount and nft are called by kubelet and kube-proxy."""
 SPACE_MIB = 1500
 _HERE = Path(__file__).parent
@@ -107,18 +111,27 @@ def _install(sources: Sources, folder: Path) -> None:
             if missing := [module.packages[name] for name in module.packages if name not in found]:
                 build.compile_packages(module.folder, missing, module.flags, programs, folder.parent)
         unpack_packages(PACKAGES, scratch / "debian")
-        _write_image(scratch, "pause", scratch / "debian/usr/bin/catatonit", PAUSE, ["-P"])
-        _write_image(scratch, "coredns", programs / "coredns", DNS_IMAGE, [])
+        system = scratch / "debian/usr/bin"
+        _write_image(scratch, "pause", system / "catatonit", PAUSE, {"Entrypoint": ["/bin/pause", "-P"]})
+        _write_image(scratch, "coredns", programs / "coredns", DNS_IMAGE, {"Entrypoint": ["/bin/coredns"]})
         (programs / "coredns").unlink()
+        commands = subprocess.run([system / "busybox", "--list"], capture_output=True, text=True, check=True)  # noqa: S603
+        shell = {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]}
+        _write_image(scratch, "busybox", system / "busybox", SHELL_IMAGE, shell, commands.stdout.split())
         scratch.rename(folder)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _write_image(scratch: Path, name: str, program: Path, image: str, arguments: list[str]) -> None:
-    """An image that has nothing but one program."""
+def _write_image(
+    scratch: Path, name: str, program: Path, image: str, config: Object, links: Iterable[str] = ()
+) -> None:
+    """An image that has nothing but one program in /bin, and links to it."""
     root = scratch / name
-    root.mkdir()
-    shutil.copy(program, root / name)
-    write_archive(root, scratch / "images" / f"{name}.tar", image, {"Entrypoint": [f"/{name}", *arguments]})
+    (root / "bin").mkdir(parents=True)
+    shutil.copy(program, root / "bin" / name)
+    for link in links:
+        if link != name:
+            (root / "bin" / link).symlink_to(name)
+    write_archive(root, scratch / "images" / f"{name}.tar", image, config)
     shutil.rmtree(root)

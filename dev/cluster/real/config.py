@@ -99,11 +99,14 @@ def _kubelet(node: RealNode) -> dict[str, Any]:
         "resolvConf": "/etc/resolv.conf",
         "volumePluginDir": "/var/lib/kubelet/volumeplugins",
         "healthzBindAddress": "127.0.0.1",
-        # The disk and the memory are those of the machine: others may have filled most of them.
-        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "10%", "imagefs.available": "1%"},
+        # Memory and the disk of images are those of the machine, most of which others may use.
+        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "100Mi", "imagefs.available": "1%"},
+        "evictionPressureTransitionPeriod": "10s",
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "serializeImagePulls": False,
+        # It renews its Lease every 2 s: `--back` sees it at once, and detection takes the same time each time.
+        "nodeLeaseDurationSeconds": 8,
     }
 
 

@@ -1,0 +1,36 @@
+"""Pods of real nodes, for tests: what they run, what they say, how their containers ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dev.cluster.cluster import Cluster
+from dev.cluster.real.assets import SHELL_IMAGE
+from tests.support.cluster.requests import request
+
+JSON = dict[str, Any]
+
+
+def create_pod(cluster: Cluster, namespace: str, name: str, script: str, **spec: Any) -> None:
+    """A pod whose container runs a shell script. `spec` is added to that of the pod."""
+    container = {"name": "main", "image": SHELL_IMAGE, "command": ["/bin/sh", "-c", script]}
+    body = {
+        "metadata": {"name": name, "labels": {"app": name}},
+        "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec},
+    }
+    status, answer = request(cluster, "POST", f"/api/v1/namespaces/{namespace}/pods", body)
+    assert status == 201, answer
+
+
+def pod(cluster: Cluster, namespace: str, name: str) -> JSON:
+    """The pod; {} if it is gone."""
+    status, answer = request(cluster, "GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
+    return answer if status == 200 else {}
+
+
+def phase(cluster: Cluster, namespace: str, name: str) -> str:
+    return pod(cluster, namespace, name).get("status", {}).get("phase", "gone")
+
+
+def logs(cluster: Cluster, namespace: str, name: str) -> str:
+    return str(request(cluster, "GET", f"/api/v1/namespaces/{namespace}/pods/{name}/log")[1])

@@ -6,7 +6,7 @@ below know only the small protocols that the hooks here fulfil. Must not serve a
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from prometheus_client import (
     CollectorRegistry,
@@ -24,7 +24,8 @@ from prometheus_client.registry import Collector
 
 from app.outcome_metrics import OutcomeHooks
 from app.policy_metrics import PolicyHooks
-from kube.workqueue import LOW_PRIORITY
+from kube.controller import ControllerMetrics
+from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
 
 # Each counter and histogram would get a second series with the time of its birth: the Go program has none.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # the library left it untyped
@@ -49,26 +50,18 @@ RECONCILE_RESULTS = ("success", "error", "requeue", "requeue_after")
 QUEUE_LABELS = ("name", "controller")
 
 
-class QueueGauges(Protocol):
-    """What is read from a work queue at scrape time: keys ready by priority, and seconds."""
-
-    def depth(self) -> dict[int, int]: ...
-    def unfinished_seconds(self) -> float: ...
-    def longest_running_seconds(self) -> float: ...
-
-
-class QueueHooks:
-    """`kube.workqueue.QueueMetrics` of one queue. `bind` the queue once it exists, for its gauges."""
+class QueueHooks(QueueMetrics):
+    """The workqueue_* metrics of one queue. `bind` the queue once it exists, for its gauges."""
 
     def __init__(self, name: str, metrics: "_QueueFamilies") -> None:
         self.name = name
-        self.bound: QueueGauges | None = None
+        self.bound: WorkQueue[Any] | None = None
         self._adds = metrics.adds.labels(name, name)
         self._retries = metrics.retries.labels(name, name)
         self._waited = metrics.waited.labels(name, name)
         self._worked = metrics.worked.labels(name, name)
 
-    def bind(self, queue: QueueGauges) -> None:
+    def bind(self, queue: WorkQueue[Any]) -> None:
         """Read depth and running times from this queue from now on. Scrapes must run in the queue's event loop."""
         self.bound = queue
 
@@ -149,8 +142,8 @@ class _QueueFamilies(Collector):
         )
 
 
-class ControllerHooks:
-    """`kube.controller.ControllerMetrics` of one controller. All its series exist from the start, at 0."""
+class ControllerHooks(ControllerMetrics):
+    """The controller_runtime_* metrics of one controller. All its series exist from the start, at 0."""
 
     def __init__(self, name: str, families: "_ControllerFamilies") -> None:
         self._results = {result: families.results.labels(name, result) for result in RECONCILE_RESULTS}

@@ -9,7 +9,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from kube.calls import counting
 from kube.errors import ApiError, Conflict, Disposition, KubeError, NotFound, disposition, leaves, retry_after
@@ -42,22 +42,11 @@ class Result:
     requeue_after: float | None = None
 
 
-class ControllerMetrics(Protocol):
-    """Hooks for the controller_runtime_* metrics. `result` is success, error or requeue_after.
+class ControllerMetrics:
+    """Hooks for the controller_runtime_* metrics, which count nothing. `result` is success, error or requeue_after.
 
     `on_requests` says how many requests one reconcile sent, repeated ones included.
     """
-
-    def on_reconcile(self, result: str, seconds: float) -> None: ...
-    def on_requests(self, requests: int) -> None: ...
-    def on_failure(self) -> None: ...
-    def on_terminal_failure(self) -> None: ...
-    def on_panic(self) -> None: ...
-    def active(self, workers: int) -> None: ...
-
-
-class NoControllerMetrics:
-    """Counts nothing."""
 
     def on_reconcile(self, result: str, seconds: float) -> None: ...
     def on_requests(self, requests: int) -> None: ...
@@ -134,7 +123,7 @@ class Controller(Generic[K]):
         self._reconcile = reconcile
         self._workers = workers
         self._timeout = timeout
-        self._metrics = metrics or NoControllerMetrics()
+        self._metrics = metrics or ControllerMetrics()
         self._active = 0
         self._missing_rights = MissingRights()
 

@@ -10,7 +10,7 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 
@@ -27,17 +27,8 @@ SPARE_DELAYS = 64
 """Superseded delays that are kept on top of as many as there are keys: dropping them costs a look at all."""
 
 
-class QueueMetrics(Protocol):
-    """Hooks for the workqueue_* metrics; durations in seconds. Gauges are read from the queue at scrape time."""
-
-    def on_add(self) -> None: ...
-    def on_take(self, waited: float) -> None: ...
-    def on_done(self, worked: float) -> None: ...
-    def on_retry(self) -> None: ...
-
-
-class NoQueueMetrics:
-    """Counts nothing."""
+class QueueMetrics:
+    """Hooks for the workqueue_* metrics, which count nothing; durations in seconds. Gauges are read at scrape time."""
 
     def on_add(self) -> None: ...
     def on_take(self, waited: float) -> None: ...
@@ -62,7 +53,7 @@ class WorkQueue(Generic[K]):
     """
 
     def __init__(self, *, metrics: QueueMetrics | None = None, clock: Callable[[], float] | None = None) -> None:
-        self._metrics = metrics or NoQueueMetrics()
+        self._metrics = metrics or QueueMetrics()
         self._now = clock or (lambda: asyncio.get_running_loop().time())
         self._waiting: dict[K, _Waiting] = {}
         self._ready: list[tuple[int, int, K]] = []

@@ -29,7 +29,6 @@ from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.reviews import review
 
 COMMAND = [sys.executable, "-m", "cli", "manager"]
-HEAD = "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n"
 
 
 def run(*flags: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -55,41 +54,8 @@ def test_help_teaches():
     assert "examples:" in done.stdout
 
 
-def test_an_unknown_flag_is_wrong_usage():
-    done = run("--colour=red")
-    assert done.returncode == 2
-    assert "--colour" in done.stderr
-
-
 def test_gos_single_dash_flags_are_taken(tmp_path):
     refused(run(f"-config={tmp_path}/none.yaml"), "none.yaml", "No such file")
-
-
-def test_a_bad_feature_gate_is_named():
-    refused(run("--feature-gates=Nope=true"), "unknown feature gate 'Nope'", code=2)
-
-
-def test_a_bad_configuration_names_file_and_field(tmp_path):
-    file = tmp_path / "config.yaml"
-    file.write_text(HEAD + "webhok: {}\n")
-    done = run(f"--config={file}")
-    assert done.returncode == 1
-    assert str(file) in done.stderr
-    assert "webhok: unknown field" in done.stderr
-
-
-def test_a_bad_log_level_is_named():
-    refused(run("--zap-log-level=loud"), "--zap-log-level=loud", code=2)
-
-
-def test_a_missing_kubeconfig_is_named(tmp_path):
-    refused(run(f"--kubeconfig={tmp_path}/none"), f"{tmp_path}/none")
-
-
-def test_a_kubeconfig_that_is_none_is_named(tmp_path):
-    file = tmp_path / "kubeconfig"
-    file.write_text("hello: [")
-    refused(run(f"--kubeconfig={file}"), str(file))
 
 
 def test_credentials_of_another_cluster_are_an_error(tmp_path, api_server: Cluster):

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.jobs import JOBSETS
@@ -89,19 +88,6 @@ def test_the_namespace_asked_for_fills_in(jobset_server: Cluster, namespace: str
     assert any("immutable" in finding["message"] for finding in report["findings"])
 
 
-def test_without_one_the_namespace_of_the_context_fills_in(jobset_server: Cluster, namespace: str, tmp_path: Path):
-    config = yaml.safe_load(jobset_server.kubeconfig.read_text())
-    config["contexts"][0]["context"]["namespace"] = namespace
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(config))
-    body = jobset()
-    del body["metadata"]["namespace"]
-    other = {"containers": [{"name": "main", "image": "other"}]}
-    store(jobset_server, namespace, jobset(rjob(pod=other), namespace=namespace))
-    assert validate(jobset_server.kubeconfig, body)[0] == 0
-    assert validate(kubeconfig, body)[0] == 1
-
-
 def test_without_rights_what_was_not_checked_is_a_note_and_no_fault(jobset_server: Cluster, namespace: str):
     kubeconfig = jobset_server.kubeconfig_for("nobody-in-particular")
     body = jobset(rjob(pod={"restartPolicy": "Always"}), namespace=namespace)
@@ -157,16 +143,6 @@ def test_a_policy_of_the_platform_team_is_reported(jobset_server: Cluster, names
     assert validate(jobset_server.kubeconfig, body)[0] == 0, "a change is tried too, and this one is none"
     body["metadata"]["labels"] = {"stage": "test"}
     assert validate(jobset_server.kubeconfig, body)[0] == 0, "labels of others stay when it is applied"
-
-
-def test_faults_of_the_manifest_alone_are_reported_too(jobset_server: Cluster, namespace: str):
-    body = jobset(rjob(replicas=-1), namespace=namespace, coordinator={"replicatedJob": "no"}, typo=1)
-    body["metadata"]["labels"] = {"a": 1}
-    code, report, _ = validate(jobset_server.kubeconfig, body)
-    assert code == 1
-    found = [path for _, path in paths(report)]
-    for path in ("metadata.labels.a", "spec.typo", "spec.replicatedJobs[0].replicas", "spec.coordinator.replicatedJob"):
-        assert path in found
 
 
 def test_a_cluster_without_jobsets(api_server: Cluster):

@@ -17,10 +17,9 @@ from api.gang_objects import build_group
 from api.gangs import forest
 from api.jobset import JobSet
 from dev.cluster import audit
-from diagnose.look_up import LEASE
 from tests.support.cluster.requests import request
 from tests.support.explain.objects import MOMENT, causes, exclusive, job_of, leader_of, pod_of
-from tests.support.explain.world import JOBS, LEASES, MERGE, NO_NODE, World, explain, post, report
+from tests.support.explain.world import JOBS, NO_NODE, World, explain, post, report
 from tests.support.objects.jobsets import jobset, rjob
 
 
@@ -86,43 +85,6 @@ def test_forty_jobs_cost_a_dozen_calls(world: World, racks: list[str]):
         ("list", "pods"): 5,
         ("list", "nodes"): 1,
     }
-
-
-def test_warnings_of_the_jobset_and_of_its_jobs(world: World):
-    train = world.jobset(jobset(rjob(replicas=2)))
-    job = world.job(train, 0)
-    world.warning(job, "FailedCreate", 'Error creating: pods "x" is forbidden: exceeded quota: gpus')
-    world.warning(train, "JobCreationFailed", 'job "train-workers-1" creation failed with error: no')
-    code, out, _ = explain(world.cluster.kubeconfig, world.namespace)
-    assert code == 0
-    assert "Job train-workers-0: lacks 1 of 1 pod: FailedCreate: Error creating: pods" in out
-    assert "1 Job does not exist (yet): train-workers-1" in out
-    assert 'job "train-workers-1" creation failed with error: no' in out
-
-
-def test_a_name_that_is_taken(world: World):
-    world.jobset(jobset())
-    body = {"metadata": {"name": "train-workers-0"}, "spec": job_of(world.jobset(jobset(name="b")), 0)["spec"]}
-    post(world.cluster, JOBS.format(world.namespace), body)
-    assert "a Job of that name belongs to nobody" in explain(world.cluster.kubeconfig, world.namespace)[1]
-
-
-def test_a_container_that_does_not_stay_up(world: World):
-    job = world.job(world.jobset(jobset(rjob(parallelism=2, completions=2))), 0, active=2, ready=1)
-    waits = {"reason": "CrashLoopBackOff", "message": "back-off"}
-    crash = {"name": "main", "ready": False, "restartCount": 7, "image": "busybox", "imageID": ""}
-    world.pod(leader_of(job, node="somewhere"))
-    world.pod(pod_of(job, 1, node="somewhere", containers=[{**crash, "state": {"waiting": waits}}]))
-    out = explain(world.cluster.kubeconfig, world.namespace)[1]
-    assert "pod train-workers-0-1 is not ready: container main: CrashLoopBackOff, restarted 7 times: back-off" in out
-
-
-def test_a_stale_lease_is_reported(world: World):
-    world.jobset(jobset())
-    patch = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15}}
-    code, answer = request(world.cluster, "PATCH", f"{LEASES}/{LEASE}", patch, MERGE)
-    assert code == 200, answer
-    assert "no manager holds the lease" in explain(world.cluster.kubeconfig, world.namespace)[1]
 
 
 GANG = {"schedulingPolicy": {"gang": {}}, "replicatedJobs": [{"targetReplicatedJobs": ["workers"], "job": {}}]}

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
-from cli import local
-from dev.cluster.cluster import Cluster
 from manifests import NAMESPACE
 from tests.support.cluster.requests import new_namespace, request
 from tests.support.explain.objects import causes, walk
@@ -85,33 +82,3 @@ def test_what_is_no_name_is_not_sent(tmp_path: Path, name: str):
     code, _, err = explain(tmp_path / "none", "default", name)
     assert code == 2
     assert "is no name" in err
-
-
-def test_a_broken_kubeconfig(tmp_path: Path):
-    broken = tmp_path / "kubeconfig"
-    code, _, err = explain(broken, "default")
-    assert (code, "no such file" in err) == (2, True)
-    broken.write_text("contexts: [")
-    code, _, err = explain(broken, "default")
-    assert (code, "not YAML" in err) == (2, True)
-
-
-def test_a_context_that_is_not_there(cluster: Cluster):
-    code, _, err = explain(cluster.kubeconfig, "default", context="mars")
-    assert (code, "no such context" in err) == (2, True)
-
-
-def test_a_cluster_that_does_not_answer(cluster: Cluster, tmp_path: Path):
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{local.free_port()}"
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(config))
-    code, out, err = explain(kubeconfig, "default")
-    assert (code, out) == (2, "")
-    assert err.startswith("jobset explain: ")
-
-
-def test_a_cluster_without_jobsets(api_server: Cluster):
-    code, _, err = explain(api_server.kubeconfig, "default")
-    assert code == 2
-    assert "JobSet is not installed in this cluster" in err

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-
-import pytest
-
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.admission_calls import create, manifest, path
 from tests.support.cluster.requests import kubectl_apply, request
 from tests.support.objects.jobsets import JSON, rjob
-
-APPLY = "application/apply-patch+yaml"
 
 
 def refused(server: Cluster, ns: str, js: JSON) -> JSON:
@@ -39,67 +33,6 @@ def test_defaults_are_stored(server, ns):
     assert entry["template"]["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
 
 
-REFUSED = {
-    "dependsOn on the first": (
-        {"replicatedJobs": [rjob("a", dependsOn=[])]},
-        [("spec.replicatedJobs[0].dependsOn", "FieldValueForbidden")],
-    ),
-    "dependsOn itself": (
-        {"replicatedJobs": [rjob("a"), rjob("b", dependsOn=[{"name": "b", "status": "Ready"}])]},
-        [("spec.replicatedJobs[1].dependsOn[0].name", "FieldValueInvalid")],
-    ),
-    "subdomain": ({"network": {"subdomain": "a.b"}}, [("spec.network.subdomain", "FieldValueInvalid")]),
-    "managedBy": ({"managedBy": ""}, [("spec.managedBy", "FieldValueRequired")]),
-    "managedBy too long": ({"managedBy": "a.io/" + "f" * 60}, [("spec.managedBy", "FieldValueTooLong")]),
-    "names": ({"replicatedJobs": [rjob("A")]}, [("spec.replicatedJobs[0].name", "FieldValueInvalid")]),
-    "pods": (
-        {"replicatedJobs": [rjob("a", replicas=65536, parallelism=32768, completions=1)]},
-        [("spec.replicatedJobs[0].replicas", "FieldValueInvalid")],
-    ),
-    "success policy": (
-        {"successPolicy": {"operator": "All", "targetReplicatedJobs": ["x"]}},
-        [("spec.successPolicy.targetReplicatedJobs[0]", "FieldValueInvalid")],
-    ),
-    "failure policy": (
-        {"failurePolicy": {"rules": [{"name": n, "action": "FailJobSet"} for n in ("r", "?", "r")]}},
-        [
-            ("spec.failurePolicy.rules[1].name", "FieldValueInvalid"),
-            ("spec.failurePolicy.rules[2].name", "FieldValueDuplicate"),
-        ],
-    ),
-    "gates": (
-        {"failurePolicy": {"restartStrategy": "InPlaceRestart", "rules": [{"action": "RestartJob"}]}},
-        [
-            ("spec.failurePolicy.restartStrategy", "FieldValueForbidden"),
-            ("spec.failurePolicy.rules[0].action", "FieldValueForbidden"),
-        ],
-    ),
-    "coordinator": ({"coordinator": {"replicatedJob": "x"}}, [("spec.coordinator.replicatedJob", "FieldValueInvalid")]),
-    "volume claims": (
-        {
-            "volumeClaimPolicies": [
-                {
-                    "templates": [
-                        {
-                            "metadata": {"name": "data"},
-                            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-                        }
-                    ]
-                }
-            ]
-        },
-        [("spec.volumeClaimPolicies[0].templates[0].metadata.name", "FieldValueInvalid")],
-    ),
-}
-
-
-@pytest.mark.parametrize("family", REFUSED)
-def test_refused_with_422_and_a_cause_for_each_fault(server, ns, family):
-    spec, causes = REFUSED[family]
-    body = refused(server, ns, manifest(ns, **copy.deepcopy(spec)))
-    assert [(cause["field"], cause["reason"]) for cause in body["details"]["causes"]] == causes
-
-
 def test_kubectl_shows_every_fault_of_a_manifest(server, ns):
     js = manifest(ns, rjob("workers", dependsOn=[]), managedBy="", coordinator={"replicatedJob": "x"})
     text = kubectl_apply(server, ns, js, check=False)
@@ -119,28 +52,6 @@ def test_a_generated_name_works_and_its_checks_too(server, ns):
     js["metadata"]["generateName"] = "g" * 58
     causes = refused(server, ns, js)["details"]["causes"]
     assert {cause["field"] for cause in causes} == {"spec.replicatedJobs[0].name"}
-
-
-def test_the_nulls_that_metaflow_sends_are_accepted(server, ns):
-    nulls = dict.fromkeys(("successPolicy", "failurePolicy", "network"))
-    js = manifest(
-        ns,
-        rjob(
-            "control",
-            job={"ttlSecondsAfterFinished": 604800},
-            pod={"subdomain": "s", "setHostnameAsFQDN": True, "restartPolicy": "Never"},
-        ),
-        rjob("worker", replicas=2),
-        suspend=False,
-        startupPolicy={"startupPolicyOrder": "InOrder"},
-        **nulls,
-    )
-    js["status"] = None
-    spec = create(server, ns, js)["spec"]
-    assert spec["successPolicy"] == {"operator": "All"}
-    assert spec["network"]["enableDNSHostnames"] is True
-    assert spec.get("failurePolicy") is None
-    assert spec["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["restartPolicy"] == "Never"
 
 
 STAGED = {
@@ -188,16 +99,6 @@ def test_kubectl_shows_faults_of_the_schema_with_all_others(server, ns):
         assert words in text
 
 
-@pytest.mark.parametrize("rules", [[], [{"action": "FailJobSet"}, {"action": "RestartJobSet"}]])
-def test_an_unchanged_manifest_can_be_applied_client_side_again(server, ns, rules):
-    js = manifest(ns, rjob("a"), rjob("b"), failurePolicy={"maxRestarts": 3, "rules": rules})
-    generations = set()
-    for _ in range(3):
-        kubectl_apply(server, ns, js)
-        generations.add(request(server, "GET", path(ns, "train"))[1]["metadata"]["generation"])
-    assert generations == {1}
-
-
 def test_an_unchanged_manifest_can_replace_the_object(server, ns):
     js = manifest(ns, failurePolicy={"rules": [{"action": "FailJobSet"}]})
     stored = create(server, ns, js)
@@ -205,23 +106,3 @@ def test_an_unchanged_manifest_can_replace_the_object(server, ns):
     status, body = request(server, "PUT", path(ns, "train"), js)
     assert status == 200, body
     assert body["metadata"]["generation"] == 1
-
-
-def test_server_side_apply_by_two_managers_three_times_keeps_the_generation(server, ns):
-    js = manifest(ns, rjob("a"), rjob("b"), failurePolicy={"rules": [{"action": "FailJobSet"}]})
-    sparse = manifest(ns, rjob("a"), suspend=False)
-    del sparse["spec"]["suspend"]
-    for _ in range(3):
-        for manager, body in (("trainer", js), ("other", sparse)):
-            query = f"?fieldManager={manager}&force=true"
-            status, answer = request(server, "PATCH", path(ns, "train", query), body, APPLY)
-            assert status in {200, 201}, answer
-            assert answer["metadata"]["generation"] == 1
-    assert answer["spec"]["successPolicy"] == {"operator": "All"}
-
-
-def test_replicas_of_zero_are_taken_and_fewer_are_not(server, ns):
-    assert create(server, ns, manifest(ns, rjob(replicas=0)))["spec"]["replicatedJobs"][0]["replicas"] == 0
-    status, body = request(server, "POST", path(ns), {**manifest(ns, rjob(replicas=-1)), "metadata": {"name": "y"}})
-    assert status == 422
-    assert "should be greater than or equal to 0" in body["message"]

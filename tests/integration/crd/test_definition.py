@@ -52,19 +52,6 @@ def test_replicas_zero_is_accepted_and_kept(jobset):
     assert jobset.stored({"replicatedJobs": [replicated(replicas=0)]})["spec"]["replicatedJobs"][0]["replicas"] == 0
 
 
-def test_generate_name(server):
-    body = {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": {"generateName": "g-"},
-        "spec": spec(),
-    }
-    status, answer = request(server, "POST", JOBSETS, body)
-    assert status == 201
-    assert answer["metadata"]["name"].startswith("g-")
-    request(server, "DELETE", f"{JOBSETS}/{answer['metadata']['name']}")
-
-
 def test_unknown_fields_are_refused_when_strict_and_pruned_otherwise(jobset):
     given = spec(surprise=1)
     given["replicatedJobs"][0]["template"]["metadata"] = {"labels": {"a": "b"}, "generateName": "x-", "uid": "u"}

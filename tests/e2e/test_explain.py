@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import pytest
 
-from cli.explain.run import Options, run
-from dev.cluster import audit
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.jobs import Sets, group, manifest
-from tests.support.cluster.manager import ManagerProcess
 from tests.support.cluster.requests import kubectl_apply, listed, wait_for
 from tests.support.explain.objects import RACK, causes
 
@@ -103,40 +99,3 @@ def test_pods_that_fit_nowhere(sets: Sets):
     )
     assert "0/20 nodes are available: 20 node(s) didn't match Pod's node affinity/selector" in text
     assert "no node has the label nobody=has of its nodeSelector; no node has a label nobody at all" in text
-
-
-def test_a_set_that_has_failed(sets: Sets):
-    sets.apply(manifest(group()))
-    sets.wait_ready(1)
-    sets.end(sets.pods()[0], code=3)
-    sets.wait_state("Failed")
-    text = sets.explain()
-    assert text.startswith(f"JobSet {sets.namespace}/js: failed (since ")
-    assert "Job js-workers-0, container main of pod js-workers-0-0" in text
-    assert "exit code 3" in text
-
-
-def test_a_job_fails_while_no_manager_runs(sets: Sets, manager: ManagerProcess):
-    sets.apply(manifest(group()))
-    sets.wait_ready(1)
-    manager.stop()
-    try:
-        sets.end(sets.pods()[0], code=1)
-        text = sets.wait_explained(
-            "no manager holds the lease", "Job js-workers-0: failed, and the failure policy has not acted"
-        )
-        assert "BackoffLimitExceeded" in text
-    finally:
-        manager.start()
-    sets.wait_explained("js: failed (since ")
-
-
-def test_explaining_forty_jobs_takes_a_dozen_calls(sets: Sets):
-    sets.apply(manifest(exclusive(40, pods_per_job=1)))
-    sets.wait_explained("37 more Jobs")
-    kubeconfig = sets.cluster.kubeconfig_for("explainer", ["system:masters"])
-    start = audit.size(sets.cluster.audit_log)
-    out = io.StringIO()
-    assert run(Options(name="js", namespace=sets.namespace, kubeconfig=str(kubeconfig)), out, out) == 0
-    calls = [call for call in audit.calls(sets.cluster.audit_log, start, "explainer") if call.user == "explainer"]
-    assert len(calls) <= 12, calls

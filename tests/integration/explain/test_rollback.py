@@ -33,10 +33,3 @@ def test_what_is_concerned_is_named_and_gates_are_lifted(waiting: World, capsys)
     assert check("--release") == (1, [ruled])
     assert gates(waiting) == []
     assert check() == (1, [ruled])
-
-
-def test_nothing_is_concerned(world: World, capsys):
-    world.jobset(jobset(rjob()))
-    flags = [f"--kubeconfig={world.cluster.kubeconfig}", "-n", world.namespace]
-    assert main(["rollback-check", *flags]) == 0
-    assert capsys.readouterr().out == "nothing would behave otherwise under the Go JobSet\n"

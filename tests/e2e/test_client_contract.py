@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster.client_calls import COUNTERS, PREFIX, annotations_of, history, idle, now, path, post, update
+from tests.support.cluster.client_calls import COUNTERS, PREFIX, annotations_of, history, idle, now, path, update
 from tests.support.cluster.jobs import group, manifest
 from tests.support.cluster.requests import MERGE, request, wait_for
 
@@ -146,25 +146,6 @@ class TestContractOfSpec:
 
         assert update(sets, other, "running")[0] == 422, "and nothing else changes, suspended or not"
 
-    def test_contract_09_nulls_are_accepted(self, sets):
-        nothing = dict.fromkeys(
-            (
-                "successPolicy",
-                "failurePolicy",
-                "network",
-                "startupPolicy",
-                "coordinator",
-                "managedBy",
-                "ttlSecondsAfterFinished",
-                "volumeClaimPolicies",
-                "suspend",
-            )
-        )
-        assert post(sets, {**manifest(group(), **nothing), "status": None})[0] == 201
-        sets.wait_ready(1)
-        sets.end(sets.pods()[0])
-        sets.wait_state("Completed")
-
     def test_contract_10_a_set_of_another_manager_is_untouched_but_for_its_time_to_live(self, sets):
         theirs = manifest(
             group(), name="theirs", managedBy="kueue.x-k8s.io/multikueue", ttlSecondsAfterFinished=2, suspend=True
@@ -192,36 +173,8 @@ class TestContractOfSpec:
         assert request(sets.cluster, "PATCH", f"{path(sets, 'theirs')}/status", body, MERGE)[0] == 200
         wait_for(lambda: sets.get("theirs") is None, what="its time to live is over")
 
-    def test_contract_11_no_replicas_are_accepted_and_fewer_are_not(self, sets):
-        sets.apply(manifest(group("none", 0), group("one", 1)))
-        assert post(sets, manifest(group(replicas=-1), name="negative"))[0] == 422
-        sets.wait_ready(1)
-        assert [r["replicas"] for r in sets.get()["spec"]["replicatedJobs"]] == [0, 1]
-        assert {s["name"]: s["active"] for s in sets.status()["replicatedJobsStatus"]} == {"none": 0, "one": 1}
-
-    def test_contract_15_generated_names_work(self, sets):
-        body = manifest(group(replicas=2))
-        body["metadata"] = {"generateName": "sweep-"}
-        names = []
-        for _ in range(2):
-            code, answer = post(sets, body)
-            assert code == 201, answer
-            names.append(answer["metadata"]["name"])
-        for name in names:
-            sets.wait_ready(2, name)
-            assert {job["metadata"]["name"] for job in sets.jobs(name)} == {f"{name}-workers-{i}" for i in range(2)}
-
 
 class TestContractOfChildren:
-    def test_contract_06_the_job_key_is_the_sha_1_that_clients_compute(self, sets):
-        sets.apply(manifest(group("job", 3)))
-        sets.wait_ready(3)
-        for index in range(3):
-            name = f"js-job-{index}"
-            key = hashlib.sha1(f"{sets.namespace}/{name}".encode(), usedforsecurity=False).hexdigest()
-            [pod] = sets.pods(f"{PREFIX}job-key={key}")
-            assert pod["metadata"]["labels"]["job-name"] == name
-
     def test_contract_07_and_xpk_every_key_is_label_and_annotation_of_job_and_pod(self, sets):
         body = manifest(group("slice", 2, 2), coordinator={"replicatedJob": "slice"})
         body["metadata"]["annotations"] = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
@@ -253,11 +206,3 @@ class TestContractOfChildren:
             for found in (labels, annotations):
                 assert {k.removeprefix(PREFIX): v for k, v in found.items() if k.startswith(PREFIX)} == wanted
             assert annotations["alpha.jobset.sigs.k8s.io/exclusive-topology"] == "rack"
-
-    def test_contract_14_dns_names_have_the_agreed_shape(self, sets):
-        sets.apply(manifest(group("launcher"), group("node", 1, 2), network={"subdomain": "net"}))
-        sets.wait_ready(2)
-        names = {f"{p['spec']['hostname']}.{p['spec']['subdomain']}" for p in sets.pods()}
-        assert names == {"js-launcher-0-0.net", "js-node-0-0.net", "js-node-0-1.net"}
-        service = request(sets.cluster, "GET", f"/api/v1/namespaces/{sets.namespace}/services/net")[1]["spec"]
-        assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)

@@ -136,15 +136,6 @@ class TestSuspension:
         gang_namespace.wait_bound(4)
         assert not {*gang_namespace.stored("podgroups").values()} & {*before.values()}
 
-    def test_created_suspended_it_has_no_groups(self, gang_namespace):
-        gang_namespace.gang(slices(), scheduling=CUBES_IN_A_SUPERSLICE, suspend=True)
-        gang_namespace.until(lambda: gang_namespace.counts().get("suspended") == 2, "two suspended Jobs")
-        assert gang_namespace.condition("SchedulingObjectsReady")["reason"] == "Suspended"
-        assert (gang_namespace.all_stored(), gang_namespace.pods()) == ({}, [])
-        gang_namespace.patch({"suspend": False})
-        gang_namespace.wait_bound(4)
-        assert len(cubes_of(gang_namespace)) == 2
-
 
 class TestSize:
     SCHEDULING = {"replicatedJobs": [{"targetReplicatedJobs": ["slice"], "job": {}}]}

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from tests.support.cluster.gangs import CUBE, ZONE, GangNamespace, slices, topology
-from tests.support.cluster.jobs import manifest
-from tests.support.cluster.requests import kubectl_apply
 
 JSON = dict[str, Any]
 
@@ -103,16 +101,6 @@ def test_each_stage_gets_its_groups_when_it_starts_and_the_zone_of_the_first(gan
     gang_namespace.until(lambda: any("post" in job for job in gang_namespace.domains(ZONE)), "the last stage is bound")
     assert gang_namespace.where(ZONE) == home
     assert "rj-post" in names(gang_namespace)
-
-
-@pytest.mark.parametrize("order", [by_dependence, by_policy, by_startup])
-def test_a_gang_across_stages_is_refused_with_a_fix(gang_namespace, order):
-    """It would wait for pods that wait for it."""
-    body = manifest(**{"scheduling": {**STAGES, "schedulingPolicy": {"gang": {}}}, **order()})
-    printed = kubectl_apply(gang_namespace.cluster, gang_namespace.namespace, body, check=False)
-    assert 'The JobSet "js" is invalid: spec.scheduling.schedulingPolicy: ' in printed
-    assert "`basic: {}`" in printed, "the fix"
-    assert gang_namespace.get() is None
 
 
 def test_without_policies_each_replicated_job_is_a_gang(gang_namespace):

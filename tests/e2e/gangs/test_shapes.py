@@ -39,19 +39,6 @@ def test_a_cube_for_each_job_inside_one_superslice(gang_namespace: GangNamespace
     assert gang_namespace.condition("SchedulingObjectsReady")["message"] == "the Workload and 3 groups are there"
 
 
-def test_nothing_is_bound_where_not_all_fit(gang_namespace: GangNamespace) -> None:
-    gang_namespace.gang(slices(jobs=3), scheduling=CUBES_IN_A_SUPERSLICE)
-
-    def reported() -> bool:
-        conditions = [
-            c for of in gang_namespace.groups("podgroups") for c in of.get("status", {}).get("conditions") or []
-        ]
-        return any("minCount" in c["message"] or "minGroupCount" in c["message"] for c in conditions)
-
-    gang_namespace.until(reported, "the scheduler's message")
-    assert gang_namespace.bound() == []
-
-
 def test_some_of_the_jobs_are_enough_where_the_user_says_so(gang_namespace: GangNamespace) -> None:
     two_of_three = {**CUBES_IN_A_SUPERSLICE, "schedulingPolicy": {"gang": {"minGroupCount": 2}}}
     gang_namespace.gang(slices(jobs=3), scheduling=two_of_three)
@@ -72,27 +59,6 @@ class TestThreeLevels:
         "disruptionMode": {"all": {}},
         "job": {"schedulingConstraints": topology(CUBE), "disruptionMode": {"all": {}}},
     }
-    ZONAL = {
-        "schedulingPolicy": {"gang": {}},
-        "schedulingConstraints": topology(ZONE),
-        "disruptionMode": {"single": {}},
-        "replicatedJobs": [{"targetReplicatedJobs": ["leader"], "disruptionMode": {"all": {}}}, WORKERS],
-    }
-    HIGH: JSON = {"pod": {"priorityClassName": "high"}}
-
-    def test_the_groups_that_are_made(self, gang_namespace: GangNamespace) -> None:
-        leader, workers = slices("leader", jobs=1, pods=1, tpus=0, **self.HIGH), slices("workers", **self.HIGH)
-        gang_namespace.gang(leader, workers, scheduling=self.ZONAL)
-        gang_namespace.wait_bound(5)
-        assert tree(gang_namespace) == {
-            **node("jobset", {"gang": {"minGroupCount": 2}}, ZONE, "single"),
-            "rj-leader": node("rj-leader", {"gang": {"minCount": 1}}, "", "all"),
-            "rj-workers": {
-                **node("rj-workers", {"gang": {"minGroupCount": 2}}, SUPERSLICE, "all"),
-                "job-workers": node("job-workers", {"gang": {"minCount": 2}}, CUBE, "all"),
-            },
-        }
-        self.check_placed(gang_namespace)
 
     def test_with_a_driver_beside_the_gang(self, gang_namespace: GangNamespace) -> None:
         """Under a basic root the driver shares the zone, not the gang: it runs when the gang cannot."""
@@ -152,29 +118,3 @@ def test_one_group_for_all_pods_of_a_set(gang_namespace: GangNamespace) -> None:
     gang_namespace.gang(slices(jobs=1, pods=15), slices("more", jobs=1, pods=1), scheduling=GANG)
     gang_namespace.wait_bound(16)
     assert gang_namespace.bound("large") == []
-
-
-def node(template: str, policy: JSON, key: str, mode: str) -> JSON:
-    """What a group says, in the form of `tree`."""
-    return {"": (template, policy, key, mode)}
-
-
-def tree(gang_namespace: GangNamespace) -> JSON:
-    """The one tree of groups by the names of templates, children below their parents."""
-    objects = gang_namespace.groups("compositepodgroups") + gang_namespace.groups("podgroups")
-    [workload] = gang_namespace.groups("workloads")
-    drawn: dict[str, JSON] = {}
-    for of in objects:
-        spec = of["spec"]
-        assert spec["workloadRef"]["workloadName"] == workload["metadata"]["name"]
-        assert spec["priorityClassName"] == "high"
-        key = "".join(of["key"] for of in (spec.get("schedulingConstraints") or {}).get("topology", []))
-        [mode] = spec["disruptionMode"]
-        drawn[of["metadata"]["name"]] = node(spec["workloadRef"]["templateName"], spec["schedulingPolicy"], key, mode)
-    top: JSON = {}
-    for of in objects:
-        parent, name = of["spec"].get("parentCompositePodGroupName"), of["spec"]["workloadRef"]["templateName"]
-        into = drawn[parent] if parent else top
-        into[name] = drawn[of["metadata"]["name"]]
-    [root] = top.values()
-    return dict(root)

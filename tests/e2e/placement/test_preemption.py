@@ -9,7 +9,6 @@ import pytest
 
 from api import keys
 from tests.support.cluster.racks import (
-    CLASSES,
     LITTLE,
     PER_RACK,
     RACKS,
@@ -20,7 +19,7 @@ from tests.support.cluster.racks import (
     pending_because,
     pod_spec,
 )
-from tests.support.cluster.requests import finish_pod, request, uids
+from tests.support.cluster.requests import finish_pod, uids
 
 EVERYWHERE = RACKS * PER_RACK
 ALL_RACKS = {f"rack-{i}" for i in range(RACKS)}
@@ -203,10 +202,3 @@ class TestBesideOtherPods:
         assert ANTI_AFFINITY in pending_because(rack_namespace.waits("second"))
         rack_namespace.apply(one_pod_on("rack-1", "free", topology=None))
         assert rack_namespace.runs("free", pods=1) == {"free-w-0": "rack-1"}
-
-    def test_the_priority_label_is_in_the_template_of_the_job(self, rack_namespace: RackNamespace) -> None:
-        rack_namespace.apply(exclusive(pods=1, topology=None, priority="high"))
-        rack_namespace.runs(pods=1)
-        job = request(rack_namespace.cluster, "GET", rack_namespace.url("jobs", "js-w-0", "/apis/batch/v1"))[1]
-        assert job["spec"]["template"]["metadata"]["labels"][keys.PRIORITY] == str(CLASSES["high"])
-        assert [label(pod, keys.PRIORITY) for pod in rack_namespace.pods()] == [str(CLASSES["high"])]

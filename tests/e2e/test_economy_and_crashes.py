@@ -108,14 +108,6 @@ def test_sigterm_drains_and_hands_over_the_lease(sets, manager):
     assert not request(sets.cluster, "GET", LEASE_PATH)[1]["spec"].get("holderIdentity"), "nobody has to wait for it"
 
 
-def test_plain_jobs_start_while_the_manager_is_down(sets, manager):
-    manager.stop()
-    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "plain"}, "spec": group()["template"]["spec"]}
-    path = f"/apis/batch/v1/namespaces/{sets.namespace}/jobs"
-    assert request(sets.cluster, "POST", path, job)[0] == 201
-    wait_for(lambda: request(sets.cluster, "GET", f"{path}/plain")[1].get("status", {}).get("ready") == 1)
-
-
 def test_a_set_can_be_deleted_with_its_children_while_the_manager_is_down(sets, manager):
     sets.apply(manifest(group(replicas=2)))
     sets.wait_ready(2)

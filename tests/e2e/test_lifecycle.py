@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from tests.support.cluster.jobs import group, manifest
-from tests.support.cluster.requests import kubectl, request, wait_for
+from tests.support.cluster.requests import kubectl, wait_for
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
 
@@ -54,45 +54,3 @@ def test_pods_find_each_other_by_the_names_that_clients_expect(sets):
     for pod in sets.pods():
         for where in ("labels", "annotations"):
             assert pod["metadata"][where]["jobset.sigs.k8s.io/coordinator"] == "js-driver-0-0.js"
-
-
-def test_a_deleted_service_is_created_again(sets):
-    sets.apply(manifest(group()))
-    sets.wait_ready(1)
-    path = f"/api/v1/namespaces/{sets.namespace}/services/js"
-    first = request(sets.cluster, "GET", path)[1]["metadata"]["uid"]
-    kubectl(sets.cluster, "delete", "service", "js", namespace=sets.namespace)
-    wait_for(lambda: request(sets.cluster, "GET", path)[1]["metadata"].get("uid") not in {None, first})
-
-
-def test_deleting_the_set_deletes_everything_it_made(sets):
-    sets.apply(manifest(group(replicas=3)))
-    sets.wait_ready(3)
-    kubectl(sets.cluster, "delete", "jobset", "js", "--cascade=foreground", namespace=sets.namespace)
-    left = kubectl(sets.cluster, "get", "jobs,pods,services", "-o", "name", namespace=sets.namespace)
-    assert left == ""
-
-
-def test_volume_claims_are_mounted_and_go_with_the_set_unless_retained(sets):
-    size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    policies = [
-        {"templates": [{"metadata": {"name": "scratch"}, "spec": size}]},
-        {
-            "templates": [{"metadata": {"name": "model"}, "spec": size}],
-            "retentionPolicy": {"whenDeleted": "Retain"},
-        },
-    ]
-    mounts = [{"name": name, "mountPath": f"/{name}"} for name in ("scratch", "model")]
-    container = {"name": "main", "image": "busybox", "volumeMounts": mounts}
-    sets.apply(manifest(group(pod={"containers": [container]}), volumeClaimPolicies=policies))
-    pod = wait_for(sets.pods)[0]
-    claims = {v["persistentVolumeClaim"]["claimName"] for v in pod["spec"]["volumes"] if "persistentVolumeClaim" in v}
-    assert claims == {"scratch-js", "model-js"}
-    kubectl(sets.cluster, "delete", "jobset", "js", "--cascade=foreground", namespace=sets.namespace)
-
-    def left() -> list[str]:
-        found = kubectl(sets.cluster, "get", "pvc", "-o", "json", namespace=sets.namespace)
-        items = json.loads(found)["items"]
-        return [item["metadata"]["name"] for item in items if "deletionTimestamp" not in item["metadata"]]
-
-    wait_for(lambda: left() == ["model-js"], what="only the retained claim is left")

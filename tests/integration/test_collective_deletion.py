@@ -1,4 +1,4 @@
-"""What the real API server makes of the selectors by which Jobs and old pods of large sets are found."""
+"""What the real API server makes of the selectors by which Jobs of large sets are found."""
 
 from __future__ import annotations
 
@@ -8,24 +8,18 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from api import keys
 from api.batch import Job
 from api.children import build_job
 from api.features import FeatureGates
 from api.jobset import JobSet
 from api.layout import layout_of
-from api.names import job_name
-from controllers.jobset.leftover_pods import LeftoverPods
-from controllers.jobset.memory import Memories
 from controllers.planning.batch_deletion import batches
 from controllers.planning.child_jobs import sort_jobs
 from controllers.planning.limits import DEFAULT_LIMITS
 from dev.cluster.cluster import Cluster
 from kube.client import Client
-from kube.controller import Request
-from kube.resources import JOBS, PODS
+from kube.resources import JOBS
 from tests.support.cluster.kube_client import connected
-from tests.support.cluster.requests import eventually
 from tests.support.objects.stored_sets import jobset, rjob
 
 SET = jobset(rjob("workers", 40))
@@ -92,44 +86,3 @@ async def test_a_job_with_a_finalizer_is_left_to_itself_and_one_that_got_it_late
         assert await names(client, namespace) == {"js-workers-1"}
         await client.patch(JOBS, "js-workers-1", {"metadata": {"finalizers": None}}, namespace=namespace)
         assert await names(client, namespace) == set()
-
-
-async def test_old_pods_are_listed_and_watched(api_server: Cluster, namespace: str):
-    js = of("one", 2)
-    js = replace(js, metadata=replace(js.metadata, namespace=namespace))
-
-    def job_of(pod: str) -> str:
-        return job_name(js.metadata.name, js.spec.replicated_jobs[0].name, ord(pod))
-
-    async def pod(client: Client, name: str, uid: str, attempt: int) -> None:
-        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job_of(name), "uid": name, "controller": True}
-        labels = {keys.JOBSET_UID: uid, keys.RESTART_ATTEMPT: str(attempt)}
-        meta = {"name": name, "labels": labels, "ownerReferences": [owner]}
-        spec = {"containers": [{"name": "main", "image": "busybox"}]}
-        await client.create(PODS, {"metadata": meta, "spec": spec}, namespace=namespace)
-
-    async with connected(api_server.kubeconfig) as (client, _):
-        for name, uid, attempt in (("a", "one", 0), ("b", "one", 1), ("c", "one", 2), ("d", "two", 0)):
-            await pod(client, name, uid, attempt)
-        memories = Memories()
-        memories.get_or_create(Request(namespace, js.metadata.name), js.metadata.uid)
-        leftovers = LeftoverPods(client, memories)
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(leftovers.run())
-            leftovers.follow(js, relist=True)
-
-            async def known(*pods: str) -> None:
-                async def as_wanted() -> bool:
-                    return leftovers.names(js) == set(map(job_of, pods))
-
-                await eventually(as_wanted, what=f"the pods {pods}")
-
-            await known("a", "b")
-            await client.delete(PODS, "a", namespace=namespace)
-            await known("b")
-            await pod(client, "e", "one", 1)
-            await known("b", "e")
-            for name in ("b", "e"):
-                await client.delete(PODS, name, namespace=namespace)
-            await known()
-            running.cancel()

@@ -11,10 +11,8 @@ import msgspec
 import pytest
 
 from api import keys
-from api.batch import Job
-from api.exclusive import Domain, NoDomain
-from controllers.placement.controller import JobRequest, PlacementReconciler
-from controllers.placement.domains import Domains, Map
+from api.exclusive import Domain
+from controllers.placement.domains import Map
 from controllers.placement.watches import BY_JOB, PlacementWatches
 from dev.cluster.cluster import Cluster
 from kube.client import Client, PatchType
@@ -22,17 +20,15 @@ from kube.errors import NotFound
 from kube.indexes import IndexKey
 from kube.informer import Informer
 from kube.options import METADATA, METADATA_LIST
-from kube.resources import JOBS, NODES, PODS
+from kube.resources import NODES, PODS
 from kube.transport import Request
 from tests.support.cluster.kube_client import connected, synced
-from tests.support.cluster.requests import request as ask
 from tests.support.model.faults import FaultyTransport
 from tests.support.objects.kube_objects import Thing
 from tests.support.objects.placement import allow_pods, seen
 
 RACK = "example.com/rack"
 ZONE = "topology.kubernetes.io/zone"
-BY_ZONE = {keys.EXCLUSIVE_TOPOLOGY: ZONE}
 
 
 class Wire(FaultyTransport):
@@ -232,94 +228,3 @@ async def test_a_new_topology_key_lists_the_nodes_again_once(api_server, namespa
         await seen(lambda: where.label(key, node) == "row-8", "changes are seen")
         assert wire.listed("nodes") == 2
     assert {obj["kind"] for obj in wire.objects("watch", "nodes")} == {"PartialObjectMetadata"}
-
-
-class DroppedEvents:
-    """An event recorder that drops all events."""
-
-    def record(self, *_: object) -> None:
-        """Not looked at here."""
-
-
-class Placing:
-    """A placement controller and pods of one Job; its leader is bound to the node in zone z1."""
-
-    def __init__(self, client: Client, watches: PlacementWatches, namespace: str) -> None:
-        self.client, self.watches, self.namespace = client, watches, namespace
-        self.reconciler = PlacementReconciler(client, watches, Informer(client, JOBS, Job), DroppedEvents())
-        self.job = JobRequest(namespace, "js-w-0", "job-1")
-
-    async def add(self, made: dict[str, Any]) -> None:
-        made["metadata"]["labels"][keys.JOB_UID] = "job-1"
-        await self.client.create(PODS, made, namespace=self.namespace)
-
-    async def get(self, name: str) -> dict[str, Any]:
-        return await self.client.get(PODS, name, namespace=self.namespace)
-
-    async def lead(self, node: str) -> None:
-        await self.add(pod("leader", 0, node=node, **BY_ZONE))
-        await seen(lambda: self.watches.leaders.store.get(self.namespace, "leader"), "the leader is seen")
-
-
-@pytest.fixture
-async def zones(api_server, namespace, account) -> AsyncIterator[tuple[Client, FaultyTransport, dict[str, str]]]:
-    """A client, and nodes of their own by zone."""
-    names = {zone: namespace.replace("test", zone) for zone in ("z1", "z2")}
-    values = {name: zone for zone, name in names.items()}
-    async with connected(api_server.kubeconfig) as (client, transport), nodes(client, ZONE, values):
-        yield client, transport, names
-
-
-async def test_a_waiting_follower_is_brought_after_its_leader_by_one_patch(zones, namespace):
-    client, transport, names = zones
-    async with watching(client) as watches:
-        placing = Placing(client, watches, namespace)
-        waiting = gated(pod("waits", 1, **BY_ZONE))
-        waiting["spec"]["schedulingGates"].append({"name": "example.com/other"})
-        waiting["spec"]["nodeSelector"] = {"disk": "ssd"}
-        await placing.add(waiting)
-        await placing.lead(names["z1"])
-        await seen(lambda: watches.followers.store.get(namespace, "waits"), "the follower is seen")
-        before = len(transport.writes())
-        for _ in range(2):
-            await placing.reconciler.reconcile(placing.job)
-        assert len(transport.writes()) == before + 1
-        lifted = await placing.get("waits")
-        assert lifted["spec"]["nodeSelector"] == {"disk": "ssd", ZONE: "z1"}
-        assert lifted["spec"]["schedulingGates"] == [{"name": "example.com/other"}]
-        assert keys.AWAITS_LEADER not in lifted["metadata"]["labels"]
-
-
-async def test_a_misplaced_follower_is_marked_and_deleted(zones, namespace):
-    client, _, names = zones
-    async with watching(client) as watches:
-        placing = Placing(client, watches, namespace)
-        wrong = pod("wrong", 2, node=names["z2"], **BY_ZONE)
-        wrong["metadata"]["finalizers"] = ["example.com/look"]
-        await placing.add(wrong)
-        await placing.add(pod("right", 3, node=names["z1"], **BY_ZONE))
-        await placing.lead(names["z1"])
-        placing.reconciler.memories.look_at(placing.job, 0.0)
-        await placing.reconciler.reconcile(placing.job)
-        gone = await placing.get("wrong")
-        assert gone["metadata"]["deletionTimestamp"]
-        [mark] = [c for c in gone["status"]["conditions"] if c["type"] == "DisruptionTarget"]
-        assert (mark["status"], mark["reason"]) == ("True", "ExclusivePlacementViolation")
-        assert "deletionTimestamp" not in (await placing.get("right"))["metadata"]
-        await client.patch(PODS, "wrong", {"metadata": {"finalizers": None}}, namespace=namespace)
-
-
-async def test_a_webhook_s_wait_ends_with_the_binding(api_server, zones, namespace):
-    client, _, names = zones
-    async with watching(client) as watches:
-        domains = Domains(watches, 20)
-        await client.create(PODS, pod("leader", 0, **BY_ZONE), namespace=namespace)
-        await seen(lambda: watches.leaders.store.get(namespace, "leader"), "the leader is seen")
-        assert isinstance(domains.find(namespace, "job-1", ZONE), NoDomain)
-        asked = [asyncio.create_task(domains.settle(namespace, "job-1", ZONE)) for _ in range(3)]
-        binding = {"metadata": {"name": "leader"}, "target": {"kind": "Node", "name": names["z1"]}}
-        path = f"/api/v1/namespaces/{namespace}/pods/leader/binding"
-        status, answer = await asyncio.to_thread(ask, api_server, "POST", path, binding)
-        assert status == 201, answer
-        expected = Domain("z1", "leader", names["z1"])
-        assert await asyncio.gather(*asked) == [expected] * 3

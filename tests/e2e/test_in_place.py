@@ -67,9 +67,6 @@ class Container:
         pid = int(path.read_text()) if path.exists() else None
         return pid if pid is not None and agents.alive(pid) else None
 
-    def finish_worker(self):
-        (self.folder / "finish").touch()
-
     def kill_worker(self):
         os.kill(self.worker(), signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""Informers against a real API server: streaming lists, pages, resuming, 410, own writes."""
+"""Informers against a real API server: streaming lists, pages, versions that it has forgotten."""
 
 import asyncio
 import contextlib
@@ -12,12 +12,11 @@ import pytest
 from kube.client import Client
 from kube.errors import KubeError
 from kube.informer import Informer, SyncTimeoutError
-from kube.resources import CONFIG_MAPS, CRDS, JOBS, NODES, Resource
-from kube.store import ChangeKind
-from tests.integration.test_kube_client import config_map, job
+from kube.resources import CONFIG_MAPS, CRDS, NODES, Resource
+from tests.integration.test_kube_client import config_map
 from tests.support.cluster.kube_client import connected, synced
 from tests.support.cluster.requests import eventually
-from tests.support.model.faults import Cut, FaultyTransport, Repeat
+from tests.support.model.faults import Cut, FaultyTransport
 from tests.support.objects.kube_objects import Thing
 
 
@@ -56,22 +55,6 @@ async def test_pages_where_streaming_is_not_wanted(api_server, namespace):
             await client.create(CONFIG_MAPS, config_map("one-more"), namespace=namespace)
             await shows(informer, {f"m{number}" for number in range(25)} | {"one-more"})
         assert len([call for call in transport.calls if call.verb == "list"]) == 3
-
-
-async def test_a_broken_watch_resumes_where_it_was(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, transport):
-        transport.inject(Cut(after=2, broken=True), verb="watch")
-        transport.inject(Cut(after=1), verb="watch")
-        transport.inject(Repeat(), verb="watch")
-        informer = Informer(client, CONFIG_MAPS, Thing, namespace=namespace)
-        heard: list[str] = []
-        informer.on_event(lambda kind, _, new: heard.append(new.metadata.name))
-        async with synced(informer):
-            for number in range(6):
-                await client.create(CONFIG_MAPS, config_map(f"m{number}"), namespace=namespace)
-            await shows(informer, {f"m{number}" for number in range(6)})
-        assert heard == [f"m{number}" for number in range(6)], "nothing lost, nothing twice"
-        assert len([call for call in transport.calls if call.verb == "watch"]) == 3
 
 
 class AncientWatch(FaultyTransport):
@@ -140,39 +123,6 @@ async def test_a_version_the_server_has_forgotten_lists_again(api_server, namesp
         watches = [call for call in transport.calls if call.verb == "watch"]
         assert len(watches) == 3, "list, refused resume, list again"
         assert heard == [("ADDED", "goes"), ("ADDED", "stays"), ("DELETED", "goes")]
-
-
-async def test_own_writes_show_at_once_and_come_back_as_echoes(api_server, namespace):
-    async with connected(api_server.kubeconfig) as (client, _):
-        informer = Informer(client, JOBS, Thing, namespace=namespace)
-        foreign = []
-
-        def hear(kind, old, new):
-            if not (old and new and old.metadata.resource_version == new.metadata.resource_version):
-                foreign.append((kind, (new or old).metadata.name))
-
-        informer.on_event(hear)
-        async with synced(informer):
-
-            async def create(name: str) -> None:
-                informer.store.overlay(await client.create(JOBS, job(name), type=Thing, namespace=namespace))
-                assert informer.store.get(namespace, name) is not None
-
-            async with asyncio.TaskGroup() as group:
-                for number in range(60):
-                    group.create_task(create(f"j{number}"))
-            assert len(informer.store) == 60
-            uid = (informer.store.get(namespace, "j0") or pytest.fail("j0 is not cached")).metadata.uid
-            await client.delete(JOBS, "j0", namespace=namespace, propagation_policy="Background")
-            informer.store.overlay_deleted(namespace, "j0", uid)
-            assert len(informer.store) == 59
-
-            async def reported() -> bool:
-                return (ChangeKind.DELETED, "j0") in foreign
-
-            await eventually(reported, timeout=20, what="a deletion is reported, also of what we hid")
-            assert len(informer.store) == 59
-        assert {kind for kind, _ in foreign} <= {ChangeKind.ADDED, ChangeKind.DELETED}, "an event may beat its answer"
 
 
 async def test_a_cache_that_may_not_be_read_says_so(api_server):

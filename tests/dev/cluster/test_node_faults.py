@@ -135,3 +135,11 @@ def test_taints_have_the_form_of_kubectl():
 def test_a_malformed_taint_is_wrong_usage(capsys):
     assert main(["cluster", "node", "node-0000", "--taint", "key"]) == 2
     assert "KEY[=VALUE]:EFFECT" in capsys.readouterr().err
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize("fault", ["--kill", "--partition", "--disk-full"])
+def test_a_fake_node_has_nothing_that_could_break_so(full_cluster, capsys, fault):
+    place = [f"--name={full_cluster.name}", f"--state-dir={full_cluster.plan.layout.root.parent}"]
+    assert main(["cluster", "node", *place, "node-0003", fault]) == 2
+    assert "node node-0003 is fake: it has no power, cable or disk" in capsys.readouterr().err

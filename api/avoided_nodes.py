@@ -10,7 +10,7 @@ from api.exclusive import topology_of
 from api.jobset import JobSet
 from api.jobset_status import FailedNode
 from api.policies import AvoidNodes
-from kube.model.meta import JSON, seconds_between
+from kube.model.meta import JSON, age
 
 GATE = "JobSetAvoidNodes"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -27,7 +27,7 @@ def recent_failures(js: JobSet, now: str) -> tuple[FailedNode, ...]:
     policy = policy_of(js)
     if policy is None:
         return ()
-    return tuple(node for node in js.status.failed_nodes if _age(node.last_time, now) < policy.for_seconds)
+    return tuple(node for node in js.status.failed_nodes if age(node.last_time, now) < policy.for_seconds)
 
 
 def nodes_to_avoid(js: JobSet, now: str) -> tuple[FailedNode, ...]:
@@ -88,11 +88,3 @@ def _with(term: JSON | None, labels: list[JSON], fields: list[JSON]) -> JSON:
         **({"matchExpressions": expressions} if expressions else {}),
         "matchFields": [*(have.get("matchFields") or []), *fields],
     }
-
-
-def _age(moment: str, now: str) -> float:
-    """Seconds since a moment; endless if it cannot be read."""
-    try:
-        return seconds_between(moment, now)
-    except (ValueError, TypeError):
-        return float("inf")

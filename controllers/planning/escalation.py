@@ -14,7 +14,7 @@ from api.failure_actions import FailureAction, Scope, action_of
 from api.jobset_status import RuleStep
 from api.policies import Escalation, FailurePolicyRule
 from controllers.planning.status import StatusDraft
-from kube.model.meta import seconds_between
+from kube.model.meta import age
 
 GATE = "JobSetFailureEscalation"
 
@@ -78,12 +78,5 @@ def _recent(following: Escalation, times: Sequence[str], now: str) -> tuple[str,
     """The last restarts of the window, no more than are needed; none without a window."""
     if following.within_seconds is None:
         return ()
-    recent = [at for at in times if _age(at, now) <= following.within_seconds]
+    recent = [at for at in times if age(at, now) <= following.within_seconds]
     return tuple(recent[-following.after_restarts :])
-
-
-def _age(at: str, now: str) -> float:
-    try:
-        return seconds_between(at, now)
-    except (ValueError, TypeError):
-        return float("inf")

@@ -18,7 +18,7 @@ from api.batch import Job
 from api.jobset import JobSet
 from controllers.planning.child_jobs import Child, as_failed
 from controllers.planning.observed import PendingPod
-from kube.model.meta import seconds_between
+from kube.model.meta import age
 
 GATE = "JobSetStartTimeout"
 REASON = "StartTimeout"
@@ -48,8 +48,8 @@ def starting(job: Job) -> bool:
 
 def seconds_left(jobs: Iterable[Job], seconds: int, now: str, start_look: str) -> float:
     """Seconds until a pod of one of these Jobs may be late; 0 or less if one may be now. There is at least one Job."""
-    left = seconds - max(_age(job.status.start_time or "", now) for job in jobs)
-    return max(left, -_age(start_look, now)) if start_look else left
+    left = seconds - max(age(job.status.start_time or "", now, unknown=0) for job in jobs)
+    return max(left, -age(start_look, now, unknown=0)) if start_look else left
 
 
 def limits(js: JobSet) -> Limits:
@@ -67,9 +67,10 @@ def next_look(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
     A pod that is created after `now` cannot be late sooner than a time limit after that.
     """
     least = float(min(limits.seconds, default=0))
-    waits = [least, *(limits.start - _age(pod.created, now) for pod in pods if limits.start is not None)]
+    waits = [least, *(limits.start - age(pod.created, now, unknown=0) for pod in pods if limits.start is not None)]
     homeless = (pod.homeless for pod in pods)
-    waits += [limits.node - _age(pod.created, now) for pod in homeless if pod is not None and limits.node is not None]
+    if limits.node is not None:
+        waits += [limits.node - age(pod.created, now, unknown=0) for pod in homeless if pod is not None]
     wait = max(min(waits), least / LOOKS, 1.0)
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()
 
@@ -77,7 +78,7 @@ def next_look(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
 def without_node(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
     """The pods that have found no node for so long, by the UID of their Job; one of each Job."""
     found = {uid: pod.homeless for uid, pod in (pending or {}).items() if pod.homeless is not None}
-    return {uid: pod for uid, pod in found.items() if _age(pod.created, now) >= seconds}
+    return {uid: pod for uid, pod in found.items() if age(pod.created, now, unknown=0) >= seconds}
 
 
 def late(children: Iterable[Child], pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> list[Child]:
@@ -88,13 +89,5 @@ def late(children: Iterable[Child], pending: Mapping[str, PendingPod] | None, se
     return [
         as_failed(child, REASON, f"pod {pod.name} was not running {seconds} s after its creation: {pod.why}", now)
         for child, pod in found
-        if pod is not None and _age(pod.created, now) >= seconds and not child.deleting
+        if pod is not None and age(pod.created, now, unknown=0) >= seconds and not child.deleting
     ]
-
-
-def _age(moment: str, now: str) -> float:
-    """Seconds since a moment; 0 if it cannot be read. Less than 0 for one in the future."""
-    try:
-        return seconds_between(moment, now)
-    except (ValueError, TypeError):
-        return 0.0

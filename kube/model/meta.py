@@ -5,6 +5,7 @@ because nothing in this project writes a typed object back: writes are patches o
 """
 
 import functools
+import math
 import sys
 from datetime import datetime
 from typing import Annotated, Any, NamedTuple
@@ -35,6 +36,14 @@ def doc(text: str, *, since_go: bool = True, **schema: Any) -> msgspec.Meta:
 def seconds_between(start: str, end: str) -> float:
     """Seconds from one time to another, both RFC 3339 with a time zone; negative if `end` is before `start`."""
     return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+
+
+def age(moment: str, now: str, *, unknown: float = math.inf) -> float:
+    """Seconds since a moment, less than 0 for one in the future; `unknown` if it cannot be read."""
+    try:
+        return seconds_between(moment, now)
+    except (ValueError, TypeError):
+        return unknown
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):

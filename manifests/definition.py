@@ -14,14 +14,14 @@ import msgspec
 from msgspec import inspect as mi
 
 from api.jobset import JobSet
-from api.keys import API_VERSION, GROUP, KIND, PLURAL, VERSION
+from api.keys import API_VERSION, KIND, PLURAL
 from kube.model.meta import SINCE_GO, Condition, ObjectMeta
 from manifests.embedded import Schema, embedded_schema
 from manifests.naming import Object, obj
 from policy import exception_types as exception
 from policy import types as policy
 
-_COLUMNS = [
+_COLUMNS: list[Object] = [
     {"name": "TerminalState", "type": "string", "jsonPath": ".status.terminalState"},
     {"name": "Restarts", "type": "string", "jsonPath": ".status.restarts"},
     {"name": "Completed", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Completed")].status'},
@@ -34,7 +34,7 @@ _COLUMNS = [
     {"name": "Failure", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Failed")].reason', "priority": 1},
     {"name": "Managed-By", "type": "string", "jsonPath": ".spec.managedBy", "priority": 1},
 ]
-_POLICY_COLUMNS = [
+_POLICY_COLUMNS: list[Object] = [
     {"name": "Actions", "type": "string", "jsonPath": ".spec.validationActions"},
     {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status'},
     {"name": "Denied", "type": "integer", "jsonPath": ".status.denied"},
@@ -44,7 +44,7 @@ _POLICY_COLUMNS = [
     {"name": "Last-Seen", "type": "date", "jsonPath": ".status.lastSeen"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
 ]
-_EXCEPTION_COLUMNS = [
+_EXCEPTION_COLUMNS: list[Object] = [
     {"name": "Policy", "type": "string", "jsonPath": ".spec.policy"},
     {"name": "Rules", "type": "string", "jsonPath": ".spec.rules"},
     {"name": "Expires", "type": "string", "jsonPath": ".spec.expiresAt"},
@@ -143,74 +143,40 @@ def crd() -> Object:
     """CustomResourceDefinition `jobsets.jobset.x-k8s.io`, one version, no conversion webhook."""
     root = _marks_in_words(jobset_schema())
     root.pop("required", None)
-    version = {
-        "name": VERSION,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": root},
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": _COLUMNS,
-    }
-    names = {
-        "kind": KIND,
-        "listKind": f"{KIND}List",
-        "plural": PLURAL,
-        "singular": "jobset",
-        "shortNames": ["js"],
-        "categories": ["all"],
-    }
-    return _definition(GROUP, names, "Namespaced", version)
+    definition = _definition(API_VERSION, KIND, PLURAL, "Namespaced", root, _COLUMNS)
+    definition["spec"]["names"] |= {"shortNames": ["js"], "categories": ["all"]}
+    return definition
 
 
 def policy_crd() -> Object:
     """CustomResourceDefinition `jobsetpolicies.policy.jobset.x-k8s.io`, which a cluster may do without."""
-    root = _root(policy.JobSetPolicyObject, policy.API_VERSION, policy.KIND)
-    root["required"] = ["spec"]
-    version = {
-        "name": policy.VERSION,
-        "served": True,
-        "storage": True,
-        "schema": {"openAPIV3Schema": root},
-        "subresources": {"status": {}},
-        "additionalPrinterColumns": _POLICY_COLUMNS,
-    }
-    names = {
-        "kind": policy.KIND,
-        "listKind": f"{policy.KIND}List",
-        "plural": policy.PLURAL,
-        "singular": "jobsetpolicy",
-    }
-    return _definition(policy.GROUP, names, "Cluster", version)
+    root = _root(policy.JobSetPolicyObject, policy.API_VERSION, policy.KIND) | {"required": ["spec"]}
+    return _definition(policy.API_VERSION, policy.KIND, policy.PLURAL, "Cluster", root, _POLICY_COLUMNS)
 
 
 def exception_crd() -> Object:
     """CustomResourceDefinition `jobsetpolicyexceptions.policy.jobset.x-k8s.io`, installed with that of policies."""
-    root = _root(exception.JobSetPolicyException, policy.API_VERSION, exception.EXCEPTION_KIND)
-    root["required"] = ["spec"]
-    version = {
-        "name": policy.VERSION,
+    kind, plural = exception.EXCEPTION_KIND, exception.EXCEPTION_PLURAL
+    root = _root(exception.JobSetPolicyException, policy.API_VERSION, kind) | {"required": ["spec"]}
+    return _definition(policy.API_VERSION, kind, plural, "Namespaced", root, _EXCEPTION_COLUMNS)
+
+
+def _definition(api_version: str, kind: str, plural: str, scope: str, root: Schema, columns: list[Object]) -> Object:
+    group, version = api_version.split("/")
+    served = {
+        "name": version,
         "served": True,
         "storage": True,
         "schema": {"openAPIV3Schema": root},
         "subresources": {"status": {}},
-        "additionalPrinterColumns": _EXCEPTION_COLUMNS,
+        "additionalPrinterColumns": columns,
     }
-    names = {
-        "kind": exception.EXCEPTION_KIND,
-        "listKind": f"{exception.EXCEPTION_KIND}List",
-        "plural": exception.EXCEPTION_PLURAL,
-        "singular": exception.EXCEPTION_KIND.lower(),
-    }
-    return _definition(policy.GROUP, names, "Namespaced", version)
-
-
-def _definition(group: str, names: Object, scope: str, version: Object) -> Object:
     spec = {
         "group": group,
-        "names": names,
+        "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
         "scope": scope,
         "conversion": {"strategy": "None"},
-        "versions": [version],
+        "versions": [served],
     }
-    name = f"{names['plural']}.{group}"
+    name = f"{plural}.{group}"
     return obj("apiextensions.k8s.io/v1", "CustomResourceDefinition", name, namespace=None, spec=spec)

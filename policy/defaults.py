@@ -19,7 +19,6 @@ from kube.model.validation import dns1123_subdomain
 from policy.default_types import Defaults
 from policy.evaluate import in_force, matches
 from policy.judged import Judged, Namespace
-from policy.registry import RULES
 from policy.rule import PolicyRule, of_pods
 from policy.types import GROUP, JobSetPolicy
 
@@ -38,8 +37,6 @@ _FIELDS: Final = (
     *of_pods("priorityClassName", "nodeSelector{}", "tolerations"),
 )
 """Fields that defaults set, as rules declare those that they read."""
-_ABOUT_DEFAULTS: Final = {rule.name for rule in RULES.values() if any(each.startswith(_FIELDS) for each in rule.reads)}
-"""Rules that may refuse a default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,6 +198,15 @@ def encode_review(response: AdmissionResponse, *, uid: str, api_version: str, au
     return msgspec.json.encode({"apiVersion": api_version, "kind": KIND, "response": body})
 
 
+def nothing_to_check(request: AdmissionRequest) -> AdmissionResponse | None:
+    """The answer to a review without anything to check; None for one that has to be checked."""
+    if request.operation not in {"CREATE", "UPDATE"}:
+        return AdmissionResponse()
+    if request.object is None:
+        return denied(400, "BadRequest", f"request.object is missing from a review of {request.operation}")
+    return None
+
+
 def outside_namespace(request: AdmissionRequest) -> AdmissionResponse | None:
     """The refusal of a review that is for no namespace, or of an object in another one than the review is for.
 

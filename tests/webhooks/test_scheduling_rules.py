@@ -99,23 +99,12 @@ def test_let_in(case: str):
 
 
 BAD: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
-    "a gang that starts in order": (
-        gangs(scheduling={"schedulingPolicy": GANG}, **IN_ORDER),
-        [("spec.scheduling.schedulingPolicy", "scheduling-gang-of-stages")],
-    ),
     "a gang of groups that wait, through one outside": (
         gangs(
             rjob("a"), after("b", "a"), after("c", "b"),
             scheduling={"replicatedJobs": [entry("b"), entry("a", "c", disruptionMode={"all": {}}, job={})]},
         ),
         [(f"{ENTRY.format(1)}.schedulingPolicy", "scheduling-gang-of-stages")],
-    ),
-    "a gang of groups that wait": (
-        gangs(
-            rjob("a"), after("b", "a"),
-            scheduling={"replicatedJobs": [entry("a", "b", schedulingPolicy=GANG, job={})]},
-        ),
-        [(f"{ENTRY.format(0)}.schedulingPolicy", "scheduling-gang-of-stages")],
     ),
     "an entry in a gang that waits": (
         gangs(rjob("a"), after("b", "a"), scheduling={"schedulingPolicy": GANG, "replicatedJobs": [entry("b", job={})]}),
@@ -142,19 +131,6 @@ BAD: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
     "basic and all of an entry": (
         gangs(scheduling={"replicatedJobs": [entry("a", "b", schedulingPolicy=BASIC, disruptionMode={"all": {}})]}),
         [(f"{ENTRY.format(0)}.disruptionMode", "scheduling-basic-all")],
-    ),
-    "single below all below nothing": (
-        gangs(scheduling={"replicatedJobs": [
-            entry("a", "b", disruptionMode={"all": {}}, job={"disruptionMode": {"single": {}}})
-        ]}),
-        [(f"{ENTRY.format(0)}.job.disruptionMode", "scheduling-single-below-all")],
-    ),
-    "priorities of trees that have nothing in common": (
-        gangs(
-            rjob("a"), rjob("b", pod={"priorityClassName": "high"}),
-            scheduling={"replicatedJobs": [entry("a"), entry("b")]},
-        ),
-        [("spec.replicatedJobs[1].template.spec.template.spec.priorityClassName", "scheduling-priority")],
     ),
     "exclusive by the set's annotation": (
         gangs(

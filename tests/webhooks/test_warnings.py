@@ -37,10 +37,6 @@ def annotated(js: JSON, /, **places: JSON) -> JSON:
 
 
 WARNED: dict[str, tuple[JSON, list[str]]] = {
-    "negative maxRestarts": (
-        jobset(failurePolicy={"maxRestarts": -1}),
-        ["spec.failurePolicy.maxRestarts: below 0 means 0: no restart"],
-    ),
     "patterns that are not RE2": (
         jobset(failurePolicy=rules({"onJobFailureMessagePatterns": ["ok.*", "(", "(?=x)", r"(a)\1", r"\C"]})),
         [
@@ -62,43 +58,9 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
         annotated(jobset(namespace="kube-system"), js={EXCLUSIVE: "rack"}),
         ["metadata.namespace: pods in kube-system reach no webhook: no Job gets a domain of its own"],
     ),
-    "no target has replicas": (
-        jobset(
-            rjob("a", replicas=0), rjob("b"), successPolicy={"operator": "All", "targetReplicatedJobs": ["a"]}
-        ),
-        ["spec.successPolicy.targetReplicatedJobs: the set never completes: no target has replicas"],
-    ),
-    "nothing to run": (
-        jobset(rjob("a", replicas=0)),
-        ["spec.replicatedJobs: no Job is asked for: the set completes at once"],
-    ),
-    "a Job without pods": (
-        jobset(rjob("a", parallelism=0), rjob("b")),
-        [f"{JOB}.parallelism: the set never completes: no pod may run"],
-    ),
     "any of several Jobs, of which some run pods": (
         jobset(rjob("a", parallelism=0), rjob("b"), successPolicy={"operator": "Any"}),
         [],
-    ),
-    "a dependency that never completes": (
-        jobset(
-            rjob("a", parallelism=0),
-            rjob("b", dependsOn=[wait("a")]),
-            successPolicy={"operator": "All", "targetReplicatedJobs": ["b"]},
-        ),
-        ['spec.replicatedJobs[1].dependsOn[0].name: never reached: "a" has parallelism 0'],
-    ),
-    "what it waits for completes the set": (
-        jobset(
-            rjob("a"),
-            rjob("b", dependsOn=[wait("a")]),
-            rjob("c", dependsOn=[wait("b", "Ready")]),
-            successPolicy={"operator": "All", "targetReplicatedJobs": ["a"]},
-        ),
-        [
-            'spec.replicatedJobs[1].dependsOn: "b" never starts: by then the set is Completed',
-            'spec.replicatedJobs[2].dependsOn: "c" never starts: by then the set is Completed',
-        ],
     ),
     "any success completes the set": (
         jobset(rjob("a"), rjob("b", dependsOn=[wait("a")]), successPolicy={"operator": "Any"}),
@@ -139,10 +101,6 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
             f"{RULES}[1].onJobFailureReasons[1]: Jobs never fail for this reason: no target sets activeDeadlineSeconds",
         ],
     ),
-    "a coordinator without DNS": (
-        jobset(coordinator={"replicatedJob": "workers"}, network={"enableDNSHostnames": False}),
-        ["spec.network.enableDNSHostnames: false: the coordinator's address does not resolve"],
-    ),
     "a strategy for which nobody gives a topology": (
         annotated(jobset(), js={STRATEGY: "true"}, job={STRATEGY: "true"}, pod={STRATEGY: "true"}),
         [
@@ -158,10 +116,6 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
     "a strategy once more, on the JobSet": (
         annotated(jobset(), js={STRATEGY: "true"}, job={EXCLUSIVE: "rack", STRATEGY: "true"}),
         [f"metadata.annotations[{STRATEGY}]: {NO_EFFECT}"],
-    ),
-    "topology on the pod template": (
-        annotated(jobset(), pod={EXCLUSIVE: "rack"}),
-        [f"{JOB}.template.metadata.annotations[{EXCLUSIVE}]: belongs on the Job template"],
     ),
     "topology on the pods of a JobSet that has one": (
         annotated(jobset(), js={EXCLUSIVE: "rack"}, pod={EXCLUSIVE: "zone"}),
@@ -195,25 +149,10 @@ def test_warned(case: str):
 
 
 REFUSED: dict[str, tuple[JSON, str, str]] = {
-    "exclusive placement of Jobs without an index": (
-        annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), js={EXCLUSIVE: "rack"}),
-        f"{JOB}.completionMode",
-        "exclusive placement by rack needs Indexed Jobs",
-    ),
     "the same by the pod template": (
         annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), pod={EXCLUSIVE: "rack"}),
         f"{JOB}.completionMode",
         "exclusive placement by rack needs Indexed Jobs",
-    ),
-    "both annotations on the pod template": (
-        annotated(jobset(), pod={EXCLUSIVE: "rack", STRATEGY: "true"}),
-        f"{JOB}.template.metadata.annotations[{STRATEGY}]",
-        "on the pod template the node-selector strategy does not work",
-    ),
-    "topology on the JobSet, strategy on the Job template": (
-        annotated(jobset(), js={EXCLUSIVE: "rack"}, job={STRATEGY: "true"}),
-        f"spec.replicatedJobs[0].template.metadata.annotations[{STRATEGY}]",
-        MIXED,
     ),
     "topology on the JobSet, strategy on the pods, which would then be left alone": (
         annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), js={EXCLUSIVE: "rack"}, pod={STRATEGY: ""}),
@@ -225,11 +164,6 @@ REFUSED: dict[str, tuple[JSON, str, str]] = {
         f"metadata.annotations[{STRATEGY}]",
         MIXED,
     ),
-    "topology on the Job template, strategy on the pods": (
-        annotated(jobset(), job={EXCLUSIVE: "rack"}, pod={STRATEGY: "true"}),
-        f"{JOB}.template.metadata.annotations[{STRATEGY}]",
-        MIXED,
-    ),
     "topology on the pods, strategy on the JobSet": (
         annotated(jobset(), js={STRATEGY: "true"}, pod={EXCLUSIVE: "rack"}),
         f"metadata.annotations[{STRATEGY}]",
@@ -239,11 +173,6 @@ REFUSED: dict[str, tuple[JSON, str, str]] = {
         annotated(jobset(), job={STRATEGY: "true"}, pod={EXCLUSIVE: "rack"}),
         f"spec.replicatedJobs[0].template.metadata.annotations[{STRATEGY}]",
         MIXED,
-    ),
-    "a topology that is no label key": (
-        annotated(jobset(), js={EXCLUSIVE: "my rack"}),
-        f"metadata.annotations[{EXCLUSIVE}]",
-        "must be the key of a node label",
     ),
     "an empty topology on the Job template": (
         annotated(jobset(), job={EXCLUSIVE: ""}),

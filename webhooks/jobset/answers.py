@@ -1,7 +1,7 @@
 """Findings as the API server passes them on: a refusal with a cause for each fault; warnings within limits. Pure."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from api.keys import GROUP, KIND
 from kube.model.field import FieldError, invalid_status, shorten
@@ -22,17 +22,20 @@ _PATH_TAIL = 60
 
 
 def answer(findings: Findings, obj: JSON) -> AdmissionResponse:
-    """A refusal that names every fault, or the admission; with the warnings either way."""
-    warnings = warning_texts(findings.warnings)
-    if not findings.errors:
-        return AdmissionResponse(warnings=warnings)
-    status = invalid_status(findings.errors, group=GROUP, kind=KIND, name=_name(obj))
-    return AdmissionResponse(allowed=False, status=status, warnings=warnings, rules=rules_of(findings.errors))
+    """The answer about a JobSet."""
+    return verdict(findings.errors, findings.warnings, GROUP, KIND, _name(obj))
 
 
-def rules_of(errors: Iterable[FieldError]) -> tuple[str, ...]:
-    """Ids of the rules that are broken."""
-    return tuple(sorted({error.rule.id if error.rule else "other" for error in errors}))
+def verdict(
+    errors: Sequence[FieldError], warnings: Sequence[FieldError], group: str, kind: str, name: str
+) -> AdmissionResponse:
+    """A refusal that names every fault and the ids of the rules, or the admission; with the warnings either way."""
+    texts = warning_texts(warnings)
+    if not errors:
+        return AdmissionResponse(warnings=texts)
+    status = invalid_status(errors, group=group, kind=kind, name=name)
+    rules = tuple(sorted({error.rule.id if error.rule else "other" for error in errors}))
+    return AdmissionResponse(allowed=False, status=status, warnings=texts, rules=rules)
 
 
 def _name(obj: JSON) -> str:

@@ -23,6 +23,7 @@ from webhooks.review import (
     HandlerAnswer,
     decided,
     denied,
+    nothing_to_check,
     outside_namespace,
 )
 
@@ -124,11 +125,8 @@ class _Admission:
 
 
 def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:
-    """The answer to a review without anything to check; None for one that has to be checked."""
-    if request.operation not in {"CREATE", "UPDATE"}:
-        return AdmissionResponse()
-    if request.object is None:
-        return denied(400, "BadRequest", f"request.object is missing from a review of {request.operation}")
+    if answer_at_once := nothing_to_check(request):
+        return answer_at_once
     if request.operation == "UPDATE" and request.old_object is None:
         return denied(400, "BadRequest", "request.oldObject is missing from a review of UPDATE")
     return outside_namespace(request)

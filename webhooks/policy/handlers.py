@@ -14,7 +14,7 @@ from functools import partial
 from api.features import FeatureGates
 from kube.clock import now
 from kube.errors import KubeError
-from kube.model.field import FieldError, by_path, invalid_status
+from kube.model.field import FieldError, by_path
 from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
 from policy.conflicts import conflicts
@@ -22,10 +22,10 @@ from policy.exception_faults import exception_faults
 from policy.exception_types import EXCEPTION_KIND, read_exception
 from policy.faults import cautions, faults
 from policy.types import GROUP, KIND, JobSetPolicy, read_policy
-from webhooks.jobset.answers import rules_of, warning_texts
+from webhooks.jobset.answers import verdict
 from webhooks.jobset.policies import PolicySource
 from webhooks.jobset.schema.schema import Schema
-from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied
+from webhooks.review import AdmissionRequest, AdmissionResponse, Handler, denied, nothing_to_check
 
 POLICY_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicy"
 EXCEPTION_PATH = "/validate-policy-jobset-x-k8s-io-v1alpha1-jobsetpolicyexception"
@@ -78,7 +78,7 @@ def _validate(
     schema: Schema, source: PolicySource, gates: FeatureGates, request: AdmissionRequest
 ) -> AdmissionResponse:
     """Refuse a policy with faults, whether it is created or changed; warn of what it was hardly meant to do."""
-    if answer_at_once := _without_check(request):
+    if answer_at_once := nothing_to_check(request):
         return answer_at_once
     found, policy = faults_of(schema, request.object or {})
     if found:
@@ -86,30 +86,18 @@ def _validate(
     return _answer([*cautions(policy), *conflicts(policy, source.in_force, gates)], KIND, request)
 
 
-def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:
-    if request.operation not in {"CREATE", "UPDATE"}:
-        return AdmissionResponse()
-    if request.object is None:
-        return denied(400, "BadRequest", f"request.object is missing from a review of {request.operation}")
-    return None
-
-
 def _answer(found: Sequence[FieldError], kind: str, request: AdmissionRequest) -> AdmissionResponse:
-    """A refusal with all errors, or the admission; with the warnings either way."""
-    warnings = warning_texts([error for error in found if error.is_warning])
+    warnings = [error for error in found if error.is_warning]
     errors = by_path(error for error in found if not error.is_warning)
-    if not errors:
-        return AdmissionResponse(warnings=warnings)
     name = dig(request.object, "metadata", "name")
-    status = invalid_status(errors, group=GROUP, kind=kind, name=name if isinstance(name, str) else "")
-    return AdmissionResponse(allowed=False, status=status, rules=rules_of(errors), warnings=warnings)
+    return verdict(errors, warnings, GROUP, kind, name if isinstance(name, str) else "")
 
 
 async def _validate_exception(
     schema: Schema, source: PolicySource, clock: Clock, request: AdmissionRequest
 ) -> AdmissionResponse:
     """Refuse an exception with faults, or one that its policy does not allow, unless its spec stays as it is."""
-    if answer_at_once := _without_check(request):
+    if answer_at_once := nothing_to_check(request):
         return answer_at_once
     if request.stored is not None and dig(request.stored, "spec") == dig(request.object, "spec"):
         return AdmissionResponse()

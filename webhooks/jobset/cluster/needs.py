@@ -59,65 +59,27 @@ LONGEST_SELECTOR = 1024
 MOST_CLASSES = 100
 """PriorityClasses among which one of nearly the same name is looked for."""
 
-PRIORITY_CLASS = warning(
-    "priority-class-missing",
-    "no PriorityClass {name}: no pod runs",
-    "create it{or_meant}{whose}",
-    kind=ErrorType.NOT_FOUND,
-)
-SERVICE_ACCOUNT = warning(
-    "service-account-missing",
-    "no ServiceAccount {name}: no pod is created",
-    "create it",
-    kind=ErrorType.NOT_FOUND,
-)
-RUNTIME_CLASS = warning(
-    "runtime-class-missing",
-    "no RuntimeClass {name}: no pod is created",
-    "create it",
-    kind=ErrorType.NOT_FOUND,
-)
-CLAIM = warning(
-    "claim-missing",
-    "no PersistentVolumeClaim {name}: pods wait for it",
-    "create it",
-    kind=ErrorType.NOT_FOUND,
-)
-STORAGE_CLASS = warning(
-    "storage-class-missing",
-    "no StorageClass {name}: the claim waits for a volume of it",
-    "create it",
-    kind=ErrorType.NOT_FOUND,
-)
-CONFIG_MAP = warning(
-    "config-map-missing",
-    "no ConfigMap {name}: pods wait for it",
-    "create it",
-    kind=ErrorType.NOT_FOUND,
-)
-SECRET = warning(
-    "secret-missing",
-    "no Secret {name}: pods wait for it",
-    "create it",
-    kind=ErrorType.NOT_FOUND,
-)
-TOPOLOGY = warning(
-    "exclusive-topology-missing",
-    "no node has the label {name}: pods wait for one",
-    "label nodes",
-    kind=ErrorType.NOT_FOUND,
-)
-NODE_NAME = warning(
-    "node-name-missing",
+
+def _missing(kind: str, message: str, fix: str = "create it") -> Rule:
+    """The warning that something is not there, which pods name or select by a label."""
+    return warning(f"{kind}-missing", message, fix, kind=ErrorType.NOT_FOUND)
+
+
+PRIORITY_CLASS = _missing("priority-class", "no PriorityClass {name}: no pod runs", "create it{or_meant}{whose}")
+SERVICE_ACCOUNT = _missing("service-account", "no ServiceAccount {name}: no pod is created")
+RUNTIME_CLASS = _missing("runtime-class", "no RuntimeClass {name}: no pod is created")
+CLAIM = _missing("claim", "no PersistentVolumeClaim {name}: pods wait for it")
+STORAGE_CLASS = _missing("storage-class", "no StorageClass {name}: the claim waits for a volume of it")
+CONFIG_MAP = _missing("config-map", "no ConfigMap {name}: pods wait for it")
+SECRET = _missing("secret", "no Secret {name}: pods wait for it")
+TOPOLOGY = _missing("exclusive-topology", "no node has the label {name}: pods wait for one", "label nodes")
+NODE_NAME = _missing(
+    "node-name",
     "no node is called {name}: pods wait for it and are deleted",
     "remove nodeName: the scheduler chooses a node",
-    kind=ErrorType.NOT_FOUND,
 )
-NODE_SELECTOR = warning(
-    "node-selector-missing",
-    "no node has the labels {name}: pods wait for one",
-    "correct them, or label nodes",
-    kind=ErrorType.NOT_FOUND,
+NODE_SELECTOR = _missing(
+    "node-selector", "no node has the labels {name}: pods wait for one", "correct them, or label nodes"
 )
 GROUP_TOPOLOGY = warning(
     "scheduling-topology-no-node",
@@ -125,6 +87,7 @@ GROUP_TOPOLOGY = warning(
     "correct it, or label nodes",
     kind=ErrorType.NOT_FOUND,
 )
+_BY_LABELS = {TOPOLOGY, NODE_SELECTOR, GROUP_TOPOLOGY}
 RESOURCES = {
     PRIORITY_CLASS: PRIORITY_CLASSES,
     SERVICE_ACCOUNT: SERVICE_ACCOUNTS,
@@ -133,13 +96,10 @@ RESOURCES = {
     STORAGE_CLASS: STORAGE_CLASSES,
     CONFIG_MAP: CONFIG_MAPS,
     SECRET: SECRETS,
-    TOPOLOGY: NODES,
     NODE_NAME: NODES,
-    NODE_SELECTOR: NODES,
-    GROUP_TOPOLOGY: NODES,
+    **dict.fromkeys(_BY_LABELS, NODES),
 }
 """By rule what is looked up by name or, of nodes, by labels."""
-_BY_LABELS = {TOPOLOGY, NODE_SELECTOR, GROUP_TOPOLOGY}
 _OF_POD = {PRIORITY_CLASS: "priorityClassName", RUNTIME_CLASS: "runtimeClassName", NODE_NAME: "nodeName"}
 _REFERENCES = {CONFIG_MAPS: CONFIG_MAP, SECRETS: SECRET}
 

@@ -1,19 +1,26 @@
 """The CRD as the Go JobSet has it (version 0.12): ours without the fields, values, rules and columns that it does not know.
 
 Written down from its Go types and its release notes, apart from what our code says of itself. Version 0.13 also knows
-`LATER`, behind feature gates. Pod and Job templates are taken to be the same.
+`LATER`, behind feature gates. Pod and Job templates are taken to be the same. A digest holds that this part stays.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
+from api import failure_actions
 from manifests import crd
-from tests.support.corpus.crd_before import COLUMNS
 
 JSON = dict[str, Any]
+DIGEST = "a86c62c25c9c07821d026523ec808e7934a52ddf136044505cbdb874567a86f9"
+"""Of the definition without its descriptions."""
+COLUMNS = ("Ready", "Stage", "Attempts", "Failure", "Managed-By")
+"""Columns of ours alone."""
 TEMPLATES = {"spec.replicatedJobs[].template", "spec.volumeClaimPolicies[].templates[]"}
 """What is inside of these is not looked at."""
 
@@ -48,7 +55,7 @@ ACTIONS = [
 
 
 def go_crd() -> JSON:
-    """The definition; rules in CEL stay where they name no field that is gone."""
+    """The definition, without a limit of `replicas`; rules in CEL stay where they name no field that is gone."""
     definition: JSON = copy.deepcopy(crd())
     [version] = definition["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]
@@ -58,6 +65,7 @@ def go_crd() -> JSON:
     spec = schema["properties"]["spec"]
     policies = spec["properties"]
     policies["failurePolicy"]["properties"]["rules"]["items"]["properties"]["action"]["enum"] = ACTIONS
+    del policies["replicatedJobs"]["items"]["properties"]["replicas"]["maximum"]
     for node in (spec, policies["successPolicy"]):
         rules = node["x-kubernetes-validations"]
         rules[:] = [rule for rule in rules if "executionPolicy" not in str(rule) and "minSucceeded" not in str(rule)]
@@ -68,11 +76,31 @@ def go_crd() -> JSON:
     return definition
 
 
+@cache
 def dropped() -> set[str]:
     """The fields of ours that the Go JobSet's CRD does not have, without those inside of others."""
     schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     found = {f"{path}.{name}" for path, node in _nodes(schema) for name in unknown_fields(path, node)}
     return {path for path in found if not any(path.startswith((f"{other}.", f"{other}[]")) for other in found)}
+
+
+def without_our_fields(obj: JSON) -> JSON:
+    """A JobSet without the fields that the Go JobSet does not have; an action of ours becomes one of its own."""
+    obj = copy.deepcopy(obj)
+    for rule in _all(obj, ["spec", "failurePolicy", "rules[]"]):
+        if rule.get("action") in failure_actions.ACTIONS.keys() - set(ACTIONS):
+            rule["action"] = "RestartJob"
+    for field in dropped():
+        *parents, name = field.split(".")
+        for node in _all(obj, parents):
+            node.pop(name, None)
+    return obj
+
+
+def digest(definition: JSON) -> str:
+    """Of a definition, whatever it says in its descriptions."""
+    text = json.dumps(_undescribed(definition["spec"]), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def unknown_fields(path: str, node: JSON) -> list[str]:
@@ -91,3 +119,20 @@ def _nodes(schema: JSON, path: str = "") -> Iterator[tuple[str, JSON]]:
             yield from _nodes(inner, f"{path}.{name}".lstrip("."))
     if isinstance(schema.get("items"), dict):
         yield from _nodes(schema["items"], f"{path}[]")
+
+
+def _undescribed(node: Any) -> Any:
+    if isinstance(node, dict):
+        kept = {key: value for key, value in node.items() if not (key == "description" and isinstance(value, str))}
+        return {key: _undescribed(value) for key, value in kept.items()}
+    return [_undescribed(item) for item in node] if isinstance(node, list) else node
+
+
+def _all(obj: Any, names: list[str]) -> list[JSON]:
+    nodes = [obj]
+    for name in names:
+        nodes = [node.get(name.removesuffix("[]")) for node in nodes]
+        if name.endswith("[]"):
+            nodes = [item for items in nodes for item in items or ()]
+        nodes = [node for node in nodes if isinstance(node, dict)]
+    return nodes

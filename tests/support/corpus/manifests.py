@@ -30,7 +30,6 @@ from typing import Any
 import yaml
 
 from kube.model.jsontree import set_in, without_nulls
-from tests.support.corpus.crd_fields import FIELDS
 
 JSON = dict[str, Any]
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -136,7 +135,12 @@ def _is(finding: Finding, item: tuple[str, str, str]) -> bool:
 
 
 _DEFAULTS: dict[str, Any] = {
-    **{path: node["default"] for path, node in FIELDS.items() if "default" in node},
+    "spec.executionPolicy.executionPolicyOrder": "AnyOrder",
+    "spec.executionPolicy.replicatedJobsStatus": "Succeeded",
+    "spec.failurePolicy.restartStrategy": "Recreate",
+    "spec.replicatedJobs[].groupName": "default",
+    "spec.replicatedJobs[].replicas": 1,
+    "spec.volumeClaimPolicies[].retentionPolicy.whenDeleted": "Delete",
     "spec.successPolicy": {"operator": "All"},
     "spec.startupPolicy": {"startupPolicyOrder": "AnyOrder"},
     "spec.network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 
 _NEW_LINK, _DELETE_LINK, _NEW_ADDRESS, _NEW_ROUTE = 16, 17, 20, 24
 _REQUEST, _ACK, _EXCLUSIVE, _CREATE = 1, 4, 0x200, 0x400
-_ERROR = 2
+_ERROR, _ROUTES = 2, 0  # NLMSG_ERROR, NETLINK_ROUTE
 _ADDRESS, _NAME, _MASTER, _INFO = 1, 3, 10, 18  # IFLA_*
 _KIND, _DATA, _PEER, _NAMESPACE = 1, 2, 1, 28  # IFLA_INFO_*, VETH_INFO_PEER, IFLA_NET_NS_FD
 _UP = 1
@@ -75,7 +75,7 @@ def _text(kind: int, value: str) -> bytes:
     return _attribute(kind, value.encode() + b"\0")
 
 
-def _talk(kind: int, body: bytes, flags: int = 0, *, family: int = socket.NETLINK_ROUTE) -> None:
+def _talk(kind: int, body: bytes, flags: int = 0, *, family: int = _ROUTES) -> None:
     """Send one request and wait for the kernel's answer; raises OSError if it refuses."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family) as kernel:
         kernel.send(struct.pack("IHHII", 16 + len(body), kind, _REQUEST | _ACK | flags, 1, 0) + body)

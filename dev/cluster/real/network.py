@@ -13,31 +13,43 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TypeAlias
 
 from dev.cluster.components import Plan
 from dev.cluster.real import kernel, layout, netlink
 from dev.cluster.spec import Layout
 
 _CONNECT_SECONDS = 10
+_KEEP_ALIVE_SECONDS = 15
+_KEEP_ALIVE = [getattr(socket, name) for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL") if hasattr(socket, name)]
 _CHUNK = 64 * 1024
+Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Copy one direction to its end."""
-    with contextlib.suppress(ConnectionError, TimeoutError):
-        while data := await reader.read(_CHUNK):
-            writer.write(data)
-            await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
+    while data := await reader.read(_CHUNK):
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()
 
 
-@contextlib.asynccontextmanager
-async def _connected(
-    machine: int | None, host: str, port: int
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def _exchange(one: Ends, other: Ends) -> None:
+    """Copy both directions until both have ended, or one is broken."""
+    for _, writer in (one, other):
+        # A node that is gone says nothing any more; servers and clients of Go find that out as fast.
+        end = writer.get_extra_info("socket")
+        if end.family == socket.AF_INET:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option in _KEEP_ALIVE:
+                end.setsockopt(socket.IPPROTO_TCP, option, _KEEP_ALIVE_SECONDS)
+    with contextlib.suppress(OSError):
+        await asyncio.gather(_pass_on(one[0], other[1]), _pass_on(other[0], one[1]))
+
+
+async def _connect(machine: int | None, host: str, port: int) -> Ends:
     """A connection from this namespace, or from the machine's."""
     with kernel.network(machine) if machine is not None else contextlib.nullcontext():
         end = socket.socket()
@@ -48,11 +60,7 @@ async def _connected(
     except BaseException:
         end.close()
         raise
-    reader, writer = await asyncio.open_connection(sock=end)
-    try:
-        yield reader, writer
-    finally:
-        writer.close()
+    return await asyncio.open_connection(sock=end)
 
 
 class Border:
@@ -65,20 +73,23 @@ class Border:
     async def to_server(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """A node or a pod has connected to the bridge's address."""
         with contextlib.closing(writer), contextlib.suppress(OSError):
-            async with _connected(self._machine, "127.0.0.1", self._port) as (server_reader, server_writer):
-                await asyncio.gather(_pass_on(reader, server_writer), _pass_on(server_reader, writer))
+            server = await _connect(self._machine, "127.0.0.1", self._port)
+            with contextlib.closing(server[1]):
+                await _exchange((reader, writer), server)
 
     async def to_node(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """The API server asks for a connection: CONNECT HOST:PORT HTTP/1.1."""
-        with contextlib.closing(writer), contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        with contextlib.closing(writer), contextlib.suppress(asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             host, _, port = head.split()[1].decode().rpartition(":")
             try:
-                async with _connected(None, host, int(port)) as (node_reader, node_writer):
-                    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-                    await asyncio.gather(_pass_on(reader, node_writer), _pass_on(node_reader, writer))
+                node = await _connect(None, host, int(port))
             except OSError as error:
-                writer.write(f"HTTP/1.1 502 {error.strerror or 'no connection'}\r\n\r\n".encode())
+                writer.write(f"HTTP/1.1 502 {error.strerror or 'no answer'}\r\n\r\n".encode())
+                return
+            with contextlib.closing(node[1]):
+                writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+                await _exchange((reader, writer), node)
 
 
 async def serve(plan: Plan, machine: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dev.cluster.cluster import Cluster
 from dev.cluster.real.assets import SHELL_IMAGE
-from tests.support.cluster.requests import request
+from tests.support.cluster.requests import request, wait_for
 
 JSON = dict[str, Any]
 
@@ -18,8 +18,14 @@ def create_pod(cluster: Cluster, namespace: str, name: str, script: str, **spec:
         "metadata": {"name": name, "labels": {"app": name}},
         "spec": {"containers": [container], "terminationGracePeriodSeconds": 1, **spec},
     }
-    status, answer = request(cluster, "POST", f"/api/v1/namespaces/{namespace}/pods", body)
-    assert status == 201, answer
+    answers: list[Any] = []
+
+    def is_created() -> bool:
+        # A new namespace gets its service account in a moment; pods are refused until then.
+        answers.append(request(cluster, "POST", f"/api/v1/namespaces/{namespace}/pods", body))
+        return bool(answers[-1][0] == 201)
+
+    wait_for(is_created, what=f"the pod {name}", last=lambda: answers[-1])
 
 
 def pod(cluster: Cluster, namespace: str, name: str) -> JSON:
@@ -29,7 +35,7 @@ def pod(cluster: Cluster, namespace: str, name: str) -> JSON:
 
 
 def phase(cluster: Cluster, namespace: str, name: str) -> str:
-    return pod(cluster, namespace, name).get("status", {}).get("phase", "gone")
+    return str(pod(cluster, namespace, name).get("status", {}).get("phase", "gone"))
 
 
 def logs(cluster: Cluster, namespace: str, name: str) -> str:

@@ -21,13 +21,6 @@ class TestElastic:
     def resized(*rjobs: dict[str, Any]) -> Any:
         return jobset(*rjobs).spec.replicated_jobs
 
-    def test_parallelism_and_completions_of_running_jobs_follow(self):
-        world = started(rjob("workers", 2, parallelism=2, completions=2), gates=self.GATE)
-        world.edit(replicated_jobs=self.resized(rjob("workers", 2, parallelism=5, completions=5)))
-        world.settle()
-        sizes = {(j["spec"]["parallelism"], j["spec"]["completions"]) for j in world.jobs.values()}
-        assert sizes == {(5, 5)}
-
     def test_a_template_that_drops_its_size_means_one_pod(self):
         world = started(rjob("workers", 1, parallelism=3, completions=3), gates=self.GATE)
         world.edit(replicated_jobs=self.resized(rjob("workers", 1)))

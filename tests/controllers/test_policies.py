@@ -70,19 +70,6 @@ class TestOrder:
         world.settle()
         assert world.live() == ["js-b-0"]
 
-    def test_a_pod_unready_for_a_moment_does_not_block_the_next_stage(self):
-        world = World(jobset(rjob("a"), rjob("b"), rjob("c"), startupPolicy=IN_ORDER))
-        world.settle()
-        world.run("js-a-0")
-        world.settle()
-        del world.jobs["js-b-0"]
-        world.run("js-a-0", ready=False)
-        world.settle()
-        assert world.live() == ["js-a-0", "js-b-0"]
-        world.run("js-b-0")
-        world.settle()
-        assert "js-c-0" in world.live()
-
     def test_what_an_earlier_version_started_counts_as_started(self):
         world = started(rjob("a"), rjob("b"), rjob("c"), startupPolicy=IN_ORDER)
         forgotten = [msgspec.structs.replace(s, started=False) for s in world.status.replicated_jobs_status]
@@ -265,14 +252,6 @@ class TestFailures:
             )
         }
         assert world.counts()["failed"] == 1
-
-    def test_the_budget_with_and_without_single_restarts(self):
-        world = started(rjob("workers", 2), gates={"RestartJob": True}, failurePolicy={**ONE_BY_ONE, "maxRestarts": 1})
-        restart(world, "js-workers-0")
-        assert world.status.terminal_state == ""
-        world.fail("js-workers-1")
-        world.settle()
-        assert world.condition("Failed")[1] == "ReachedMaxRestarts"
 
     def test_reasons_of_future_versions_can_be_named(self):
         rules = [{"name": "x", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy_oom"]}]

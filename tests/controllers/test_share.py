@@ -100,14 +100,6 @@ class TestPods:
         assert of.status.terminal_state == ""
 
 
-def test_a_failed_job_is_judged_before_the_share():
-    of = world(rjob(replicas=3), minSucceeded=1)
-    of.finish("js-workers-0")
-    of.fail("js-workers-1")
-    of.settle()
-    assert of.status.terminal_state == "Failed"
-
-
 def test_a_job_that_is_restarted_alone_does_not_keep_the_share_from_being_met():
     of = world(rjob(replicas=3), minSucceeded=1, gates={"RestartJob": True}, spec={"failurePolicy": ONE_BY_ONE})
     of.finish("js-workers-0")

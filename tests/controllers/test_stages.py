@@ -12,21 +12,6 @@ from tests.support.objects.stored_sets import jobset, rjob
 
 
 class TestSucceeded:
-    def test_the_next_stage_starts_when_every_job_has_succeeded(self):
-        world = three()
-        world.settle()
-        world.run()
-        finish(world, INITIALIZERS[0])
-        assert world.live() == INITIALIZERS
-        finish(world, INITIALIZERS[1])
-        assert world.live() == [*INITIALIZERS, *TRAINERS]
-        world.run()
-        finish(world, *TRAINERS)
-        assert "js-post-0" in world.live()
-        world.run()
-        finish(world, "js-post-0")
-        assert world.status.terminal_state == "Completed"
-
     def test_a_stage_is_reported_once_with_number_name_and_size(self):
         world = three()
         world.settle()
@@ -161,16 +146,6 @@ class TestReadyAndActive:
         world.settle()
         assert counts_of(world, "trainer").released
         assert world.live() == [*INITIALIZERS, *TRAINERS]
-
-
-def test_jobs_that_complete_one_by_one_are_not_written_one_by_one():
-    world = World(jobset(rjob("workers", 300), rjob("post"), executionPolicy=policy()))
-    world.settle()
-    world.run()
-    world.settle()
-    world.since_status_write = 0.0
-    world.finish("js-workers-0")
-    assert world.plan().status is None
 
 
 def claims(*names: str) -> list:

@@ -7,9 +7,12 @@ import pytest
 
 from api.features import FeatureGates
 from kube.errors import Cause, Details, Status, from_status
-from kube.model.field import ErrorType, FieldError
+from kube.model.field import ErrorType, FieldError, Rule
 from kube.resources import JOBS
+from tests.support.corpus.job_answers import recorded
+from tests.support.corpus.job_mistakes import CASES
 from tests.support.objects.jobsets import jobset, rjob, stored
+from webhooks.jobset.cluster import faults as rules
 from webhooks.jobset.cluster.children import ChildJob, child_jobs
 from webhooks.jobset.cluster.faults import job_faults
 from webhooks.jobset.cluster.verdict import Verdict, verdict
@@ -194,6 +197,17 @@ def test_frequent_faults_come_with_a_fix(field, message, reason, fix):
     [error] = faults((f"spec.template.spec.{field}", message), reason=f"FieldValue{reason}")
     assert (error.complaint, error.fix) == (message, fix)
     assert error.type.value in {f"FieldValue{reason}", ErrorType.INVALID.value}
+
+
+def test_the_words_of_a_real_api_server_are_recognised():
+    """Those that tests/integration/dry_run/test_job_answers.py asks for again: a version that speaks differently shows there."""
+    found = set()
+    for name, causes in recorded().items():
+        raw = stored(jobset(CASES[name]))
+        [job] = child_jobs(raw, subject(raw, GATES).js, GATES, [0])
+        found |= {error.rule for error in job_faults(job, [Cause(**cause) for cause in causes]) if error.rule}
+    elsewhere = {rules.TYPE, rules.CLAIM, rules.SERVICE, rules.REFUSED}
+    assert found == {rule for rule in vars(rules).values() if isinstance(rule, Rule)} - elsewhere
 
 
 def test_exit_codes_that_are_not_in_order_come_with_a_fix():

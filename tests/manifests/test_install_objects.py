@@ -98,26 +98,6 @@ def test_services_reach_the_ports_of_the_container():
     }
 
 
-def test_pod_is_hardened():
-    assert POD["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
-    assert CONTAINER["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
-    }
-    assert CONTAINER["resources"] == {"requests": {"cpu": "500m", "memory": "128Mi"}, "limits": {"memory": "4Gi"}}
-    assert one("Namespace", "jobset-system")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-
-
-def test_two_replicas_that_are_spread_and_replaced_one_by_one():
-    spec = DEPLOYMENT["spec"]
-    assert spec["replicas"] == 2
-    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
-    spread = POD["topologySpreadConstraints"]
-    assert [s["topologyKey"] for s in spread] == ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
-    assert {s["whenUnsatisfiable"] for s in spread} == {"ScheduleAnyway"}, "a small cluster takes them all the same"
-
-
 def test_what_selects_pods_selects_the_managers():
     labels = DEPLOYMENT["spec"]["selector"]["matchLabels"]
     budget = one("PodDisruptionBudget", "jobset-controller-manager")["spec"]
@@ -128,11 +108,6 @@ def test_what_selects_pods_selects_the_managers():
         *(s["labelSelector"] for s in POD["topologySpreadConstraints"]),
     ]
     assert all(selector == {"matchLabels": labels} for selector in selectors)
-
-
-def test_a_drain_takes_one_replica_at_a_time_and_is_never_blocked_by_a_broken_one():
-    budget = one("PodDisruptionBudget", "jobset-controller-manager")["spec"]
-    assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
 
 
 def test_who_may_connect():
@@ -179,18 +154,6 @@ def test_configuration_agrees_with_the_objects():
 def test_nothing_that_is_written_at_run_time_is_rendered():
     assert "data" not in one("Secret", "jobset-webhook-server-cert")
     assert "caBundle" not in str(OBJECTS)
-
-
-def test_each_configuration_has_its_webhooks_in_order():
-    mutating, validating = webhook_configurations()
-    assert (mutating["kind"], [w["name"] for w in mutating["webhooks"]]) == (
-        "MutatingWebhookConfiguration",
-        ["mjobset.kb.io", "mpod.kb.io", "mpodlabel.kb.io"],
-    )
-    assert (validating["kind"], [w["name"] for w in validating["webhooks"]]) == (
-        "ValidatingWebhookConfiguration",
-        ["vjobset.kb.io", "vpod.kb.io"],
-    )
 
 
 def test_webhooks_of_a_manager_outside_the_cluster():

@@ -18,7 +18,7 @@ from dev.cluster import audit
 from dev.cluster.node_faults import come_back, fall_silent
 from tests.support.cluster import agents
 from tests.support.cluster.jobs import group, manifest
-from tests.support.cluster.requests import finish_pod, kubectl, request, wait_for
+from tests.support.cluster.requests import finish_pod, request, wait_for
 
 GATES = {"InPlaceRestart": True}
 pytestmark = pytest.mark.manager(featureGates=GATES)
@@ -305,23 +305,3 @@ def test_of_a_lost_node_only_its_pods_are_replaced_and_the_others_stay(sets, kub
             assert f"is on node {node}, which has the taint" in note
         finally:
             come_back(connection, node)
-
-
-def test_an_annotation_that_is_no_attempt_spoils_only_its_own_pod(sets, kubelet):
-    sets.apply(jobset(max_restarts=3))
-    first = running(kubelet, attempt=0)
-    odd = next(iter(kubelet.containers.values()))
-    args = ("annotate", "pod", odd.name, f"{agents.ANNOTATION}=junk", "--overwrite")
-    kubectl(sets.cluster, *args, namespace=sets.namespace)
-
-    def reported():
-        return [note for _, reason, note in sets.events() if reason == "InvalidInPlaceRestartAttempt"]
-
-    [note] = kubelet.until(reported, "the warning")[:1]
-    assert odd.name in note
-    assert kubelet.workers() == first, "nobody restarts for it"
-    kubelet.until(lambda: sets.counts()["ready"] == 2, "the status is still written")
-    other = next(c for c in kubelet.containers.values() if c is not odd)
-    other.kill_worker()
-    running(kubelet, attempt=1, but=first.values())
-    assert attempts(sets) == (0, 1), "the agent of the pod with the bad annotation has written again"

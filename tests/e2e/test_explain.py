@@ -8,7 +8,7 @@ import pytest
 
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.jobs import Sets, group, manifest
-from tests.support.cluster.requests import kubectl_apply, listed, wait_for
+from tests.support.cluster.requests import listed, wait_for
 from tests.support.explain.objects import RACK, causes
 
 JSON = dict[str, Any]
@@ -53,43 +53,12 @@ def test_who_holds_the_racks_that_a_set_waits_for(sets: Sets):
     assert "is suspended" in sets.explain("first").splitlines()[0]
 
 
-def test_pods_of_a_set_that_is_not_exclusive_hold_racks_too(sets: Sets):
-    sets.apply(manifest(group(pods_per_job=20), name="plain"))
-    sets.wait_ready(1, name="plain")
-    nodes = {pod["spec"]["nodeName"] for pod in sets.pods(name="plain")}
-    assert len(nodes) > 10, "on more nodes than one rack has"
-    sets.apply(manifest(exclusive(1)))
-    sets.wait_explained(
-        f"2 of 2 racks hold Jobs of equal priority (0): {sets.namespace}/plain-workers-0 (not exclusive)\n"
-    )
-
-
 def test_more_jobs_than_racks(sets: Sets):
     sets.apply(manifest(exclusive(3, pods_per_job=1)))
     sets.wait_explained(
         "this JobSet has 3 exclusive Jobs, the cluster has 2 racks: they never run all at once",
         "2 of 3 Jobs ready",
     )
-
-
-def test_a_quota_that_keeps_pods_out(sets: Sets):
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "1"}}}
-    kubectl_apply(sets.cluster, sets.namespace, quota)
-    sets.apply(manifest(group(pods_per_job=3)))
-    text = sets.wait_explained("Job js-workers-0: lacks 2 of 3 pods: need 2 pods, quota none has 0 left of 1")
-    assert "exceeded quota: none" in text
-    kubectl_apply(sets.cluster, sets.namespace, {**quota, "spec": {"hard": {"pods": "9"}}})
-    sets.wait_explained("js: runs, 1 of 1 Job ready or done")
-
-
-def test_a_pod_that_fails_while_its_job_waits_before_the_next_one(sets: Sets):
-    sets.apply(manifest(group(pods_per_job=4, job={"backoffLimit": 6})))
-    sets.wait_ready(1)
-    sets.end(sets.pods()[2], code=3)
-    text = sets.wait_explained("Job js-workers-0: 3 of 4 pods ready; pod js-workers-0-2", "container main, exit code 3")
-    assert "; 1 failure, backoffLimit allows 6" in text
-    assert "the Job controller makes the next pod after a pause" in text
-    sets.wait_explained("js: runs, 1 of 1 Job ready or done")
 
 
 def test_pods_that_fit_nowhere(sets: Sets):

@@ -93,20 +93,20 @@ bench-plan: $(READY) ## Time one plan of the reconcile loop for up to 100,000 Jo
 	@$(BIN)/python -m dev.bench.plan $(ARGS)
 
 .PHONY: bench-many
-bench-many: $(READY) ## Measure what one more JobSet costs, for up to 20,000 of them (ARGS="--sets 0,2000")
-	@$(BIN)/python -m dev.bench.simulated.many $(ARGS)
+bench-many: $(READY) ## Measure what one more JobSet costs, for up to 20,000 of them (ARGS="--sizes 0,2000")
+	@$(BIN)/python -m dev.bench --scenarios P20 --manager jobset $(ARGS)
 
 .PHONY: bench-many-real
-bench-many-real: binaries ## The same for 1,000 of them on a real control plane, in ten minutes (ARGS="--sets 100")
-	@$(BIN)/python -m dev.bench.many $(ARGS)
+bench-many-real: binaries ## The same for 1,000 of them on a real control plane, in ten minutes (ARGS="--scale 0.1")
+	@$(BIN)/python -m dev.bench --scenarios P19 --nodes 200 --manager jobset $(ARGS)
 
 .PHONY: bench-in-place
-bench-in-place: $(READY) ## Restart a JobSet in place under the simulated API server, up to 20,000 pods (ARGS="--pods 1000,5000")
-	@$(BIN)/python -m dev.bench.simulated.in_place $(ARGS)
+bench-in-place: $(READY) ## Restart a JobSet in place under the simulated API server, up to 20,000 pods (ARGS="--sizes 1000,5000")
+	@$(BIN)/python -m dev.bench --scenarios P22 --manager jobset $(ARGS)
 
 .PHONY: bench-placement
 bench-placement: binaries ## Place and restart 40 Jobs on 60 racks, beside plain pods (ARGS="-o json")
-	@$(BIN)/python -m dev.bench.placement $(ARGS)
+	@$(BIN)/python -m dev.bench --scenarios P3,P17 --manager jobset $(ARGS)
 
 .PHONY: dashboard-picture
 dashboard-picture: binaries ## Draw the dashboard with the metrics of a run of two minutes (ARGS="--seconds 60")

@@ -5,13 +5,15 @@ Times are medians of ratios within rounds; of counts the worst round has to keep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import statistics
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dev.bench.hang import DEADLINE_SECONDS
 from dev.bench.output import JSON, value_at
-from dev.bench.report import ratio, reference, rounds
+from dev.bench.report import growth, ratio, reference, rounds
 from dev.bench.scenarios import AFTER_SECONDS
+from dev.bench.simulated.many import GROWING as GROWING_WITH_SETS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,11 @@ ADMISSION_CONNECTIONS, ADMISSION_SIZE, ADMISSION_P99_MS = 16, "2 KB", 12
 ADMISSION_PER_SECOND = {("mutate", 1): 4000, ("validate", 1): 3500, ("mutate", 2): 6000, ("validate", 2): 6000}
 """Reviews a second by webhook and number of processes."""
 
-PLAN_MS, PLAN_JOBS, PLAN_SLOPE = 50, (10_000, 10_000_000), 1.1
-KIB_PER_NODE, PODS_PER_SECOND = 100, 1000
+PLAN_MS, PLAN_JOBS = 50, (10_000, 10_000_000)
+EXPONENT = 1.1
+"""Growth that is steeper than linear is a defect."""
+
+KIB_PER_NODE, PODS_PER_SECOND, KIB_PER_SET = 100, 1000, 15
 QUEUED = ("P13 create", "P13 admit", "P13 finish")
 QUEUED_CALLS = 657
 """In P13, dry runs included: one less than the Go manager makes for 40 sets under Kueue, which has no dry runs."""
@@ -90,6 +95,29 @@ EACH_ROUND: tuple[tuple[str, str, str, float, str], ...] = (
 """Phase, goal, path of the figure, limit and unit of goals that every round has to reach."""
 
 
+EACH_ROW: tuple[tuple[str, str, str, float, str], ...] = (
+    *(
+        (key, text, path, limit, unit)
+        for key in ("many", "watching")
+        for text, path, limit, unit in (
+            ("of a core at rest", "rest_percent", 1, " %"),
+            ("p99 from a failure to its status", "delay_p99_ms", 250, " ms"),
+            ("from the end of a leader to the next one's first write", "takeover_ms", 2000, " ms"),
+        )
+    ),
+    ("in_place", "status writes", "status_writes", IN_PLACE_STATUS_WRITES, ""),
+    ("in_place", "writes of each agent", "writes_per_agent", WRITES_PER_AGENT, ""),
+    ("in_place", "status", "status_kib", 100, " KiB"),
+)
+"""The same for rows under a key of the results."""
+
+SIZED = {"many": ("P20", "sets"), "watching": ("P21", "sets"), "in_place": ("P22", "pods")}
+"""Code of the scenario with rows of different sizes, and their size."""
+
+GROWING = {"many": GROWING_WITH_SETS, "in_place": ("cpu_seconds",)}
+"""Figures that must not grow faster than the size."""
+
+
 def goals(results: JSON, manager: str) -> list[Goal]:
     """All goals for which there are figures."""
     each = [
@@ -106,7 +134,23 @@ def goals(results: JSON, manager: str) -> list[Goal]:
         *_admission(results["admission"].get(manager) or []),
         *_plan(results.get("plan") or []),
         *_simulation_goals(results["simulated"].get(manager)),
+        *(goal for key in SIZED for goal in _sized(key, results.get(key, {}).get(manager, ()))),
     ]
+
+
+def _sized(key: str, rows: Sequence[JSON]) -> Iterator[Goal]:
+    """P20 to P22."""
+    code, size = SIZED[key]
+    for row in rows:
+        for own, text, path, limit, unit in EACH_ROW:
+            if own == key and path in row:
+                yield Goal(f"{code}, {row[size]:,} {size}: {text}", row[path], limit, unit)
+    for figure in GROWING.get(key, ()):
+        if (power := growth(rows, size, figure)) is not None:
+            yield Goal(f"{code}: growth of {figure.replace('_', ' ')}", power, EXPONENT)
+    if key == "many" and len(rows) > 1:
+        one_more = statistics.linear_regression([row[size] for row in rows], [row["pss_mib"] for row in rows]).slope
+        yield Goal(f"{code}: memory of one more JobSet", 1024 * one_more, KIB_PER_SET, " KiB")
 
 
 def _times(results: JSON, manager: str) -> Iterator[Goal]:
@@ -195,7 +239,7 @@ def _plan(rows: list[JSON]) -> Iterator[Goal]:
             if seconds := row["seconds"].get(str(jobs)):
                 yield Goal(f"P11 {row['scenario']}: {jobs:,} Jobs", seconds * 1e3, PLAN_MS, " ms")
         if row["slope"] is not None:
-            yield Goal(f"P11 {row['scenario']}: exponent of the curve", row["slope"], PLAN_SLOPE)
+            yield Goal(f"P11 {row['scenario']}: exponent of the curve", row["slope"], EXPONENT)
 
 
 def _simulation_goals(found: JSON | None) -> Iterator[Goal]:

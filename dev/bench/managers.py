@@ -22,7 +22,7 @@ from cli import local
 from dev.cluster import pki
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
-from manifests import NAMESPACE, SERVICE_ACCOUNT
+from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,11 @@ def scratch_cluster(spec: ClusterSpec) -> Iterator[tuple[Cluster, Path]]:
 
 @contextlib.contextmanager
 def running_manager(
-    cluster: Cluster, folder: Path, chosen: Entry, sections: Mapping[str, Any] | None = None
+    cluster: Cluster,
+    folder: Path,
+    chosen: Entry,
+    sections: Mapping[str, Any] | None = None,
+    pods: PodAdmission = "webhooks",
 ) -> Iterator[local.Manager]:
     """Install what the manager needs, run it for the length of the block; `sections` go into its configuration.
 
@@ -89,10 +93,24 @@ def running_manager(
     certificates.mkdir(parents=True)
     authority.write(certificates, "ca")
     pki.issue_serving(authority, "localhost").write(certificates, "tls")
-    local.install(cluster, webhook_port=None if chosen.floor else port, ca_bundle=authority.certificate)
+    webhook_port = None if chosen.floor else port
+    local.install(cluster, webhook_port=webhook_port, ca_bundle=authority.certificate, pods=pods)
     local.kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(_all_rights()))
+    with further_manager(cluster, folder, chosen, sections, port) as manager:
+        yield manager
+
+
+@contextlib.contextmanager
+def further_manager(
+    cluster: Cluster, folder: Path, chosen: Entry, sections: Mapping[str, Any] | None = None, port: int = 0
+) -> Iterator[local.Manager]:
+    """Run a manager for the length of the block, where one was installed; its certificate is in the folder."""
     manager = local.start(
-        cluster, folder, webhook_port=port, command=chosen.command, sections={**ALONE, **(sections or {})}
+        cluster,
+        folder,
+        webhook_port=port or local.free_port(),
+        command=chosen.command,
+        sections={**ALONE, **(sections or {})},
     )
     try:
         yield manager

@@ -5,8 +5,6 @@ heap, and a collection would be counted against whichever plan it hits.
 """
 
 import gc
-import math
-import statistics
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
@@ -33,6 +31,7 @@ from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 from controllers.planning.sorted_jobs import SortedJobs
 from dev.bench.output import JSON, command_line, print_result, print_table, print_text
+from dev.bench.report import exponent
 from kube.store import Store
 
 NOW = "2026-01-01T00:00:00Z"
@@ -47,9 +46,6 @@ GOAL = 0.050
 
 HUGE = 10_000_000
 """Jobs of a set that no cluster can hold, and that one may have stored all the same; the goal is for its plan, too."""
-
-FITTED = 1000
-"""Jobs from which on the curve is fitted: below, the constant part of a plan dominates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +256,6 @@ def memory(count: int) -> tuple[int, int]:
         tracemalloc.stop()
 
 
-def slope_of(seconds: dict[int, float]) -> float:
-    """Least-squares exponent of time over number of Jobs."""
-    fitted = {count: spent for count, spent in seconds.items() if count >= FITTED}
-    return statistics.linear_regression([*map(math.log, fitted)], [*map(math.log, fitted.values())]).slope
-
-
 def measure(rounds: int = 15) -> list[Row]:
     """A row for each scenario, those of a huge set last; the fastest of so many plans counts."""
     seconds = {
@@ -275,7 +265,7 @@ def measure(rounds: int = 15) -> list[Row]:
         name: {count: best_time(history(count), rounds, SortedJobs()) for count in sizes_of(name)}
         for name, history in NEXT.items()
     }
-    rows = [Row(name, by_size, slope_of(by_size)) for name, by_size in seconds.items()]
+    rows = [Row(name, by_size, exponent(by_size.items())) for name, by_size in seconds.items()]
     huge = {name: best_time(fresh_states(scenario(HUGE)), rounds) for name, scenario in HUGE_SCENARIOS.items()}
     return rows + [Row(name, {HUGE: spent}, None) for name, spent in huge.items()]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from api import keys
+from cli import local
 from dev.bench.agent_process import AgentProcess
 from dev.bench.agents import MANAGER
 from dev.bench.counts import WRITES
@@ -21,6 +21,9 @@ from dev.bench.scene import CLEAR_SECONDS, JSON, MERGE, BenchmarkError, Scene, w
 from dev.bench.sets import GROUP, attempt, check_exclusive, fail_one, job_name, jobs_of, running_pods, says
 from dev.cluster import audit
 from dev.cluster.node_faults import come_back, fall_silent
+
+StartManager = Callable[[str], AbstractContextManager[local.Manager]]
+"""A further manager of the kind under measurement, in a folder of that name, for the length of a block."""
 
 Fault = Callable[[Scene, list[JSON]], AbstractContextManager[float]]
 """A fault of one of these pods for the length of a block; the moment at which it began (monotonic seconds)."""
@@ -46,6 +49,10 @@ def silent_node(scene: Scene, pods: list[JSON]) -> Iterator[float]:
             come_back(connection, node)
 
 
+def _start_none(name: str) -> AbstractContextManager[local.Manager]:
+    raise BenchmarkError(f"{name}: no further manager can be started here")
+
+
 @dataclass(slots=True)
 class Play:
     """A scenario in a namespace of its own. `scale` is the part of its sizes; `side` a phase beside another one."""
@@ -58,25 +65,27 @@ class Play:
     attempts: int = 0
     """The next attempt of agents for restarts in place."""
     side: JSON = field(default_factory=dict)
-    room: int | None = None
-    """Jobs that can run at once, if not all: the others wait."""
+    managers: list[local.Manager] = field(default_factory=list)
+    """Those that have been started, the last one last."""
+    start_manager: StartManager = _start_none
+    over: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+    """What ends with the scenario."""
 
     def scale_count(self, count: int) -> int:
         """A part of a count, at least 2."""
-        return count if self.scale == 1 else max(2, round(count * self.scale))
+        return scaled(count, self.scale)
 
     @property
     def jobs(self) -> int:
         """Jobs that run."""
-        return min(jobs_of(self.manifest)[0], self.room or sys.maxsize)
+        return jobs_of(self.manifest)[0]
 
     def create(self, manifest: JSON) -> JSON:
         """The JobSet is created, until all its pods run. An earlier one is deleted first."""
         if self.manifest:
             self._delete()
         self.manifest, self.restarts, self.attempts = manifest, 0, 0
-        jobs, pods = jobs_of(manifest)
-        pods = pods // jobs * self.jobs
+        pods = jobs_of(manifest)[1]
         reported = partial(says, self.scene, ready=self.jobs)
         with measure_pods(self.scene, pods, selector=attempt(0), reported=reported) as phase:
             self.scene.request("POST", self.scene.path("jobsets", GROUP), manifest)
@@ -90,7 +99,7 @@ class Play:
         old, pods = self.restarts, len(self.pods)
         self.restarts = old + 1
         with contextlib.ExitStack() as over:
-            if fault is failing_pod and self.room is None:
+            if fault is failing_pod:
                 over.enter_context(ordered_restart(self.scene, old=old, jobs=self.jobs, pods=pods))
             phase = self._measure_fault(fault, attempt(self.restarts), pods)
         return self._check_phase(phase, pods)
@@ -177,10 +186,7 @@ class Play:
     def _check_phase(self, phase: JSON, pods: int) -> JSON:
         """The phase, if the pods that should run do, and no others."""
         phase["jobs"] = self.jobs
-        if self.room is None:
-            self.pods = running_pods(self.scene, pods, restarts=self.restarts)
-        else:
-            self.pods = self.scene.items("pods", query="?fieldSelector=status.phase%3DRunning")
+        self.pods = running_pods(self.scene, pods, restarts=self.restarts)
         if keys.EXCLUSIVE_TOPOLOGY in self.manifest["metadata"]["annotations"]:
             check_exclusive(self.scene, self.pods)
         return phase
@@ -194,6 +200,11 @@ class Play:
         self.scene.request("DELETE", f"{self.scene.path('jobsets', GROUP)}/bench")
         goal = "the set to go"
         wait(lambda: not self.scene.items("jobsets", GROUP) and not self.scene.items("pods"), CLEAR_SECONDS, goal)
+
+
+def scaled(count: int, scale: float) -> int:
+    """A part of a count, at least 2."""
+    return count if scale == 1 else max(2, round(count * scale))
 
 
 def watched_mib(size: int, events: int, agents: int) -> float:

@@ -49,35 +49,6 @@ def draw_ratios(ratios: Mapping[str, Sequence[tuple[str, float]]], folder: Path)
         return _save(figure, folder / "ratios.svg")
 
 
-def draw_recovery(steps: Sequence[tuple[str, int, int, str]], folder: Path) -> Path:
-    """Write the time line of a recovery: name, begin and end of each step, and what it depends on; the path."""
-    whole = steps[-1][2]
-    with _reproducible():
-        figure = Figure(figsize=(10, 0.55 * len(steps) + 1.4))
-        axes = figure.subplots()
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        for left, right, text, color in (
-            (-0.15 * whole, 0, "runs", "C2"),
-            (0, whole, "lost", "C3"),
-            (whole, 1.15 * whole, "runs", "C2"),
-        ):
-            axes.barh(0, right - left, left=left, color=color, alpha=0.6)
-            axes.annotate(text, ((left + right) / 2, 0), ha="center", va="center")
-        for row, (_, begin, end, causes) in enumerate(steps, 1):
-            axes.barh(row, end - begin, left=begin, color="C0")
-            axes.annotate(f"+{end} s", (end + 0.01 * whole, row), va="center", fontsize=8)
-            axes.annotate(causes, (1.2 * whole, row), va="center", fontsize=8, annotation_clip=False)
-        axes.annotate("depends on", (1.2 * whole, 0), va="center", fontsize=8, annotation_clip=False)
-        for moment in (0, whole):
-            axes.axvline(moment, color="gray", linewidth=0.8, linestyle="--", zorder=0)
-        axes.set_xlim(-0.15 * whole, 1.15 * whole)
-        axes.set_xticks([0, *(end for _, _, end, _ in steps)], ["failure", *[""] * (len(steps) - 1), "ready"])
-        axes.set_yticks(range(len(steps) + 1), ["the set", *(name for name, *_ in steps)])
-        axes.tick_params(length=0)
-        axes.invert_yaxis()
-        return _save(figure, folder / "recovery.svg")
-
-
 def _reproducible() -> AbstractContextManager[None]:
     """Settings for reproducible files, without random ids and dates."""
     return mpl.rc_context({"svg.hashsalt": "bench", "svg.fonttype": "none", "font.size": 9})

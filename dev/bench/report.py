@@ -5,6 +5,7 @@ A ratio is taken within a round, since rounds differ in the other load of the ma
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -90,6 +91,35 @@ def ratio(results: JSON, measured: tuple[str, str], base: tuple[str, str]) -> Sp
     return Spread.of_figures(ours[n]["seconds"] / theirs[n]["seconds"] for n in ours.keys() & theirs.keys())
 
 
+PLAIN = {f"{code} {step}": f"P3 plain {step}" for code in ("P3", "P17", "P18") for step in ("create", "restart")}
+"""Phases that no floor runs, and those of the same manager with which they are compared."""
+
+
+def base_of(results: JSON, manager: str, name: str) -> tuple[str, str]:
+    """The (manager, phase) that a phase is compared with: the fastest floor's, or plain pods."""
+    floor = reference(results, name)
+    return (floor, name) if floor else (manager, PLAIN.get(name, ""))
+
+
+FITTED = 1000
+"""The size from which on growth is fitted: below, the constant part of a figure dominates."""
+
+
+def exponent(points: Iterable[tuple[float, float]]) -> float | None:
+    """Least-squares exponent of a figure over the size: 1 is linear, 2 grows with the square. None for fewer than two.
+
+    Points are (size, figure), of which those of at least `FITTED` count.
+    """
+    fitted = [(math.log(size), math.log(figure)) for size, figure in points if size >= FITTED]
+    return statistics.linear_regression(*zip(*fitted, strict=True)).slope if len(fitted) > 1 else None
+
+
+def growth(rows: Sequence[JSON], size: str, figure: str) -> float | None:
+    """The exponent of a figure of rows, less what it is at size 0, if that was measured."""
+    base = next((row.get(figure, 0) for row in rows if row[size] == 0), 0)
+    return exponent((row[size], row[figure] - base) for row in rows if row.get(figure, 0) > base)
+
+
 COLUMNS = {
     "pods/s": ("pods_per_second", 0),
     "reported (s)": ("reported_seconds", 1),
@@ -106,27 +136,36 @@ COLUMNS = {
 }
 """Path of a figure and its digits, by the title of the column."""
 
-AGENT_COLUMNS = {"writes/agent": ("writes_per_agent", 1), "watched MiB": ("watched_mib", 1)}
-"""Further columns of phases with agents: writes of each, and the data that the API server sends to all."""
+SPECIAL_COLUMNS = {
+    "writes/agent": ("writes_per_agent", 1),
+    "watched MiB": ("watched_mib", 1),
+    "gates lifted": ("gates_lifted", 0),
+    "webhooks": ("pod_webhook_calls", 0),
+    "therein (s)": ("pod_webhook_seconds", 1),
+    "p50 (ms)": ("p50_ms", 0),
+    "p99 (ms)": ("p99_ms", 0),
+    "PSS (MiB)": ("pss_mib", 0),
+}
+"""Further columns of phases that have such figures."""
 
 
 def phase_rows(results: JSON, name: str) -> list[dict[str, str]]:
     """Column -> text for each manager that has run a phase."""
-    floor = reference(results, name)
     rows = []
     for manager in managers(results):
         found = list(rounds(results, manager, name).values())
         if not found:
             continue
-        time, over = seconds(results, manager, name), ratio(results, (manager, name), (floor or "", name))
-        agents = {title: column for title, column in AGENT_COLUMNS.items() if column[0] in found[0]}
+        base = base_of(results, manager, name)
+        time, over = seconds(results, manager, name), ratio(results, (manager, name), base)
+        special = {title: column for title, column in SPECIAL_COLUMNS.items() if column[0] in found[0]}
         rows.append(
             {
                 "manager": manager,
                 "runs": str(len(found)),
                 "seconds": time.text() if time else "-",
-                "x floor": over.text(2) if over else "-",
-                **{title: median_text(found, *column) for title, column in {**COLUMNS, **agents}.items()},
+                "x plain" if base[1] in PLAIN.values() else "x floor": over.text(2) if over else "-",
+                **{title: median_text(found, *column) for title, column in {**COLUMNS, **special}.items()},
             }
         )
     return rows

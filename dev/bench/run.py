@@ -6,15 +6,17 @@ Other load on the machine affects all managers alike that way. Must not judge: t
 from __future__ import annotations
 
 import dataclasses
+import shutil
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from http.client import HTTPException
 
 from cli import local
-from dev.bench.managers import Entry, running_manager, scratch_cluster
+from dev.bench.managers import Entry, further_manager, running_manager, scratch_cluster
 from dev.bench.phases import wait_for_status
-from dev.bench.play import Play
+from dev.bench.play import Play, scaled
 from dev.bench.proc import memory_mib
 from dev.bench.scenarios import SCENARIOS, Scenario
 from dev.bench.scene import JSON, BenchmarkError, Scene, say
@@ -34,7 +36,14 @@ class Bench:
     rounds: int = 3
     nodes: int = 600
     scale: float = 1.0
+    sizes: Sequence[int] = ()
+    """JobSets of P20 and pods of P22, if not the usual ones."""
+
     begun: float = field(default_factory=time.monotonic)
+
+    def scale_count(self, count: int) -> int:
+        """A part of a count, at least 2."""
+        return scaled(count, self.scale)
 
     def say(self, text: str) -> None:
         """Print progress with the time since the start."""
@@ -59,19 +68,27 @@ def turns(bench: Bench) -> Iterator[JSON]:
 def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
     """One manager on a cluster of its own; errors are collected beside the phases."""
     record: JSON = {"phases": {}, "errors": []}
-    sections = {"featureGates": dict(scenarios[0].gates)} if scenarios[0].gates else {}
+    sections, pods = scenarios[0].sections, scenarios[0].pods
     spec = ClusterSpec(name="bench", nodes=FakeNodes(count=bench.nodes, label_every=NODES))
     with scratch_cluster(spec) as (cluster, folder):
+        first = folder / "manager"
+
+        def start_manager(name: str) -> AbstractContextManager[local.Manager]:
+            shutil.copytree(first / "certs", folder / name / "certs")
+            return further_manager(cluster, folder / name, entry, sections)
+
         try:
-            with running_manager(cluster, folder / "manager", entry, sections) as manager:
+            with running_manager(cluster, first, entry, sections, pods) as manager:
                 scene = Scene(cluster, manager.process.pid, "warm-up")
                 _warm_up(scene)
                 record["idle_rss_mib"] = memory_mib(scene.pid)
                 for number, scenario in enumerate(scenarios):
                     namespace = f"{scenario.codes[0].lower()}-{number}"
-                    _play(bench, dataclasses.replace(scene, namespace=namespace), scenario, record)
+                    own = dataclasses.replace(scene, namespace=namespace)
+                    play = Play(own, bench.scale, managers=[manager], start_manager=start_manager)
+                    _play(bench, play, scenario, record)
                     if scenario is not scenarios[-1]:
-                        dataclasses.replace(scene, namespace=namespace).drop_namespace()
+                        own.drop_namespace()
                 if record["errors"]:
                     bench.say(f"  the manager's log ends with\n{manager.tail()}")
         except local.LocalError as error:
@@ -88,11 +105,11 @@ def _warm_up(scene: Scene) -> None:
         wait_for_status(lambda: says(scene, ready=1))
 
 
-def _play(bench: Bench, scene: Scene, scenario: Scenario, record: JSON) -> None:
+def _play(bench: Bench, play: Play, scenario: Scenario, record: JSON) -> None:
     """Play a scenario in a new namespace; an error ends it."""
-    scene.create_namespace()
+    play.scene.create_namespace()
     try:
-        for name, phase in scenario.play(Play(scene, bench.scale), bench.wanted):
+        for name, phase in scenario.play(play, bench.wanted):
             record["phases"][name] = phase
             bench.say(f"  {name}: {phase['seconds']:.1f} s, {phase['manager']['requests']} requests")
     except (BenchmarkError, OSError, HTTPException) as error:

@@ -21,8 +21,6 @@ from dev.bench.scene import say
 FILE = Path(__file__).with_name("runs.jsonl")
 PICTURES = Path(__file__).parents[2] / "docs" / "images" / "performance"
 OURS = "jobset"
-PLAIN = {"P3 create": "P3 plain create", "P3 restart": "P3 plain restart"}
-"""Phases that no floor runs, and those of the same manager with which they are compared."""
 
 
 def line(results: JSON, day: str) -> JSON:
@@ -38,9 +36,7 @@ def line(results: JSON, day: str) -> JSON:
 
 
 def _phase(results: JSON, name: str) -> JSON:
-    floor = report.reference(results, name)
-    base = (floor, name) if floor else (OURS, PLAIN.get(name, ""))
-    ratio = report.ratio(results, (OURS, name), base)
+    ratio = report.ratio(results, (OURS, name), report.base_of(results, OURS, name))
     seconds = {manager: report.seconds(results, manager, name) for manager in report.managers(results)}
     calls = report.Spread.at(report.rounds(results, OURS, name).values(), "manager.requests")
     return {

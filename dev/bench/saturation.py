@@ -1,23 +1,19 @@
 """The number of reviews a second that an admission server answers at most: P8 (mutate) and P9 (validate).
 
-`python -m dev.bench.saturation` measures one server without a cluster; `measure` any manager that is there already.
-Reviews are creates of JobSets that differ in name and uid. A manager has to run without the child dry run, for with it
-the figure is the API server's. Must not judge.
+`make bench-admission ARGS=--saturation` measures one server without a cluster; `measure` any manager that is there
+already. Reviews are creates of JobSets that differ in name and uid. A manager has to run without the child dry run, for
+with it the figure is the API server's. Must not judge.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dev.bench import proc
 from dev.bench.admission import samples
-from dev.bench.admission.load import cores, server
-from dev.bench.ending import unwound_by_sigterm
 from dev.bench.load_generator import Load, Review, run
-from dev.bench.output import JSON, Columns, cells, command_line, print_result, print_table
+from dev.bench.output import JSON, Columns
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
 CONNECTIONS = (1, 16, 64)
@@ -83,29 +79,3 @@ COLUMNS: Columns = {
     "RSS": ("rss_mib", ".0f"),
 }
 UNITS = "p50, p99: milliseconds; CPU: microseconds of the server for one request; RSS: MiB"
-
-
-@unwound_by_sigterm()
-def main() -> None:
-    options = _options()
-    ours, theirs = cores()
-    with server(ours) as (running, _):
-        os.sched_setaffinity(0, {theirs})  # the generator inherits it
-        pid = running.process.pid
-        result = measure(
-            running.port, running.authorities, options.seconds, options.connections, options.sizes, pid=pid
-        )
-    title = f"Admission at saturation, {options.seconds:g} s each, load {os.getloadavg()[0]:.2f}; {UNITS}"
-    print_result(options.output, result, lambda rows: print_table([cells(COLUMNS, row) for row in rows], title))
-
-
-def _options() -> argparse.Namespace:
-    parser = command_line("dev.bench.saturation", __doc__)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="length of a run (default %(default)s)")
-    parser.add_argument("--connections", type=int, nargs="+", default=CONNECTIONS, help="numbers of connections")
-    parser.add_argument("--sizes", choices=SIZES, nargs="+", default=tuple(SIZES), help="sizes of reviews")
-    return parser.parse_args()
-
-
-if __name__ == "__main__":
-    main()

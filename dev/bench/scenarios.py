@@ -11,10 +11,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from api import keys
-from dev.bench import hang
+from dev.bench import hang, many
 from dev.bench.owner_webhook import looking_for_owners
 from dev.bench.phases import count_requests, measure_pods, reaching, running, wait_for_status
 from dev.bench.play import Play, silent_node
+from dev.bench.pod_admission import policies_in_force, with_webhook_calls
 from dev.bench.scene import AT_ONCE, JSON, STALL_SECONDS, Scene
 from dev.bench.sets import (
     GROUP,
@@ -29,6 +30,7 @@ from dev.bench.sets import (
     says,
     statuses,
 )
+from manifests import PodAdmission
 
 Act = Callable[[Play], JSON]
 """Does something, and returns the figures of that phase."""
@@ -43,7 +45,8 @@ FLAVOR = {"kubernetes.io/os": "linux"}
 """Labels that all fake nodes have, as a node selector (P13)."""
 
 LARGE_SET = f"{keys.JOBSET_NAME}=large"
-IN_PLACE, NODE_FAILURE = {"InPlaceRestart": True}, {"JobSetNodeFailure": True, "RestartJob": True}
+IN_PLACE = {"InPlaceRestart": True}
+NODE_FAILURE = IN_PLACE | {"JobSetNodeFailure": True, "RestartJob": True}
 GANG = {"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}
 
 
@@ -52,14 +55,15 @@ class Scenario:
     """Phases that build on each other, by name; each begins with the code of a scenario. The first is always played.
 
     `floors`: floors play them, too. `once`: in the first round alone. `apart`: on a cluster of their own, with a
-    manager that has these feature `gates`. `around` is entered for all of them.
+    manager that has these `sections` in its configuration, and `pods` admitted so. `around` is entered for all of them.
     """
 
     phases: Mapping[str, Act]
     floors: bool = True
     once: bool = False
     apart: bool = False
-    gates: Mapping[str, bool] = field(default_factory=dict)
+    sections: Mapping[str, JSON] = field(default_factory=dict)
+    pods: PodAdmission = "webhooks"
     around: Callable[[Scene], AbstractContextManager[None]] = lambda _: nullcontext()
 
     @property
@@ -68,7 +72,7 @@ class Scenario:
 
     def play(self, play: Play, wanted: frozenset[str]) -> Iterator[tuple[str, JSON]]:
         """Name and figures of each phase."""
-        with self.around(play.scene):
+        with self.around(play.scene), play.over:
             for number, (name, act) in enumerate(self.phases.items()):
                 if not number or name.partition(" ")[0] in wanted:
                     yield name, act(play)
@@ -254,6 +258,8 @@ def _in_parallel(act: Callable[[str], object], names: list[str]) -> None:
         list(pool.map(act, names))
 
 
+create_exclusive = with_webhook_calls(create(40, 10, exclusive, cpu=HALF_A_NODE))
+POLICIES: dict[str, PodAdmission] = {"P17": "policies", "P18": "policies-without-manager"}
 SCENARIOS = (
     Scenario({"P1": create(300), "P2": Play.restart, "P5 suspend": Play.suspend, "P5 resume": Play.resume}),
     Scenario(
@@ -261,7 +267,7 @@ SCENARIOS = (
         floors=False,
     ),
     Scenario(
-        {"P3 create": create(40, 10, exclusive, cpu=HALF_A_NODE), "P3 restart": Play.restart},
+        {"P3 create": create_exclusive, "P3 restart": with_webhook_calls(Play.restart)},
         floors=False,
     ),
     Scenario({"P4": create_many(150, 2)}),
@@ -282,7 +288,7 @@ SCENARIOS = (
         floors=False,
         once=True,
         apart=True,
-        gates=GANG,
+        sections={"featureGates": GANG},
     ),
     Scenario(
         {
@@ -295,14 +301,40 @@ SCENARIOS = (
         floors=False,
         once=True,
         apart=True,
-        gates=IN_PLACE | NODE_FAILURE,
+        sections={"featureGates": NODE_FAILURE},
     ),
     Scenario(
         {"P15": fail_in_place(), "P15 worker only": fail_in_place(worker_only=True)},
         floors=False,
         once=True,
         apart=True,
-        gates=IN_PLACE,
+        sections={"featureGates": IN_PLACE},
     ),
-    Scenario({"P16": hang.restart_after_hang}, floors=False, once=True, apart=True, gates=IN_PLACE),
+    Scenario(
+        {"P16": hang.restart_after_hang}, floors=False, once=True, apart=True, sections={"featureGates": IN_PLACE}
+    ),
+    *(
+        Scenario(
+            {f"{code} create": create_exclusive, f"{code} restart": with_webhook_calls(Play.restart)},
+            floors=False,
+            apart=True,
+            pods=pods,
+            around=policies_in_force,
+        )
+        for code, pods in POLICIES.items()
+    ),
+    Scenario(
+        {
+            "P19 create": create_many(many.SETS, many.JOBS),
+            "P19 rest": many.rest,
+            "P19 failures": many.fail_jobs,
+            "P19 start": many.start_another,
+            "P19 takeover": many.take_over,
+            "P19 deletion": many.delete_all,
+        },
+        floors=False,
+        once=True,
+        apart=True,
+        sections=many.ELECTION,
+    ),
 )

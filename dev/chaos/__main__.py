@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from cli.local import LocalError
-from dev.chaos.faults import GENTLE, MEANINGS, Kind
+from dev.chaos.faults import ABOUT, GENTLE, Kind
 from dev.chaos.run import RESULTS, SETS, Options, report, run
 from dev.cluster.errors import DevclusterError
 
@@ -46,7 +46,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m dev.chaos",
         description=__doc__,
-        epilog=EXAMPLES.format(faults="\n".join(f"  {kind:12} {MEANINGS[kind]}" for kind in Kind)),
+        epilog=EXAMPLES.format(faults="\n".join(f"  {kind:12} {ABOUT[kind].meaning}" for kind in Kind)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seed", type=int, default=1, help="of sets and faults (default %(default)s)")

@@ -44,26 +44,74 @@ class Kind(StrEnum):
     NEIGHBOUR = "neighbour"
 
 
-MEANINGS = {
-    Kind.KILL: "A replica gets SIGKILL, and starts again at once",
-    Kind.PAUSE: "A replica is stopped (SIGSTOP) for longer than the lease, then continues",
-    Kind.PARTITION: "What a replica asks, and the answers, are held back; all of it arrives in the end",
-    Kind.SLOW: "Each request of every replica takes longer",
-    Kind.ERRORS: "One in five requests is answered with 429, 500 or 504; half of the 504 were carried out",
-    Kind.CUT: "All connections of every replica to its API server break",
-    Kind.EXPIRE: "Connections break, and for a while watches cannot be resumed (410): every replica lists again",
-    Kind.API_SERVER: "The API server ends and starts again",
-    Kind.ETCD: "etcd gets SIGKILL and starts again",
-    Kind.CERTIFICATE: "The Secret loses its serving pair; the CA stays",
-    Kind.AUTHORITY: "The Secret loses the key of its CA: a new CA takes over",
-    Kind.SECRET: "The Secret is deleted and created again, empty",
-    Kind.ROLL: "One replica after another ends by SIGTERM and starts again",
-    Kind.ALL_DOWN: "Every replica gets SIGKILL and stays away for a while",
-    Kind.NAMESPACE: "A namespace with running sets is deleted and created again",
-    Kind.STALE: "The API server of the leader is behind: its watches show everything some seconds late",
-    Kind.STALE_KILL: "The API servers of all replicas are behind, and the leader gets SIGKILL",
-    Kind.HOSTILE: "Slow, broken and hostile clients at every port of every replica, beside all other faults",
-    Kind.NEIGHBOUR: "Somebody who takes all room and time that strangers can, at every replica, beside other faults",
+@dataclass(frozen=True, slots=True)
+class About:
+    """A kind of fault. `seconds`: the least and the most that it lasts. `strengths`: see `Fault.strength`."""
+
+    meaning: str
+    seconds: tuple[float, float] = (0, 0)
+    strengths: tuple[float, ...] = (0.0,)
+    of_one: bool = False
+    """Whether one replica fails, the leader or a follower."""
+    gentle: bool = False
+    """Whether no process dies of it, so that its memory can be compared."""
+    at_api_server: bool = False
+    """Whether it is a fault of the API server or of the way to it, which a review may have to wait for."""
+
+
+ABOUT = {
+    Kind.KILL: About("A replica gets SIGKILL, and starts again at once", of_one=True),
+    Kind.PAUSE: About("A replica is stopped (SIGSTOP) for longer than the lease, then continues", (8, 14), of_one=True),
+    Kind.PARTITION: About(
+        "What a replica asks, and the answers, are held back; all of it arrives in the end",
+        (8, 14),
+        of_one=True,
+        at_api_server=True,
+    ),
+    Kind.SLOW: About(
+        "Each request of every replica takes longer", (5, 10), (0.2, 2.0), gentle=True, at_api_server=True
+    ),
+    Kind.ERRORS: About(
+        "One in five requests is answered with 429, 500 or 504; half of the 504 were carried out",
+        (5, 12),
+        (0.2,),
+        gentle=True,
+        at_api_server=True,
+    ),
+    Kind.CUT: About("All connections of every replica to its API server break", gentle=True, at_api_server=True),
+    Kind.EXPIRE: About(
+        "Connections break, and for a while watches cannot be resumed (410): every replica lists again",
+        (3, 6),
+        gentle=True,
+        at_api_server=True,
+    ),
+    Kind.API_SERVER: About("The API server ends and starts again", at_api_server=True),
+    Kind.ETCD: About("etcd gets SIGKILL and starts again", at_api_server=True),
+    Kind.CERTIFICATE: About("The Secret loses its serving pair; the CA stays", gentle=True),
+    Kind.AUTHORITY: About("The Secret loses the key of its CA: a new CA takes over", gentle=True),
+    Kind.SECRET: About("The Secret is deleted and created again, empty"),
+    Kind.ROLL: About("One replica after another ends by SIGTERM and starts again"),
+    Kind.ALL_DOWN: About("Every replica gets SIGKILL and stays away for a while", (60, 60)),
+    Kind.NAMESPACE: About("A namespace with running sets is deleted and created again"),
+    Kind.STALE: About(
+        "The API server of the leader is behind: its watches show everything some seconds late",
+        (8, 15),
+        (2.0, 6.0),
+        gentle=True,
+        at_api_server=True,
+    ),
+    Kind.STALE_KILL: About(
+        "The API servers of all replicas are behind, and the leader gets SIGKILL",
+        (14, 20),
+        (2.0, 6.0),
+        at_api_server=True,
+    ),
+    Kind.HOSTILE: About(
+        "Slow, broken and hostile clients at every port of every replica, beside all other faults", gentle=True
+    ),
+    Kind.NEIGHBOUR: About(
+        "Somebody who takes all room and time that strangers can, at every replica, beside other faults", gentle=True
+    ),
 }
 
 
@@ -86,59 +134,9 @@ class Fault:
 STRANGERS = (Kind.HOSTILE, Kind.NEIGHBOUR)
 """Clients that are there all the time: others must not notice them."""
 
-AT_API_SERVER = (
-    Kind.PARTITION,
-    Kind.SLOW,
-    Kind.ERRORS,
-    Kind.CUT,
-    Kind.EXPIRE,
-    Kind.API_SERVER,
-    Kind.ETCD,
-    Kind.STALE,
-    Kind.STALE_KILL,
-)
-"""Faults of the API server or of the way to it, which a review may have to wait for."""
-
-GENTLE = (
-    Kind.SLOW,
-    Kind.ERRORS,
-    Kind.CUT,
-    Kind.EXPIRE,
-    Kind.CERTIFICATE,
-    Kind.AUTHORITY,
-    Kind.STALE,
-    Kind.HOSTILE,
-    Kind.NEIGHBOUR,
-)
-"""Faults that no process dies of, so that its memory can be compared."""
-
-_SECONDS: dict[Kind, tuple[float, float]] = {
-    Kind.KILL: (0, 0),
-    Kind.PAUSE: (8, 14),
-    Kind.PARTITION: (8, 14),
-    Kind.SLOW: (5, 10),
-    Kind.ERRORS: (5, 12),
-    Kind.CUT: (0, 0),
-    Kind.EXPIRE: (3, 6),
-    Kind.API_SERVER: (0, 0),
-    Kind.ETCD: (0, 0),
-    Kind.CERTIFICATE: (0, 0),
-    Kind.AUTHORITY: (0, 0),
-    Kind.SECRET: (0, 0),
-    Kind.ROLL: (0, 0),
-    Kind.ALL_DOWN: (60, 60),
-    Kind.NAMESPACE: (0, 0),
-    Kind.STALE: (8, 15),
-    Kind.STALE_KILL: (14, 20),
-}
-_ONE_REPLICA = {Kind.KILL, Kind.PAUSE, Kind.PARTITION}
+AT_API_SERVER = tuple(kind for kind in Kind if ABOUT[kind].at_api_server)
+GENTLE = tuple(kind for kind in Kind if ABOUT[kind].gentle)
 _LONG = {Kind.ALL_DOWN}
-_STRENGTHS: dict[Kind, tuple[float, ...]] = {
-    Kind.SLOW: (0.2, 2.0),
-    Kind.ERRORS: (0.2,),
-    Kind.STALE: (2.0, 6.0),
-    Kind.STALE_KILL: (2.0, 6.0),
-}
 
 
 def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> list[Fault]:
@@ -161,10 +159,10 @@ def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> 
             at += CALM
         if at >= seconds:
             break
-        low, high = _SECONDS[kind]
-        target = chance.choice(("leader", "leader", "follower")) if kind in _ONE_REPLICA else ""
-        strength = chance.choice(_STRENGTHS.get(kind, (0.0,)))
-        lasts = min(chance.uniform(low, high), seconds - at)
+        about = ABOUT[kind]
+        target = chance.choice(("leader", "leader", "follower")) if about.of_one else ""
+        strength = chance.choice(about.strengths)
+        lasts = min(chance.uniform(*about.seconds), seconds - at)
         faults.append(fault := Fault(round(at, 1), kind, target, round(lasts, 1), strength))
         at += fault.seconds * chance.uniform(0.6, 1) + chance.uniform(4, 12)
     return faults

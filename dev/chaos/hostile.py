@@ -12,8 +12,8 @@ import json
 import random
 import ssl
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
@@ -39,6 +39,8 @@ NAMES = 1500
 LENGTH = 100_000
 """Bytes of a body that is promised."""
 
+ENDLESS_CHUNK = b"10000\r\n%s\r\n" % bytes(0x10000)
+
 
 @dataclass(frozen=True, slots=True)
 class Port:
@@ -50,90 +52,34 @@ class Port:
     tls: bool = False
 
 
-Parts = Callable[[Port, random.Random], Iterator[bytes]]
+Parts = Callable[[Port, random.Random], Iterable[bytes]]
 """What a client sends, part by part. Then it waits until its connection is closed."""
 
 
-def _nothing(_port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield from ()
-
-
-def _half_a_head(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield head(port)[:-12]
-
-
-def _half_a_body(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield head(port) + b'{"kind":'
-
-
-def _one_byte_at_a_time(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield from (bytes([byte]) for byte in head(port))
-
-
-def _bytes_after_an_early_answer(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield head(Port(port.serves, port.number, "/nowhere"))
+def _endlessly(first: bytes, part: bytes) -> Iterator[bytes]:
+    yield first
     while True:
-        yield b"x"
+        yield part
 
 
-def _garbage(_port: Port, chance: random.Random) -> Iterator[bytes]:
-    yield chance.randbytes(4000)
-
-
-def _endless_head(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield head(port)[:-2]
-    while True:
-        yield b"x: y\r\n" * 1000
-
-
-def _endless_body(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield head(port, "transfer-encoding: chunked")
-    while True:
-        yield b"10000\r\n%s\r\n" % bytes(0x10000)
-
-
-def _two_lengths(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield head(port, "content-length: 5", "content-length: 6") + b"hello"
-
-
-def _many_requests_at_once(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield f"GET {port.path} HTTP/1.1\r\nhost: x\r\n\r\n".encode() * 50
-
-
-def _unknown_token(port: Port, chance: random.Random) -> Iterator[bytes]:
-    yield f"GET {port.path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {chance.random()}\r\n\r\n".encode()
-
-
-def _many_unknown_names(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield post(port, _unknown_names())
-
-
-def _half_a_handshake(_port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
-
-
-def _no_handshake(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield head(port)
-
-
-CLIENTS: tuple[Parts, ...] = (
-    _nothing,
-    _half_a_head,
-    _half_a_body,
-    _one_byte_at_a_time,
-    _bytes_after_an_early_answer,
-    _garbage,
-    _endless_head,
-    _endless_body,
-    _two_lengths,
-    _many_requests_at_once,
-    _unknown_token,
-    _many_unknown_names,
-    _half_a_handshake,
-    _no_handshake,
-)
-WITHOUT_TLS = {_half_a_handshake, _no_handshake}
-IN_CROWDS = {_nothing}
+CLIENTS: dict[str, Parts] = {
+    "nothing": lambda *_: (),
+    "half a head": lambda port, _: [head(port)[:-12]],
+    "half a body": lambda port, _: [head(port) + b'{"kind":'],
+    "one byte at a time": lambda port, _: (bytes([byte]) for byte in head(port)),
+    "bytes after an early answer": lambda port, _: _endlessly(head(replace(port, path="/nowhere")), b"x"),
+    "garbage": lambda _, chance: [chance.randbytes(4000)],
+    "endless head": lambda port, _: _endlessly(head(port)[:-2], b"x: y\r\n" * 1000),
+    "endless body": lambda port, _: _endlessly(head(port, "transfer-encoding: chunked"), ENDLESS_CHUNK),
+    "two lengths": lambda port, _: [head(port, "content-length: 5", "content-length: 6") + b"hello"],
+    "many requests at once": lambda port, _: [get(port) * 50],
+    "unknown token": lambda port, chance: [get(port, f"authorization: Bearer {chance.random()}")],
+    "many unknown names": lambda port, _: [post(port, _unknown_names())],
+    "half a handshake": lambda *_: [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"],
+    "no handshake": lambda port, _: [head(port)],
+}
+WITHOUT_TLS = {"half a handshake", "no handshake"}
+IN_CROWDS = {"nothing"}
 
 
 async def abuse(ports: Sequence[Port], seconds: float, seed: int, made: Counter[str]) -> None:
@@ -151,14 +97,15 @@ async def _visit(port: Port, chance: random.Random, made: Counter[str]) -> None:
         while True:
             chance.shuffle(kinds)
             for kind in kinds:
+                to = replace(port, tls=port.tls and kind not in WITHOUT_TLS)
                 for _ in range(CROWD if kind in IN_CROWDS and port.serves != "webhooks" else 1):
-                    group.create_task(client(port, kind, chance, partial(made.update, (port.serves,))))
+                    group.create_task(client(to, CLIENTS[kind], chance, partial(made.update, (port.serves,))))
                 await asyncio.sleep(EVERY)
 
 
 async def client(
     port: Port,
-    kind: Parts,
+    parts: Parts,
     chance: random.Random,
     connected: Callable[[], None],
     *,
@@ -168,11 +115,11 @@ async def client(
     """One connection, until somebody ends it. A replica that is down has none."""
     with contextlib.suppress(OSError):  # a timeout is one, too
         async with asyncio.timeout(stays):
-            tls = client_tls() if port.tls and kind not in WITHOUT_TLS else None
+            tls = client_tls() if port.tls else None
             reader, writer = await asyncio.open_connection("127.0.0.1", port.number, ssl=tls)
             connected()
             try:
-                for part in kind(port, chance):
+                for part in parts(port, chance):
                     writer.write(part)
                     await writer.drain()
                     await asyncio.sleep(pause)
@@ -187,6 +134,11 @@ async def client(
 def head(port: Port, *headers: str) -> bytes:
     lines = [f"POST {port.path} HTTP/1.1", "host: x", *(headers or (f"content-length: {LENGTH}",)), "", ""]
     return "\r\n".join(lines).encode()
+
+
+def get(port: Port, *headers: str) -> bytes:
+    """A whole request."""
+    return "\r\n".join([f"GET {port.path} HTTP/1.1", "host: x", *headers, "", ""]).encode()
 
 
 def post(port: Port, body: bytes, *headers: str) -> bytes:

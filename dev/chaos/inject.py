@@ -8,13 +8,15 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 
 from dev.chaos import beside
 from dev.chaos.client import MERGE, Admin
 from dev.chaos.faults import Fault, Kind
 from dev.chaos.hostile import abuse
+from dev.chaos.relay import Conditions
+from dev.chaos.replica import Replica
 from dev.chaos.stage import DROPPED, Stage
 from dev.cluster import rest
 from dev.cluster.components import ADMIN
@@ -46,27 +48,32 @@ def _pause(stage: Stage, fault: Fault) -> None:
     replica.signal(signal.SIGCONT)
 
 
+@contextlib.contextmanager
+def _conditions(replicas: Sequence[Replica], **worse: float) -> Iterator[None]:
+    """The connections of these replicas to the API server are so much worse for the length of the block."""
+    usual = Conditions()
+    for replica in replicas:
+        for name, value in worse.items():
+            setattr(replica.relay.conditions, name, value)
+    yield
+    for replica in replicas:
+        for name in worse:
+            setattr(replica.relay.conditions, name, getattr(usual, name))
+
+
 def _partition(stage: Stage, fault: Fault) -> None:
-    conditions = stage.replica(fault.target).relay.conditions
-    conditions.held = True
-    time.sleep(fault.seconds)
-    conditions.held = False
+    with _conditions([stage.replica(fault.target)], held=True):
+        time.sleep(fault.seconds)
 
 
 def _slow(stage: Stage, fault: Fault) -> None:
-    for replica in stage.replicas:
-        replica.relay.conditions.delay = fault.strength
-    time.sleep(fault.seconds)
-    for replica in stage.replicas:
-        replica.relay.conditions.delay = 0.0
+    with _conditions(stage.replicas, delay=fault.strength):
+        time.sleep(fault.seconds)
 
 
 def _errors(stage: Stage, fault: Fault) -> None:
-    for replica in stage.replicas:
-        replica.relay.conditions.refused = fault.strength
-    time.sleep(fault.seconds)
-    for replica in stage.replicas:
-        replica.relay.conditions.refused = 0.0
+    with _conditions(stage.replicas, refused=fault.strength):
+        time.sleep(fault.seconds)
 
 
 def _cut(stage: Stage, _fault: Fault) -> None:
@@ -75,12 +82,9 @@ def _cut(stage: Stage, _fault: Fault) -> None:
 
 
 def _expire(stage: Stage, fault: Fault) -> None:
-    for replica in stage.replicas:
-        replica.relay.conditions.expired = True
-    _cut(stage, fault)
-    time.sleep(fault.seconds)
-    for replica in stage.replicas:
-        replica.relay.conditions.expired = False
+    with _conditions(stage.replicas, expired=True):
+        _cut(stage, fault)
+        time.sleep(fault.seconds)
 
 
 def _api_server(stage: Stage, _fault: Fault) -> None:
@@ -149,22 +153,17 @@ def _namespace(stage: Stage, _fault: Fault) -> None:
 
 
 def _stale(stage: Stage, fault: Fault) -> None:
-    conditions = stage.replica("leader").relay.conditions
-    conditions.behind = fault.strength
-    time.sleep(fault.seconds)
-    conditions.behind = 0.0
+    with _conditions([stage.replica("leader")], behind=fault.strength):
+        time.sleep(fault.seconds)
 
 
 def _stale_kill(stage: Stage, fault: Fault) -> None:
-    for replica in stage.replicas:
-        replica.relay.conditions.behind = fault.strength
     before = min(fault.strength, fault.seconds)
-    time.sleep(before)  # all that the others know is as old as it gets
-    with stage.excuse(KILLED_IN_FLIGHT):
-        stage.replica("leader").signal(signal.SIGKILL)
-    time.sleep(fault.seconds - before)
-    for replica in stage.replicas:
-        replica.relay.conditions.behind = 0.0
+    with _conditions(stage.replicas, behind=fault.strength):
+        time.sleep(before)  # all that the others know is as old as it gets
+        with stage.excuse(KILLED_IN_FLIGHT):
+            stage.replica("leader").signal(signal.SIGKILL)
+        time.sleep(fault.seconds - before)
 
 
 def _hostile(stage: Stage, fault: Fault) -> None:

@@ -11,12 +11,12 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
 from dev.chaos import beside, hostile
-from dev.chaos.hostile import Parts, Port, client, head, post, review
+from dev.chaos.hostile import Parts, Port, client, get, post, review
 from webhooks.review import MOST_FIELDS, fields_of
 
 NAMESPACE = "chaos-neighbour"
@@ -50,6 +50,7 @@ class Habit:
     `pause`: seconds between two parts. `turns`: whether one replica at a time gets it, or all.
     """
 
+    name: str
     parts: Parts
     serves: tuple[str, ...]
     every: float
@@ -59,38 +60,21 @@ class Habit:
     pause: float = hostile.PAUSE
     turns: bool = False
 
-    @property
-    def name(self) -> str:
-        return self.parts.__name__.strip("_").replace("_", " ")
+
+@cache
+def _list(field: str) -> bytes:
+    """The largest review that is read, of a JobSet with a list of as many items as are decoded."""
+    whole = review({"replicatedJobs": [group(1)], field: ["..."]})
+    items = [b"{}"] * (MOST_FIELDS - fields_of(whole))
+    return whole.replace(b'"..."', b",".join(items).ljust(LARGE))
 
 
-def _large_list(port: Port, chance: random.Random) -> Iterator[bytes]:
-    yield from _chunks(post(port, _list(chance.choice(("replicatedJobs", "volumeClaimPolicies")))))
+def _large_list(chance: random.Random) -> bytes:
+    return _list(chance.choice(("replicatedJobs", "volumeClaimPolicies")))
 
 
-def _half_a_large_body(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    whole = post(port, _list("replicatedJobs"))
-    yield from _chunks(whole[: len(whole) // 2])
-
-
-def _left_in_any_state(port: Port, chance: random.Random) -> Iterator[bytes]:
-    yield from chance.choice(hostile.CLIENTS)(port, chance)
-
-
-def _readiness_left(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield _get(port, "/readyz")
-
-
-def _liveness(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield _get(port, "/healthz")
-
-
-def _many_variables(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield post(port, review({"replicatedJobs": [group(VARIABLES)]}, "neighbour", NAMESPACE))
-
-
-def _denied_by_policy(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    yield post(port, review({"replicatedJobs": [group(1, jobs=MOST_JOBS + 1)]}, "neighbour", NAMESPACE))
+def _set_of(variables: int, jobs: int = 1) -> bytes:
+    return review({"replicatedJobs": [group(variables, jobs)]}, "neighbour", NAMESPACE)
 
 
 def _control_characters(port: Port, chance: random.Random) -> Iterator[bytes]:
@@ -100,21 +84,49 @@ def _control_characters(port: Port, chance: random.Random) -> Iterator[bytes]:
     yield f"GET /{text} HTTP/1.1\r\nhost: {text}\r\n\r\n".encode()
 
 
-def _warned_of(port: Port, _chance: random.Random) -> Iterator[bytes]:
-    for _ in range(WARNED):
-        yield _get(port, "/", "connection: upgrade", "upgrade: x")
-
-
+WEBHOOKS, EVERYWHERE = ("webhooks",), ("webhooks", "probes", "metrics")
+UPGRADE = ("connection: upgrade", "upgrade: x")
 HABITS = (
-    Habit(_large_list, ("webhooks",), LARGE * 1.25 / RATE, 20.0, pause=CHUNK / RATE, turns=True),
-    Habit(_half_a_large_body, ("webhooks",), LARGE * 2.5 / RATE, 20.0, pause=CHUNK / RATE, turns=True),
-    Habit(_left_in_any_state, ("webhooks", "probes", "metrics"), 0.5, 0.5, leaves_early=True),
-    Habit(_readiness_left, ("probes",), 0.05, 0.2),
-    Habit(_liveness, ("probes",), 0.5, 2.0),
-    Habit(_many_variables, ("webhooks",), 1.0, 10.0),
-    Habit(_denied_by_policy, ("webhooks",), 0.5, 10.0),
-    Habit(_control_characters, ("webhooks", "probes", "metrics"), 1.0, 2.0),
-    Habit(_warned_of, ("webhooks", "probes", "metrics"), 10.0, 10.0, pause=0.0005, turns=True),
+    Habit(
+        "large list",
+        lambda port, chance: _chunks(post(port, _large_list(chance))),
+        WEBHOOKS,
+        LARGE * 1.25 / RATE,
+        20.0,
+        pause=CHUNK / RATE,
+        turns=True,
+    ),
+    Habit(
+        "half a large body",
+        lambda port, _: _chunks(post(port, _list("replicatedJobs")), share=0.5),
+        WEBHOOKS,
+        LARGE * 2.5 / RATE,
+        20.0,
+        pause=CHUNK / RATE,
+        turns=True,
+    ),
+    Habit(
+        "left in any state",
+        lambda port, chance: chance.choice([*hostile.CLIENTS.values()])(port, chance),
+        EVERYWHERE,
+        0.5,
+        0.5,
+        leaves_early=True,
+    ),
+    Habit("readiness left", lambda port, _: [_get(port, "/readyz")], ("probes",), 0.05, 0.2),
+    Habit("liveness", lambda port, _: [_get(port, "/healthz")], ("probes",), 0.5, 2.0),
+    Habit("many variables", lambda port, _: [post(port, _set_of(VARIABLES))], WEBHOOKS, 1.0, 10.0),
+    Habit("denied by policy", lambda port, _: [post(port, _set_of(1, MOST_JOBS + 1))], WEBHOOKS, 0.5, 10.0),
+    Habit("control characters", _control_characters, EVERYWHERE, 1.0, 2.0),
+    Habit(
+        "warned of",
+        lambda port, _: [_get(port, "/", *UPGRADE)] * WARNED,
+        EVERYWHERE,
+        10.0,
+        10.0,
+        pause=0.0005,
+        turns=True,
+    ),
 )
 
 
@@ -165,21 +177,15 @@ def policy() -> dict[str, Any]:
     }
 
 
-@cache
-def _list(field: str) -> bytes:
-    """The largest review that is read, of a JobSet with a list of as many items as are decoded."""
-    whole = review({"replicatedJobs": [group(1)], field: ["..."]})
-    items = [b"{}"] * (MOST_FIELDS - fields_of(whole))
-    return whole.replace(b'"..."', b",".join(items).ljust(LARGE))
-
-
-def _chunks(data: bytes) -> Iterator[bytes]:
-    for begin in range(0, len(data), CHUNK):
-        yield data[begin : begin + CHUNK]
+def _chunks(data: bytes, share: float = 1) -> Iterator[bytes]:
+    """The first part of the data."""
+    end = int(len(data) * share)
+    for begin in range(0, end, CHUNK):
+        yield data[begin : min(begin + CHUNK, end)]
 
 
 def _get(port: Port, path: str, *headers: str) -> bytes:
-    return head(Port(port.serves, port.number, path), "accept: */*", *headers).replace(b"POST", b"GET", 1)
+    return get(replace(port, path=path), "accept: */*", *headers)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 
 from dev.chaos import beside
 from dev.chaos.checks.strangers import LIVENESS, NEVER, NO_ANSWER, REVIEW, Answer
-from dev.chaos.hostile import Port, client_tls, head, post, review
+from dev.chaos.hostile import Port, client_tls, get, post, review
 from dev.chaos.neighbour import NAMESPACE, group
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH
 
@@ -47,7 +47,7 @@ async def _regularly(seconds: float, ask: Callable[[int], Coroutine[Any, Any, No
 
 
 async def _live(replica: str, port: Port, _number: int) -> None:
-    request = head(Port("", 0, "/healthz"), "connection: close").replace(b"POST", b"GET", 1)
+    request = get(Port("", 0, "/healthz"), "connection: close")
     await _ask(replica, LIVENESS, port, request, lambda status, _: "" if status == "200" else f"HTTP {status}")
 
 

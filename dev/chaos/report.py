@@ -13,61 +13,40 @@ from dev.chaos.faults import GENTLE
 
 JSON = dict[str, Any]
 
-HEADS = (
-    "Run",
-    "Seed",
-    "Minutes",
-    "Faults",
-    "Sets ended",
-    "Restarts",
-    "Jobs created",
-    "Terms of the lease",
-    "Late writes stored, with a guard",
-    "Late writes refused",
-    "Hostile connections",
-    "p99 of admission",
-    "Memory, most growth",
-    "Violations",
-)
-
 
 def table(runs: Iterable[JSON]) -> Iterator[str]:
     """Lines of Markdown."""
-    yield _row(HEADS)
-    yield _row(["---"] * len(HEADS))
-    for run in sorted(runs, key=lambda run: (_kind(run), run["seed"])):
-        yield _row(_cells(run))
+    rows = [_cells(run) for run in sorted(runs, key=lambda run: (_kind(run), run["seed"]))]
+    for cells in (rows[0].keys(), ["---"] * len(rows[0]), *(row.values() for row in rows)):
+        yield f"| {' | '.join(map(str, cells))} |"
 
 
-def _cells(run: JSON) -> list[object]:
+def _cells(run: JSON) -> dict[str, object]:
+    """The cells of a row by the head of their column."""
     late = Counter[bool]()
     for what, count in run["late_writes"].items():
         late["refused" in what] += count
     growth = [end / quarter - 1 for quarter, end in run["memory_mib"].values()]
-    return [
-        _kind(run),
-        run["seed"],
-        f"{run['seconds'] / 60:g}",
-        len(run["faults"]),
-        f"{run['sets_ended']} of {run['sets']}",
-        run["restarts"],
-        run["jobs_created"],
-        run["terms_of_lease"],
-        late[False],
-        late[True],
-        sum(run["hostile_connections"].values()),
-        f"{run['calm_admission_p99_seconds']:.2f} s of {run['calm_admissions']}",
-        f"{max(growth):+.0%}" if growth else "",
-        len(run["violations"]),
-    ]
+    return {
+        "Run": _kind(run),
+        "Seed": run["seed"],
+        "Minutes": f"{run['seconds'] / 60:g}",
+        "Faults": len(run["faults"]),
+        "Sets ended": f"{run['sets_ended']} of {run['sets']}",
+        "Restarts": run["restarts"],
+        "Jobs created": run["jobs_created"],
+        "Terms of the lease": run["terms_of_lease"],
+        "Late writes stored, with a guard": late[False],
+        "Late writes refused": late[True],
+        "Hostile connections": sum(run["hostile_connections"].values()),
+        "p99 of admission": f"{run['calm_admission_p99_seconds']:.2f} s of {run['calm_admissions']}",
+        "Memory, most growth": f"{max(growth):+.0%}" if growth else "",
+        "Violations": len(run["violations"]),
+    }
 
 
 def _kind(run: Mapping[str, Any]) -> str:
     return "soak" if {fault["kind"] for fault in run["faults"]} <= set(GENTLE) else "chaos"
-
-
-def _row(cells: Iterable[object]) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controllers.jobset.unscheduled_pods import FIRST_LOOK
-from dev.bench.placement import WEBHOOK_TIMES
+from dev.bench.pod_admission import WEBHOOK_TIMES
 from dev.cluster import audit
 from tests.support import calls_by_cause as calls
 from tests.support.cluster.client_calls import history, now, path

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 
+from dev.bench import saturation
 from dev.bench.admission.cpu import cases
-from dev.bench.admission.load import ROOT, measure
+from dev.bench.admission.load import ROOT, cores, measure, server
 from dev.bench.ending import unwound_by_sigterm
 from dev.bench.load_generator import Load, Review
 from dev.bench.output import (
@@ -41,7 +43,9 @@ def main() -> int:
     options = _options()
     load = Load(CONNECTIONS, options.seconds, options.warm_up, options.rate)
     try:
-        if options.dry_run:
+        if options.saturation:
+            print_result(options.output, _saturation(), show_saturation)
+        elif options.dry_run:
             print_result(options.output, _dry_run(), show_dry_run)
         elif options.policies:
             print_result(options.output, _with_policies(load, options.policies), show_policies)
@@ -59,6 +63,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=int, default=20, help="length of a run (default %(default)s)")
     parser.add_argument("--warm-up", type=int, default=5, help="seconds before it (default %(default)s)")
     parser.add_argument("--dry-run", action="store_true", help="measure the child dry run against a local API server")
+    parser.add_argument("--saturation", action="store_true", help="measure how many reviews are answered at most")
     parser.add_argument("--policies", type=int, default=0, metavar="N", help="measure with so many policies in force")
     return parser.parse_args()
 
@@ -98,6 +103,13 @@ def _cpu(*arguments: str) -> JSON:
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)  # noqa: S603 - a module of ours
     found: JSON = json.loads(done.stdout)
     return found
+
+
+def _saturation() -> list[JSON]:
+    ours, theirs = cores()
+    with server(ours) as (running, _):
+        os.sched_setaffinity(0, {theirs})  # the generator inherits it
+        return saturation.measure(running.port, running.authorities, pid=running.process.pid)
 
 
 def _dry_run() -> JSON:
@@ -164,6 +176,10 @@ def show_policies(results: JSON) -> None:
     print_table([cells(POLICY_REVIEW_COLUMNS, row) for row in results["cpu"]["rows"]], CPU_TITLE)
     print_text(goal_verdict("p99 with policies", results["runs"][1]["p99_ms"], GOAL_POLICIES_P99_MS))
     print_text(goal_verdict("a rule (1000 of them)", results["cpu"]["rule_us"], GOAL_RULES_MS))
+
+
+def show_saturation(rows: list[JSON]) -> None:
+    print_table([cells(saturation.COLUMNS, row) for row in rows], f"Admission at saturation; {saturation.UNITS}")
 
 
 def show_dry_run(results: JSON) -> None:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import ssl
 import subprocess
 import sys
 import time
-from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from cli import local
-from dev.bench.output import JSON, command_line
+from dev.bench.output import JSON
 from dev.bench.proc import TICKS, cpu_seconds, memory_mib
 from dev.bench.simulated.fleet import NAMESPACE, WORKERS, Fleet, set_name
 from dev.cluster import pki, rest
@@ -209,15 +207,3 @@ def running_manager(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-
-
-def simulation_options(module: str, description: str | None) -> ArgumentParser:
-    """A command line with the manager under measurement, as a list of words."""
-    parser = command_line(module, description)
-    parser.add_argument(
-        "--manager",
-        type=shlex.split,
-        default=shlex.join(local.OURSELVES),
-        help="command that is given --config and --kubeconfig (our own)",
-    )
-    return parser

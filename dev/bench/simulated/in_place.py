@@ -1,13 +1,10 @@
-"""The cost of a restart in place of one JobSet for the manager, by the number of its pods.
-
-    python -m dev.bench.simulated.in_place
-    python -m dev.bench.simulated.in_place --pods 1000,5000,20000 -o json
+"""P22: the cost of a restart in place of one JobSet for the manager, by the number of its pods.
 
 The manager runs with the feature gate InPlaceRestart under the simulated API server, which answers at once. The JobSet
 runs when it starts. Then one worker fails, and all restart in their pods. The agents decide as in a pod. Their writes
 and those of the kubelets reach the manager as events of its watch, three for each pod: its container has ended, it runs
-again, its agent has reported the next attempt. Kubelets take --start seconds to start a container again, twice one
-after the other: first in the pod that failed, then in all others at once.
+again, its agent has reported the next attempt. Kubelets take a second to start a container again, twice one after the
+other: first in the pod that failed, then in all others at once.
 
 Columns: seconds from the failure until the last agent has let its worker go; the manager's processor time until it
 has come to rest, and that for each pod; the processor time of the simulated API server with its kubelets and agents,
@@ -18,22 +15,18 @@ sent; its requests and status writes; the size of the JobSet's status; the bytes
 from __future__ import annotations
 
 import math
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from dev.bench.ending import unwound_by_sigterm
-from dev.bench.goals import IN_PLACE_STATUS_WRITES, WRITES_PER_AGENT
-from dev.bench.output import JSON, Columns, cells, numbers, positive, print_table, print_text
+from dev.bench.output import JSON, Columns
 from dev.bench.proc import memory_mib, reset_peak
-from dev.bench.simulated import sizes
 from dev.bench.simulated.api import STATUS
-from dev.bench.simulated.bench import Bench, SimulationError, running_manager, simulated_server, simulation_options
+from dev.bench.simulated.bench import Bench, SimulationError, running_manager, simulated_server
 from dev.bench.simulated.fleet import Fleet, set_name
 
 GATES = {"InPlaceRestart": True}
-GOAL_STATUS_KIB = 100
+SIZES = (1000, 5000, 20_000)
 MIB = 2**20
 
 
@@ -90,28 +83,6 @@ def _restart(bench: Bench, jobs: int, pods: int, start_seconds: float) -> JSON:
     }
 
 
-@unwound_by_sigterm()
-def main() -> int:
-    parser = simulation_options("dev.bench.simulated.in_place", __doc__)
-    parser.add_argument(
-        "--pods", type=numbers, default="1000,5000,20000", help="numbers of pods, whole Jobs (default %(default)s)"
-    )
-    parser.add_argument("--pods-per-job", type=positive, default=100, help="of them in a Job (default %(default)s)")
-    parser.add_argument(
-        "--start", type=float, default=1.0, metavar="SECONDS", help="of a container, again (default %(default)s)"
-    )
-    options = parser.parse_args()
-    if 0 in options.pods:
-        parser.error("--pods: a set without pods does not restart")
-    return sizes.run_sizes(
-        options.pods,
-        "pods",
-        lambda pods: measure(options.manager, pods, pods_per_job=options.pods_per_job, start_seconds=options.start),
-        show,
-        options.output,
-    )
-
-
 COLUMNS: Columns = {
     "pods": ("pods", ",d"),
     "Jobs": ("jobs", ",d"),
@@ -128,18 +99,3 @@ COLUMNS: Columns = {
     "status (KiB)": ("status_kib", ".1f"),
     "to agents (MiB)": ("watched_mib", ".0f"),
 }
-
-
-def show(results: list[JSON]) -> None:
-    """A row for each number of pods, and the growth of processor time."""
-    print_table([cells(COLUMNS, line) for line in results])
-    growth = sizes.exponent(results, "pods", "cpu_seconds")
-    print_text(
-        f"Goals: at most {IN_PLACE_STATUS_WRITES} status writes, {WRITES_PER_AGENT} writes of each agent and"
-        f" {GOAL_STATUS_KIB} KiB of status; processor time that grows with the number of pods to the power of at most"
-        f" {sizes.GOAL_EXPONENT}{'' if growth is None else f' ({growth:.2f} here)'}."
-    )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

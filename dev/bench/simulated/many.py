@@ -1,4 +1,4 @@
-"""The cost of one more JobSet for a manager that has many, most of them at rest: `python -m dev.bench.simulated.many`.
+"""P20 and P21: the cost of one more JobSet for a manager that has many, most of them at rest.
 
 Each has five Jobs of one pod, all running; one Job has failed just before the manager starts. Measured for each number
 of them: the start until the manager writes a status because of this failure, and until it is idle; memory; processor
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -19,11 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from controllers.resources import JOBSETS
-from dev.bench.ending import unwound_by_sigterm
-from dev.bench.output import JSON, Columns, cells, numbers, print_table, print_text
+from dev.bench.output import JSON, Columns
 from dev.bench.proc import cpu_seconds, memory_mib, shared_once_mib
-from dev.bench.simulated import sizes
-from dev.bench.simulated.bench import Bench, failure_path, running_manager, simulated_server, simulation_options
+from dev.bench.simulated.bench import Bench, failure_path, running_manager, simulated_server
 from dev.bench.simulated.fleet import NAMESPACE, Fleet
 from dev.cluster.rest import Connection
 
@@ -36,10 +33,12 @@ FAILURES_PER_SECOND = 20
 ENDS_SECONDS = 30
 """Time limit for the end of a manager."""
 
-GOAL_KIB_PER_SET, GOAL_REST_PERCENT, GOAL_P99_MS, GOAL_TAKEOVER_MS = 15, 1, 250, 2000
+SIZES = (0, 1000, 5000, 20_000)
 
 
-def measure(command: Sequence[str], sets: int, *, rest_seconds: float, failures: int, nodes: int = 0) -> JSON:
+def measure(
+    command: Sequence[str], sets: int, *, rest_seconds: float = 30, failures: int = 400, nodes: int = 0
+) -> JSON:
     """One row of the table. `rest_seconds` is the length of the time at rest. Raises `SimulationError`.
 
     `nodes`: all JobSets watch so many nodes, which report as kubelets do (gate JobSetNodeFailure).
@@ -70,7 +69,7 @@ def measure(command: Sequence[str], sets: int, *, rest_seconds: float, failures:
             result["rest_percent"] = 100 * (cpu_seconds(pid) - busy) / rest_seconds
             result |= _fail_jobs(bench, min(failures, sets)) | _relist(bench)
             result["peak_rss_mib"] = memory_mib(pid, "VmHWM")
-        return result | (_take_over(command, Path(name), connection, gates, sets) if sets else NO_TAKEOVER)
+        return result | (_take_over(command, Path(name), connection, gates, sets) if sets else {})
 
 
 def _fail_jobs(bench: Bench, count: int) -> JSON:
@@ -136,40 +135,6 @@ def _take_over(
     }
 
 
-NO_TAKEOVER = {
-    **dict.fromkeys(("takeover_ms", "deletion_seconds", "deletion_cpu_seconds", "deletion_cpu_ms_per_set"), 0.0),
-    "deletion_calls": 0,
-}
-
-
-def slope(results: list[JSON], field: str) -> float:
-    """Growth of a figure with one more JobSet, fitted through all sizes."""
-    if len(results) < 2:
-        return 0.0
-    return statistics.linear_regression([line["sets"] for line in results], [line[field] for line in results]).slope
-
-
-@unwound_by_sigterm()
-def main() -> int:
-    parser = simulation_options("dev.bench.simulated.many", __doc__)
-    parser.add_argument(
-        "--sets", type=numbers, default="0,1000,5000,20000", help="numbers of JobSets (default %(default)s)"
-    )
-    parser.add_argument("--rest", type=float, default=30, metavar="SECONDS", help="at rest (default %(default)s)")
-    parser.add_argument("--nodes", type=int, default=0, help="that all JobSets watch, and that report (default: none)")
-    parser.add_argument("--failures", type=int, default=400, help="JobSets that fail (default %(default)s)")
-    options = parser.parse_args()
-    return sizes.run_sizes(
-        options.sets,
-        "JobSets",
-        lambda sets: measure(
-            options.manager, sets, rest_seconds=options.rest, failures=options.failures, nodes=options.nodes
-        ),
-        show,
-        options.output,
-    )
-
-
 COLUMNS: Columns = {
     "JobSets": ("sets", ",d"),
     "first write (s)": ("first_write_seconds", ".1f"),
@@ -191,45 +156,17 @@ COLUMNS: Columns = {
     "calls": ("deletion_calls", ",d"),
 }
 
-GROWING = {
-    "first write": "first_write_seconds",
-    "start": "start_seconds",
-    "CPU of the start": "start_cpu_seconds",
-    "memory": "pss_mib",
-    "delay p50": "delay_p50_ms",
-    "p99": "delay_p99_ms",
-    "relist": "relist_seconds",
-    "CPU of the relist": "relist_cpu_seconds",
-    "takeover": "takeover_ms",
-    "deletion": "deletion_seconds",
-    "CPU of the deletion": "deletion_cpu_seconds",
-}
-"""Figures that must not grow faster than the number of JobSets, by title."""
-
-
-def growth(results: list[JSON]) -> str:
-    """The power of the number of JobSets by which each figure grows, and the figures that miss the goal."""
-    found = {title: sizes.exponent(results, "sets", figure) for title, figure in GROWING.items()}
-    powers = {title: power for title, power in found.items() if power is not None}
-    if not powers:
-        return f"How figures grow shows from two sizes of at least {sizes.FITTED:,} JobSets on."
-    steep = [title for title, power in powers.items() if power > sizes.GOAL_EXPONENT]
-    listed = ", ".join(f"{title} {power:.2f}" for title, power in powers.items())
-    verdict = f"steeper: {', '.join(steep)}" if steep else "none is steeper"
-    return f"Figures grow by this power of the number (goal: at most {sizes.GOAL_EXPONENT}): {listed}; {verdict}."
-
-
-def show(results: list[JSON]) -> None:
-    """A row for each number of JobSets, the cost of one more, and the growth of figures."""
-    print_table([cells(COLUMNS, line) for line in results])
-    kib, start = 1024 * slope(results, "pss_mib"), 1000 * slope(results, "start_cpu_seconds")
-    print_text(
-        f"One more JobSet: {kib:.1f} KiB (goal: at most {GOAL_KIB_PER_SET}), {start:.2f} ms of processor time at the"
-        f" start. At rest at most {GOAL_REST_PERCENT} % of a core, p99 at most {GOAL_P99_MS} ms, takeover at most"
-        f" {GOAL_TAKEOVER_MS} ms."
-    )
-    print_text(growth(results))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+GROWING = (
+    "first_write_seconds",
+    "start_seconds",
+    "start_cpu_seconds",
+    "pss_mib",
+    "delay_p50_ms",
+    "delay_p99_ms",
+    "relist_seconds",
+    "relist_cpu_seconds",
+    "takeover_ms",
+    "deletion_seconds",
+    "deletion_cpu_seconds",
+)
+"""Figures that must not grow faster than the number of JobSets."""

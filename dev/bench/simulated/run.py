@@ -11,21 +11,18 @@ from pathlib import Path
 from controllers.resources import JOBSETS
 from dev.bench.output import JSON, Columns, cells
 from dev.bench.proc import cpu_seconds, memory_mib
-from dev.bench.simulated.bench import Bench, SimulationError, running_manager, simulated_server
+from dev.bench.simulated.bench import Bench, running_manager, simulated_server
 from dev.bench.simulated.fleet import NAMESPACE, WORKERS, Fleet, jobset, set_name
 
-__all__ = ["SimulationError", "measure", "rows"]
-
 PROBE, SINGLE = "probe", "single"
-GOAL_KIB_PER_NODE, GOAL_PODS_PER_SECOND = 100, 1000
+SINGLE_JOBS = 5000
 
 
-def measure(command: Sequence[str], fleet: Fleet | None = None, single: int = 5000) -> JSON:
+def measure(command: Sequence[str], fleet: Fleet, single: int) -> JSON:
     """Start, restart of everything, and creation and restart of a JobSet with `single` Jobs of one pod.
 
     Sizes are in MiB, times in seconds.
     """
-    fleet = fleet or Fleet()
     collection = JOBSETS.path(NAMESPACE)
     with tempfile.TemporaryDirectory() as name, simulated_server(Path(name), fleet) as connection:
         connection.request("POST", collection, jobset(PROBE, 1, 1, exclusive=False))

@@ -21,6 +21,7 @@ from dev.bench.phases import figures, reaching
 from dev.bench.play import Play, watched_mib
 from dev.bench.scenarios import AFTER_SECONDS, SCENARIOS
 from dev.bench.scene import Event
+from dev.bench.sets import placement_errors
 from dev.bench.show import TITLES
 from kube.store import ChangeKind
 from tests.dev.bench.commands import run_module
@@ -166,6 +167,29 @@ def test_a_whole_run(binaries, tmp_path):
     assert again.returncode == 0, again.stderr
     assert "P2: time over floor-background" in again.stdout
     assert "Scaled to 0.01" in again.stdout
+
+
+def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_reported():
+    assert placement_errors([("a", "rack-0"), ("a", "rack-0"), ("b", "rack-1")]) == []
+    reported = placement_errors([("a", "rack-0"), ("a", "rack-1"), ("b", "rack-1")])
+    assert reported == ["Job a is on rack-0, rack-1", "rack-1 holds a, b"]
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_each_job_has_a_rack_alone_by_webhooks_and_by_policies(binaries, tmp_path):
+    """P3 and P17: the run fails where a rack is shared; each pod is created once, and reviewed once or not at all."""
+    arguments = ["--scenarios", "P3,P17", "--rounds", "1", "--nodes", "60", "--scale", "0.1", "--out", str(tmp_path)]
+    done = run_module("dev.bench", *arguments, "--manager", "jobset", "-o", "json", timeout=380)
+    turns = json.loads(done.stdout)["turns"]
+    assert [turn["errors"] for turn in turns] == [[], []], done.stderr
+    for step in ("create", "restart"):
+        webhooks, policies = turns[0]["phases"][f"P3 {step}"], turns[1]["phases"][f"P17 {step}"]
+        for phase in (webhooks, policies):
+            assert (phase["pods_created"], phase["pod_creates_refused"]) == (40, 0), "once each"
+        assert (webhooks["pod_webhook_calls"], policies["pod_webhook_calls"]) == (40, 0)
+        assert policies["gates_lifted"] == 36, "of all followers"
 
 
 @pytest.mark.e2e

@@ -22,7 +22,6 @@ START_NOTHING = {
     "dev.bench.load_generator",
     "dev.bench.plan",
     "dev.bench.runs",
-    "dev.bench.timeline",
     "dev.bench.admission.cpu",
 }
 HELPERS = {"dev.bench.agents", "dev.bench.floor", "dev.bench.admission.server", "dev.bench.simulated.server"}
@@ -85,7 +84,8 @@ class Started:
 @pytest.fixture
 def simulated_bench(tmp_path: Path) -> Iterator[Started]:
     """A benchmark whose manager runs, beside the simulated API server."""
-    started = Started(tmp_path, "dev.bench.simulated", "--small")
+    arguments = "--scenarios=P12", "--scale=0.005", "--manager=jobset", f"--out={tmp_path / 'results'}"
+    started = Started(tmp_path, "dev.bench", *arguments)
     try:
         wait_for(lambda: started.runs("cli manager"), what="the manager to run")
         assert started.runs("dev.bench.simulated.server")

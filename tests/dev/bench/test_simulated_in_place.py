@@ -9,7 +9,8 @@ import pytest
 
 from api import keys
 from controllers.resources import JOBSETS
-from dev.bench.simulated import in_place, sizes
+from dev.bench import report
+from dev.bench.simulated import in_place
 from dev.bench.simulated.fleet import NAMESPACE, Fleet, set_name
 from dev.bench.simulated.server import Server
 from dev.simulator.rest import Request, Stream
@@ -125,7 +126,7 @@ def check(line, pods: int) -> None:
     """What the benchmark is for: goals that do not depend on how busy the machine is."""
     assert (line["pods"], line["writes_per_agent"], line["kubelet_writes_per_pod"]) == (pods, 1, 2)
     assert 2 <= line["status_writes"] == line["requests"], "the manager asks for nothing else"
-    assert line["status_kib"] < in_place.GOAL_STATUS_KIB
+    assert line["status_kib"] < 100
     assert line["pod_events_mib"] > 3 * pods * 2 / 1024, "three events of some KiB for each pod"
     assert line["cpu_seconds"] > 0
     assert line["rss_mib"] <= line["peak_rss_mib"] + 1
@@ -136,7 +137,6 @@ def test_the_manager_restarts_a_set_in_place_under_it():
     line = in_place.measure(MANAGER, 12, pods_per_job=6, start_seconds=0.2)
     check(line, 12)
     assert line["jobs"] == 2
-    in_place.show([line])
 
 
 @pytest.mark.slow
@@ -146,5 +146,4 @@ def test_processor_time_grows_with_the_number_of_pods_not_with_its_square():
     check(few, 1000)
     check(many, 8000)
     assert many["status_writes"] <= 4 + many["seconds"] // 30, "counts alone go to all agents once in 30 s"
-    assert sizes.exponent([few, many], "pods", "cpu_seconds") < 1.5
-    assert sizes.exponent([few], "pods", "cpu_seconds") is None
+    assert report.growth([few, many], "pods", "cpu_seconds") < 1.5

@@ -33,7 +33,9 @@ async def test_every_client_gets_to_the_server_and_is_gone_in_the_end(monkeypatc
 
 
 async def test_the_costly_review_is_one_and_gets_a_verdict():
-    body = b"".join(hostile._many_unknown_names(hostile.Port("webhooks", 1, VALIDATE_PATH), random.SystemRandom()))
+    body = b"".join(
+        hostile.CLIENTS["many unknown names"](hostile.Port("webhooks", 1, VALIDATE_PATH), random.SystemRandom())
+    )
     response = await ask(body.partition(b"\r\n\r\n")[2])
     assert not response["allowed"]
     assert "targetReplicatedJobs" in response["status"]["message"]

@@ -23,24 +23,25 @@ CHANCE = random.SystemRandom()
 WEBHOOKS = hostile.Port("webhooks", 1, PATHS[1], tls=True)
 
 
-def body(parts: hostile.Parts) -> bytes:
-    return b"".join(parts(WEBHOOKS, CHANCE)).partition(b"\r\n\r\n")[2]
+def body(name: str) -> bytes:
+    [habit] = [habit for habit in neighbour.HABITS if habit.name == name]
+    return b"".join(habit.parts(WEBHOOKS, CHANCE)).partition(b"\r\n\r\n")[2]
 
 
 def test_lists_are_nearly_as_large_as_what_is_read():
-    assert MAX_BODY * 0.99 < len(body(neighbour._large_list)) <= MAX_BODY
-    assert BODY_LIMITS.large < len(body(neighbour._half_a_large_body)) < MAX_BODY * 0.6
+    assert MAX_BODY * 0.99 < len(body("large list")) <= MAX_BODY
+    assert BODY_LIMITS.large < len(body("half a large body")) < MAX_BODY * 0.6
 
 
 async def test_the_set_with_many_variables_is_small_costly_and_admitted():
-    review = body(neighbour._many_variables)
+    review = body("many variables")
     assert len(review) < 24 * 1024
     assert fields_of(review) > BODY_LIMITS.costly
     assert (await ask(review))["allowed"]
 
 
 def test_the_policy_of_its_namespace_denies_one_set_and_not_the_others():
-    denied = json.loads(body(neighbour._denied_by_policy))["request"]["object"]
+    denied = json.loads(body("denied by policy"))["request"]["object"]
     small = json.loads(prober.BODY)["request"]["object"]
     most = neighbour.policy()["spec"]["rules"]["maxJobs"]["max"]
     assert [sum(group["replicas"] for group in one["spec"]["replicatedJobs"]) > most for one in (denied, small)] == [
@@ -72,7 +73,7 @@ async def test_the_neighbour_comes_to_each_of_its_ports_in_turn(monkeypatch):
 
     monkeypatch.setattr(neighbour, "client", visit)
     monkeypatch.setattr(neighbour, "TURN", 0.01)
-    habit = neighbour.Habit(neighbour._large_list, ("webhooks",), every=0.001, stays=1, turns=True)
+    habit = neighbour.Habit("large list", neighbour.HABITS[0].parts, ("webhooks",), every=0.001, stays=1, turns=True)
     ports = [hostile.Port("webhooks", number, "/") for number in range(3)]
     task = asyncio.create_task(neighbour._keep_up(habit, ports, CHANCE, neighbour.Counter()))
     await until(lambda: visited == {0, 1, 2})

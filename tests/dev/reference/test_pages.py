@@ -4,6 +4,16 @@ import re
 
 from dev.reference import pages as reference
 from dev.reference.catalogue import all_rules, rules
+from kube.client import PAGE
+from kube.model.field import MAX_SHOWN_ERRORS
+from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS
+from webhooks.jobset.cluster.dry_run import OWNERLESS_SECONDS
+from webhooks.jobset.cluster.gangs import FRESH
+from webhooks.jobset.cluster.memory import SECONDS as ANSWERED_SECONDS
+from webhooks.jobset.cluster.needs import FOUND_FOR, MISSING_FOR
+from webhooks.jobset.cluster.nodes import KEPT_FOR as NODES_KEPT_FOR
+from webhooks.jobset.cluster.nodes import MOST_PAGES
+from webhooks.jobset.cluster.questions import PER_REVIEW, REVIEWS, TURN_TIMEOUT
 
 
 def test_ids_are_stable_words_and_nobody_shares_one():
@@ -26,6 +36,23 @@ def test_the_page_has_a_row_for_every_rule():
     assert all(f"| `{rule.id}` |" in page for group in rules().values() for rule in group)
     assert not re.search(r"(?m)^\| .*\{\w+\}", page), "templates are shown for people"
     assert reference.main(["--check"]) == 0, "run `make generate`"
+
+
+def test_the_page_of_errors_says_the_limits_that_are_in_force():
+    said = " ".join(reference.page().split())
+    for limit in (
+        f"After {MAX_SHOWN_ERRORS} faults",
+        f"at most {MAX_WARNINGS} warnings of at most {MAX_WARNING} characters",
+        f"serves, at most once in {FRESH:g} s",
+        f"at most once in {FOUND_FOR:g} s, or once in {MISSING_FOR:g} s while it is missing",
+        f"at most once in {NODES_KEPT_FOR:g} s, with at most {MOST_PAGES} requests for {PAGE} nodes each",
+        f"At most {PER_REVIEW} requests are sent about one JobSet",
+        f"about {REVIEWS} JobSets at once",
+        f"has to wait for more than {TURN_TIMEOUT:g} s",
+        f"are not sent again for {ANSWERED_SECONDS:g} s",
+        f"for {OWNERLESS_SECONDS:g} s all dry runs of new sets",
+    ):
+        assert limit in said
 
 
 def test_check_names_each_outdated_page(tmp_path, capsys):

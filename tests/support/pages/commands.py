@@ -9,12 +9,9 @@ from tests.support.pages.files import Command
 BENCH = "tests/dev/bench/test_bench.py::def test_a_whole_run"
 CHAOS = "tests/dev/chaos/test_run.py::def test_nothing_is_lost_or_done_twice_while_replicas_die_sleep_and_are_abused"
 DEMO = "tests/e2e/test_page_demo.py::def test_the_commands_of_the_demo_and_what_is_tried_after_it"
-IN_PLACE = "tests/dev/bench/test_simulated_in_place.py::def test_the_manager_restarts_a_set_in_place_under_it"
 MANY = "tests/dev/bench/test_simulated_many.py::def test_jobsets_at_rest_fail_one_after_the_other"
 MANY_REAL = "tests/dev/bench/test_many.py::def test_a_whole_run"
-PLACEMENT = "tests/dev/bench/test_placement.py::def test_a_whole_run"
 SATURATION = "tests/dev/bench/test_saturation.py::def test_a_row_for_each_webhook_size_and_number_of_connections"
-SIMULATED = "tests/dev/bench/test_simulated.py::def test_the_manager_restarts_a_fleet_under_it"
 
 RUN_BY = {
     r"make env": ".github/workflows/release.yml::make env\n",
@@ -32,12 +29,9 @@ RUN_BY = {
 NOT_RUN = {
     r"make bench( .*)?": ("takes up to half an hour", BENCH),
     r"make bench-admission( .*)?": ("takes a minute", SATURATION),
-    r"make bench-in-place( .*)?": ("takes minutes", IN_PLACE),
     r"make bench-many( .*)?": ("takes minutes", MANY),
     r"make bench-many-real( .*)?": ("takes ten minutes", MANY_REAL),
-    r"make bench-placement( .*)?": ("takes minutes", PLACEMENT),
     r"make (chaos|soak)( .*)?": ("takes 2 to 60 minutes", CHAOS),
-    r"python -m dev\.bench\.simulated .*": ("needs a Go manager", SIMULATED),
     r"make image IMAGE=.*": ("needs an image builder", "tests/manifests/test_image_root.py::def test_"),
     r"docker push .*": ("needs a registry", ""),
     r"make install IMAGE=.*": ("needs a registry", "tests/manifests/test_install_script.py::def test_an_image_of"),

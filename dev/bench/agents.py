@@ -1,24 +1,20 @@
-"""`python -m dev.bench.agents --kubeconfig FILE --namespace NAME --jobset NAME`: the agents of all pods in one process.
+"""The agents of all pods of a JobSet, in a thread with an event loop of its own.
 
 For each running pod it does what `agent` does in it: list the JobSet, report, watch on a connection of its own; what
 that means is decided by `agent.decision`. It also does what the kubelet would: an agent that ends is started again, one
-whose pod is deleted or whose node is silent is not. With --worker-only agents whose attempt is over do not end, as with
-RESTART_WORKER_ONLY: they report on a second connection and keep their watch. Each time that an agent lets its worker go
-it prints a line of JSON: the pod, the attempt, and the moment (monotonic seconds of the machine). With SIGUSR1 the
-worker of one pod fails. Must not measure.
+whose pod is deleted or whose node is silent is not. Where workers alone restart, as with RESTART_WORKER_ONLY, agents
+whose attempt is over do not end: they report on a second connection and keep their watch.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import json
 import random
-import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -28,6 +24,8 @@ import uvloop
 from agent.decision import Action, Own, decide, following_attempt, next_attempt
 from api import keys
 from controllers.resources import JOBSETS
+from dev.bench.loop import Loop, running_loop
+from dev.bench.scene import STALL_SECONDS, Scene, wait
 from dev.cluster.node_faults import SILENT
 from kube.client import Client, PatchType
 from kube.config import load
@@ -42,6 +40,10 @@ JSON = dict[str, Any]
 Connect = Callable[[], AbstractAsyncContextManager[Client]]
 """A client with a connection of its own."""
 
+Key = tuple[str, str]
+"""Namespace and name of a JobSet."""
+
+JOBSET = "bench"
 MANAGER = "in-place-restart-agent"
 UNLIMITED = 100_000
 WATCH_SECONDS = 300
@@ -156,13 +158,22 @@ class SimulatedAgent:
 
 
 class Containers:
-    """The containers of the pods of a set: one task for each pod that runs, in a task group."""
+    """The containers of the pods of a JobSet: one task for each pod that runs, in a task group.
+
+    `on_lift` is called with the attempt and the pod when an agent lets its worker go.
+    """
 
     def __init__(
-        self, client: Client, second: Connect | None, namespace: str, jobset: str, tasks: asyncio.TaskGroup
+        self,
+        client: Client,
+        second: Connect | None,
+        jobset: Key,
+        on_lift: Callable[[int, str], None],
+        tasks: asyncio.TaskGroup,
     ) -> None:
-        self._client, self._second = client, second
-        self._namespace, self._jobset, self._tasks = namespace, jobset, tasks
+        self._client, self._second, self._tasks = client, second, tasks
+        self._namespace, self._jobset = jobset
+        self._on_lift = on_lift
         self._running: dict[str, tuple[SeenPod, asyncio.Task[None]]] = {}
 
     def on_pod(self, _kind: ChangeKind, old: SeenPod | None, new: SeenPod | None) -> None:
@@ -187,57 +198,72 @@ class Containers:
 
     async def _run(self, pod: SeenPod) -> None:
         name = pod.metadata.name
-
-        def print_lift(attempt: int) -> None:
-            print(json.dumps({"pod": name, "attempt": attempt, "moment": time.monotonic()}), flush=True)
-
         with contextlib.suppress(asyncio.CancelledError):
             while True:
-                await SimulatedAgent(self._client, self._second, pod, self._jobset, print_lift).run()
+                agent = SimulatedAgent(
+                    self._client, self._second, pod, self._jobset, lambda attempt: self._on_lift(attempt, name)
+                )
+                await agent.run()
 
 
-async def run(kubeconfig: str, namespace: str, jobset: str, *, worker_only: bool) -> None:
-    """Until SIGTERM."""
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 -- we run in one
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    credentials = await load(kubeconfig)
+class Agents:
+    """All agents, and the moments at which they let their workers go, by attempt and pod."""
 
-    @contextlib.asynccontextmanager
-    async def connect() -> AsyncIterator[Client]:
-        transport = HttpTransport(credentials, user_agent=MANAGER, qps=UNLIMITED, burst=UNLIMITED)
-        try:
-            yield Client(transport)
-        finally:
-            await transport.close()
+    def __init__(self) -> None:
+        self.fail_worker: Callable[[], object] = lambda: None
+        """Lets the worker of one pod fail."""
+        self._moments: dict[int, dict[str, float]] = {}
+        self._playing: Future[None] = Future()
 
-    turns = asyncio.Semaphore(MAX_IN_FLIGHT)
+    def add_moment(self, attempt: int, pod: str) -> None:
+        self._moments.setdefault(attempt, {}).setdefault(pod, time.monotonic())
 
-    @contextlib.asynccontextmanager
-    async def second() -> AsyncIterator[Client]:
-        """As many at once as the other client has requests: one process stands for thousands of machines."""
-        async with turns, connect() as client:
-            yield client
+    def moments(self, attempt: int) -> list[float]:
+        """When the agents that have begun an attempt did."""
+        return list(self._moments.get(attempt, {}).values())
 
-    async with connect() as client, asyncio.TaskGroup() as tasks:
-        pods = Informer(client, PODS, SeenPod, label_selector=f"{keys.JOBSET_NAME}={jobset}")
-        containers = Containers(client, second if worker_only else None, namespace, jobset, tasks)
-        pods.on_event(containers.on_pod)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, containers.fail_one)
-        tasks.create_task(pods.run())
-        await asyncio.Event().wait()
+    def wait(self, attempt: int, count: int, timeout: float = STALL_SECONDS) -> None:
+        """Wait until so many agents have begun an attempt. Raises what ended all of them, if anything has."""
 
+        def reached() -> bool:
+            if self._playing.done():
+                self._playing.result()
+            return len(self.moments(attempt)) >= count
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m dev.bench.agents", description=__doc__)
-    parser.add_argument("--kubeconfig", required=True, help="of the cluster")
-    parser.add_argument("--namespace", required=True, help="of the JobSet")
-    parser.add_argument("--jobset", required=True, help="its name")
-    parser.add_argument("--worker-only", action="store_true", help="agents continue when their attempt is over")
-    options = parser.parse_args()
-    with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(options.kubeconfig, options.namespace, options.jobset, worker_only=options.worker_only))
+        wait(reached, timeout, f"all agents to begin attempt {attempt}")
 
+    @classmethod
+    @contextlib.contextmanager
+    def running(cls, scene: Scene, *, worker_only: bool) -> Iterator[Agents]:
+        """The agents of all pods of the JobSet, for the length of the block."""
+        agents = cls()
+        with running_loop(uvloop.new_event_loop) as loop:
+            agents._playing = loop.start(agents._play(scene, loop, worker_only=worker_only))
+            yield agents
 
-if __name__ == "__main__":
-    main()
+    async def _play(self, scene: Scene, loop: Loop, *, worker_only: bool) -> None:
+        credentials = await load(str(scene.cluster.kubeconfig))
+
+        @contextlib.asynccontextmanager
+        async def connect() -> AsyncIterator[Client]:
+            transport = HttpTransport(credentials, user_agent=MANAGER, qps=UNLIMITED, burst=UNLIMITED)
+            try:
+                yield Client(transport)
+            finally:
+                await transport.close()
+
+        turns = asyncio.Semaphore(MAX_IN_FLIGHT)
+
+        @contextlib.asynccontextmanager
+        async def second() -> AsyncIterator[Client]:
+            """As many at once as the other client has requests: one thread stands for thousands of machines."""
+            async with turns, connect() as client:
+                yield client
+
+        async with connect() as client, asyncio.TaskGroup() as tasks:
+            pods = Informer(client, PODS, SeenPod, label_selector=f"{keys.JOBSET_NAME}={JOBSET}")
+            jobset = scene.namespace, JOBSET
+            containers = Containers(client, second if worker_only else None, jobset, self.add_moment, tasks)
+            pods.on_event(containers.on_pod)
+            self.fail_worker = lambda: loop.call(containers.fail_one)
+            await pods.run()

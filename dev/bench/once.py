@@ -78,7 +78,7 @@ def _many(bench: Bench, entry: Entry, sizes: tuple[int, ...] = many.SIZES, nodes
 
 
 def _in_place(bench: Bench, entry: Entry) -> Iterator[JSON]:
-    for pods in bench.sizes or in_place.SIZES:
+    for pods in filter(None, bench.sizes or in_place.SIZES):
         bench.say(f"  {pods:,} pods")
         yield in_place.measure(entry.command, pods)
 

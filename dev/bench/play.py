@@ -12,8 +12,7 @@ from functools import partial
 
 from api import keys
 from cli import local
-from dev.bench.agent_process import AgentProcess
-from dev.bench.agents import MANAGER
+from dev.bench.agents import MANAGER, Agents
 from dev.bench.counts import WRITES
 from dev.bench.history import ordered_restart
 from dev.bench.phases import count_requests, figures, measure_pods, wait_for_status
@@ -122,7 +121,7 @@ class Play:
         """
         pods, first = self.pods, self.attempts
         self.attempts += 2
-        with AgentProcess.running(self.scene, worker_only=worker_only) as agents:
+        with Agents.running(self.scene, worker_only=worker_only) as agents:
             agents.wait(first, len(pods), join_seconds)
             reported = partial(says, self.scene, ready=self.jobs)
             wait_for_status(reported)

@@ -14,7 +14,6 @@ import pytest
 
 from dev.bench import __main__ as command_line
 from dev.bench import agents, managers, proc, run
-from dev.bench.agent_process import AgentProcess
 from dev.bench.hang import DEADLINE_SECONDS, Programs
 from dev.bench.history import too_early
 from dev.bench.phases import figures, reaching
@@ -251,7 +250,7 @@ async def test_the_container_whose_worker_fails_starts_again_and_no_other(monkey
 
     monkeypatch.setattr(agents, "SimulatedAgent", Agent)
     async with asyncio.TaskGroup() as tasks:
-        containers = agents.Containers(None, None, "ns", "js", tasks)
+        containers = agents.Containers(None, None, ("ns", "js"), None, tasks)
         for name in "ab":
             meta = agents.SeenMeta(name=name, namespace="ns", uid=name)
             pod = agents.SeenPod(metadata=meta, status=agents.SeenStatus(phase="Running"))
@@ -280,7 +279,3 @@ def test_what_watches_are_sent_is_each_change_to_each_agent():
 def test_times_of_a_lost_node_begin_with_its_taint():
     found = figures([12.0, 17.0, 13.0], 10.0)
     assert (found["pods"], found["half_seconds"], found["seconds"]) == (3, 3.0, 7.0)
-    process = AgentProcess()
-    for pod, attempt, moment in (("a", 0, 1.0), ("a", 1, 2.0), ("b", 1, 3.0), ("a", 1, 9.0)):
-        process.read(json.dumps({"pod": pod, "attempt": attempt, "moment": moment}))
-    assert sorted(process.moments(1)) == [2.0, 3.0]

@@ -24,7 +24,7 @@ START_NOTHING = {
     "dev.bench.runs",
     "dev.bench.admission.cpu",
 }
-HELPERS = {"dev.bench.agents", "dev.bench.floor", "dev.bench.admission.server", "dev.bench.simulated.server"}
+HELPERS = {"dev.bench.floor", "dev.bench.admission.server", "dev.bench.simulated.server"}
 """Processes that benchmarks start. They start none."""
 
 

@@ -1,0 +1,55 @@
+"""An event loop in a thread of its own, beside a program that blocks."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+END_SECONDS = 30
+
+
+class Loop:
+    """Runs coroutines and functions over there."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin, without waiting here for the end."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def run(self, work: Coroutine[Any, Any, T], seconds: float = 30) -> T:
+        return self.start(work).result(seconds)
+
+    def call(self, act: Callable[[], None]) -> None:
+        """Do something there, some time soon."""
+        self._loop.call_soon_threadsafe(act)
+
+
+@contextlib.contextmanager
+def running_loop(make: Callable[[], asyncio.AbstractEventLoop] | None = None) -> Iterator[Loop]:
+    """A loop for the length of the block; what still runs there at its end is cancelled."""
+    started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def wait_until_stopped() -> None:
+        stop = asyncio.Event()
+        started.set_result((asyncio.get_running_loop(), stop))
+        await stop.wait()
+
+    def serve() -> None:
+        with asyncio.Runner(loop_factory=make) as runner:
+            runner.run(wait_until_stopped())
+
+    thread = threading.Thread(target=serve, name="loop", daemon=True)
+    thread.start()
+    loop, stop = started.result(END_SECONDS)
+    try:
+        yield Loop(loop)
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(END_SECONDS)

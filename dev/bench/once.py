@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from http.client import HTTPException
 
 from cli import local
 from dev.bench import plan, saturation
@@ -40,8 +41,8 @@ def measure(bench: Bench) -> JSON:
             try:
                 for row in each.rows(bench, entry):
                     results.setdefault(each.key, {}).setdefault(entry.name, []).append(row)
-            except (SimulationError, DevclusterError, local.LocalError) as error:
-                results["errors"].append(f"{entry.name}: {each.title}: {error}")
+            except (SimulationError, DevclusterError, local.LocalError, OSError, HTTPException) as error:
+                results["errors"].append(f"{entry.name}: {each.title}: {str(error) or type(error).__name__}")
     results["simulated"] = {name: row for name, [row] in results["simulated"].items()}
     if "P11" in bench.wanted:
         bench.say("P11, plan() of this tree")

@@ -21,6 +21,9 @@ from dev.bench.sets import GROUP, attempt, check_exclusive, fail_one, job_name, 
 from dev.cluster import audit
 from dev.cluster.node_faults import come_back, fall_silent
 
+JOIN_SECONDS = 600
+"""Time limit for 5,000 agents to begin (P15): each opens a connection of its own."""
+
 StartManager = Callable[[str], AbstractContextManager[local.Manager]]
 """A further manager of the kind under measurement, in a folder of that name, for the length of a block."""
 
@@ -114,15 +117,15 @@ class Play:
         self._check_kept(expected)
         return phase
 
-    def restart_in_place(self, fault: Fault | None, *, worker_only: bool, join_seconds: float) -> JSON:
+    def restart_in_place(self, fault: Fault | None, *, worker_only: bool) -> JSON:
         """All pods restart in place after a fault (None: of one worker), until all agents have let their workers go.
 
-        `join_seconds` is the time limit for all agents to begin; agents that start later report the next attempt.
+        Agents that start later report the next attempt.
         """
         pods, first = self.pods, self.attempts
         self.attempts += 2
         with Agents.running(self.scene, worker_only=worker_only) as agents:
-            agents.wait(first, len(pods), join_seconds)
+            agents.wait(first, len(pods), JOIN_SECONDS)
             reported = partial(says, self.scene, ready=self.jobs)
             wait_for_status(reported)
             offset = audit.size(self.scene.cluster.audit_log)

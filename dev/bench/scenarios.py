@@ -14,9 +14,9 @@ from api import keys
 from dev.bench import hang, many
 from dev.bench.owner_webhook import looking_for_owners
 from dev.bench.phases import count_requests, measure_pods, reaching, running, wait_for_status
-from dev.bench.play import Play, silent_node
+from dev.bench.play import Fault, Play, silent_node
 from dev.bench.pod_admission import policies_in_force, with_webhook_calls
-from dev.bench.scene import AT_ONCE, JSON, STALL_SECONDS, Scene
+from dev.bench.scene import AT_ONCE, JSON, Scene
 from dev.bench.sets import (
     GROUP,
     HALF_A_NODE,
@@ -37,9 +37,6 @@ Act = Callable[[Play], JSON]
 
 AFTER_SECONDS = 10
 """How long JobSets wait for a node with a taint (P14). The Job controller replaces no failed pod sooner."""
-
-JOIN_SECONDS = 600
-"""Time limit for 5,000 agents to begin (P15): each opens a connection of its own."""
 
 FLAVOR = {"kubernetes.io/os": "linux"}
 """Labels that all fake nodes have, as a node selector (P13)."""
@@ -125,24 +122,16 @@ def lose_node(jobs: int, pods: int = 1, change: Callable[[JSON], JSON] = watchin
     return act
 
 
-def lose_node_in_place(*, worker_only: bool = False) -> Act:
-    """P14: the pods of the other nodes stay. With `worker_only` their agents go on, and workers alone restart."""
+def restart_in_place(fault: Fault | None, manifest: Callable[[Play], JSON] | None = None) -> Act:
+    """P14, P15: the pods of a new JobSet restart in place after a fault, None for that of one worker.
+
+    Without a manifest the JobSet is that of the phase before: its agents go on, and workers alone restart.
+    """
 
     def act(play: Play) -> JSON:
-        if not worker_only:
-            play.create(restarting_in_place(watching_nodes(jobset(play.scale_count(300)))))
-        return play.restart_in_place(silent_node, worker_only=worker_only, join_seconds=STALL_SECONDS)
-
-    return act
-
-
-def fail_in_place(*, worker_only: bool = False) -> Act:
-    """P15: one worker of 5,000 fails."""
-
-    def act(play: Play) -> JSON:
-        if not worker_only:
-            play.create(restarting_in_place(jobset(play.scale_count(50), play.scale_count(100))))
-        return play.restart_in_place(None, worker_only=worker_only, join_seconds=JOIN_SECONDS)
+        if manifest is not None:
+            play.create(restarting_in_place(manifest(play)))
+        return play.restart_in_place(fault, worker_only=manifest is None)
 
     return act
 
@@ -295,8 +284,8 @@ SCENARIOS = (
             "P14 recreate": lose_node(300),
             "P14 recreate 10": lose_node(30, 10),
             "P14 recreate lost": lose_node(30, 10, restarting_one_job),
-            "P14 in place": lose_node_in_place(),
-            "P14 worker only": lose_node_in_place(worker_only=True),
+            "P14 in place": restart_in_place(silent_node, lambda play: watching_nodes(jobset(play.scale_count(300)))),
+            "P14 worker only": restart_in_place(silent_node),
         },
         floors=False,
         once=True,
@@ -304,7 +293,10 @@ SCENARIOS = (
         sections={"featureGates": NODE_FAILURE},
     ),
     Scenario(
-        {"P15": fail_in_place(), "P15 worker only": fail_in_place(worker_only=True)},
+        {
+            "P15": restart_in_place(None, lambda play: jobset(play.scale_count(50), play.scale_count(100))),
+            "P15 worker only": restart_in_place(None),
+        },
         floors=False,
         once=True,
         apart=True,

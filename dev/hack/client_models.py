@@ -145,4 +145,4 @@ def _doc(text: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(generated.main(FILE, models(), "manifests"))
+    sys.exit(generated.main({FILE: models}))

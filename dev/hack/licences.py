@@ -90,4 +90,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(generated.main(PAGE, page(), "docs"))
+    sys.exit(generated.main({PAGE: page}))

@@ -5,12 +5,11 @@ the settings and flags of the manager, docs/reference/fields.md from the CRD and
 from the rules of policies and their examples.
 """
 
-import argparse
 import re
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from dev.hack import generated
 from dev.reference import configuration as config_reference
 from dev.reference import fields as field_reference
 from dev.reference import policies as policy_reference
@@ -64,20 +63,8 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def main(argv: list[str] | None = None, docs: Path = DOCS) -> int:
-    """Entry point; 1 when `--check` finds a page out of date. `docs` is the folder that they stand in."""
-    parser = argparse.ArgumentParser(prog="python -m dev.reference.pages", description="Generate pages of docs/.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is not current")
-    options = parser.parse_args(argv)
-    outdated = False
-    for name, make in PAGES.items():
-        file = docs / name
-        if not options.check:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(make(), encoding="utf-8")
-        elif not file.exists() or file.read_text(encoding="utf-8") != make():
-            sys.stdout.write(f"docs/{name} is out of date; run `make generate` and commit the result.\n")
-            outdated = True
-    return int(outdated)
+    """Entry point; the exit code. `docs` is the folder in which the pages are."""
+    return generated.main({docs / name: make for name, make in PAGES.items()}, argv)
 
 
 if __name__ == "__main__":

@@ -167,30 +167,9 @@ def _with_uid(body: JSON) -> JSON:
     return {**body, "metadata": {**body["metadata"], "uid": body["metadata"]["name"]}}
 
 
-SCENARIOS: dict[str, Callable[[int], Observed]] = {
-    "all ready": at_rest,
-    "all to be created": to_be_created,
-    "all to be deleted": to_be_deleted,
-    "half completed": half_completed,
-    "groups, all to be created": groups_to_be_created,
-    "groups, all ready": groups_at_rest,
-}
-
-
-OF_THE_LARGEST = ("all ready", "half completed", "one Job has changed", "forty Jobs have been created")
-"""The scenarios that are measured for `LARGEST` Jobs, too."""
-
-
 def suspended_set(count: int) -> Observed:
     js = jobset(count)
     return state_of(msgspec.structs.replace(js, spec=msgspec.structs.replace(js.spec, suspend=True)), ())
-
-
-HUGE_SCENARIOS: dict[str, Callable[[int], Observed]] = {
-    "all to be created": to_be_created,
-    "all to be created, suspended": suspended_set,
-}
-"""Scenarios of a set of `HUGE` Jobs, of which few exist."""
 
 
 def best_time(history: Iterable[Observed], rounds: int, known: SortedJobs | None = None) -> float:
@@ -207,12 +186,6 @@ def best_time(history: Iterable[Observed], rounds: int, known: SortedJobs | None
         times.append(time.process_time() - started)
         gc.enable()
     return min(times[known is not None :])
-
-
-def fresh_states(state: Observed) -> Iterator[Observed]:
-    """The same state, of which no plan has cached anything."""
-    while True:
-        yield replace(state)
 
 
 def one_changes(count: int) -> Iterator[Observed]:
@@ -232,11 +205,40 @@ def forty_are_created(count: int) -> Iterator[Observed]:
         yield replace(state, jobs=state.jobs[:existing])
 
 
-NEXT: dict[str, Callable[[int], Iterator[Observed]]] = {
-    "one Job has changed": one_changes,
-    "forty Jobs have been created": forty_are_created,
-}
-"""Scenarios in which each plan knows the one before."""
+def repeated(make: Callable[[int], Observed]) -> Callable[[int], Iterator[Observed]]:
+    """The same state, of which no plan has cached anything."""
+
+    def states(count: int) -> Iterator[Observed]:
+        state = make(count)
+        while True:
+            yield replace(state)
+
+    return states
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """States that are planned one after the other, by number of Jobs. With `known` each plan knows the one before."""
+
+    name: str
+    states: Callable[[int], Iterator[Observed]]
+    sizes: tuple[int, ...] = SIZES
+    known: bool = False
+
+
+WITH_GROUPS = tuple(count for count in SIZES if count <= MOST_JOBS)
+SCENARIOS = (
+    Scenario("all ready", repeated(at_rest), (*SIZES, LARGEST)),
+    Scenario("all to be created", repeated(to_be_created)),
+    Scenario("all to be deleted", repeated(to_be_deleted)),
+    Scenario("half completed", repeated(half_completed), (*SIZES, LARGEST)),
+    Scenario("groups, all to be created", repeated(groups_to_be_created), WITH_GROUPS),
+    Scenario("groups, all ready", repeated(groups_at_rest), WITH_GROUPS),
+    Scenario("one Job has changed", one_changes, (*SIZES, LARGEST), known=True),
+    Scenario("forty Jobs have been created", forty_are_created, (*SIZES, LARGEST), known=True),
+    Scenario("all to be created", repeated(to_be_created), (HUGE,)),
+    Scenario("all to be created, suspended", repeated(suspended_set), (HUGE,)),
+)
 
 
 def memory(count: int) -> tuple[int, int]:
@@ -257,23 +259,14 @@ def memory(count: int) -> tuple[int, int]:
 
 
 def measure(rounds: int = 15) -> list[Row]:
-    """A row for each scenario, those of a huge set last; the fastest of so many plans counts."""
-    seconds = {
-        name: {count: best_time(fresh_states(scenario(count)), rounds) for count in sizes_of(name)}
-        for name, scenario in SCENARIOS.items()
-    } | {
-        name: {count: best_time(history(count), rounds, SortedJobs()) for count in sizes_of(name)}
-        for name, history in NEXT.items()
-    }
-    rows = [Row(name, by_size, exponent(by_size.items())) for name, by_size in seconds.items()]
-    huge = {name: best_time(fresh_states(scenario(HUGE)), rounds) for name, scenario in HUGE_SCENARIOS.items()}
-    return rows + [Row(name, {HUGE: spent}, None) for name, spent in huge.items()]
-
-
-def sizes_of(scenario: str) -> tuple[int, ...]:
-    if scenario.startswith("groups"):
-        return tuple(count for count in SIZES if count <= MOST_JOBS)
-    return (*SIZES, LARGEST) if scenario in OF_THE_LARGEST else SIZES
+    """A row for each scenario; the fastest of so many plans counts."""
+    rows = []
+    for each in SCENARIOS:
+        seconds = {
+            count: best_time(each.states(count), rounds, SortedJobs() if each.known else None) for count in each.sizes
+        }
+        rows.append(Row(each.name, seconds, exponent(seconds.items())))
+    return rows
 
 
 def main() -> None:

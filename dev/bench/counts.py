@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from dev.cluster.audit import Call
+from dev.cluster.audit import WRITES, Call
 
 JSON = dict[str, Any]
 
@@ -15,7 +15,6 @@ NOT_COUNTED = {"kubernetes-admin", "kwok"}
 
 CHILDREN = {"jobs", "pods"}
 DELETIONS = {"delete", "deletecollection"}
-WRITES = {"create", "update", "patch", *DELETIONS}
 CHANGES = {"update", "patch"}
 
 

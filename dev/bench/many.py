@@ -110,7 +110,7 @@ def take_over(play: Play) -> JSON:
         end_pod(standby, pod["metadata"]["name"], code=1)
         wait(lambda: bool(delays_ms(_calls(standby, offset), [name])), WAIT_SECONDS, "the standby to act")
     leases = standby.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases")["items"]
-    acquired = max(_moment(lease["spec"]["acquireTime"]) for lease in leases)
+    acquired = max(datetime.fromisoformat(lease["spec"]["acquireTime"]) for lease in leases)
     phase["seconds"] = (acquired - begun).total_seconds()
     return _with_delays(phase, delays_ms(_calls(standby, offset), [name]))
 
@@ -131,22 +131,22 @@ def delays_ms(found: Sequence[Call], names: Sequence[str]) -> list[float]:
     From the Job controller's last write about the old Job to the manager's next write of the JobSet's status, as the
     API server received both: so the time in which the Job controller's own write is stored counts, too.
     """
-    failed, written, created = (defaultdict[str, list[str]](list) for _ in range(3))
+    failed, written, created = (defaultdict[str, list[float]](list) for _ in range(3))
     for call in found:
         if call.code >= HTTPStatus.BAD_REQUEST or call.dry_run:
             continue
         if call.resource == "jobs/status" and call.user.endswith(JOB_CONTROLLER):
-            failed[call.name].append(call.received)
+            failed[call.name].append(call.started)
         elif call.resource == "jobsets/status":
-            written[call.name].append(call.received)
+            written[call.name].append(call.started)
         elif call.resource == "jobs" and call.verb == "create":
-            created[call.name].append(call.received)
+            created[call.name].append(call.started)
     delays = []
     for name in names:
         job = _first_job(name)
-        last = max((at for at in failed[job] if created[job] and at < min(created[job])), default="")
+        last = max((at for at in failed[job] if created[job] and at < min(created[job])), default=0.0)
         if last and (after := [at for at in written[name] if at > last]):
-            delays.append((_moment(min(after)) - _moment(last)).total_seconds() * 1000)
+            delays.append((min(after) - last) * 1000)
     return sorted(delays)
 
 
@@ -158,10 +158,6 @@ def _with_delays(phase: JSON, delays: list[float]) -> JSON:
 
 def _calls(scene: Scene, offset: int) -> list[Call]:
     return list(audit.calls(scene.cluster.audit_log, offset))
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
 
 
 def _name(number: int) -> str:

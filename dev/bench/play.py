@@ -13,7 +13,6 @@ from functools import partial
 from api import keys
 from cli import local
 from dev.bench.agents import MANAGER, Agents
-from dev.bench.counts import WRITES
 from dev.bench.history import ordered_restart
 from dev.bench.phases import count_requests, figures, measure_pods, wait_for_status
 from dev.bench.scene import CLEAR_SECONDS, JSON, MERGE, BenchmarkError, Scene, wait
@@ -143,7 +142,7 @@ class Play:
         self.pods = running_pods(self.scene, len(pods))[::-1]  # the next fault is of another node
         self._check_kept(expected)
         calls = audit.calls(self.scene.cluster.audit_log, offset)
-        writes = sum(call.verb in WRITES and call.agent.startswith(MANAGER) for call in calls)
+        writes = sum(call.verb in audit.WRITES and call.agent.startswith(MANAGER) for call in calls)
         body = self.scene.request("GET", f"{self.scene.path('jobsets', GROUP)}/bench")
         size, status_writes = len(json.dumps(body, separators=(",", ":"))), phase["manager"]["status_writes"]
         phase["pods_replaced"] = len(pods) - len(expected)

@@ -20,11 +20,12 @@ from dev.chaos.checks.placement import look
 from dev.chaos.checks.strangers import Answer
 from dev.chaos.client import JOBSETS, Admin
 from dev.chaos.driver import Driver
-from dev.chaos.events import Event, events
+from dev.chaos.events import Event
 from dev.chaos.faults import AT_API_SERVER, GENTLE, STRANGERS, WARM_UP, Fault, Kind, schedule
 from dev.chaos.inject import inject
 from dev.chaos.judge import Record, judge
 from dev.chaos.stage import DROPPED, KEPT, STUCK, Stage, not_ready, stage
+from dev.cluster import audit
 
 JSON = dict[str, Any]
 
@@ -192,8 +193,7 @@ def whole(log: Path) -> list[Event]:
     """All events of an audit log. Raises `LocalError` if its beginning was moved aside: judged without it is wrong."""
     if aside := sorted(path.name for path in log.parent.glob(f"{log.stem}-*{log.suffix}")):
         raise LocalError(f"{log} has not all events: kube-apiserver has moved older ones to {', '.join(aside)}")
-    with log.open("rb") as lines:
-        return list(events(lines))
+    return list(audit.calls(log))
 
 
 def require_ends(journal: Sequence[JSON]) -> None:

@@ -6,33 +6,94 @@ request (two for a watch).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
+
+import msgspec
+
+JSON = dict[str, Any]
+
+WRITES = {"create", "update", "patch", "delete", "deletecollection"}
+CREDENTIAL = "authentication.kubernetes.io/credential-id"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """One finished API request. `resource` is the plural, "/status" and the like appended; `group` "" is the core one.
 
-    `permitted` is the answer of the authorizer; quotas and admission may refuse what it permitted. `received` and
-    `answered` are times as in the log (RFC 3339 with microseconds): as texts they are in the order of time.
+    `permitted` is the answer of the authorizer; quotas and admission may refuse what it permitted. `started` and
+    `ended` are seconds since 1970. `credential` names the client certificate. `selector`: labels of the objects that a
+    deletion of a collection is about. `asked` and `answer` are the bodies of a write, empty where the log does not hold
+    them.
     """
 
     verb: str
     resource: str
-    namespace: str
-    name: str
-    user: str
-    agent: str
-    code: int
-    dry_run: bool
+    namespace: str = ""
+    name: str = ""
+    user: str = ""
+    agent: str = ""
+    code: int = 200
+    dry_run: bool = False
     group: str = ""
     permitted: bool = True
-    received: str = ""
-    answered: str = ""
+    started: float = 0.0
+    ended: float = 0.0
+    credential: str = ""
+    message: str = ""
+    selector: str = ""
+    asked: JSON = field(default_factory=dict)
+    answer: JSON = field(default_factory=dict)
+
+    @property
+    def stored(self) -> bool:
+        """Whether the request changed something."""
+        return self.verb in WRITES and self.code < 400 and not self.dry_run
+
+    @property
+    def version(self) -> int:
+        """The resourceVersion that a stored write was given; 0 where the answer has none."""
+        return int((self.answer.get("metadata") or {}).get("resourceVersion") or 0)
+
+
+class _Target(msgspec.Struct, rename="camel"):
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    api_group: str = ""
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    extra: dict[str, list[str]] = {}
+
+
+class _Status(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+
+
+class _Line(msgspec.Struct, rename="camel"):
+    stage: str
+    verb: str
+    user: _User
+    stage_timestamp: datetime
+    request_received_timestamp: datetime
+    request_uri: str = msgspec.field(name="requestURI", default="")
+    user_agent: str = ""
+    object_ref: _Target | None = None
+    response_status: _Status = msgspec.field(default_factory=_Status)
+    annotations: dict[str, str] = {}
+    request_object: Any = None
+    response_object: Any = None
+
+
+_decoder = msgspec.json.Decoder(_Line)
 
 
 def calls(path: Path, start: int = 0, about: str = "") -> Iterator[Call]:
@@ -49,9 +110,9 @@ def calls(path: Path, start: int = 0, about: str = "") -> Iterator[Call]:
                 return
             if text not in line:
                 continue
-            event = json.loads(line)
-            if event["stage"] == "ResponseComplete" and "objectRef" in event:
-                yield _call(event)
+            event = _decoder.decode(line)
+            if event.stage == "ResponseComplete" and event.object_ref is not None:
+                yield _call(event, event.object_ref)
 
 
 def size(path: Path) -> int:
@@ -59,20 +120,29 @@ def size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def _call(event: dict[str, Any]) -> Call:
-    target = event["objectRef"]
-    subresource = target.get("subresource")
+def _call(event: _Line, target: _Target) -> Call:
+    query = parse_qs(event.request_uri.partition("?")[2])
     return Call(
-        verb=event["verb"],
-        resource=target.get("resource", "") + (f"/{subresource}" if subresource else ""),
-        namespace=target.get("namespace", ""),
-        name=target.get("name", ""),
-        user=event["user"].get("username", ""),
-        agent=event.get("userAgent", ""),
-        code=event.get("responseStatus", {}).get("code", 0),
-        dry_run="dryRun=" in event.get("requestURI", "").partition("?")[2],
-        group=target.get("apiGroup", ""),
-        permitted=event.get("annotations", {}).get("authorization.k8s.io/decision") != "forbid",
-        received=event.get("requestReceivedTimestamp", ""),
-        answered=event.get("stageTimestamp", ""),
+        verb=event.verb,
+        resource=target.resource + (f"/{target.subresource}" if target.subresource else ""),
+        namespace=target.namespace,
+        name=target.name,
+        user=event.user.username,
+        agent=event.user_agent,
+        code=event.response_status.code,
+        dry_run="dryRun" in query,
+        group=target.api_group,
+        permitted=event.annotations.get("authorization.k8s.io/decision") != "forbid",
+        started=event.request_received_timestamp.timestamp(),
+        ended=event.stage_timestamp.timestamp(),
+        credential=event.user.extra.get(CREDENTIAL, [""])[0],
+        message=event.response_status.message,
+        selector=query.get("labelSelector", [""])[0],
+        asked=_body(event.request_object),
+        answer=_body(event.response_object),
     )
+
+
+def _body(body: Any) -> JSON:
+    """A JSON patch is a list, and no reader looks into one."""
+    return body if isinstance(body, dict) else {}

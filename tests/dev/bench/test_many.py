@@ -15,8 +15,7 @@ CONTROLLER, MANAGER = "system:serviceaccount:kube-system:job-controller", "syste
 
 
 def call(user: str, verb: str, resource: str, name: str, second: float, code: int = 200) -> Call:
-    received = f"2026-01-01T00:00:{second:09.6f}Z"
-    return Call(verb, resource, "many", name, user, "", code, dry_run=False, received=received)
+    return Call(verb, resource, "many", name, user, code=code, started=second)
 
 
 def restart_calls(name: str, second: float, delay: float) -> Iterator[Call]:

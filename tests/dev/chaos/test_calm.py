@@ -6,7 +6,8 @@ import pytest
 
 from dev.chaos.checks import calm
 from dev.chaos.checks.leaders import LEASE
-from dev.chaos.events import MANAGER, Event
+from dev.chaos.events import MANAGER
+from dev.cluster.audit import Call
 
 CALM = [(100.0, 200.0)]
 
@@ -30,9 +31,9 @@ def test_a_replica_that_stops_without_a_reason_is_found(at, found):
     assert [violation.rule for violation in violations] == [calm.STOPPED] * found
 
 
-def lease(holder: str, at: float) -> Event:
+def lease(holder: str, at: float) -> Call:
     answer = {"metadata": {"resourceVersion": str(int(at))}, "spec": {"holderIdentity": holder}}
-    return Event(verb="patch", resource="leases", name=LEASE, answer=answer, started=at, ended=at + 0.1)
+    return Call(verb="patch", resource="leases", name=LEASE, answer=answer, started=at, ended=at + 0.1)
 
 
 def test_a_lease_that_changes_hands_without_a_reason_is_found():
@@ -43,9 +44,9 @@ def test_a_lease_that_changes_hands_without_a_reason_is_found():
     assert (violation.rule, violation.subject, violation.at) == (calm.LOST, "b", 150.1)
 
 
-def admission(at: float, seconds: float, **fields) -> Event:
+def admission(at: float, seconds: float, **fields) -> Call:
     event = {"verb": "create", "resource": "jobsets", "user": "admin", "started": at, "ended": at + seconds}
-    return Event(**{**event, **fields})
+    return Call(**{**event, **fields})
 
 
 QUICK = [admission(110 + number / 10, 0.1) for number in range(calm.FEWEST)]

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from dev.chaos.checks import admission, costs, leaders, outcomes, placement
-from dev.chaos.events import Event, events
+from dev.chaos.events import MANAGER
+from dev.cluster import audit
+from dev.cluster.audit import Call
 
+Event = partial(Call, user=MANAGER)
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 UID = "jobset.sigs.k8s.io/jobset-uid"
 
 
-def lease(holder: str, version: int, sender: str) -> Event:
+def lease(holder: str, version: int, sender: str) -> Call:
     answer = {"metadata": {"resourceVersion": str(version)}, "spec": {"holderIdentity": holder}}
     times = {"started": version, "ended": version + 0.5}
     return Event(verb="patch", resource="leases", name=leaders.LEASE, credential=sender, answer=answer, **times)
 
 
-def write(verb: str, resource: str, version: int, sender: str, *, asked: dict | None = None, **labels: str) -> Event:
+def write(verb: str, resource: str, version: int, sender: str, *, asked: dict | None = None, **labels: str) -> Call:
     metadata = {"name": "js-w-0", "uid": "u", "labels": labels}
     if version:
         metadata["resourceVersion"] = str(version)
@@ -105,18 +109,18 @@ def test_dry_runs_and_writes_of_others_need_no_lease():
     assert leaders.check([*TERMS, dry, other]).late == {}
 
 
-def created(expected: dict | None = None) -> Event:
+def created(expected: dict | None = None) -> Call:
     end = expected or {"terminalState": "Completed", "restarts": 1}
     metadata = {"name": "js", "namespace": "ns", "uid": "u", "annotations": {outcomes.EXPECTED: json.dumps(end)}}
     return Event(verb="create", resource="jobsets", code=201, answer={"metadata": metadata}, started=1, ended=1)
 
 
-def status(version: int, **fields) -> Event:
+def status(version: int, **fields) -> Call:
     answer = {"metadata": {**created().answer["metadata"], "resourceVersion": str(version)}, "status": fields}
     return Event(verb="patch", resource="jobsets/status", credential="B", answer=answer, started=version, ended=version)
 
 
-def rules(*log: Event, left: frozenset[str] = frozenset()) -> list[str]:
+def rules(*log: Call, left: frozenset[str] = frozenset()) -> list[str]:
     return [violation.rule for violation in outcomes.check(log, left)]
 
 
@@ -171,7 +175,7 @@ def test_a_job_that_is_created_twice_in_one_attempt_is_found():
     assert rules(first, again) == [outcomes.JOB_TWICE]
 
 
-def review(started: float, message: str = 'failed calling webhook "mjobset.kb.io": EOF') -> Event:
+def review(started: float, message: str = 'failed calling webhook "mjobset.kb.io": EOF') -> Call:
     return Event(
         verb="create", resource="jobsets", user="admin", code=500, message=message, started=started, ended=started + 1
     )
@@ -211,7 +215,7 @@ def test_pods_of_one_job_ended_pods_and_pods_without_a_node_share_with_nobody():
     assert placement.check([placement.look(1.0, [*pods, exclusive("d", "n2")])], DOMAINS) == []
 
 
-def asked(number: int, every: float) -> list[Event]:
+def asked(number: int, every: float) -> list[Call]:
     return [Event(verb="create", resource="jobs", namespace="stuck", started=i * every) for i in range(number)]
 
 
@@ -235,7 +239,7 @@ def test_memory_of_a_short_life_is_not_compared():
     assert costs.check_memory({"replica-0-1": [(0.0, 50.0), (300.0, 100.0)], "replica-0-2": []}) == ({}, [])
 
 
-def test_lines_of_the_audit_log_are_read():
+def test_lines_of_the_audit_log_are_read(tmp_path):
     line = {
         "stage": "ResponseComplete",
         "verb": "create",
@@ -250,7 +254,9 @@ def test_lines_of_the_audit_log_are_read():
     }
     other = {**line, "stage": "ResponseStarted"}
     text = b"".join(json.dumps(one).encode() + b"\n" for one in (other, line))
-    [event] = events([*text.splitlines(keepends=True), b'{"stage": "Resp'])
+    log = tmp_path / "audit.log"
+    log.write_bytes(text + b'{"stage": "Resp')
+    [event] = audit.calls(log)
     assert (event.verb, event.resource, event.namespace, event.name) == ("create", "jobs/status", "ns", "j")
     assert (event.credential, event.code, event.message, event.dry_run) == ("X509SHA256=00", 500, "no", True)
     assert event.selector == "a=b,c in (0,1)"

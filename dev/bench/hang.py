@@ -18,6 +18,7 @@ from pathlib import Path
 
 import yaml
 
+from cli import local
 from dev.bench.phases import count_requests, figures, wait_for_status
 from dev.bench.play import Play
 from dev.bench.scene import JSON, STALL_SECONDS, BenchmarkError, Scene, wait
@@ -152,13 +153,11 @@ def _containers(scene: Scene, pods: list[JSON], programs: Programs, folder: Path
 
 def _account(scene: Scene, folder: Path) -> Path:
     """A folder as the kubelet mounts it, for a ServiceAccount with the rights of an agent."""
-    for body in [*yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8"))][:3]:
-        root = "/api/v1" if body["apiVersion"] == "v1" else f"/apis/{body['apiVersion']}"
-        scene.request("POST", scene.path(f"{body['kind'].lower()}s", root), body)
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    answer = scene.request("POST", f"{scene.path('serviceaccounts')}/{ACCOUNT}/token", request)
+    objects = [*yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8"))][:3]
+    local.kubectl(scene.cluster, "apply", "-n", scene.namespace, "-f", "-", stdin=yaml.safe_dump_all(objects))
     folder.mkdir()
-    (folder / "token").write_text(answer["status"]["token"])
+    token = local.kubectl(scene.cluster, "create", "token", ACCOUNT, "-n", scene.namespace).stdout.strip()
+    (folder / "token").write_text(token)
     (folder / "namespace").write_text(scene.namespace)
     (folder / "ca.crt").write_bytes((scene.cluster.plan.layout.pki / "ca.crt").read_bytes())
     return folder

@@ -247,6 +247,13 @@ def _in_parallel(act: Callable[[str], object], names: list[str]) -> None:
         list(pool.map(act, names))
 
 
+def apart(phases: Mapping[str, Act], gates: Mapping[str, bool] | None = None, **sections: JSON) -> Scenario:
+    """A scenario for managers, once, on a cluster of its own, with these feature gates."""
+    if gates:
+        sections["featureGates"] = dict(gates)
+    return Scenario(phases, floors=False, once=True, apart=True, sections=sections)
+
+
 create_exclusive = with_webhook_calls(create(40, 10, exclusive, cpu=HALF_A_NODE))
 POLICIES: dict[str, PodAdmission] = {"P17": "policies", "P18": "policies-without-manager"}
 SCENARIOS = (
@@ -266,20 +273,9 @@ SCENARIOS = (
         once=True,
         around=looking_for_owners,
     ),
-    Scenario(
-        {"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.side},
-        floors=False,
-        once=True,
-        apart=True,
-    ),
-    Scenario(
-        {"P7 create": create(16, 16, gang, cpu=HALF_A_NODE), "P7 restart": Play.restart},
-        floors=False,
-        once=True,
-        apart=True,
-        sections={"featureGates": GANG},
-    ),
-    Scenario(
+    apart({"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.side}),
+    apart({"P7 create": create(16, 16, gang, cpu=HALF_A_NODE), "P7 restart": Play.restart}, GANG),
+    apart(
         {
             "P14 recreate": lose_node(300),
             "P14 recreate 10": lose_node(30, 10),
@@ -287,24 +283,16 @@ SCENARIOS = (
             "P14 in place": restart_in_place(silent_node, lambda play: watching_nodes(jobset(play.scale_count(300)))),
             "P14 worker only": restart_in_place(silent_node),
         },
-        floors=False,
-        once=True,
-        apart=True,
-        sections={"featureGates": NODE_FAILURE},
+        NODE_FAILURE,
     ),
-    Scenario(
+    apart(
         {
             "P15": restart_in_place(None, lambda play: jobset(play.scale_count(50), play.scale_count(100))),
             "P15 worker only": restart_in_place(None),
         },
-        floors=False,
-        once=True,
-        apart=True,
-        sections={"featureGates": IN_PLACE},
+        IN_PLACE,
     ),
-    Scenario(
-        {"P16": hang.restart_after_hang}, floors=False, once=True, apart=True, sections={"featureGates": IN_PLACE}
-    ),
+    apart({"P16": hang.restart_after_hang}, IN_PLACE),
     *(
         Scenario(
             {f"{code} create": create_exclusive, f"{code} restart": with_webhook_calls(Play.restart)},
@@ -315,7 +303,7 @@ SCENARIOS = (
         )
         for code, pods in POLICIES.items()
     ),
-    Scenario(
+    apart(
         {
             "P19 create": create_many(many.SETS, many.JOBS),
             "P19 rest": many.rest,
@@ -324,9 +312,6 @@ SCENARIOS = (
             "P19 takeover": many.take_over,
             "P19 deletion": many.delete_all,
         },
-        floors=False,
-        once=True,
-        apart=True,
-        sections=many.ELECTION,
+        **many.ELECTION,
     ),
 )

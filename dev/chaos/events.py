@@ -6,8 +6,10 @@ two stored writes is certain, whatever clocks say.
 
 from __future__ import annotations
 
-from dev.cluster.audit import Call
+from dev.cluster.audit import JSON, WRITES, Call
 from manifests import NAMESPACE, SERVICE_ACCOUNT
+
+__all__ = ["JSON", "MANAGER", "WRITES", "Event"]
 
 MANAGER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 Event = Call

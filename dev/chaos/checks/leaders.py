@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from api import keys
 from app.settings import LeaderElectionSettings
 from dev.chaos.checks.violation import Violation
-from dev.chaos.events import MANAGER, Event
-from dev.cluster.audit import WRITES
+from dev.chaos.events import MANAGER, WRITES, Event
 
 LEASE = LeaderElectionSettings().resource_name
 RULE = "two leaders"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from api import keys
 from dev.chaos.checks.violation import Violation
-from dev.cluster.audit import JSON
+from dev.chaos.events import JSON
 
 RULE = "domain shared"
 

@@ -201,21 +201,6 @@ def test_a_job_that_is_created_runs_in_a_domain_of_its_own(server, turns):
     assert [len(names) for names in jobs.values()] == [1, 1, 1, 1]
 
 
-def test_a_job_waits_for_a_domain_until_one_is_free(server, turns):
-    owner = ask_for_json(server, "GET", f"{JOBSETS_PATH}/train-00")["metadata"]["uid"]
-    job = ask_for_json(server, "GET", f"{JOBS_PATH}/train-00-workers-0")
-    body = {"metadata": {**job["metadata"], "name": "another", "namespace": NAMESPACE}, "spec": job["spec"]}
-    ask_for_json(server, "POST", JOBS_PATH, body, code=201)
-    turns.run()
-    assert ask_for_json(server, "GET", f"{JOBS_PATH}/another")["status"] == {}
-    selector = f"{keys.JOBSET_UID}={owner},{keys.JOB_INDEX}=1"
-    deleted = ask_for_json(server, "DELETE", JOBS_PATH, {"propagationPolicy": "Background"}, labelSelector=selector)
-    assert names(deleted) == ["train-00-workers-1"]
-    turns.run()
-    assert ask_for_json(server, "GET", f"{JOBS_PATH}/another")["status"]["ready"] == 4
-    assert len(ask_for_json(server, "GET", PODS_PATH, labelSelector="job-name=train-00-workers-1")["items"]) == 0
-
-
 def test_foreground_deletion_shows_the_job_until_its_pods_are_gone(server, turns):
     watch = Watch(server, JOBS_PATH, sendInitialEvents="true")
     watch.events()

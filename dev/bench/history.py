@@ -6,13 +6,13 @@ It shows in resource versions, which put every change of the cluster in one orde
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 
 from msgspec import convert
 
 from api.leftovers import NOT_ENDED, PodMeta
+from dev.bench.phases import first_events
 from dev.bench.scene import BenchmarkError, Event, Scene
 from dev.bench.sets import BATCH, attempt
 
@@ -31,8 +31,8 @@ def ordered_restart(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator
         scene.watch(scene.path("jobs", BATCH), labelSelector=attempt(old + 1)) as job_events,
         ThreadPoolExecutor(2) as pool,
     ):
-        gone = pool.submit(lambda: list(islice(_first(pod_events, has_ended), pods)))
-        created = pool.submit(lambda: list(islice(_first(job_events, lambda event: event.type == "ADDED"), jobs)))
+        gone = pool.submit(lambda: list(first_events(pod_events, has_ended, pods)))
+        created = pool.submit(lambda: list(first_events(job_events, lambda event: event.type == "ADDED", jobs)))
         yield
         last: dict[str, int] = {}
         for event in gone.result():
@@ -50,15 +50,6 @@ def ordered_restart(scene: Scene, *, old: int, jobs: int, pods: int) -> Iterator
 def has_ended(event: Event) -> bool:
     """Whether a pod cannot run any more: it is gone, or left out by `NOT_ENDED`, or only finalizers keep it."""
     return event.type == "DELETED" or convert(event.metadata, PodMeta).only_finalized
-
-
-def _first(events: Iterator[Event], is_wanted: Callable[[Event], bool]) -> Iterator[Event]:
-    """The first event of each object that is wanted."""
-    seen: set[str] = set()
-    for event in events:
-        if is_wanted(event) and event.metadata["uid"] not in seen:
-            seen.add(event.metadata["uid"])
-            yield event
 
 
 def too_early(created: Mapping[str, int], gone: Mapping[str, int]) -> list[str]:

@@ -70,13 +70,18 @@ def running(scene: Scene, selector: str = "") -> contextlib.AbstractContextManag
 
 def reaching(events: Iterator[Event], until: str, pods: int) -> Iterator[tuple[float, JSON]]:
     """Moment and metadata of each of so many pods at its first event of a type, in the order of the moments."""
+    for event in first_events(events, lambda event: event.type == until, pods):
+        yield event.moment, event.metadata
+
+
+def first_events(events: Iterator[Event], is_wanted: Callable[[Event], bool], count: int) -> Iterator[Event]:
+    """The first wanted event of each of so many objects."""
     seen: set[str] = set()
-    while len(seen) < pods:
+    while len(seen) < count:
         event = next(events)
-        uid = event.metadata["uid"]
-        if event.type == until and uid not in seen:
-            seen.add(uid)
-            yield event.moment, event.metadata
+        if is_wanted(event) and event.metadata["uid"] not in seen:
+            seen.add(event.metadata["uid"])
+            yield event
 
 
 def wait_for_status(reported: Callable[[], bool]) -> float:

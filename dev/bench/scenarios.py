@@ -42,9 +42,9 @@ FLAVOR = {"kubernetes.io/os": "linux"}
 """Labels that all fake nodes have, as a node selector (P13)."""
 
 LARGE_SET = f"{keys.JOBSET_NAME}=large"
-IN_PLACE = {"InPlaceRestart": True}
-NODE_FAILURE = IN_PLACE | {"JobSetNodeFailure": True, "RestartJob": True}
-GANG = {"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}
+IN_PLACE = {"featureGates": {"InPlaceRestart": True}}
+NODE_FAILURE = {"featureGates": {"InPlaceRestart": True, "JobSetNodeFailure": True, "RestartJob": True}}
+GANG = {"featureGates": {"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +247,9 @@ def _in_parallel(act: Callable[[str], object], names: list[str]) -> None:
         list(pool.map(act, names))
 
 
-def apart(phases: Mapping[str, Act], gates: Mapping[str, bool] | None = None, **sections: JSON) -> Scenario:
-    """A scenario for managers, once, on a cluster of its own, with these feature gates."""
-    if gates:
-        sections["featureGates"] = dict(gates)
-    return Scenario(phases, floors=False, once=True, apart=True, sections=sections)
+def apart(phases: Mapping[str, Act], sections: Mapping[str, JSON] | None = None) -> Scenario:
+    """A scenario for managers, once, on a cluster of its own, with these sections in the manager's configuration."""
+    return Scenario(phases, floors=False, once=True, apart=True, sections=sections or {})
 
 
 create_exclusive = with_webhook_calls(create(40, 10, exclusive, cpu=HALF_A_NODE))
@@ -312,6 +310,6 @@ SCENARIOS = (
             "P19 takeover": many.take_over,
             "P19 deletion": many.delete_all,
         },
-        **many.ELECTION,
+        many.ELECTION,
     ),
 )

@@ -4,6 +4,7 @@ rest."""
 from __future__ import annotations
 
 import copy
+import re
 
 import pytest
 
@@ -69,6 +70,8 @@ def test_every_answer_is_readable(case):
     findings = judged(case)
     assert not [error for error in findings.errors if "<nil>" in str(error) or not error.path.parts]
     assert not [text for each in (findings.errors, findings.warnings) for text in map(str, each) if text[-1] in " ;:,"]
+    unfilled = re.compile(r"\{\w+\}")
+    assert not [e for e in (*findings.errors, *findings.warnings) if not e.fix or unfilled.search(e.fix + e.detail)]
     texts = warning_texts(findings.warnings)
     assert len(texts) <= MAX_WARNINGS
     assert not [text for text in texts if len(text) > MAX_WARNING]

@@ -102,6 +102,9 @@ class FailedAttempt(Base, frozen=True, kw_only=True):
     node: Annotated[str, doc("Node of that pod.")] = ""
     container: Annotated[str, doc("Container of that pod that decided, or failed first.")] = ""
     exit_code: Annotated[int | None, doc("Exit code of that container.", **INT32)] = None
+    pod_reason: Annotated[
+        str, doc("Why that container or pod failed, as its kubelet says, at most 256 bytes: OOMKilled, Evicted.")
+    ] = ""
     termination_message: Annotated[
         str, doc("End of its termination message, or what its agent sent instead, at most 1024 bytes.")
     ] = ""

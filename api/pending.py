@@ -1,14 +1,20 @@
-"""Why a pod does not run, in the words of the kubelet and the scheduler."""
+"""Why a pod does not run or does not stay up, in the words of the kubelet and the scheduler."""
 
 import re
 from typing import NamedTuple
 
-from api.pod import ContainerStatus, DetailedPod
+from api.pod import ContainerStatus, DetailedPod, Terminated
+from kube.model.field import shorten
 
+CRASH_LOOP = "CrashLoopBackOff"
+MOST_WORDS = 400
+"""Characters of what a container or the kubelet says: tenants choose how much they write."""
 _COUNTS = re.compile(r"0/[0-9]+ nodes are available: ")
 """How kube-scheduler begins."""
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
 """Reasons of a waiting container that are no trouble."""
+_IN_PLACE = "RestartingAllContainers"
+"""Reason of a container that ended because all containers of its pod restart: no failure of its own."""
 
 
 class Trouble(NamedTuple):
@@ -27,13 +33,30 @@ class Trouble(NamedTuple):
         return f"container {self.container}: {self.reason}{times}{end}{message}"
 
 
+def clean_words(text: str, most: int = MOST_WORDS) -> str:
+    """What a kubelet or a container says, on one line, without control characters, and not too long."""
+    return shorten(" ".join("".join(char if char.isprintable() else " " for char in text).split()), most)
+
+
+def exit_words(ended: Terminated) -> str:
+    """`exit code 137 (OOMKilled)`."""
+    return f"exit code {ended.exit_code} ({ended.reason or 'no reason'})"
+
+
 def trouble(container: ContainerStatus) -> Trouble | None:
-    """What keeps a container from running; None while nothing does."""
-    waiting, ended = container.state.waiting, container.last_state.terminated
-    if waiting is None or waiting.reason in _STARTING:
+    """What keeps a container from running or from staying up; None while nothing does.
+
+    Of a crash loop most samples say `terminated`, or `running` in the next run, and few CrashLoopBackOff.
+    """
+    state, restarts = container.state, container.restart_count
+    ended = state.terminated or container.last_state.terminated
+    end = "" if ended is None else exit_words(ended)
+    said = "" if ended is None else clean_words(ended.message)
+    if state.waiting is not None and state.waiting.reason not in _STARTING:
+        return Trouble(container.name, state.waiting.reason, restarts, end, said or clean_words(state.waiting.message))
+    if ended is None or ended.exit_code == 0 or ended.reason == _IN_PLACE or container.ready:
         return None
-    end = "" if ended is None else f"exit code {ended.exit_code} ({ended.reason or 'no reason'})"
-    return Trouble(container.name, waiting.reason, container.restart_count, end, waiting.message)
+    return Trouble(container.name, CRASH_LOOP if restarts else ended.reason or "Error", restarts, end, said)
 
 
 def first_trouble(pod: DetailedPod) -> Trouble | None:

@@ -117,6 +117,7 @@ class PodMeta(Identity, frozen=True, kw_only=True):
 
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
     labels: PodLabels = PodLabels()
     annotations: PodAnnotations = PodAnnotations()
 
@@ -184,7 +185,7 @@ class Waiting(Base, frozen=True, kw_only=True):
 
 
 class Terminated(Base, frozen=True, kw_only=True):
-    """core/v1 ContainerStateTerminated. `finished_at` is RFC 3339."""
+    """core/v1 ContainerStateTerminated. `finished_at` is RFC 3339; `message` may be of the container itself."""
 
     exit_code: int = 0
     reason: str = ""
@@ -203,6 +204,7 @@ class ContainerStatus(Base, frozen=True, kw_only=True):
     """core/v1 ContainerStatus. `last_state` says how the run before this one ended."""
 
     name: str = ""
+    ready: bool = False
     restart_count: int = 0
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
@@ -228,6 +230,7 @@ class PodStatus(Base, frozen=True, kw_only=True):
 
     phase: str = ""
     reason: str = ""
+    message: str = ""
     nominated_node_name: str = ""
     conditions: tuple[PodCondition, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()

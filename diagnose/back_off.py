@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from api.batch import Job, pods_at_once
 from controllers.planning.child_jobs import Child, integer
 from diagnose.case import Case, about_jobs
-from diagnose.disruptions import disruption_of_pod
 from diagnose.facts import SeenPod
 from diagnose.finding import Answer, Finding, KeyedFinding, Level, pluralize
+from diagnose.kubelet import how_it_failed, known_remedy
 from diagnose.remedies import logs_of
-from diagnose.restart_causes import EXIT_CODES
 from diagnose.survey import lacking
 from diagnose.times import seconds_since
 
@@ -27,11 +26,16 @@ def back_off(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         ended = seconds_since(last.ended_at, case.facts.now)
         refused = (seconds_since(event.last, case.facts.now) for event in case.refusals(uid))
         if not any(ended is None or (since is not None and since < ended) for since in refused):
-            how, (failures, final) = _how(last), _failures(case, child, last)
-            fix = f"{logs_of(case.facts.jobset, child.name)} shows what it wrote" + ("" if final else f"; {_PAUSE}")
+            how, (failures, final) = how_it_failed(last), _failures(case, child, last)
+            logs = f"{logs_of(case.facts.jobset, child.name)} shows what it wrote"
+            fix = "; ".join(filter(None, [_remedy(last, how), logs, "" if final else _PAUSE]))
             message = f"{ready_count(child.job)}; pod {last.name} has failed: {how}; {failures}"
             finding = Finding(Level.FAULT, "pod-failed", f"Job {child.name}: {message}", fix=fix, since=last.ended_at)
             yield KeyedFinding(child.name, how, finding)
+
+
+def _remedy(pod: SeenPod, how: str) -> str:
+    return known_remedy(how, pod.metadata.namespace, pod.name, pod.spec.node_name)
 
 
 def failures(case: Case, left: frozenset[str]) -> Iterator[Answer]:
@@ -59,24 +63,13 @@ def failed_before(case: Case, child: Child) -> str:
         return ""
     last = _last_failed(case, job.metadata.uid)
     limit = "" if job.spec.backoff_limit_per_index is not None else f", backoffLimit allows {job.spec.backoff_limit}"
-    how = f", the last in {last.name}: {_how(last)}" if last is not None else ""
+    how = f", the last in {last.name}: {how_it_failed(last)}" if last is not None else ""
     return f"{pluralize(job.status.failed, 'failure')} before{how}{limit}"
 
 
 def ready_count(job: Job) -> str:
     """`1 of 4 pods ready`."""
     return f"{job.status.ready or 0} of {pluralize(pods_at_once(job.spec), 'pod')} ready"
-
-
-def _how(pod: SeenPod) -> str:
-    """`container main, exit code 137 (OOMKilled)`; of a pod without such a container the reason of its status."""
-    if outside := disruption_of_pod(pod):
-        return f"ended from outside: {outside}"
-    if pod.failed_container is None:
-        return pod.status.reason or "no container of it says why"
-    name, end = pod.failed_container
-    why = EXIT_CODES.get(end.exit_code, "") if end.reason in {"", "Error"} else end.reason
-    return f"container {name}, exit code {end.exit_code}" + (f" ({why})" if why else "")
 
 
 def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
 
+from api.event import SeenEvent
 from api.gangs import Forest, forest
 from api.keys import SERVICE_CREATION_FAILED
 from controllers.planning.child_jobs import Child
-from diagnose.facts import Facts, SeenEvent, SeenLease, SeenPod
+from diagnose.facts import Facts, SeenLease, SeenPod
 from diagnose.finding import Answer, Finding, KeyedFinding, merge_findings
 from diagnose.states import RECENT
 from diagnose.survey import Survey, survey_jobs
@@ -16,6 +17,8 @@ from diagnose.times import seconds_since
 from kube.model.requests import sum_requests
 from policy.judged import Judged
 
+FRESH = 600.0
+"""Seconds for which a Warning of a kubelet counts: it tries again every 2 min, and writes every 5 min at least."""
 STALE = 5.0
 """Seconds, on top of its duration, after which a lease that was not renewed means that no manager runs: the clocks of
 two machines differ."""
@@ -81,6 +84,11 @@ class Case:
         return [
             event for event in self.facts.job_warnings if event.regarding.uid == uid and event.reason == "FailedCreate"
         ]
+
+    def warnings_about(self, pod: SeenPod) -> list[SeenEvent]:
+        """Warnings about a pod that are not over, newest first: the kubelet repeats them every few minutes."""
+        ages = ((event, seconds_since(event.last, self.facts.now)) for event in self.facts.pod_warnings)
+        return [event for event, age in ages if event.regarding.name == pod.name and age is not None and age <= FRESH]
 
     def unready_jobs(self, left: frozenset[str]) -> list[Child]:
         """Jobs that run and are not ready, of those in `left`."""

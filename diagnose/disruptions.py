@@ -4,37 +4,53 @@ A pod that is drained, preempted or deleted is often gone when its Job has faile
 stand in the history.
 """
 
-from api.jobset import JobSet
+from api.jobset import JobSet, ReplicatedJob
 from api.jobset_status import FailedAttempt
-from diagnose.facts import SeenPod
+from api.names import job_name_prefix
 from diagnose.remedies import IN_A_NEW
 from diagnose.wording import DISRUPTED, FAILED_PODS
 
 _CONDITION = "DisruptionTarget"
 
 
-def disruption_in_history(failed: FailedAttempt) -> str:
+def rjob_of(js: JobSet, job: str) -> ReplicatedJob | None:
+    """The ReplicatedJob that a Job of this name belongs to."""
+    prefix = job.rstrip("0123456789")
+    rjobs = (rjob for rjob in js.spec.replicated_jobs if job_name_prefix(js.metadata.name, rjob.name) == prefix)
+    return next(rjobs, None)
+
+
+def disruption_in_history(js: JobSet, failed: FailedAttempt) -> str:
     """What the history tells of the end of a pod from outside; empty if that is not likely."""
     if DISRUPTED in failed.message:
         return "its pod was drained, preempted or evicted"
     if failed.failed_job and not failed.pod and failed.message.startswith(FAILED_PODS):
-        return "its failed pod was gone by then, as one that is drained, preempted, evicted or deleted"
+        outside = "drained, preempted, evicted or deleted"
+        if _restarts_containers(js, failed.failed_job):
+            return (
+                f"its pod is gone: its containers failed more often than backoffLimit allows, or it was {outside} (with"
+                " restartPolicy OnFailure Kubernetes deletes the pods of a Job that fails)"
+            )
+        return f"its failed pod was gone by then, as one that is {outside}"
     return ""
 
 
-def disruption_of_pod(pod: SeenPod) -> str:
-    """`EvictionByEvictionAPI: Eviction API: evicting`; empty for a pod that nothing from outside has ended."""
-    found = pod.status.condition(_CONDITION)
-    if found is None or found.status != "True":
-        return ""
-    return ": ".join(filter(None, [found.reason, found.message]))
+def _restarts_containers(js: JobSet, job: str) -> bool:
+    """Whether failed containers of a Job run again in their pod."""
+    rjob = rjob_of(js, job)
+    return rjob is not None and rjob.pod_spec.get("restartPolicy") == "OnFailure"
 
 
-def not_counted(js: JobSet, where: str = f" {IN_A_NEW}") -> str:
-    """How ends of pods from outside do not count against maxRestarts; empty for a set that has a rule of that kind."""
+def not_counted(js: JobSet, job: str, where: str = f" {IN_A_NEW}") -> str:
+    """How ends of pods of a Job from outside do not count against maxRestarts.
+
+    Empty for a set that has a rule of that kind. Kubernetes allows podFailurePolicy with restartPolicy Never only.
+    """
     rules = js.spec.failure_policy.rules if js.spec.failure_policy is not None else ()
     if any(rule.action.endswith("IgnoreMaxRestarts") for rule in rules):
         return ""
+    if _restarts_containers(js, job):
+        return f"restartPolicy: Never{where} keeps failed pods, with their logs and exit codes"
     return (
         f"so that it does not count against maxRestarts (what somebody deletes by hand always does), write{where}"
         " podFailurePolicy: {rules: [{action: FailJob,"

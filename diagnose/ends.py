@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from api import keys
+from api.event import SeenEvent
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE, UNREACHABLE, policy_of
 from diagnose.case import Case, about_jobs
 from diagnose.disruptions import not_counted
-from diagnose.facts import SeenEvent, SeenPod
+from diagnose.facts import SeenPod
 from diagnose.finding import NAMED, Answer, Finding, KeyedFinding, Level
 from diagnose.nodes import SeenNode
 from diagnose.states import RECENT
@@ -64,7 +65,10 @@ def _ended_pods(case: Case, words: str, events: list[SeenEvent]) -> Finding:
     first = events[0]
     more = f" and {len(events) - 1} more were" if len(events) > 1 else " was"
     fix = "a higher priorityClassName keeps pods from being preempted; kubectl get priorityclass lists those there are"
-    fix = "; ".join(filter(None, [fix, not_counted(case.facts.jobset)]))
+    names = {first.regarding.name.rsplit("-", parts)[0] for parts in (1, 2)}
+    job = next((job for job in case.facts.jobs or () if job.metadata.name in names), None)
+    if job is not None and job.spec.backoff_limit == 0:  # else its Job makes another pod, and no restart counts
+        fix = "; ".join(filter(None, [fix, not_counted(case.facts.jobset, job.metadata.name)]))
     if first.reason != "Preempted":
         fix = f"kubectl describe pod -n {first.regarding.namespace} {first.regarding.name}; kubectl describe node NODE"
     message = f"pod {first.regarding.name}{more} {words}"

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from api.batch import Job, JobSpec, JobStatus
+from api.event import SeenEvent
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
 from api.pending import Trouble, first_trouble
@@ -106,7 +107,9 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     def silent(self) -> bool:
         """Whether it is Running and not ready, and no container says why: its node may be gone."""
         runs = self.status.phase == "Running" and bool(self.spec.node_name)
-        return runs and not self.ready and not self.trouble
+        states = [status.state for status in (*self.status.init_container_statuses, *self.status.container_statuses)]
+        stopped = any(state.waiting or (state.terminated and state.terminated.exit_code) for state in states)
+        return runs and not self.ready and not stopped
 
     @property
     def initializing(self) -> str:
@@ -119,42 +122,6 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     def trouble(self) -> Trouble | None:
         """What keeps one of its containers from running, init containers first; None while nothing does."""
         return first_trouble(self)
-
-
-class Regarding(Base, frozen=True, kw_only=True):
-    """core/v1 ObjectReference."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-
-
-class _Series(Base, frozen=True, kw_only=True):
-    last_observed_time: str = ""
-
-
-class SeenEvent(Base, frozen=True, kw_only=True):
-    """events.k8s.io/v1 Event. Older components fill in the deprecated time only."""
-
-    reason: str = ""
-    note: str = ""
-    regarding: Regarding = Regarding()
-    related: Regarding | None = None
-    event_time: str | None = None
-    series: _Series | None = None
-    deprecated_first_timestamp: str | None = None
-    deprecated_last_timestamp: str | None = None
-
-    @property
-    def first(self) -> str:
-        """When it happened first, as RFC 3339; empty if the event does not say."""
-        return self.event_time or self.deprecated_first_timestamp or ""
-
-    @property
-    def last(self) -> str:
-        """When it happened last, as RFC 3339; empty if the event does not say."""
-        seen = self.series.last_observed_time if self.series else ""
-        return seen or self.event_time or self.deprecated_last_timestamp or ""
 
 
 class _ClaimResources(Base, frozen=True, kw_only=True):
@@ -245,6 +212,7 @@ class Facts:
       that an earlier JobSet of this name has left and that have names of missing Jobs.
     - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
     - `service_made`: whether its Service is there, looked up where a Warning says that it could not be created.
+    - `pod_warnings`: about pods that have a node and are not ready. Newest first.
     - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend, are not ready, or have
       failed.
     - `gated`: pods that await their leader, by the UID of their Job.
@@ -274,6 +242,7 @@ class Facts:
     warnings: tuple[SeenEvent, ...] = ()
     service_made: bool = False
     job_warnings: tuple[SeenEvent, ...] = ()
+    pod_warnings: tuple[SeenEvent, ...] = ()
     pods: tuple[SeenPod, ...] | None = None
     gated: Mapping[str, int] = field(default_factory=dict)
     nodes: Mapping[str, Mapping[str, str]] | None = None

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from api import keys
 from api.batch import Owned
+from api.event import SeenEvent
 from api.exclusive import topology_of
 from api.gang_status import StoredGroup
 from api.gangs import forest, shape
@@ -20,7 +21,7 @@ from api.topology import NodeMetadata
 from controllers.resources import JOBSETS
 from diagnose import kueue, look_up
 from diagnose.case import unheld
-from diagnose.facts import Facts, SeenEvent, SeenGroups, SeenJob, SeenPod
+from diagnose.facts import Facts, SeenGroups, SeenJob, SeenPod
 from diagnose.jobset_causes import missing_defaults
 from diagnose.look_up import PLACED
 from diagnose.manager_causes import all_completed
@@ -142,6 +143,8 @@ class _Gatherer:
         if facts.claims:
             facts.storage_classes = await look_up.storage_classes(read)
         facts.nodes_by_name |= await look_up.nodes(read, (pod for pod in pods if pod.silent))
+        if unready := {pod.name for pod in pods if pod.live and pod.spec.node_name and not pod.ready}:
+            facts.pod_warnings = await self._warnings("regarding.kind=Pod", unready, FEW_PAGES)
         leaders = [pod for pod in pods if pod.metadata.topology in topologies and pod.metadata.leads]
         waiting = [pod for pod in leaders if pod.metadata.uid in said]
         if waiting or any(pod.job_uid in facts.gated for pod in leaders):
@@ -213,12 +216,13 @@ class _Gatherer:
                     found[job] = (*found.get(job, ()), pod.metadata.name)
         return found
 
-    async def _warnings(self, fields: str, names: set[str] | None = None) -> tuple[SeenEvent, ...]:
+    async def _warnings(
+        self, fields: str, names: set[str] | None = None, pages: int = MOST_PAGES
+    ) -> tuple[SeenEvent, ...]:
         """Warnings, newest first; only those about `names`, if given."""
         note = f"events: you may not list events.events.k8s.io in namespace {self._namespace}"
-        found = (
-            await self._read.collect(EVENTS, SeenEvent, "events", note, field_selector=f"{fields},type=Warning") or ()
-        )
+        options: ListOptions = {"field_selector": f"{fields},type=Warning"}
+        found = await self._read.collect(EVENTS, SeenEvent, "events", note, pages=pages, **options) or ()
         matching = (event for event in found if names is None or event.regarding.name in names)
         return tuple(sorted(matching, key=lambda event: event.last, reverse=True))
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 from api.batch import pods_at_once
+from api.event import SeenEvent
 from api.jobset import JobSet
 from api.keys import JOB_COMPLETE, JOB_CREATION_FAILED, KIND, REPLICATED_JOB_NAME, SERVICE_CREATION_FAILED, SUSPENDED
 from controllers.planning.child_jobs import Child
 from diagnose.case import Case, about_jobs
 from diagnose.ends import held_by_earlier
-from diagnose.facts import SeenEvent
 from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, KeyedFinding, Level, join_names, pluralize
 from diagnose.manager_causes import RIGHTS, idle_manager
 from diagnose.quota import QuotaRefusal, as_it_is, quota_refusal

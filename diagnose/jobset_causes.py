@@ -18,6 +18,7 @@ from diagnose.ends import held_up
 from diagnose.facts import SeenPod
 from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, Level, join_names, pluralize
 from diagnose.job_causes import holds_back
+from diagnose.kubelet import known_remedy
 from diagnose.kueue import workloads_of
 from diagnose.remedies import UNVERSIONED, logs_of, make_again
 from diagnose.restart_causes import attempt, decisive_container, too_slow
@@ -29,6 +30,11 @@ from kube.model.meta import find
 _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""
 _WAITS_FOR_NODE = "RestartWaitsForNode"
+_WHILE_WAITING = {
+    *(_WAITS_FOR_NODE, "LostPodsReplaced", "PVCCreationFailed", "FailedResourcePropagation", "GangWaiting"),
+    *("SchedulingObjectsFailed", "APIUnavailable", "CompositePodGroupUnavailable", "FieldDropped", "NameConflict"),
+}
+"""Reasons of Warnings that are over when all Jobs are ready or done."""
 _MOST_WARNINGS = 3
 _WEBHOOKS = {
     Webhooks.ON: "",
@@ -54,7 +60,7 @@ def final_state(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         return
     too_long = condition is not None and condition.reason == finished.EXCEEDED
     message = ": ".join(filter(None, [said, decisive_container(status, said)]))
-    because = tuple(map(attempt, reversed(status.attempt_history)))
+    because = tuple(attempt(js, failed) for failed in reversed(status.attempt_history))
     fix = _FIX_DEADLINE if too_long else _after_failure(js, said)
     yield Answer(Finding(Level.FAULT, "failed", message, because, fix, since), state=State.FAILED, ends=True)
 
@@ -64,12 +70,14 @@ def _after_failure(js: JobSet, said: str) -> str:
     last = js.status.attempt_history[-1] if js.status.attempt_history else None
     most = js.spec.failure_policy.max_restarts if js.spec.failure_policy is not None else 0
     logs = f"{logs_of(js, last.failed_job if last else '')} shows what the failed pod wrote"
+    if last and (remedy := known_remedy(last.pod_reason, js.metadata.namespace, last.pod, last.node)):
+        logs = f"{remedy}; {logs}"
     if last and (slow := too_slow(js, last)):
         return f"{slow}; {logs}; to run it again: {make_again(js)}"
     retries = "" if most else "spec.failurePolicy.maxRestarts allows retries"
     if most and said.startswith("ReachedMaxRestarts"):
         retries = f"a spec.failurePolicy.maxRestarts above {most} allows more retries"
-    rule = not_counted(js, "") if last and disruption_in_history(last) else ""
+    rule = not_counted(js, last.failed_job, "") if last and disruption_in_history(js, last) else ""
     return "; ".join(filter(None, [logs, f"fix it and run it again: {make_again(js)}", retries, rule]))
 
 
@@ -291,7 +299,8 @@ def warnings(case: Case, _left: frozenset[str]) -> list[Answer]:
     blind = case.facts.jobs is None or (bool(case.survey.unready) and case.facts.pods is None)
     about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
     nodes = {_WAITS_FOR_NODE} if held_up(case) else set()
-    elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes}
+    over = set() if blind or case.survey.waiting else _WHILE_WAITING
+    elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes, *over}
     absent = any(
         position.name not in case.facts.foreign and position.replicated_job.name not in case.survey.stages
         for position in case.survey.missing

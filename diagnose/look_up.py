@@ -10,22 +10,14 @@ from msgspec.structs import replace
 
 from api import keys
 from api.batch import Owned
+from api.event import Regarding, SeenEvent
 from api.jobset import JobSet
 from api.keys import LEASE
 from api.names import subdomain
 from api.pod import PodStatus
 from api.selectors import of_other_attempts, one_of
 from controllers.planning.child_jobs import Child
-from diagnose.facts import (
-    Regarding,
-    SeenClaim,
-    SeenEvent,
-    SeenLease,
-    SeenNamespace,
-    SeenPod,
-    SeenQuota,
-    SeenStorageClass,
-)
+from diagnose.facts import SeenClaim, SeenLease, SeenNamespace, SeenPod, SeenQuota, SeenStorageClass
 from diagnose.nodes import SeenNode
 from diagnose.quota import quota_refusal
 from diagnose.reader import LOOKED_AT, MOST_PAGES, Reader

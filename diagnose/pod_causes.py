@@ -7,7 +7,6 @@ from functools import partial
 from api import keys
 from api.exclusive import topology_of
 from api.names import namespaced_job
-from api.pending import Trouble
 from api.pod import DEFAULT_SCHEDULER, PodCondition
 from controllers.planning.child_jobs import Child
 from diagnose.back_off import failed_before, ready_count
@@ -16,8 +15,9 @@ from diagnose.claims import unbound
 from diagnose.domains import article, domain_of_job, in_the_way, kept_out, noun
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, KeyedFinding, Level, pluralize
+from diagnose.kubelet import Reason, why_unready
 from diagnose.misfits import misfit
-from diagnose.remedies import for_container, for_scheduling, logs_of, recreate, unknown_scheduler
+from diagnose.remedies import for_scheduling, logs_of, recreate, unknown_scheduler
 from diagnose.times import seconds_since
 
 SOON = 30.0
@@ -173,16 +173,17 @@ def nobody_schedules(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]
 @about_jobs
 def failing_containers(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Pods with a container that cannot start, or does not stay up: those of a Job apart that differ in why."""
-    for child in case.unready_jobs(left):
-        kinds: dict[tuple[str, ...], list[tuple[SeenPod, Trouble]]] = {}
-        for pod in case.pods_of(child):
-            if trouble := pod.trouble:
-                kinds.setdefault((trouble.container, trouble.reason, trouble.end), []).append((pod, trouble))
-        for kind, troubles in kinds.items():
-            pod, trouble = troubles[0]
-            message = f"Job {child.name}: {pods_are([pod for pod, _ in troubles])} not ready: {trouble}"
-            finding = Finding(Level.FAULT, "container", message, fix=for_container(pod, trouble))
-            yield KeyedFinding(child.name, kind, finding)
+    for child, pods in case.pods_where(left, lambda pod: pod.live and bool(pod.spec.node_name) and not pod.ready):
+        kinds: dict[tuple[str, ...], list[tuple[SeenPod, Reason]]] = {}
+        for pod in pods:
+            why = why_unready(pod, case.warnings_about(pod))
+            if why is not None and not why.starts:
+                kinds.setdefault(why.kind, []).append((pod, why))
+        for kind, found in kinds.items():
+            pod, why = found[0]
+            message = f"Job {child.name}: {pods_are([pod for pod, _ in found])} not ready: {why.words}"
+            cause = "container" if pod.trouble else "pod-not-started"
+            yield KeyedFinding(child.name, kind, Finding(Level.FAULT, cause, message, fix=why.fix))
 
 
 @about_jobs
@@ -200,8 +201,9 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
             logs = logs_of(case.facts.jobset, child.name, init)
             fix = logs if init else f"{logs} shows what the failed pod wrote" if failed else ""
         elif pods:
-            message += f"; {pods_are(pods)} running, not ready"
-            fix = "see the readiness probes of its containers"
+            why = next(filter(None, (why_unready(pod, case.warnings_about(pod)) for pod in pods)), None)
+            message += f"; {pods_are(pods)} running, not ready" + (f": {why.words}" if why else "")
+            fix = why.fix if why else "see the readiness probes of its containers"
         elif case.facts.pods is None:
             message += "; its pods are not known"
         message += f"; {failed}" if failed else ""

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 
 from api.jobset import JobSet
-from api.pending import Trouble
 from api.pod import DEFAULT_SCHEDULER
 from diagnose.facts import SeenPod
 from diagnose.wording import ANTI_AFFINITY
@@ -19,7 +18,6 @@ SCHEDULER_SAYS = (
 )
 """For a reason that is not known here."""
 
-_IMAGE = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"}
 _WARNED = "jobset validate FILE --server and the warnings when a JobSet is created"
 """Where a user who may not list nodes learns what the nodes lack."""
 
@@ -175,16 +173,6 @@ def for_scheduling(pod: SeenPod, message: str) -> str:
         port, field = "containerPort, which is a port of the node with hostNetwork: true,", "hostNetwork"
     namespace = pod.metadata.namespace
     return _find_fix(_FIXES, message, namespace=namespace, port=port, port_field=field) or SCHEDULER_SAYS
-
-
-def for_container(pod: SeenPod, trouble: Trouble) -> str:
-    """What to do about a container that does not run."""
-    describe = f"kubectl describe pod -n {pod.metadata.namespace} {pod.name}"
-    if trouble.reason in _IMAGE:
-        return f"{describe} says more: correct the image or, for a private registry, imagePullSecrets {IN_A_NEW}"
-    if trouble.reason == "CreateContainerConfigError":
-        return f"create what the message names: a ConfigMap, a Secret, or a key of one; {describe}"
-    return f"kubectl logs -n {pod.metadata.namespace} {pod.name} -c {trouble.container} --previous, {describe}"
 
 
 UNVERSIONED = "/^  resourceVersion:/d"

@@ -5,30 +5,21 @@ from datetime import UTC, datetime, timedelta
 
 from api.jobset import JobSet
 from api.jobset_status import AttemptTimes, FailedAttempt, JobSetStatus, Recovery, RuleStep
-from api.names import job_name_prefix
 from api.policies import FailurePolicyRule
 from controllers.planning import escalation
 from controllers.planning.recovery import goodput
 from diagnose import states
 from diagnose.case import Case
-from diagnose.disruptions import disruption_in_history, not_counted
+from diagnose.disruptions import disruption_in_history, not_counted, rjob_of
 from diagnose.ends import end_words
 from diagnose.finding import Answer, Finding, Level, join_names, pluralize
+from diagnose.kubelet import EXIT_CODES, known_remedy
 from diagnose.remedies import IN_A_NEW
 from diagnose.states import LOOP, RECENT, State, failed_lately
 from diagnose.times import seconds_since
 from diagnose.wording import TOO_SLOW
 
 _MOST_ATTEMPTS = 3
-EXIT_CODES = {
-    126: "the command may not be executed",
-    127: "the command was not found",
-    134: "aborted, SIGABRT",
-    137: "killed, SIGKILL: often for lack of memory",
-    139: "crashed, SIGSEGV",
-    143: "ended from outside, SIGTERM",
-}
-"""What shells and container runtimes mean by an exit code."""
 
 
 def attempt_words(failed: FailedAttempt) -> str:
@@ -46,7 +37,8 @@ def _of_pod(failed: FailedAttempt) -> str:
     container = f"container {failed.container} of " if failed.container else ""
     node = f" on node {failed.node}" if failed.node else ""
     code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
-    return f"{container}pod {failed.pod}{node}{code}"
+    why = f" ({failed.pod_reason})" if failed.pod_reason else ""
+    return f"{container}pod {failed.pod}{node}{code}{why}"
 
 
 def decisive_container(status: JobSetStatus, message: str) -> str:
@@ -54,24 +46,21 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
     last = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
     if not last.pod or last.pod in message or f"(first failed job: {last.failed_job})" not in message:
         return ""
-    meaning = EXIT_CODES.get(last.exit_code or 0)
+    meaning = "" if last.pod_reason else EXIT_CODES.get(last.exit_code or 0)
     return _of_pod(last) + (f" ({meaning})" if meaning else "")
 
 
-def attempt(failed: FailedAttempt) -> Finding:
+def attempt(js: JobSet, failed: FailedAttempt) -> Finding:
     """One attempt that failed."""
     message = "; ".join(
-        filter(None, [f"attempt {failed.attempt}: {attempt_words(failed)}", disruption_in_history(failed)])
+        filter(None, [f"attempt {failed.attempt}: {attempt_words(failed)}", disruption_in_history(js, failed)])
     )
     return Finding(Level.NOTE, "attempt", message, since=failed.time)
 
 
 def too_slow(js: JobSet, failed: FailedAttempt) -> str:
     """How a Job that was active for longer than its own activeDeadlineSeconds gets more time; empty for other ends."""
-    prefix = failed.failed_job.rstrip("0123456789")
-    rjob = next(
-        (rjob for rjob in js.spec.replicated_jobs if job_name_prefix(js.metadata.name, rjob.name) == prefix), None
-    )
+    rjob = rjob_of(js, failed.failed_job)
     seconds = None if rjob is None else rjob.job_spec.get("activeDeadlineSeconds")
     if rjob is None or seconds is None or not failed.message.startswith(TOO_SLOW):
         return ""
@@ -91,7 +80,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         return
     last = recent[-1]
     outside = _end_from_outside(case, last)
-    rule = not_counted(case.facts.jobset) if outside else ""
+    rule = not_counted(case.facts.jobset, last.failed_job) if outside else ""
     where = "; ".join(filter(None, [_where(last) or last.message or last.reason, outside]))
     said = f"{_restarts(case)}; attempt {last.attempt}: {where}"
     slow = too_slow(case.facts.jobset, last)
@@ -103,7 +92,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         Level.FAULT,
         "keeps-failing",
         f"{pluralize(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
-        because=tuple(map(attempt, reversed(recent[-_MOST_ATTEMPTS:]))),
+        because=tuple(attempt(case.facts.jobset, failed) for failed in reversed(recent[-_MOST_ATTEMPTS:])),
         fix="; ".join(filter(None, [_logs(case, last), rule])),
         since=recent[0].time,
     )
@@ -115,7 +104,11 @@ def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
     names = (failed.pod,) if failed.pod else ()
     events = (event for event in case.ends if event.regarding.name.startswith(names or f"{failed.failed_job}-"))
     ended = next((event for event in events if failed.failed_job), None)
-    return disruption_in_history(failed) if ended is None else f"pod {ended.regarding.name} was {end_words(ended)}"
+    return (
+        disruption_in_history(case.facts.jobset, failed)
+        if ended is None
+        else f"pod {ended.regarding.name} was {end_words(ended)}"
+    )
 
 
 def _restarts(case: Case) -> str:
@@ -130,10 +123,11 @@ def _restarts(case: Case) -> str:
 def _logs(case: Case, last: FailedAttempt) -> str:
     """What the exit code means and where to look: pods of an earlier attempt are gone, those of this one are there."""
     meta, code = case.facts.jobset.metadata, last.exit_code
-    meaning = EXIT_CODES.get(code or 0)
+    meaning = last.pod_reason or EXIT_CODES.get(code or 0)
     job = f" --job {last.failed_job}" if last.failed_job else ""
     look = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
-    return f"exit code {code}: {meaning}; {look}" if meaning else look
+    remedy = known_remedy(last.pod_reason, meta.namespace, last.pod, last.node)
+    return "; ".join(filter(None, [f"exit code {code}: {meaning}" if meaning and code else "", remedy, look]))
 
 
 def escalations(case: Case, _left: frozenset[str]) -> list[Answer]:

@@ -6,16 +6,19 @@ neither delays nor fails a restart: if it is late, the history says less. Must n
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 
 from api import keys
 from api.owners import owning_job
-from api.pod import DetailedPod
+from api.pending import clean_words
+from api.pod import DetailedPod, PodMeta
 from api.selectors import one_of
 from api.termination import end_of_message
 from controllers.planning.actions import FailedPodQuery
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import Ended, FailedPod, FailedPodsByJob
 from kube.client import Client
+from kube.clock import rfc3339
 from kube.errors import KubeError
 from kube.options import ListOptions
 from kube.resources import PODS
@@ -30,6 +33,9 @@ MOST_PODS = 100
 
 JOBS_AT_ONCE = 50
 """Jobs of one call: their UIDs are in its URL."""
+
+LONGEST_WHY = 200
+"""Characters of what a kubelet says of the end of a pod or container."""
 
 PAGE = 500
 """Failed pods of a page of an answer that is needed. All pages are read: the plan keeps few of the pods."""
@@ -101,7 +107,7 @@ def summary(pod: DetailedPod) -> FailedPod:
         name=pod.metadata.name,
         node=pod.spec.node_name,
         ends=tuple(
-            Ended(name, end.exit_code, end.finished_at or "", end_of_message(end.message))
+            Ended(name, end.exit_code, end.finished_at or "", end_of_message(end.message), _why(end.reason, ""))
             for name, end in ended
             if end.exit_code
         ),
@@ -112,4 +118,21 @@ def summary(pod: DetailedPod) -> FailedPod:
         reasons=tuple(filter(None, (status.reason, *(end.reason for _, end in ended)))),
         topology=pod.metadata.topology or "",
         domain=pod.domain,
+        why=_why(status.reason, status.message),
+        deletion_asked=_deletion_asked(pod.metadata),
     )
+
+
+def _deletion_asked(meta: PodMeta) -> str:
+    """When its deletion was asked for, RFC 3339: its grace period before the timestamp; empty if it is not known."""
+    grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)
+    try:
+        return rfc3339(datetime.fromisoformat(meta.deletion_timestamp or "") - grace)
+    except (ValueError, OverflowError):
+        return ""
+
+
+def _why(reason: str, message: str) -> str:
+    """`OOMKilled`, `Evicted: The node was low on resource: memory`; empty where nothing but a failure is said."""
+    words = clean_words(message, LONGEST_WHY).rstrip(". ")
+    return words if reason in {"", "Error"} else clean_words(f"{reason}: {words}" if words else reason, LONGEST_WHY)

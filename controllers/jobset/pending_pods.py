@@ -1,18 +1,30 @@
 """Looks up the pending pods of a JobSet with a time limit for its start: the answer to a `PendingPodQuery`."""
 
 import dataclasses
+import logging
 from collections.abc import Mapping
 
 from api import keys
+from api.event import SeenEvent
 from api.owners import owning_job
-from api.pending import may_lack_a_node, why_pending
+from api.pending import clean_words, may_lack_a_node, why_pending
 from api.pod import DetailedPod
 from controllers.planning.observed import Observed, PendingPod
-from controllers.planning.start_timeout import limits, next_look
+from controllers.planning.start_timeout import is_late, limits, next_look
 from kube.client import Client
-from kube.resources import PODS
+from kube.errors import KubeError
+from kube.options import ListOptions
+from kube.resources import EVENTS, PODS
+
+log = logging.getLogger(__name__)
 
 PAGE = 500
+MOST_EXPLAINED = 3
+"""Late pods of one look about which events are read."""
+MOST_EVENTS = 50
+"""Events that are read about one pod."""
+ANSWER = 2.0
+"""Seconds for an answer about events."""
 LONGEST_REASON = 512
 """Characters of what the kubelet or the scheduler says."""
 
@@ -45,8 +57,29 @@ async def look_at_pending_pods(client: Client, observed: Observed) -> tuple[Mapp
         _keep_first(first, uid, seen)
         if may_lack_a_node(pod):
             _keep_first(homeless, uid, seen)
+    asked = limits(observed.jobset)
     found = {uid: dataclasses.replace(pod, homeless=homeless.get(uid)) for uid, pod in first.items()}
-    return found, next_look(found.values(), limits(observed.jobset), observed.now)
+    late = [uid for uid, pod in found.items() if asked.start is not None and is_late(pod, asked.start, observed.now)]
+    for uid in [uid for uid in late if found[uid].node][:MOST_EXPLAINED]:
+        if warning := await _latest_warning(client, meta.namespace, found[uid].name):
+            found[uid] = dataclasses.replace(found[uid], why=f"{found[uid].why}; {warning}")
+    return found, next_look(found.values(), asked, observed.now)
+
+
+async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
+    """What the kubelet has last said about a pod that it cannot start; empty if that is not known.
+
+    A volume, or the network of a pod, has no place in its status. Nothing depends on the answer.
+    """
+    fields = f"regarding.kind=Pod,regarding.name={pod},type=Warning"
+    options: ListOptions = {"namespace": namespace, "field_selector": fields, "limit": MOST_EVENTS, "timeout": ANSWER}
+    try:
+        found = (await client.list(EVENTS, type=SeenEvent, **options)).items or ()
+    except (KubeError, TimeoutError) as error:
+        log.info("events about pod %s/%s are not known: %s", namespace, pod, error)
+        return ""
+    last = max(found, key=lambda event: event.last, default=None)
+    return "" if last is None else clean_words(f"{last.reason}: {last.note}")
 
 
 def _keep_first(kept: dict[str, PendingPod], uid: str, pod: PendingPod) -> None:

@@ -16,7 +16,7 @@ from api.exit_codes import pod_failure_rules
 from api.jobset import JobSet, ReplicatedJob
 from api.policies import OnExitCodes
 from controllers.planning.observed import Ended, FailedPod
-from kube.model.meta import JSON
+from kube.model.meta import JSON, find
 
 BACKOFF_LIMIT = 6
 """What Kubernetes takes for a Job without backoffLimit."""
@@ -28,6 +28,9 @@ If a Job has a backoffLimit of this number or more, the last pod of so many coun
 (`beyond_counting`). Kubernetes deletes finished pods if a cluster has more than 12,500 of them
 (kube-controller-manager, --terminated-pod-gc-threshold).
 """
+
+_KILLED = {137, 143}
+"""Exit codes of containers that were ended by SIGKILL and SIGTERM."""
 
 _BY_INDEX = {"FailedIndexes", "MaxFailedIndexesExceeded"}
 """Reasons of a Job that failed by its indexes."""
@@ -43,7 +46,8 @@ _NAMED = re.compile(
 class FailedContainer:
     """A failed pod and its container that counts. `pod` is empty if it is not known, `container` if none failed.
 
-    `message`: the end of the container's termination message.
+    `message`: the end of the container's termination message. `why`: what the kubelet says of the end, if more than that
+    it failed.
     """
 
     pod: str = ""
@@ -51,6 +55,7 @@ class FailedContainer:
     container: str = ""
     exit_code: int | None = None
     message: str = ""
+    why: str = ""
 
     def __str__(self) -> str:
         """Container, pod, node and exit code in words; empty if no container failed."""
@@ -63,8 +68,8 @@ class FailedContainer:
 def failed_container(pod: FailedPod, end: Ended | None) -> FailedContainer:
     """A failed pod with one of its containers; None: no container of it failed."""
     if end is None:
-        return FailedContainer(pod.name, pod.node)
-    return FailedContainer(pod.name, pod.node, end.container, end.exit_code, end.message)
+        return FailedContainer(pod.name, pod.node, why=pod.why)
+    return FailedContainer(pod.name, pod.node, end.container, end.exit_code, end.message, pod.why or end.why)
 
 
 def named_by(job: Job) -> FailedContainer:
@@ -99,8 +104,10 @@ def candidates(job: Job, rjob: ReplicatedJob, pods: Sequence[FailedPod]) -> tupl
     Pods are read page by page: keep the candidates of the pages so far, add the pods of the next page, and call this
     again.
     """
-    first = (_first_failed(pods), _first_failed([pod for pod in pods if pod.deleting]))
-    found = (*_up_to_decisive(job, rjob, pods), *(pod for pod, _ in filter(None, first)))
+    deleting = [pod for pod in pods if pod.deleting]
+    first = (_first_failed(some) for some in (pods, deleting, without_victims(job, pods)))
+    refused = sorted((pod for pod in pods if pod.why and not pod.ends), key=_end_order)[:1]
+    found = (*_up_to_decisive(job, rjob, pods), *(pod for pod, _ in filter(None, first)), *refused)
     return tuple({pod.name: pod for pod in found}.values())
 
 
@@ -156,9 +163,31 @@ def matching(on: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
 
 
 def first_failed(pods: Sequence[FailedPod]) -> FailedContainer:
-    """The pod with the container that failed first, and that container; of two at the same time the lower pod name."""
-    found = _first_failed(pods)
-    return failed_container(*found) if found else FailedContainer()
+    """The pod with the container that failed first, and that container; of two at the same time the lower pod name.
+
+    Without such a container the first pod that its kubelet has refused or evicted.
+    """
+    if found := _first_failed(pods):
+        return failed_container(*found)
+    refused = min((pod for pod in pods if pod.why), key=_end_order, default=None)
+    return failed_container(refused, None) if refused else FailedContainer()
+
+
+def without_victims(job: Job, pods: Sequence[FailedPod]) -> Sequence[FailedPod]:
+    """The failed pods of a Job without those that were killed because the Job had failed already.
+
+    Once the Job controller has decided (FailureTarget), it deletes the pods that still run. Most are gone when the Job
+    is Failed and its pods are listed; one that its kubelet has just ended, with 137 or 143, may still be there.
+    """
+    target = find(job.status.conditions, keys.JOB_FAILURE_TARGET)
+    decided = (target.last_transition_time or "") if target is not None and target.status == "True" else ""
+    return [pod for pod in pods if not (decided and pod.deleting and _is_victim(pod, decided))]
+
+
+def _is_victim(pod: FailedPod, decided: str) -> bool:
+    killed = all(end.exit_code in _KILLED and not end.why for end in pod.ends)
+    ended_later = pod.ended_at > decided or (pod.ended_at == decided and killed)
+    return ended_later and not "" < pod.deletion_asked < decided
 
 
 def _first_failed(pods: Sequence[FailedPod]) -> tuple[FailedPod, Ended] | None:

@@ -22,6 +22,7 @@ from controllers.planning.decisive_pod import (
     first_failed,
     matching,
     named_by,
+    without_victims,
 )
 from controllers.planning.observed import FailedPod, FailedPodsByJob
 from controllers.planning.worker_failures import as_worker_failure, deciding_rule, worker_failures
@@ -98,12 +99,13 @@ class Failure:
         job, rule, policy = self.child.job, self.rule, self.rjob.exit_code_policy
         if self.by_pod is not None and (failure := job.failure):
             return self.by_pod, f": {failure.message}"
+        blamable = without_victims(job, self.pods)
         if not self.by_exit_codes:
-            return first_failed(self.pods), ""
+            return first_failed(blamable), ""
         pod = decisive_pod(job, self.rjob, self.pods)
         if pod is None:
             said = named_by(job)
-            return (said, f": {said}") if said.pod else (first_failed([pod for pod in self.pods if pod.deleting]), "")
+            return (said, f": {said}") if said.pod else (first_failed([pod for pod in blamable if pod.deleting]), "")
         if rule and rule.on_exit_codes:
             end = matching(rule.on_exit_codes, pod.ends)
         else:

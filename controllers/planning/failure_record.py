@@ -16,6 +16,8 @@ from controllers.planning.child_jobs import Child
 from controllers.planning.decisive_pod import FailedContainer
 from controllers.planning.status import StatusDraft
 
+REASON_LIMIT = 256
+"""Bytes of what a kubelet says in the attempt history."""
 MESSAGE_LIMIT = 1024
 """Bytes of a message in the attempt history."""
 
@@ -104,6 +106,7 @@ class Record:
             node=pod.node,
             container=pod.container,
             exit_code=pod.exit_code,
+            pod_reason=pod.why.encode()[:REASON_LIMIT].decode(errors="ignore"),
             termination_message=pod.message,
             step=step,
         )

@@ -19,13 +19,14 @@ from kube.model.meta import Owner
 class Ended:
     """A container that ended with an exit code other than 0. `at` is RFC 3339, empty when it is not known.
 
-    `message`: the end of its termination message.
+    `message`: the end of its termination message. `why`: the reason of its end, if it says more than that it failed.
     """
 
     container: str
     exit_code: int
     at: str = ""
     message: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,8 @@ class FailedPod:
     - `index_failures`: how often its index had failed before it; 0 where the Job does not count that.
     - `reasons`: that of its status, and those with which its containers ended. `topology`, `domain`: in exclusive
       placement, the label of nodes by which its Job was placed, and the value of it; of a leader only the label.
+    - `why`: reason and message of its status: its kubelet has evicted or refused it. `deletion_asked`: when its
+      deletion was asked for, RFC 3339; empty if it is not known.
     """
 
     name: str
@@ -51,6 +54,8 @@ class FailedPod:
     reasons: tuple[str, ...] = ()
     topology: str = ""
     domain: str = ""
+    why: str = ""
+    deletion_asked: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,5 +89,10 @@ def late(children: Iterable[Child], pending: Mapping[str, PendingPod] | None, se
     return [
         as_failed(child, REASON, f"pod {pod.name} was not running {seconds} s after its creation: {pod.why}", now)
         for child, pod in found
-        if pod is not None and age(pod.created, now, unknown=0) >= seconds and not child.deleting
+        if pod is not None and is_late(pod, seconds, now) and not child.deleting
     ]
+
+
+def is_late(pod: PendingPod, seconds: int, now: str) -> bool:
+    """Whether a pod has been pending for that long."""
+    return age(pod.created, now, unknown=0) >= seconds

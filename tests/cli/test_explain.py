@@ -264,11 +264,22 @@ def test_warnings_about_a_running_set_are_reported_without_a_wait():
     assert "Service train exists already" in text
 
 
-@pytest.mark.parametrize("reason", ["ExclusivePlacementPending", "PodsUnschedulable"])
-def test_a_wait_that_is_over_is_not_reported(reason):
-    js = a_set()
-    warnings = [event(reason, "leader pod x waits")]
-    assert causes(explanation_of(facts(js, [running(js, 0)], None, warnings=warnings))[1]) == []
+@pytest.mark.parametrize(
+    ("reason", "lasts"),
+    [
+        ("ExclusivePlacementPending", False),
+        ("PodsUnschedulable", False),
+        ("RestartWaitsForNode", False),
+        ("PVCCreationFailed", False),
+        ("GangWaiting", False),
+        ("FeatureGateDisabled", True),
+    ],
+)
+def test_a_wait_that_is_over_is_not_reported(reason: str, lasts: bool):
+    js = a_set(rjob(replicas=4))
+    warnings = [event(reason, "pod x waits")]
+    jobs = [running(js, index) for index in range(4)]
+    assert causes(explanation_of(facts(js, jobs, None, warnings=warnings))[1]) == (["warning"] if lasts else [])
 
 
 def test_jobs_that_may_not_be_read():

@@ -20,9 +20,13 @@ from controllers.planning.decisive_pod import (
     decisive_pod,
     first_failed,
     matching,
+    without_victims,
 )
 from controllers.planning.observed import Ended, FailedPod
+from tests.support.explain.stuck_kubelet import SITUATIONS, status_of
 from tests.support.objects.exit_codes import BY_POLICY, at, pod
+
+FAILED = [{**given, "status": status} for given in SITUATIONS if (status := status_of(given))["phase"] == "Failed"]
 
 
 def failed_job(reason: str = "BackoffLimitExceeded", message: str = "too often") -> Job:
@@ -185,6 +189,71 @@ FAILED_PODS = st.lists(
     max_size=12,
 )
 REASONS = ["BackoffLimitExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", BY_POLICY, "DeadlineExceeded"]
+
+
+class TestVictims:
+    """Pods that the Job controller deletes once a Job has failed are not blamed for that."""
+
+    DECIDED = "2026-01-01T00:00:30Z"
+
+    def doomed(self) -> Job:
+        job = msgspec.to_builtins(failed_job())
+        when = {"status": "True", "reason": "BackoffLimitExceeded", "lastTransitionTime": self.DECIDED}
+        job["status"]["conditions"] = [*job["status"]["conditions"], {"type": "FailureTarget", **when}]
+        return msgspec.convert(job, Job)
+
+    def pod(self, name: str, code: int, ended: int, asked: int | None = None, reason: str = "Error") -> FailedPod:
+        end = {"exitCode": code, "reason": reason, "finishedAt": f"2026-01-01T00:00:{ended:02}Z"}
+        meta: dict = {"name": name}
+        if asked is not None:
+            meta |= {"deletionTimestamp": f"2026-01-01T00:01:{asked:02}Z", "deletionGracePeriodSeconds": 60}
+        status = {"containerStatuses": [{"name": "main", "state": {"terminated": end}}]}
+        return summary(msgspec.convert({"metadata": meta, "status": status}, Pod))
+
+    @pytest.mark.parametrize(
+        ("name", "pods"),
+        [
+            ("", [("sibling", 137, 59, 30)]),
+            ("", [("sibling", 143, 30, 30)]),
+            ("", [("sibling", 0, 31, 30), ("other", 1, 45, 31)]),
+            ("first", [("first", 1, 29), ("sibling", 137, 31, 30)]),
+            ("deleted", [("deleted", 137, 58, 28), ("sibling", 137, 59, 30)]),
+            ("killed", [("killed", 137, 30, 30, "OOMKilled"), ("sibling", 143, 30, 30)]),
+        ],
+    )
+    def test_a_pod_that_was_killed_after_the_decision_is_not_blamed(self, name: str, pods: list[tuple]):
+        found = without_victims(self.doomed(), [self.pod(*given) for given in pods])
+        assert first_failed(found).pod == name
+
+    def test_without_the_time_of_the_decision_every_pod_counts(self):
+        assert without_victims(failed_job(), [self.pod("sibling", 137, 59, 30)]) != []
+
+    def test_pages_do_not_change_who_is_blamed(self):
+        pods = [self.pod("a-sibling", 143, 30, 30), self.pod("first", 1, 30)]
+        kept = candidates(self.doomed(), of(backoffLimit=0), pods)
+        assert first_failed(without_victims(self.doomed(), kept)).pod == "first"
+
+
+class TestInTheWordsOfTheKubelet:
+    """What the history says of the pod beside its exit code."""
+
+    @pytest.mark.parametrize("situation", FAILED, ids=[situation["title"] for situation in FAILED])
+    def test_the_pod_is_named_with_what_its_kubelet_says(self, situation: dict):
+        found = first_failed(
+            [summary(msgspec.convert({"metadata": {"name": "p"}, "status": situation["status"]}, Pod))]
+        )
+        assert found.pod == "p"
+        said = situation["says"].partition("exit code ")[2] or situation["says"]
+        words = found.why.removesuffix("...")
+        assert found.why or said.isdigit(), "it says more than the exit code"
+        assert words.partition(": ")[2][:150] in said
+
+    def test_control_characters_and_length(self):
+        end = {"exitCode": 1, "reason": "Error", "message": "\x1b[31mno\n\tdisk " + "x" * 9999}
+        status = {"containerStatuses": [{"name": "main", "state": {"terminated": end}}]}
+        why = first_failed([summary(msgspec.convert({"metadata": {"name": "p"}, "status": status}, Pod))]).why
+        assert why.startswith("[31mno disk xxx")
+        assert len(why) <= 200
 
 
 class TestReadingInParts:

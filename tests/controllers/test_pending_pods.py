@@ -13,7 +13,7 @@ from controllers.jobset.pending_pods import LONGEST_REASON, look_at_pending_pods
 from controllers.planning.observed import Observed, PendingPod
 from kube.client import Client
 from tests.support.model.blind import Blind
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse
 from tests.support.objects.stored_sets import jobset, rjob
 
 NOW = "2026-01-01T00:10:00Z"
@@ -65,10 +65,11 @@ class TestTheLook:
         }
         api.put("pods", name, metadata=metadata, spec=more.pop("spec", {}), status={"phase": phase, **more})
 
-    async def look(self, api: MemoryApi) -> tuple[dict[str, PendingPod], str]:
-        policy = {"maxRestarts": 1, "startTimeoutSeconds": 600}
+    async def look(self, api: MemoryApi, jobs: int = 2, seconds: int = 600) -> tuple[dict[str, PendingPod], str]:
+        policy = {"maxRestarts": 1, "startTimeoutSeconds": seconds}
         js = jobset(rjob(), failurePolicy=policy)
-        jobs = tuple(msgspec.convert({"metadata": {"name": uid, "uid": uid}}, Job) for uid in ("u0", "u1"))
+        uids = (f"u{number}" for number in range(jobs))
+        jobs = tuple(msgspec.convert({"metadata": {"name": uid, "uid": uid}}, Job) for uid in uids)
         found, again = await look_at_pending_pods(Client(api), Observed(js, jobs, None, frozenset(), NOW))
         return dict(found), again
 
@@ -85,6 +86,30 @@ class TestTheLook:
         [query] = [dict(call.query) for call in api.requests]
         assert query["labelSelector"] == f"{keys.JOBSET_UID}=js-uid"
         assert query["fieldSelector"] == "status.phase=Pending"
+
+    @pytest.mark.parametrize("allowed", [True, False])
+    async def test_what_the_kubelet_says_of_a_late_pod_is_in_its_events(self, allowed: bool):
+        api = MemoryApi()
+        create = {"containerStatuses": [waiting("main", "ContainerCreating")]}
+        for number in range(5):
+            self.add(api, f"p{number}", 0, job=f"u{number}", **create, spec={"nodeName": "n"})
+        for seconds, note in ((10, "earlier"), (40, 'secret "no\npe" not found')):
+            about = {"kind": "Pod", "name": "p0", "namespace": "ns"}
+            event = {"regarding": about, "reason": "FailedMount", "note": note, "type": "Warning"}
+            api.put("events", f"e{seconds}", **event, eventTime=f"2026-01-01T00:00:{seconds}.000000Z")
+        if not allowed:
+            api.answering = refuse(403, path="/events")
+        found, _ = await self.look(api, jobs=5)
+        said = '; FailedMount: secret "no pe" not found' if allowed else ""
+        assert found["u0"].why == f"container main: ContainerCreating (node n){said}"
+        asked = [dict(call.query)["fieldSelector"] for call in api.requests if call.path.endswith("/events")]
+        assert asked == [f"regarding.kind=Pod,regarding.name=p{number},type=Warning" for number in range(3)]
+
+    async def test_nothing_is_asked_about_a_pod_that_has_time(self):
+        api = MemoryApi()
+        self.add(api, "a", 1, spec={"nodeName": "n"})
+        await self.look(api, seconds=6000)
+        assert not [call for call in api.requests if call.path.endswith("/events")]
 
     async def test_a_pod_of_a_job_that_is_not_of_the_set_does_not_count(self):
         """Labels can be written by everybody who may create pods."""

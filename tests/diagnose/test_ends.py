@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from api.event import SeenEvent
 from controllers.planning.node_failure import OUT_OF_SERVICE, UNREACHABLE
-from diagnose.facts import SeenEvent
 from tests.support.explain.objects import MOMENT, NOW, at, causes, event, explanation_of, walk
 from tests.support.explain.stuck import (
     JSON,

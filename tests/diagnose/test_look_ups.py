@@ -204,3 +204,25 @@ async def test_the_pod_that_preempted_is_found_by_the_uid_of_the_note():
     assert "pod train-workers-0-0-x was preempted by pod team-b/urgent-0" in explanation_of(found)[0]
     gone, _ = await read(js, job, pod, noted)
     assert "was preempted: Preempted by pod 1-2 on node node-3" in explanation_of(gone)[0]
+
+
+async def test_events_about_pods_that_are_not_ready_are_read_once():
+    js = a_set()
+    job = made(job_of(js, 0, parallelism=3), active=3)
+    creating = [{"name": "main", "ready": False, "state": {"waiting": {"reason": "ContainerCreating"}}}]
+    pods = [made(pod_of(job, index, node="node-1", phase="Pending", containers=creating)) for index in range(3)]
+    note = 'MountVolume.SetUp failed for volume "s" : secret "nope" not found'
+
+    def warned(pod: str) -> JSON:
+        about = {"kind": "Pod", "namespace": "default", "name": pod}
+        return {"kind": "Event", "metadata": {"name": pod}, **event("FailedMount", note), "regarding": about}
+
+    found, asked = await read(js, job, *pods, warned(pods[1]["metadata"]["name"]), warned("other-0"))
+    assert [event.regarding.name for event in found.pod_warnings] == ["train-workers-0-1"]
+    assert sum(path.endswith("/events") for path in asked) == 2, "one about the set, one about all pods"
+    text, body = explanation_of(found)
+    assert causes(body)[0] == "pod-not-started"
+    assert f"pod train-workers-0-1 is not ready: FailedMount: {note}" in text
+    for quiet in (pod_of(job, unscheduled="no"), pod_of(job, node="node-1")):
+        _, asked = await read(js, job, made(quiet))
+        assert sum(path.endswith("/events") for path in asked) == 1, "no kubelet has anything to say about it"

@@ -340,7 +340,8 @@ def test_pods_of_a_job_that_do_not_run_for_different_reasons_are_told_apart():
         "Job train-workers-0: pod train-workers-0-0 is not ready: container main: CrashLoopBackOff, restarted 7 times, it"
         " ended with exit code 137 (OOMKilled): back-off 7m0s"
     )
-    assert fix.startswith("to fix: kubectl logs -n team-a train-workers-0-0 -c main --previous")
+    assert fix.startswith("to fix: it needs more memory than resources.limits.memory of its container")
+    assert fix.endswith("; kubectl logs -n team-a train-workers-0-0 -c main --previous")
     assert likewise == again == "Job train-workers-1: likewise"
     assert second == (
         "Job train-workers-0: pod train-workers-0-1 is not ready: container main: ErrImagePull: 401 Unauthorized"

@@ -21,7 +21,7 @@ from tests.support.explain.objects import (
     made,
     running,
 )
-from tests.support.explain.stuck import failed, gone, looping, replaced, started
+from tests.support.explain.stuck import failed, gone, looping, started
 from tests.support.explain.stuck_jobs import failed_pod
 from tests.support.objects.jobsets import jobset, rjob, stored
 
@@ -246,18 +246,48 @@ def test_the_end_of_a_pod_from_outside_is_a_reason_of_an_attempt(attempt: JSON, 
 def test_a_set_that_has_failed_names_the_rule_that_does_not_count_drained_pods():
     why = {"type": "Failed", "status": "True", "reason": "ReachedMaxRestarts", "lastTransitionTime": at(NOW)}
     status = {"terminalState": "Failed", "conditions": [why], "attemptHistory": [failed(1, 1, message=LIMIT)]}
-    text, _ = explanation_of(facts(a_set(failurePolicy={"maxRestarts": 1}, status=status), None))
+    never = rjob(pod={"restartPolicy": "Never"})
+    text, _ = explanation_of(facts(a_set(never, failurePolicy={"maxRestarts": 1}, status=status), None))
     assert "its failed pod was gone by then" in text
     assert RULE in text
+
+
+def test_of_containers_that_run_again_in_their_pod_both_ends_are_named():
+    js = a_set(status={"restarts": 1, "restartsCountTowardsMax": 1, "attemptHistory": [failed(0, 1, message=LIMIT)]})
+    text, _ = explained(js, [started(js, ready=1)], [])
+    assert "its containers failed more often than backoffLimit allows, or it was drained" in text
+    assert "to fix: restartPolicy: Never in a new JobSet keeps failed pods, with their logs and exit codes" in text
+    assert RULE not in text, "Kubernetes allows podFailurePolicy with restartPolicy Never only"
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_the_words_of_the_kubelet_stand_in_the_history(ended: bool):
+    why = "Evicted: Pod ephemeral local storage usage exceeds the total limit of containers 10Mi"
+    place = {"pod": "p", "node": "n", "container": "main", "exitCode": 137, "podReason": why}
+    history = [failed(attempt, 9 - attempt, message=LIMIT, **place) for attempt in range(2)]
+    end = {"type": "Failed", "status": "True", "reason": "ReachedMaxRestarts", "lastTransitionTime": at(NOW)}
+    more = {"terminalState": "Failed", "conditions": [end]} if ended else {}
+    js = a_set(failurePolicy={"maxRestarts": 2}, status={"restarts": 2, "attemptHistory": history, **more})
+    text, _ = explained(js, [started(js, ready=1)], [])
+    assert f"container main of pod p on node n, exit code 137 ({why})" in text
+    assert "raise resources.limits.ephemeral-storage" in text
+    assert "lack of memory" not in text
+    assert RULE not in text
 
 
 def test_a_set_that_does_not_count_such_ends_is_not_told_how():
     by = {"name": "urgent", "namespace": "team-b"}
     preempted = gone("Preempted", "Preempted by pod 1 on node n", related=by)
-    assert RULE in explanation_of(replaced(preempted))[0]
-    rules = [{"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts"}]
-    js = a_set(failurePolicy={"maxRestarts": 3, "rules": rules})
-    text, _ = explained(js, [started(js)], [], ends=[preempted])
+
+    def advice(limit: int, **policy: Any) -> str:
+        js = a_set(rjob(pod={"restartPolicy": "Never"}), failurePolicy={"maxRestarts": 3, **policy})
+        job = started(js)
+        job["spec"]["backoffLimit"] = limit
+        return explained(js, [job], [], ends=[preempted])[0]
+
+    assert RULE in advice(0)
+    assert RULE not in advice(1), "the Job makes another pod, and nothing is restarted"
+    text = advice(0, rules=[{"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts"}])
     assert "a higher priorityClassName" in text
     assert RULE not in text
 

@@ -7,12 +7,13 @@ import pytest
 from cli.explain.listing import cause_line
 from diagnose.reasons import explain
 from diagnose.states import State, state_of
-from tests.support.explain import stuck_jobs, stuck_nodes, stuck_pods
+from tests.support.explain import stuck_jobs, stuck_kubelet, stuck_nodes, stuck_pods
 from tests.support.explain.objects import explanation_of, walk
 from tests.support.explain.stuck import TABLE, Stuck
 from tests.support.pages.files import ROOT
 
 assert stuck_jobs  # adds its situations to the table
+assert stuck_kubelet
 assert stuck_nodes
 assert stuck_pods
 
@@ -29,10 +30,13 @@ def test_a_stuck_situation_has_its_cause_in_one_line_and_a_fix(situation: Stuck)
     assert any(situation.fix in fix for fix in fixes), fixes
 
 
-def test_the_page_lists_every_situation():
-    page = (ROOT / "docs/reference/stuck.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize(("name", "kubelet"), [("stuck", False), ("stuck-pods", True)])
+def test_the_pages_list_every_situation(name: str, kubelet: bool):
+    page = (ROOT / f"docs/reference/{name}.md").read_text(encoding="utf-8")
+    here = [situation for situation in TABLE if situation.in_words_of_kubelet is kubelet]
     rows = "\n".join(
-        f"| {of.title} | {of.says.replace('|', '')} |" for of in sorted(TABLE, key=lambda of: of.make.__module__)
+        f"| {situation.title} | {situation.says.replace('|', '')} |"
+        for situation in sorted(here, key=lambda situation: getattr(situation.make, "__module__", ""))
     )
-    assert len(TABLE) >= 40
+    assert len(here) >= 40
     assert f"| Situation | Cause in one line |\n|---|---|\n{rows}\n" in page, rows

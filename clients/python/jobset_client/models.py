@@ -586,6 +586,8 @@ class FailedAttempt(Model):
     """Container of that pod that decided, or failed first."""
     exit_code: StrictInt | None = None
     """Exit code of that container."""
+    pod_reason: str | None = None
+    """Why that container or pod failed, as its kubelet says, at most 256 bytes: OOMKilled, Evicted."""
     termination_message: str | None = None
     """End of its termination message, or what its agent sent instead, at most 1024 bytes."""
     step: StrictInt | None = None
@@ -743,24 +745,24 @@ network nfs node nodeAffinity nodeAffinityPolicy nodeFailure nodeName nodePublis
 nodeSelectorTerms nodeTaintsPolicy observedGeneration onExitCodes onJobFailureMessagePatterns onJobFailureReasons
 onPodConditions onPodReasons operator optional options os overhead parallelism partition path pdID pdName
 periodSeconds permanent persistentVolumeClaim phase photonPersistentDisk pod podAffinity podAffinityTerm
-podAntiAffinity podCertificate podFailurePolicy podGroupName podIndex podReplacementPolicy pool port portals ports
-portworxVolume postStart preStop preemptionPolicy preference preferredDuringSchedulingIgnoredDuringExecution prefix
-previousInPlaceRestartAttempt priority priorityClassName privileged probePort procMount projected protectionDomain
-protocol publishNotReadyAddresses pullPolicy quobyte rbd readOnly readOnlyRootFilesystem readinessGates
-readinessProbe ready readyAfterSeconds readyJobs reason recovery recursiveReadOnly reference registry released
-remaining replicas replicatedJob replicatedJobs replicatedJobsStatus repository request requests
-requiredDuringSchedulingIgnoredDuringExecution resizePolicy resource resourceClaimName resourceClaimTemplateName
-resourceClaims resourceFieldRef resourceName resources restartPolicy restartPolicyRules restartStrategy restarts
-restartsCountTowardsMax retentionPolicy retryable revision role rules runAsGroup runAsNonRoot runAsUser
-runAsUserName running runningSeconds runtimeClassName scaleIO schedulerName scheduling schedulingConstraints
-schedulingGates schedulingGroup schedulingPolicy scheme scope seLinuxChangePolicy seLinuxOptions searches
-seccompProfile seconds secret secretFile secretKeyRef secretName secretRef securityContext selector
-sequentialReplicatedJobs server service serviceAccount serviceAccountName serviceAccountToken setHostnameAsFQDN
-shareName shareProcessNamespace signerName since single sizeLimit sleep sources spec sslEnabled startTime
-startTimeoutSeconds started startupPolicy startupPolicyOrder startupProbe status stdin stdinOnce step stopSignal
-storageClassName storageMode storagePolicyID storagePolicyName storagePool storageos subPath subPathExpr subdomain
-succeeded succeededCount succeededIndexes successPolicy successThreshold supplementalGroups supplementalGroupsPolicy
-suspend suspended sysctls system targetContainerName targetPortal targetReplicatedJobs
+podAntiAffinity podCertificate podFailurePolicy podGroupName podIndex podReason podReplacementPolicy pool port
+portals ports portworxVolume postStart preStop preemptionPolicy preference
+preferredDuringSchedulingIgnoredDuringExecution prefix previousInPlaceRestartAttempt priority priorityClassName
+privileged probePort procMount projected protectionDomain protocol publishNotReadyAddresses pullPolicy quobyte rbd
+readOnly readOnlyRootFilesystem readinessGates readinessProbe ready readyAfterSeconds readyJobs reason recovery
+recursiveReadOnly reference registry released remaining replicas replicatedJob replicatedJobs replicatedJobsStatus
+repository request requests requiredDuringSchedulingIgnoredDuringExecution resizePolicy resource resourceClaimName
+resourceClaimTemplateName resourceClaims resourceFieldRef resourceName resources restartPolicy restartPolicyRules
+restartStrategy restarts restartsCountTowardsMax retentionPolicy retryable revision role rules runAsGroup
+runAsNonRoot runAsUser runAsUserName running runningSeconds runtimeClassName scaleIO schedulerName scheduling
+schedulingConstraints schedulingGates schedulingGroup schedulingPolicy scheme scope seLinuxChangePolicy
+seLinuxOptions searches seccompProfile seconds secret secretFile secretKeyRef secretName secretRef securityContext
+selector sequentialReplicatedJobs server service serviceAccount serviceAccountName serviceAccountToken
+setHostnameAsFQDN shareName shareProcessNamespace signerName since single sizeLimit sleep sources spec sslEnabled
+startTime startTimeoutSeconds started startupPolicy startupPolicyOrder startupProbe status stdin stdinOnce step
+stopSignal storageClassName storageMode storagePolicyID storagePolicyName storagePool storageos subPath subPathExpr
+subdomain succeeded succeededCount succeededIndexes successPolicy successThreshold supplementalGroups
+supplementalGroupsPolicy suspend suspended sysctls system targetContainerName targetPortal targetReplicatedJobs
 targetVolumeAttributesClassName targetWWNs tcpSocket template templates tenant terminalState
 terminationGracePeriodSeconds terminationMessage terminationMessagePath terminationMessagePolicy then time
 timeoutSeconds times tolerationSeconds tolerations topology topologyKey topologySpreadConstraints

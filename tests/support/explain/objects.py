@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from api import keys
+from api.event import SeenEvent
 from api.jobset import JobSet
 from api.names import job_key
 from cli.explain import show
-from diagnose.facts import Facts, SeenEvent, SeenJob, SeenLease, SeenPod
+from diagnose.facts import Facts, SeenJob, SeenLease, SeenPod
 from diagnose.reasons import explain
 from tests.support.objects.jobsets import jobset, rjob, stored
 
@@ -165,7 +166,7 @@ def facts(js: JSON, jobs: Iterable[JSON] | None = (), pods: Iterable[JSON] | Non
     """What would have been read. Events in `warnings`, `job_warnings` and `ends`, and `lease`, are JSON, too."""
     if (lease := known.pop("lease", None)) is not None:
         known["lease"] = msgspec.convert(lease, SeenLease)
-    for name in {"warnings", "job_warnings", "ends"} & known.keys():
+    for name in {"warnings", "job_warnings", "pod_warnings", "ends"} & known.keys():
         known[name] = tuple(msgspec.convert(event, SeenEvent) for event in known[name])
     return Facts(
         now=NOW,

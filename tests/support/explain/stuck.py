@@ -1,4 +1,4 @@
-"""Stuck situations and what `jobset explain` says of each, as `docs/reference/stuck.md` lists them.
+"""Stuck situations and what `jobset explain` says of each, as `docs/reference/stuck.md` and `stuck-pods.md` list them.
 
 Objects have the conditions, messages and events that kube-scheduler, the kubelet, the Job controller and the API server
 write. Those that a real cluster can be brought into are made for real in `tests/e2e/test_stuck.py`.
@@ -30,6 +30,7 @@ class Stuck:
     says: str
     fix: str
     make: Callable[[], Facts]
+    in_words_of_kubelet: bool = False
 
 
 TABLE: list[Stuck] = []
@@ -191,7 +192,7 @@ def failed(attempt: int, minutes: float, **more: Any) -> JSON:
 
 def looping(*history: JSON, **known: Any) -> Facts:
     status = {"restarts": len(history), "restartsCountTowardsMax": len(history), "attemptHistory": list(history)}
-    js = a_set(rjob(replicas=2), failurePolicy={"maxRestarts": 20}, status=status)
+    js = a_set(rjob(replicas=2, pod={"restartPolicy": "Never"}), failurePolicy={"maxRestarts": 20}, status=status)
     jobs = [running(js, index, attempt=len(history)) for index in range(2)]
     return facts(js, jobs, [], lease=lease(), **known)
 

@@ -25,7 +25,6 @@ from tests.support.explain.stuck import (
     a_set,
     about_pod,
     node,
-    not_started,
     row,
     started,
     stuck,
@@ -182,40 +181,6 @@ row(
 )
 
 
-def not_ready(words: str) -> str:
-    return f"Job train-workers-0: pod {POD} is not ready: container {words}"
-
-
-row(
-    "an image that cannot be pulled",
-    not_ready('main: ImagePullBackOff: Back-off pulling image "trainer:v2"'),
-    "correct the image or, for a private registry",
-    lambda: not_started(waiting("ImagePullBackOff", 'Back-off pulling image "trainer:v2"')),
-)
-row(
-    "an image with a name that is none",
-    not_ready("main: InvalidImageName: Failed"),
-    "correct the image",
-    lambda: not_started(waiting("InvalidImageName", "Failed")),
-)
-row(
-    "a ConfigMap or Secret that is missing",
-    not_ready('main: CreateContainerConfigError: secret "token" not found'),
-    "create what the message names: a ConfigMap, a Secret",
-    lambda: not_started(waiting("CreateContainerConfigError", 'secret "token" not found')),
-)
-
-
-@stuck(
-    "a container that crashes again and again",
-    not_ready("main: CrashLoopBackOff, restarted 7 times, it ended with exit code 1 (Error): back-off 5m0s"),
-    f"kubectl logs -n team-a {POD} -c main --previous",
-)
-def _() -> Facts:
-    ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
-    return not_started(waiting("CrashLoopBackOff", "back-off 5m0s", restartCount=7, lastState=ended))
-
-
 def initializing(state: JSON) -> Facts:
     """A pod whose init container `download` is in that state."""
     js = a_set()
@@ -223,16 +188,6 @@ def initializing(state: JSON) -> Facts:
     pod = made(pod_of(job, node="node-1", phase="Pending", containers=[waiting("PodInitializing")]))
     pod["status"]["initContainerStatuses"] = [{"name": "download", "ready": False, **state}]
     return facts(js, [job], [pod], lease=lease())
-
-
-@stuck(
-    "an init container that fails",
-    not_ready("download: CrashLoopBackOff, restarted 3 times, it ended with exit code 2 (Error)"),
-    f"kubectl logs -n team-a {POD} -c download --previous",
-)
-def _() -> Facts:
-    ended = {"terminated": {"exitCode": 2, "reason": "Error"}}
-    return initializing({"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 3, "lastState": ended})
 
 
 row(

@@ -1,0 +1,164 @@
+"""Why a pod that has a node does not run, is not ready, or has failed: by its status and the events about it. Pure.
+
+The texts that are looked for are those of the kubelet and of container runtimes.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from api.event import SeenEvent
+from api.pending import clean_words
+from diagnose.facts import SeenPod
+from diagnose.remedies import IN_A_NEW
+
+EXIT_CODES = {
+    128: "the container could not be started",
+    126: "the command may not be executed",
+    127: "the command was not found",
+    134: "aborted, SIGABRT",
+    137: "killed, SIGKILL: often for lack of memory",
+    139: "crashed, SIGSEGV",
+    143: "ended from outside, SIGTERM",
+}
+"""What shells and container runtimes mean by an exit code."""
+_PROBE = re.compile("(Startup|Liveness|Readiness) probe (failed|errored)")
+_OF_CONTAINER = re.compile(r"spec\.(?:init|ephemeral)?[cC]ontainers\{(.+)\}")
+_BEFORE_START = re.compile("^Failed(Mount|AttachVolume|MapVolume|CreatePod)|^NetworkNotReady|^HostPortConflict")
+"""Reasons of Warnings about pods whose containers the kubelet cannot create yet."""
+_RETRIED = "the kubelet tries again by itself"
+_REMEDIES: dict[str, str] = {
+    "ErrImage|ImagePullBackOff|InvalidImageName|ImageInspectError": (
+        f"{{describe}} says more: correct the image or, for a private registry, imagePullSecrets {IN_A_NEW}"
+    ),
+    "runAsNonRoot": (
+        "its image runs as root, and securityContext.runAsNonRoot forbids that: write runAsUser with another user than"
+        f" 0, take an image that has one, or leave out runAsNonRoot, {IN_A_NEW}"
+    ),
+    r'(?:MountVolume|MapVolume).*(secret|configmap) "([^"]+)" not found': (
+        f"kubectl create {{kind}} {{name}} -n {{namespace}}, with what the pod reads there: {_RETRIED}"
+    ),
+    "MountVolume.*references non-existent (?:secret|config) key": (
+        f"add the key to what the message names, or correct the items of the volume {IN_A_NEW}: {_RETRIED}"
+    ),
+    "CreateContainerConfigError.*(?:not found|couldn't find key)": (
+        "create what the message names: a ConfigMap, a Secret, or a key of one; {describe}"
+    ),
+    "Multi-Attach error|already exclusively attached": (
+        f"a pod on another node has its volume: wait until that one has ended, or use a claim with"
+        f" ReadWriteMany {IN_A_NEW}"
+    ),
+    "hostPath type check failed": (
+        f"node {{node}} has no such path, or one of another type: correct the hostPath {IN_A_NEW}, or have an"
+        " administrator make it"
+    ),
+    "^Failed(?:Mount|AttachVolume|MapVolume)": (
+        f"{{describe}} says more about the volume, kubectl get pvc -n {{namespace}} about claims: {_RETRIED}"
+    ),
+    "^FailedCreatePod|^NetworkNotReady": (
+        "the container runtime or the network plug-in of node {node} does not work: have an administrator"
+        f" look at it (kubectl describe node {{node}}): {_RETRIED}"
+    ),
+    "Startup probe": (
+        "allow it more time (startupProbe: failureThreshold times periodSeconds), or correct what the probe asks,"
+        f" {IN_A_NEW}; {{logs}}"
+    ),
+    "Liveness probe": (
+        f"correct livenessProbe, or allow more time (failureThreshold, timeoutSeconds), {IN_A_NEW}; {{logs}}"
+    ),
+    "Readiness probe": f"{{logs}} shows why it does not answer, else correct readinessProbe {IN_A_NEW}",
+    "OOMKilled": (
+        "it needs more memory than resources.limits.memory of its container: raise that, or let it need less,"
+        f" {IN_A_NEW}; {{logs}}"
+    ),
+    r"exec: |executable file not found|exec format error|StartError|ContainerCannotRun": (
+        f"correct command, args, workingDir or the image {IN_A_NEW}: the program is not there, may not be executed, or"
+        " is for other machines; {describe}"
+    ),
+    "PostStartHook": f"correct lifecycle.postStart {IN_A_NEW}; {{logs}}",
+    "ephemeral local storage|local ephemeral storage": (
+        f"it writes more than its limit allows: raise resources.limits.ephemeral-storage, or use a volume, {IN_A_NEW}"
+    ),
+    "Usage of EmptyDir volume": (
+        f"it writes more than its emptyDir may hold: raise sizeLimit, or use a claim, {IN_A_NEW}"
+    ),
+    "node was low on resource|node had condition": (
+        f"the node had too little left: request as much as the pod uses {IN_A_NEW}, since pods that use more than they"
+        " request go first; kubectl describe node {node}"
+    ),
+    "^OutOf|^NodeAffinity|^UnexpectedAdmissionError|^PodFitsOn|Pod was rejected|Predicate .* failed": (
+        "the kubelet of node {node} refused it after it was bound: kubectl describe node {node} shows what the node has"
+        " left, and its labels; a device plugin there may have to be restarted"
+    ),
+    "SysctlForbidden": (
+        f"leave out the sysctl {IN_A_NEW}, or have an administrator allow it (kubelet --allowed-unsafe-sysctls)"
+    ),
+}
+"""Patterns of what a kubelet says, and what to do. The first that is found counts."""
+
+
+class Reason(NamedTuple):
+    """Why a pod is not ready. `kind` is equal for pods with the same story. `starts`: it may still become ready."""
+
+    kind: tuple[str, ...]
+    words: str
+    fix: str
+    starts: bool = False
+
+
+def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
+    """Why a pod that lives is not ready, by its containers and the newest Warnings about it; None if neither says."""
+    trouble, probe = pod.trouble, next((event for event in warnings if _PROBE.search(event.note)), None)
+    if trouble is not None:
+        ended_by = probe if probe is not None and trouble.end and "Readiness" not in probe.note else None
+        words = f"{trouble}; {_probe_words(ended_by)}" if ended_by else str(trouble)
+        asked = _probe_words(ended_by) if ended_by else words
+        return Reason((trouble.container, trouble.reason, trouble.end), words, _remedy(pod, asked, trouble.container))
+    blocking = next((event for event in warnings if _BEFORE_START.search(event.reason)), None)
+    if pod.status.phase == "Pending" and blocking is not None:
+        words = f"{blocking.reason}: {clean_words(blocking.note)}"
+        return Reason((blocking.reason, words.replace(pod.name, "")), words, _remedy(pod, words))
+    if probe is not None:
+        container = _OF_CONTAINER.fullmatch(probe.regarding.field_path)
+        words = _probe_words(probe)
+        return Reason((words,), words, _remedy(pod, words, container[1] if container else ""), starts=True)
+    return None
+
+
+def _probe_words(event: SeenEvent) -> str:
+    container = _OF_CONTAINER.fullmatch(event.regarding.field_path)
+    return clean_words(f"{event.note} (container {container[1]})" if container else event.note)
+
+
+def _remedy(pod: SeenPod, words: str, container: str = "") -> str:
+    """What to do about what the kubelet says of a pod that lives, or of a container of it."""
+    where = f"-n {pod.metadata.namespace} {pod.name}"
+    logs = f"kubectl logs {where}" + (f" -c {container} --previous" if container else "")
+    known = known_remedy(words, pod.metadata.namespace, pod.name, pod.spec.node_name, logs)
+    return known or f"{logs}, kubectl describe pod {where}"
+
+
+def known_remedy(words: str, namespace: str, pod: str, node: str, logs: str = "") -> str:
+    """What to do about what the kubelet says of a pod, where that is known; else empty. `logs`: shows its logs."""
+    describe = f"kubectl describe pod -n {namespace} {pod}"
+    for pattern, fix in _REMEDIES.items():
+        if words and (found := re.search(pattern, words)):
+            kind, name = found.groups() if found.lastindex == 2 else ("", "")
+            values = {"describe": describe, "logs": logs, "kind": kind, "name": name, "namespace": namespace}
+            return fix.format(node=node or "NODE", **values).removesuffix("; ")
+    return ""
+
+
+def how_it_failed(pod: SeenPod) -> str:
+    """`container main, exit code 137 (OOMKilled)`; of a pod that was evicted or refused, what its kubelet says."""
+    status, target = pod.status, pod.status.condition("DisruptionTarget")
+    if status.reason and (status.reason == "Evicted" or pod.failed_container is None):
+        return clean_words(": ".join(filter(None, [status.reason, status.message]))).rstrip(". ")
+    if target is not None and target.status == "True":
+        return clean_words("ended from outside: " + ": ".join(filter(None, [target.reason, target.message])))
+    if pod.failed_container is None:
+        return "no container of it says why"
+    name, end = pod.failed_container
+    why = EXIT_CODES.get(end.exit_code, "") if end.reason in {"", "Error"} else end.reason
+    said = f": {clean_words(end.message)}" if end.message.strip() else ""
+    return f"container {name}, exit code {end.exit_code}" + (f" ({why})" if why else "") + said

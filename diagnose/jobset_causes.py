@@ -21,7 +21,7 @@ from diagnose.job_causes import holds_back
 from diagnose.kubelet import known_remedy
 from diagnose.kueue import workloads_of
 from diagnose.remedies import UNVERSIONED, logs_of, make_again
-from diagnose.restart_causes import attempt, decisive_container, too_slow
+from diagnose.restart_causes import attempt, decisive_container, too_slow, why_it_failed
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
 from diagnose.webhook_switch import State as Webhooks
@@ -70,7 +70,7 @@ def _after_failure(js: JobSet, said: str) -> str:
     last = js.status.attempt_history[-1] if js.status.attempt_history else None
     most = js.spec.failure_policy.max_restarts if js.spec.failure_policy is not None else 0
     logs = f"{logs_of(js, last.failed_job if last else '')} shows what the failed pod wrote"
-    if last and (remedy := known_remedy(last.pod_reason, js.metadata.namespace, last.pod, last.node)):
+    if last and (remedy := known_remedy(why_it_failed(last), js.metadata.namespace, last.pod, last.node)):
         logs = f"{remedy}; {logs}"
     if last and (slow := too_slow(js, last)):
         return f"{slow}; {logs}; to run it again: {make_again(js)}"

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from api.jobset import JobSet
 from api.jobset_status import AttemptTimes, FailedAttempt, JobSetStatus, Recovery, RuleStep
+from api.pending import clean_words
 from api.policies import FailurePolicyRule
 from controllers.planning import escalation
 from controllers.planning.recovery import goodput
@@ -37,8 +38,14 @@ def _of_pod(failed: FailedAttempt) -> str:
     container = f"container {failed.container} of " if failed.container else ""
     node = f" on node {failed.node}" if failed.node else ""
     code = "" if failed.exit_code is None else f", exit code {failed.exit_code}"
-    why = f" ({failed.pod_reason})" if failed.pod_reason else ""
-    return f"{container}pod {failed.pod}{node}{code}{why}"
+    why = why_it_failed(failed)
+    return f"{container}pod {failed.pod}{node}{code}" + (f" ({why})" if why else "")
+
+
+def why_it_failed(failed: FailedAttempt) -> str:
+    """`OOMKilled`, `ValueError: no data`: what the kubelet says of the end, and the last line of the container."""
+    lines = failed.termination_message.strip().splitlines()
+    return ": ".join(filter(None, [failed.pod_reason, clean_words(lines[-1]) if lines else ""]))
 
 
 def decisive_container(status: JobSetStatus, message: str) -> str:
@@ -46,7 +53,7 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
     last = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
     if not last.pod or last.pod in message or f"(first failed job: {last.failed_job})" not in message:
         return ""
-    meaning = "" if last.pod_reason else EXIT_CODES.get(last.exit_code or 0)
+    meaning = "" if why_it_failed(last) else EXIT_CODES.get(last.exit_code or 0)
     return _of_pod(last) + (f" ({meaning})" if meaning else "")
 
 
@@ -123,10 +130,10 @@ def _restarts(case: Case) -> str:
 def _logs(case: Case, last: FailedAttempt) -> str:
     """What the exit code means and where to look: pods of an earlier attempt are gone, those of this one are there."""
     meta, code = case.facts.jobset.metadata, last.exit_code
-    meaning = last.pod_reason or EXIT_CODES.get(code or 0)
+    meaning = why_it_failed(last) or EXIT_CODES.get(code or 0)
     job = f" --job {last.failed_job}" if last.failed_job else ""
     look = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
-    remedy = known_remedy(last.pod_reason, meta.namespace, last.pod, last.node)
+    remedy = known_remedy(why_it_failed(last), meta.namespace, last.pod, last.node)
     return "; ".join(filter(None, [f"exit code {code}: {meaning}" if meaning and code else "", remedy, look]))
 
 

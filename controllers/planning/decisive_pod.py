@@ -46,8 +46,8 @@ _NAMED = re.compile(
 class FailedContainer:
     """A failed pod and its container that counts. `pod` is empty if it is not known, `container` if none failed.
 
-    `message`: the end of the container's termination message. `why`: what the kubelet says of the end, if more than that
-    it failed.
+    `message`: the end of the container's termination message. `why`: what the kubelet says of the end, if more than
+    that it failed.
     """
 
     pod: str = ""

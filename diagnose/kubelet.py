@@ -23,7 +23,7 @@ EXIT_CODES = {
 }
 """What shells and container runtimes mean by an exit code."""
 _PROBE = re.compile("(Startup|Liveness|Readiness) probe (failed|errored)")
-_OF_CONTAINER = re.compile(r"spec\.(?:init|ephemeral)?[cC]ontainers\{(.+)\}")
+_OF_CONTAINER = re.compile(r"spec\.\w+\{(.+)\}")
 _BEFORE_START = re.compile("^Failed(Mount|AttachVolume|MapVolume|CreatePod)|^NetworkNotReady|^HostPortConflict")
 """Reasons of Warnings about pods whose containers the kubelet cannot create yet."""
 _RETRIED = "the kubelet tries again by itself"

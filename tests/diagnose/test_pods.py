@@ -13,6 +13,7 @@ from tests.support.explain.objects import (
     RACK,
     at,
     causes,
+    event,
     exclusive,
     explained,
     explanation_of,
@@ -360,3 +361,14 @@ def test_pods_that_were_restarted_more_or_less_often_are_alike():
 def test_jobs_with_many_different_reasons_are_counted_once():
     lines = crashing_pods(*(crashed(code, 1) for code in range(1, 12)))
     assert lines[-1].startswith("2 more Jobs (train-workers-0, train-workers-1): waiting for reasons of this kind")
+
+
+@pytest.mark.parametrize(("ago", "named"), [(60, True), (3000, False)])
+def test_what_the_kubelet_has_not_said_again_is_over(ago: float, named: bool):
+    js = a_set(rjob())
+    job = started(js, active=1)
+    pod = made(pod_of(job, node="n", phase="Pending", containers=[waiting_container("ContainerCreating")]))
+    said = {**event("FailedMount", "secret not found", ago=ago), "regarding": {"name": pod["metadata"]["name"]}}
+    text, _ = explained(js, [job], [pod], pod_warnings=[said])
+    assert ("FailedMount: secret not found" in text) is named
+    assert ("is starting on node n" in text) is not named

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -89,10 +91,14 @@ def join(folders: Iterable[Path]) -> None:
 
 
 def remove(folders: Iterable[Path]) -> None:
-    """Remove them and all below; waits for processes that are about to end. Those that are gone are no error."""
+    """Remove them and all below, with the processes that are left there. Those that are gone are no error."""
     deadline = time.monotonic() + _REMOVE_SECONDS
     for folder in folders:
         while folder.is_dir():
+            for file in (folder / "cgroup.procs", *folder.rglob("cgroup.procs")):
+                with suppress(OSError):
+                    for pid in file.read_text().split():
+                        os.kill(int(pid), signal.SIGKILL)
             for each in sorted((path for path in folder.rglob("*") if path.is_dir()), reverse=True):
                 with suppress(OSError):
                     each.rmdir()

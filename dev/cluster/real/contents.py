@@ -6,11 +6,14 @@ from pathlib import Path
 
 from dev.cluster import rest
 from dev.cluster.components import ADMIN, Plan
+from dev.cluster.errors import DevclusterError
 from dev.cluster.kubectl import run_kubectl
 from dev.cluster.nodes import wait_usable
 from dev.cluster.real.layout import real_nodes
+from dev.cluster.supervisor import tail
 
 DNS_SECONDS = 60
+LOG_LINES = 5
 
 
 def prepare_nodes(plan: Plan) -> None:
@@ -19,5 +22,9 @@ def prepare_nodes(plan: Plan) -> None:
     names = {node.name for node in real_nodes(plan.layout, plan.spec.real_nodes)}
     tls = rest.client_tls(plan.layout.pki, "ca", ADMIN)
     with rest.Connection(plan.ports["kube-apiserver"], tls) as connection:
-        wait_usable(connection, names, "logs of the node, such as real-0 and real-0-kubelet,")
+        try:
+            wait_usable(connection, names, "logs of the node, such as real-0 and real-0-kubelet,")
+        except DevclusterError as error:
+            lines = [f"{name}: {line}" for name in sorted(names) for line in tail(plan.layout.log(name), LOG_LINES)]
+            raise DevclusterError("\n".join([str(error), "Last lines of the nodes:", *lines])) from error
     run_kubectl(plan, "--namespace=kube-system", "rollout", "status", "deploy/coredns", f"--timeout={DNS_SECONDS}s")

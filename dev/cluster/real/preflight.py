@@ -41,6 +41,8 @@ def _missing_cgroups(found: list[cgroups.Hierarchy]) -> str:
     if found and found[0].version == 2:
         below = found[0].parent() is not None
         return "" if below else f"no cgroup above this process gives its children {', '.join(cgroups.CONTROLLERS)}"
+    if closed := [str(each.own) for each in found if not os.access(each.own, os.W_OK)]:
+        return f"no cgroup can be made below {', '.join(closed)}"
     known = {option for each in found for option in each.options.split(",")}
     missing = [name for name in cgroups.CONTROLLERS if name not in known]
     return f"no cgroup hierarchy is mounted that has {', '.join(missing)}" if missing else ""

@@ -81,6 +81,7 @@ def test_a_cgroup_of_version_2_is_made_where_children_get_what_the_kubelet_needs
         ),
         (shutil, "which", lambda _: None, "they need the commands apt-get, dpkg-deb, nsenter"),
         (cgroups, "own_hierarchies", list, "no cgroup hierarchy is mounted that has cpu, memory, pids"),
+        (os, "access", lambda *_: False, "no cgroup can be made below /sys/fs/cgroup"),
     ],
 )
 def test_one_sentence_says_what_the_machine_lacks(monkeypatch, place, name, value, says):
@@ -88,6 +89,7 @@ def test_one_sentence_says_what_the_machine_lacks(monkeypatch, place, name, valu
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(shutil, "which", lambda name: name)
+    monkeypatch.setattr(cgroups, "own_hierarchies", lambda: cgroups.hierarchies(FIRST, OWN_FIRST))
     monkeypatch.setattr(place, name, value)
     missing = preflight.real_nodes_missing()
     assert missing.startswith(f"real nodes cannot run on this machine: {says}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -69,15 +70,21 @@ def cluster(tmp_path: Path, binaries: Path) -> Iterator[Cluster]:
     down("remains", state_root=tmp_path)
 
 
-@pytest.mark.parametrize("killed", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["killed", "down"])
-def test_nothing_is_left(cluster, killed):
+@pytest.mark.parametrize(
+    "killed",
+    ["supervisor", pytest.param("all", marks=pytest.mark.slow), pytest.param("none", marks=pytest.mark.slow)],
+)
+def test_nothing_is_left_whichever_processes_were_killed(cluster, killed):
     before, running, folder = machine(), processes_of(cluster), cluster.plan.layout.root
     made = {path for path in cgroups_made() if "-remains-" in path.name}
     assert made
     assert any("kubelet" in command for command in running.values())
     networks = {network(pid) for pid in running}
-    if killed:
-        os.kill(statuses(state_root=folder.parent)[0]["supervisor"], signal.SIGKILL)
+    supervisor = statuses(state_root=folder.parent)[0]["supervisor"]
+    for pid in {"none": [], "supervisor": [supervisor], "all": [supervisor, *running]}[killed]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    if killed != "none":
         wait_for(lambda: not alive(running), what="the end of all processes", last=lambda: alive(running))
     down(cluster.name, state_root=folder.parent)
     assert not alive(running)

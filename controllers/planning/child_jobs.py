@@ -49,7 +49,8 @@ class Child(msgspec.Struct, frozen=True):
 def as_failed(child: Child, reason: str, message: str, now: str) -> Child:
     """The Job as if its controller had said that it has failed."""
     failure = Condition(type=keys.JOB_FAILED, status="True", reason=reason, message=message, last_transition_time=now)
-    status = msgspec.structs.replace(child.job.status, conditions=(*child.job.status.conditions, failure))
+    others = (condition for condition in child.job.status.conditions if condition.type != keys.JOB_FAILED)
+    status = msgspec.structs.replace(child.job.status, conditions=(*others, failure))
     return msgspec.structs.replace(child, job=msgspec.structs.replace(child.job, status=status))
 
 

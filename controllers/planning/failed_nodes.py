@@ -95,7 +95,10 @@ def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, 
         found |= _blame_nodes(pod for pod in due if pod.job_uid in uids and not pod.ended)
     for uid in uids & observed.failed_pods.keys():
         for failed in observed.failed_pods[uid]:
-            reason = _fault(policy, failed)
+            if of_nodes is not None and node_failure.has_lost_container(failed):
+                reason = f"{node_failure.REASON}: {node_failure.restart_message(failed)}"
+            else:
+                reason = _fault(policy, failed)
             if failed.node and reason:
                 found.setdefault(failed.node, Blame(reason, failed.topology, failed.domain))
     return found

@@ -30,10 +30,10 @@ from kube.model.patterns import MOST_PATTERNS, compile_pattern
 
 
 class FailedByPod(NamedTuple):
-    """A Job that counts as failed because of a pod that is not in phase Failed, and that pod.
+    """A Job that counts as failed because of a pod whatever its own reason, and that pod.
 
-    The pod does not start, its node has failed, or its worker and not its container. `since`: RFC 3339, when the pod
-    was created, or its node failed. `place`: of the rule that decides about the worker.
+    The pod does not start, its node has failed or restarted, or its worker and not its container. `since`: RFC 3339,
+    when the pod was created, or its node failed. `place`: of the rule that decides about the worker.
     """
 
     child: Child
@@ -58,6 +58,22 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
             failed = node_failure.as_node_failure(child, lost, ctx.now)
             since = max(lost.since, lost.created)
             found[child.job.metadata.uid] = FailedByPod(failed, FailedContainer(lost.name, lost.node), since)
+    return found | _failed_by_restarted_nodes(ctx)
+
+
+def _failed_by_restarted_nodes(ctx: Context) -> dict[str, FailedByPod]:
+    """Failed Jobs whose decisive pod ended with its node, as far as their pods are known."""
+    rjobs = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs}
+    found = {}
+    for child in ctx.children.failed:
+        pods = ctx.observed.failed_pods.get(child.job.metadata.uid)
+        if not pods or not node_failure.asks_for_pods(ctx.js, ctx.gates, child):
+            continue
+        pod = decisive_pod(child.job, rjobs[child.replicated_job], pods)
+        if pod is not None and node_failure.has_lost_container(pod):
+            failed = node_failure.as_restarted_node(child, pod, ctx.now)
+            container = failed_container(pod, container_of(child.job, pod, ""))
+            found[child.job.metadata.uid] = FailedByPod(failed, container, pod.ended_at or ctx.now)
     return found
 
 

@@ -4,7 +4,8 @@ See docs/concepts/node-failure.md.
 
 The kubelet of such a node says nothing more about its pods: those that run are still Running for the API server, and
 those that are deleted stay as they are. So the Job controller counts no failure, and a restart waits for pods that
-nobody ends. Here the pods count as failed once the node has been so for `afterSeconds`.
+no kubelet ends. Here the pods count as failed once the node has been so for `afterSeconds`. A node that restarts soon
+enough has no taint, and its kubelet says that the pods have failed: they failed because of the node, too.
 
 What the caches say decides nothing alone: the node and its pods are read before a Job counts as failed, and before a
 pod is deleted without waiting for its node. A watch that is behind ends no attempt.
@@ -19,7 +20,8 @@ from api.features import FeatureGates
 from api.jobset import JobSet
 from api.policies import FailurePolicyRule, NodeFailure
 from controllers.planning.child_jobs import Child, as_failed
-from controllers.planning.observed import PodOnFailedNode
+from controllers.planning.decisive_pod import decides_by_pods
+from controllers.planning.observed import FailedPod, PodOnFailedNode
 from kube.model.meta import seconds_between
 
 GATE = "JobSetNodeFailure"
@@ -27,6 +29,8 @@ REASON = nodes.REASON
 """Reason with which such a Job counts as failed."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which an administrator says that the node is off: kube-controller-manager then deletes its pods."""
+LOST_REASONS = frozenset({"Unknown", "ContainerStatusUnknown"})
+"""Reasons of a container's end that container runtime and kubelet give when they lost sight of it."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
 """Taint of kube-controller-manager for a node whose kubelet is silent."""
 
@@ -117,6 +121,30 @@ def _may_decide(rule: FailurePolicyRule, child: Child) -> bool:
 def as_node_failure(child: Child, pod: PodOnFailedNode, now: str) -> Child:
     """The Job as one that has failed because of the node of this pod."""
     return as_failed(child, REASON, f"pod {pod.name} is on node {pod.node}, {state(pod)}", now)
+
+
+def asks_for_pods(js: JobSet, gates: FeatureGates, child: Child) -> bool:
+    """Whether the failed pods of a failed Job say if its program failed, or its node."""
+    return policy_of(js) is not None and gates[GATE] and decides_by_pods(child.job)
+
+
+def has_lost_container(pod: FailedPod) -> bool:
+    """Whether a pod failed because its node restarted.
+
+    A kubelet that starts again finds containers of which nothing is known any more. It says so in their reason, with
+    an exit code that no program gave: 255 or 137.
+    """
+    return not pod.deleting and not LOST_REASONS.isdisjoint(pod.reasons)
+
+
+def as_restarted_node(child: Child, pod: FailedPod, now: str) -> Child:
+    """The Job as one that has failed because the node of this pod restarted."""
+    return as_failed(child, REASON, restart_message(pod), now)
+
+
+def restart_message(pod: FailedPod) -> str:
+    """How a node failed its pod, as a clause."""
+    return f"pod {pod.name} was on node {pod.node}, which restarted"
 
 
 def state(pod: PodOnFailedNode) -> str:

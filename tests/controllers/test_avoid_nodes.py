@@ -127,6 +127,14 @@ class TestWhatFailsANode:
         assert [node.reason.endswith(why) for node in world.status.failed_nodes] == [True] * bool(why)
         assert world.avoided() == ["n7"] * bool(why)
 
+    def test_so_do_nodes_that_restart(self):
+        world = running(policy={"nodeFailure": {"afterSeconds": 30}})
+        world.failed_pods["js-workers-1"] = (FailedPod("p", "n7", (Ended("main", 255),), reasons=("Unknown",)),)
+        world.fail("js-workers-1")
+        world.restart()
+        [node] = world.status.failed_nodes
+        assert (node.name, node.reason) == ("n7", "NodeFailure: pod p was on node n7, which restarted")
+
     def test_a_set_that_fails_remembers_nothing(self):
         world = running(policy={"maxRestarts": 0})
         on_failed_node(world)

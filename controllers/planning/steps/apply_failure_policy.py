@@ -39,13 +39,14 @@ def apply_failure_policy(ctx: Context) -> Partial:
     if not (ctx.children.failed or by_pods):
         return NOTHING
     draft, failed_pods = ctx.draft(), ctx.observed.failed_pods
-    all_failed = (*ctx.children.failed, *(found.child for found in by_pods.values()))
+    by_others = (child for child in ctx.children.failed if child.job.metadata.uid not in by_pods)
+    all_failed = (*by_others, *(found.child for found in by_pods.values()))
     failed = heapq.nsmallest(_most_judged(ctx), all_failed, key=_failure_order)
     matcher = Matcher(ctx.js, failed_pods, by_pods)
     asking = [
         child
         for child in failed
-        if (child.job.metadata.uid not in by_pods and failed_nodes.needs_pods(ctx, child)) or matcher.needs_pods(child)
+        if (child.job.metadata.uid not in by_pods and _asks_for_pods(ctx, child)) or matcher.needs_pods(child)
     ]
     needed = _pod_query(asking, failed_pods, needed=True)
     if matcher.has_unread_patterns:
@@ -62,6 +63,11 @@ def apply_failure_policy(ctx: Context) -> Partial:
     if decided:
         failed_nodes.note(ctx, draft, failed)
     return of_draft(draft, kind=Stop if decided else Partial, pod_query=pod_query)
+
+
+def _asks_for_pods(ctx: Context, child: Child) -> bool:
+    """Whether the failed pods of the Job say which node is to blame."""
+    return failed_nodes.needs_pods(ctx, child) or node_failure.asks_for_pods(ctx.js, ctx.gates, child)
 
 
 def _most_judged(ctx: Context) -> int:

@@ -260,18 +260,17 @@ class Executor:
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
         namespace = js.metadata.namespace
         kind = PatchType.STRATEGIC if action.resources else PatchType.MERGE
-        patch = partial(
-            self.client.patch, JOBS, action.name, action.patch, namespace=namespace, patch_type=kind, type=Job
-        )
+        patch = partial(self.client.patch, JOBS, action.name, namespace=namespace, type=Job)
         try:
-            job = await patch()
+            job = await patch(action.patch, patch_type=kind)
         except Invalid:
             if not action.template_changed:
                 raise
-            unstarted = {"metadata": {"uid": action.uid}, "status": {"startTime": None}}
-            await self.client.patch(JOBS, action.name, unstarted, namespace=namespace, subresource="status")
+            known = {name: action.patch["metadata"][name] for name in ("uid", "resourceVersion")}
+            job = await patch({"metadata": known, "status": {"startTime": None}}, subresource="status")
+            metadata = {**action.patch["metadata"], "resourceVersion": job.metadata.resource_version}
             try:
-                job = await patch()
+                job = await patch({**action.patch, "metadata": metadata}, patch_type=kind)
             except Invalid as error:
                 if action.resources:
                     note = f"the resources of job {action.name} cannot be set while it is resumed: {error.message}"

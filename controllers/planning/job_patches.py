@@ -21,7 +21,7 @@ _JOB_CONTROLLER_LABELS = {"job-name", "controller-uid"}
 
 def suspend(child: Child) -> PatchJob:
     """Suspend one Job; its controller then ends the pods."""
-    return PatchJob(child.name, child.job.metadata.uid, guard(child, {"spec": {"suspend": True}}))
+    return PatchJob(child.name, guard(child, {"spec": {"suspend": True}}))
 
 
 def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
@@ -44,18 +44,24 @@ def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
     if attempt is not None:
         patch["metadata"] = {"annotations": {keys.EXECUTION_ATTEMPT: attempt}}
     if not template:
-        return PatchJob(child.name, child.job.metadata.uid, guard(child, patch))
+        return PatchJob(child.name, guard(child, patch))
     status = child.job.status
     halted = any(c.type == "Suspended" and c.status == "True" for c in status.conditions)
     if status.active > 0 or (status.start_time is not None and not halted):
         return None
     patch["spec"]["template"] = template
-    return PatchJob(child.name, child.job.metadata.uid, guard(child, patch), True, resources)
+    return PatchJob(child.name, guard(child, patch), True, resources)
 
 
 def guard(child: Child, patch: JSON) -> JSON:
-    """The patch, refused by the API server if the name belongs to a newer Job by then."""
-    return {**patch, "metadata": {**patch.get("metadata", {}), "uid": child.job.metadata.uid}}
+    """The patch, refused by the API server if the Job has changed by then, or the name belongs to a newer one.
+
+    A UID alone would not do: a patch that was held back on its way may arrive after another leader has suspended and
+    resumed the Job.
+    """
+    meta = child.job.metadata
+    known = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+    return {**patch, "metadata": {**patch.get("metadata", {}), **known}}
 
 
 def attempt_of(child: Child) -> int | None:

@@ -41,7 +41,7 @@ def adjust(child: Child, jobs: JobRange, layout: Layout) -> PatchJob | None:
     stale = {key: value for key, value in _totals(child, jobs, layout).items() if job.metadata.labels.get(key) != value}
     if stale:
         patch["metadata"] = {"labels": stale, "annotations": stale}
-    return PatchJob(child.name, job.metadata.uid, guard(child, patch)) if patch else None
+    return PatchJob(child.name, guard(child, patch)) if patch else None
 
 
 def _size(rjob: ReplicatedJob) -> int | None:

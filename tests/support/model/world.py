@@ -310,8 +310,8 @@ class World:
                 self.jobs[name]["metadata"]["deletionTimestamp"] = self.now
             case DeleteJobs(selector, wanted):
                 self._delete_jobs(selector, dict(wanted))
-            case PatchJob(name, uid, patch):
-                assert self.jobs[name]["metadata"]["uid"] == uid, f"{name} is another Job by now"
+            case PatchJob(name, patch):
+                assert self.jobs[name]["metadata"]["uid"] == patch["metadata"]["uid"], f"{name} is another Job by now"
                 self._patch(name, (strategic if action.resources else merge)(self.jobs[name], patch))
             case CreateService():
                 assert self.service is None, "the Service is created twice"

@@ -72,7 +72,7 @@ class GroupWriter:
     async def _patch(self, js: JobSet, action: PatchGroup) -> None:
         namespace = js.metadata.namespace
         resource = RESOURCES[action.kind]
-        body = {**action.patch, "metadata": {"uid": action.uid}}
+        body = {**action.patch, "metadata": {"uid": action.uid, "resourceVersion": action.resource_version}}
         try:
             stored = await self.client.patch(resource, action.name, body, namespace=namespace)
         except Invalid:

@@ -107,11 +107,15 @@ class CreateGroup:
 
 @dataclass(frozen=True, slots=True)
 class PatchGroup:
-    """Merge patch of one of those. `replacement`: the body to create in its place if the patch is refused."""
+    """Merge patch of one of those, in the version that was planned on.
+
+    `replacement`: the body to create in its place if the patch is refused.
+    """
 
     kind: str
     name: str
     uid: str
+    resource_version: str
     patch: JSON
     replacement: JSON | None = None
 

@@ -218,7 +218,9 @@ def _workload(ctx: GroupContext) -> _Outcome:
     templates = {key: value for key, value in body["spec"].items() if key != "controllerRef"}
     if holds(found.spec, templates):
         return _READY
-    return _Outcome(ready=True, actions=(PatchGroup(WORKLOAD, name, found.metadata.uid, {"spec": templates}, body),))
+    meta = found.metadata
+    change = PatchGroup(WORKLOAD, name, meta.uid, meta.resource_version, {"spec": templates}, body)
+    return _Outcome(ready=True, actions=(change,))
 
 
 def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
@@ -239,7 +241,8 @@ def _group(ctx: GroupContext, group: Group, parent: str) -> _Outcome:
         body = _body(ctx, group, parent)
         policy = {"spec": {"schedulingPolicy": body["spec"]["schedulingPolicy"]}}
         replacement = body if group.composite else None
-        change = PatchGroup(kind, group.name, found.metadata.uid, policy, replacement)
+        meta = found.metadata
+        change = PatchGroup(kind, group.name, meta.uid, meta.resource_version, policy, replacement)
         return _Outcome(ready=gang.count > need, actions=(change,))
     return _READY
 

@@ -138,7 +138,7 @@ async def test_a_patch_that_lost_a_field_is_reported_and_the_stored_object_is_kn
     make, watches = writer(api)
     body = build_workload(JS, FOREST)
     stored = await api.create(None, body)
-    change = PatchGroup("Workload", FOREST.workload, stored["metadata"]["uid"], {"spec": body["spec"]}, body)
+    change = PatchGroup("Workload", FOREST.workload, stored["metadata"]["uid"], "", {"spec": body["spec"]}, body)
     [failure] = await make.write(JS, [change])
     assert failure.error.reason == "FieldDropped"
     assert FOREST.workload in api.objects
@@ -153,6 +153,6 @@ async def test_what_may_not_change_is_replaced_under_its_name(replaced):
     uid = api.objects[ROOT.name]["metadata"]["uid"]
     api.immutable = True
     body = build_group(JS, FOREST, ROOT, "", 1) if replaced else None
-    failed = await make.write(JS, [PatchGroup("CompositePodGroup", ROOT.name, uid, {"spec": {}}, body)])
+    failed = await make.write(JS, [PatchGroup("CompositePodGroup", ROOT.name, uid, "", {"spec": {}}, body)])
     assert bool(failed) != replaced
     assert (api.objects[ROOT.name]["metadata"]["uid"] != uid) == replaced

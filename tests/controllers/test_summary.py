@@ -68,7 +68,7 @@ def test_counts_alone_are_not_worth_a_line():
 def test_each_kind_of_write_has_words():
     actions = (
         CreateGroup("PodGroup", "a", dict, 1),
-        PatchGroup("PodGroup", "b", "u", {}),
+        PatchGroup("PodGroup", "b", "u", "1", {}),
         DeleteGroup("Workload", "c", "u"),
         DeleteGroup("Workload", "d", "u"),
         DeleteJobs("x=y", (("a", "1"), ("b", "2"), ("c", "3"))),

@@ -311,7 +311,9 @@ class World:
             case DeleteJobs(selector, wanted):
                 self._delete_jobs(selector, dict(wanted))
             case PatchJob(name, patch):
-                assert self.jobs[name]["metadata"]["uid"] == patch["metadata"]["uid"], f"{name} is another Job by now"
+                meta, named = self.jobs[name]["metadata"], patch["metadata"]
+                assert meta["uid"] == named["uid"], f"{name} is another Job by now"
+                assert meta.get("resourceVersion", "") == named["resourceVersion"], f"{name} has changed by now"
                 self._patch(name, (strategic if action.resources else merge)(self.jobs[name], patch))
             case CreateService():
                 assert self.service is None, "the Service is created twice"

@@ -1,4 +1,4 @@
-"""The `cluster` command: up, fetch, down, status, kubeconfig, logs, node. Parses, calls, prints; it decides nothing.
+"""The `cluster` command: up, fetch, down, status, kubeconfig, logs, node, image. It parses, calls and prints.
 
 Exit codes: 0 done, 1 failed (one clear message on standard error), 2 wrong usage.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 from dev.cluster import cluster
 from dev.cluster.assets import Sources, locate
 from dev.cluster.errors import DevclusterError
+from dev.cluster.image_cli import add_image
 from dev.cluster.node_cli import add_node
 from dev.cluster.real.assets import locate_node_assets
 from dev.cluster.real.preflight import real_nodes_missing
@@ -71,6 +72,7 @@ def add_cluster(commands: Commands) -> None:
     add("component", nargs="?", help="such as kube-apiserver, supervisor; default: all of them")
     add("--lines", type=_positive, default=20, metavar="N", help="lines of each (default: 20)")
     add_node(verbs)
+    add_image(verbs)
 
 
 def _add_up(parser: argparse.ArgumentParser) -> None:

@@ -55,6 +55,12 @@ def full_name(image: str) -> str:
     return f"{HUB}/{path}" if "/" in path else f"{HUB}/{LIBRARY}/{path}"
 
 
+def stored_name(image: str) -> str:
+    """The name that a container runtime stores it under: with its registry, and the tag `latest` if it has none."""
+    tag = _split_tag(image)[2]
+    return f"{full_name(image)}:{tag or 'latest'}"
+
+
 def likely_reference(image: str) -> str:
     """A good reference that a bad one is likely a slip of; empty where there is none."""
     if len(image) > LONGEST:

@@ -19,7 +19,7 @@ from dev.cluster.download import Asset, fetch
 from dev.cluster.errors import disk_errors, require_space
 from dev.cluster.real.config import PAUSE
 from dev.cluster.real.debian import unpack_packages
-from dev.cluster.real.image import Object, write_archive
+from dev.cluster.real.image import Image, ImageLayout, Object, write_archive
 
 CONTAINERD = "2.4.2"
 COREDNS = "1.15.0"
@@ -133,5 +133,9 @@ def _write_image(
     for link in links:
         if link != name:
             (root / "bin" / link).symlink_to(name)
-    write_archive(root, scratch / "images" / f"{name}.tar", image, config)
-    shutil.rmtree(root)
+    layout = scratch / "layout"
+    ImageLayout(layout).write(root, config, Image("jobset cluster"))
+    with (scratch / "images" / f"{name}.tar").open("wb") as archive:
+        write_archive(layout, image, archive)
+    for folder in (root, layout):
+        shutil.rmtree(folder)

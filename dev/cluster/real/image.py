@@ -17,11 +17,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, cast
 
+from dev.cluster.errors import DevclusterError
+from kube.model.images import stored_name
+
 MANIFEST, CONFIG, LAYER = (
     f"application/vnd.oci.image.{kind}" for kind in ("manifest.v1+json", "config.v1+json", "layer.v1.tar+gzip")
 )
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 """The names of Go for those of `platform.machine()`."""
+
+IMAGE_NAME = "io.containerd.image.name"
+"""The annotation of an index from which containerd takes the name of an image that it imports."""
 
 Object = dict[str, Any]
 
@@ -136,15 +142,17 @@ def time_text(epoch: int) -> str:
     return datetime.fromtimestamp(epoch, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def write_archive(root: Path, archive: Path, name: str, config: Object) -> None:
-    """Write the files of `root` as an archive that `ctr images import` takes; `name` is the image's, with its tag."""
-    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
-        image = Image("jobset cluster", {"io.containerd.image.name": name})
-        ImageLayout(Path(folder)).write(root, config, image)
-        pack_layout(Path(folder), archive)
-
-
-def pack_layout(folder: Path, archive: Path) -> None:
-    """Write an image layout as one file."""
-    with tarfile.open(archive, "w") as packed:
-        packed.add(folder, ".")
+def write_archive(layout: Path, name: str, file: IO[bytes]) -> None:
+    """Write the image of a layout as an archive that `ctr images import` takes under `name`, as pods have it."""
+    index = json.loads((layout / "index.json").read_bytes())
+    images = index.get("manifests", [])
+    if len(images) != 1:
+        raise DevclusterError(f"{layout} holds {len(images)} images: load each from a layout of its own.")
+    images[0]["annotations"] = {IMAGE_NAME: stored_name(name)}
+    data = _encode_json(index)
+    with tarfile.open(fileobj=file, mode="w|") as archive:
+        member = tarfile.TarInfo("index.json")
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+        for part in ("oci-layout", "blobs"):
+            archive.add(layout / part, part)

@@ -8,6 +8,7 @@ import argparse
 import io
 import json
 import os
+import re
 import shlex
 import sys
 import tomllib
@@ -36,11 +37,19 @@ def stage(dockerfile: str, arguments: dict[str, str]) -> Object:
     }
 
 
+def cut_after(dockerfile: str, target: str) -> str:
+    """The text up to the end of the stage `target`, or all of it for "", as `docker build --target` reads it."""
+    stages = re.split(r"(?m)^(?=FROM )", dockerfile)
+    names = [text.partition("\n")[0].rpartition(" ")[2] for text in stages]
+    return "".join(stages[: names.index(target) + 1 if target else None])
+
+
 def main(argv: list[str] | None = None) -> int:
     """Entry point; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m dev.hack.image_layout", description="Write an OCI image layout.")
     parser.add_argument("root", type=Path, help="folder with the files of the image")
     parser.add_argument("layout", type=Path, help="folder to write; empty or absent")
+    parser.add_argument("--target", default="", help="stage of docker/Dockerfile that describes it (default: the last)")
     options = parser.parse_args(argv)
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
@@ -50,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         "CREATED": time_text(epoch),
         "SOURCE": os.environ.get("SOURCE", ""),
     }
-    config = stage(DOCKERFILE.read_text(encoding="utf-8"), arguments)
+    config = stage(cut_after(DOCKERFILE.read_text(encoding="utf-8"), options.target), arguments)
     image = Image("docker/rootfs.sh image", {"org.opencontainers.image.ref.name": f"v{version}"}, epoch)
     digest = ImageLayout(options.layout).write(options.root, config, image)
     sys.stdout.write(f"{options.layout}: image {digest}\n")

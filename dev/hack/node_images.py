@@ -1,0 +1,129 @@
+"""`python -m dev.hack.node_images`: make the images that real nodes are tried with, and print their names and layouts.
+
+The layouts are in the cache; one is made again when what it is made from has changed. Needs Debian and root.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from dev.cluster.assets import alone, default_cache_root
+from dev.cluster.errors import DevclusterError
+from dev.cluster.progress import step
+from dev.cluster.real.debian import unpack_packages
+from dev.cluster.real.image import Image, ImageLayout
+from dev.cluster.real.load import CONFIG
+from manifests.naming import IMAGE, IMAGE_TAG
+
+ROOT = Path(__file__).parents[2]
+DOCKER = ROOT / "docker"
+PYTHON = "python:3.13-slim"
+"""The name by which the examples know an image with Python: here it has that of the machine's Debian."""
+AGENT = f"jobset-in-place-restart-agent:{IMAGE_TAG}"
+PACKAGES = ("python3", "python-is-python3", "coreutils", "dash")
+USERS = "root:x:0:0::/root:/bin/sh\nnonroot:x:65532:65532::/tmp:/bin/sh\n"
+BUILDERS = (
+    "docker",
+    "dev/cluster/real/debian.py",
+    "dev/cluster/real/image.py",
+    "dev/hack/image_layout.py",
+    "dev/hack/node_images.py",
+)
+NEWEST = 3
+"""How many versions of an image the cache has: worktrees with other sources use it, too."""
+
+
+def locate_images(cache_root: Path | None = None) -> dict[str, Path]:
+    """The layout of each image, by the name that pods have for it. What is missing is made: a minute on 2 cores."""
+    root = (cache_root or default_cache_root()) / "images"
+    root.mkdir(parents=True, exist_ok=True)
+    # What is in the build context of the manager's image is what it is made from.
+    context = (DOCKER / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    manager_sources = [line[1:] for line in context if line.startswith("!")]
+    with alone(root / "lock"):
+        bases = _locate(root, "bases", (*BUILDERS, "agent"), _make_bases)
+        manager = _locate(root, "manager", (*BUILDERS, *manager_sources), _make_manager)
+    return {PYTHON: bases / "python", AGENT: bases / "agent", IMAGE: manager / "oci"}
+
+
+def _locate(root: Path, name: str, sources: Sequence[str], make: Callable[[Path], None]) -> Path:
+    """The folder of this version. It is complete or it is not there."""
+    folder = root / f"{name}-{_digest(sources)}"
+    if not folder.exists():
+        scratch = root / f"{name}.tmp"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        with step(f"making the images of {name}"):
+            make(scratch)
+        shutil.rmtree(scratch / "root")
+        scratch.rename(folder)
+    folder.touch()
+    for old in sorted(root.glob(f"{name}-*"), key=lambda path: path.stat().st_mtime, reverse=True)[NEWEST:]:
+        shutil.rmtree(old)
+    return folder
+
+
+def _digest(sources: Sequence[str]) -> str:
+    digest = hashlib.sha256(sys.version.encode())
+    for path in sorted({path for source in sources for path in _files(ROOT / source)}):
+        digest.update(f"{path.relative_to(ROOT)}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _files(source: Path) -> Iterator[Path]:
+    if source.is_file():
+        yield source
+    for path in source.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path
+
+
+def _make_bases(folder: Path) -> None:
+    """Python, and the agent in it, as docker/Dockerfile puts it into an image with Python."""
+    root = folder / "root"
+    unpack_packages(PACKAGES, root)
+    for name, mode in {"tmp": 0o1777, "root": 0o700, "dev": 0o755, "proc": 0o755, "sys": 0o755}.items():
+        (root / name).mkdir(exist_ok=True)
+        (root / name).chmod(mode)
+    (root / "etc" / "passwd").write_text(USERS)
+    (root / "etc" / "nsswitch.conf").write_text("hosts: files dns\n")
+    # As the times of all files change, bytecode has to be valid without a look at them.
+    [library] = (root / "usr" / "lib").glob("python3.*")
+    compile_it = ("python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
+    _run("chroot", root, *compile_it, f"/usr/lib/{library.name}")
+    ImageLayout(folder / "python").write(root, CONFIG, Image("dev.hack.node_images"))
+    _run(DOCKER / "build-steps.sh", "agent", root)
+    _run(sys.executable, "-m", "dev.hack.image_layout", root, folder / "agent", "--target", "agent")
+
+
+def _make_manager(folder: Path) -> None:
+    _run(DOCKER / "rootfs.sh", "image", folder / "root", folder)
+
+
+def _run(*command: str | Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # uv of the environment
+    done = subprocess.run(  # noqa: S603 - our own scripts
+        command, cwd=ROOT, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise DevclusterError(f"{' '.join(map(str, command))} failed:\n{done.stderr.strip()[-1500:]}")
+
+
+def main() -> int:
+    """Entry point; the exit status."""
+    try:
+        for name, layout in locate_images().items():
+            sys.stdout.write(f"{name} {layout}\n")
+    except DevclusterError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

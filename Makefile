@@ -40,8 +40,8 @@ binaries: $(READY) ## Fetch or build the control plane's binaries (about 12 minu
 	@$(BIN)/jobset cluster fetch > /dev/null
 
 .PHONY: demo
-demo: $(READY) ## Run a JobSet through failure and restart on a real control plane (STORY=fine-tuning, STORY=platform, KEEP=1 leaves it running)
-	@$(BIN)/jobset demo $(STORY) $(if $(KEEP),--keep)
+demo: $(READY) ## Run a JobSet through failure and restart on a real control plane (STORY=fine-tuning, STORY=platform, REAL=1, KEEP=1 leaves it running)
+	@$(BIN)/$(if $(REAL),python -m dev.hack.real_demo,jobset demo $(STORY)) $(if $(KEEP),--keep)
 
 .PHONY: test
 test: binaries ## Run all tests but the slow ones, those against a real control plane included (15 minutes on 2 cores)
@@ -182,6 +182,10 @@ image-agent: ## Build the image of the in-place restart agent (IMAGE=name:tag)
 image-layout: $(READY) ## Build the image without an image builder, on Debian: build/image/oci, with SBOMs beside it
 	@rm -rf build/root build/image
 	@REVISION=$(REVISION) docker/rootfs.sh image build/root build/image
+
+.PHONY: node-images
+node-images: $(READY) ## Make the images that real nodes are tried with, on Debian: manager, agent and Python, in the cache
+	@$(BIN)/python -m dev.hack.node_images
 
 .PHONY: base-image
 base-image: ## Start the images from the newest image of their base's tag (a digest in docker/Dockerfile)

@@ -66,22 +66,34 @@ GATES = (
 Status = dict[str, Any]
 
 
+def keep_manager(cluster: Cluster, story: "Story") -> str:
+    """Have the cluster run a manager on this machine, and wait until it is ready; gives the file of its log."""
+    return str(local.keep(cluster, flags=story.flags, policies=story.policies))
+
+
 @dataclass(frozen=True, slots=True)
 class Story:
     """What happens to one JobSet. `play` raises `LocalError` when something else happens.
 
-    `policies`: whether the cluster serves JobSetPolicies.
+    `policies`: whether the cluster serves JobSetPolicies. `start` starts the manager, and says where its log is.
     """
 
     jobset: str
     play: Callable[["Demo"], None]
     policies: bool = False
+    spec: ClusterSpec = SPEC
+    start: Callable[[Cluster, "Story"], str] = keep_manager
 
     @property
     def flags(self) -> tuple[str, ...]:
         """Those of the manager."""
         gates = (*GATES, POLICIES_GATE) if self.policies else GATES
         return (f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}",)
+
+    @property
+    def nodes(self) -> str:
+        """The nodes of its cluster, in words."""
+        return f"{self.spec.real_nodes} real nodes" if self.spec.real_nodes else f"{self.spec.nodes.count} fake nodes"
 
 
 @dataclass
@@ -150,7 +162,10 @@ def plain(js: Status) -> str:
         for entry in (found[rjob["name"]] for rjob in js["spec"]["replicatedJobs"] if rjob["name"] in found)
     )
     stage = f"{status['currentStage']}   " if "currentStage" in status else ""
-    return f"         {stage}{counts or 'no status yet'}   restarts {status.get('restarts', 0)}"
+    in_place = (
+        f" and {status['currentInPlaceRestartAttempt']} in place" if "currentInPlaceRestartAttempt" in status else ""
+    )
+    return f"         {stage}{counts or 'no status yet'}   restarts {status.get('restarts', 0)}{in_place}"
 
 
 def table(js: Status) -> Table:
@@ -176,14 +191,14 @@ def run(story: Story, *, keep: bool) -> int:
     try:
         locate(Sources())
         started = time.monotonic()
-        with _kept_cluster() if keep else _passing_cluster() as cluster:
+        with _kept_cluster(story.spec) if keep else _passing_cluster(story.spec) as cluster:
             demo = Demo(console, cluster, started, story.jobset)
-            demo.say(f"control plane up: {version(cluster)}, 20 fake nodes")
-            log = local.keep(cluster, flags=story.flags, policies=story.policies)
+            demo.say(f"control plane up: {version(cluster)}, {story.nodes}")
+            log = story.start(cluster, story)
             demo.say("manager ready: webhooks serve, caches are synced, the lease is held")
             story.play(demo)
         if keep:
-            explain_how_to_go_on(console, cluster, log)
+            explain_how_to_go_on(console, cluster, log, fake=story.spec.nodes.count > 0)
         else:
             demo.say("everything is torn down")
     except (LocalError, DevclusterError) as error:
@@ -193,30 +208,30 @@ def run(story: Story, *, keep: bool) -> int:
 
 
 @contextlib.contextmanager
-def _passing_cluster() -> Iterator[Cluster]:
+def _passing_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
     """A cluster for the length of the block."""
     with (
         tempfile.TemporaryDirectory(prefix="jobset-demo-") as scratch,
-        cluster_running(SPEC, state_root=Path(scratch)) as cluster,
+        cluster_running(spec, state_root=Path(scratch)) as cluster,
     ):
         yield cluster
 
 
 @contextlib.contextmanager
-def _kept_cluster() -> Iterator[Cluster]:
+def _kept_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
     """A cluster that stays up unless the block fails."""
-    cluster = up(SPEC)
+    cluster = up(spec)
     if cluster.existed:
         raise LocalError(
             f"the cluster of an earlier demo is still up: go on with KUBECONFIG={cluster.kubeconfig}, or take it"
-            f" down with `.venv/bin/jobset cluster down --name {SPEC.name}`. For one of your own beside it, have"
+            f" down with `.venv/bin/jobset cluster down --name {spec.name}`. For one of your own beside it, have"
             " another folder for its state: `export XDG_STATE_HOME=$HOME/my-demo` in each shell that uses it, then"
             " `make demo KEEP=1`"
         )
     try:
         yield cluster
     except BaseException:
-        down(SPEC.name)
+        down(spec.name)
         raise
 
 
@@ -239,21 +254,22 @@ def version(cluster: Cluster) -> str:
     )
 
 
-def explain_how_to_go_on(console: Console, cluster: Cluster, log: Path) -> None:
-    """What a person needs to go on with the cluster that was kept."""
+def explain_how_to_go_on(console: Console, cluster: Cluster, log: str, *, fake: bool) -> None:
+    """What a person needs to go on with the cluster that was kept. `fake`: whether its nodes are."""
+    end = f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n" if fake else ""
     console.print(
         f"\nThe cluster is up. Use it:\n"
         f"  export KUBECONFIG={cluster.kubeconfig}\n"
         f"  export PATH={Path(sys.executable).parent}{os.pathsep}{cluster.kubectl.parent}{os.pathsep}$PATH\n"
         f"  kubectl get jobsets\n"
-        f"  kubectl annotate pod NAME {EXIT_CODE}=1     # make a fake pod fail\n"
+        f"{end}"
         f"  jobset ui     # JobSets on a page in the browser: http://{ADDRESS}/\n"
         f"The log of the manager is {log}\n"
         f"Who has asked the API server for what is in {cluster.audit_log}\n"
         f"It is started again when it ends; see whether all of it runs:\n"
         f"  jobset cluster status\n"
         f"Tear it all down:\n"
-        f"  jobset cluster down --name {SPEC.name}",
+        f"  jobset cluster down --name {cluster.name}",
         highlight=False,
     )
 

@@ -27,6 +27,7 @@ from dev.cluster.cluster import Cluster
 from dev.cluster.supervisor import tail
 from kube.resources import CRDS
 from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission, install_objects, policy_objects
+from manifests.naming import CONFIG_KEY, DEPLOYMENT
 
 START_SECONDS = 60
 STOP_SECONDS = 15
@@ -101,6 +102,24 @@ def install(
     listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
     kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
     _wait_served(cluster)
+
+
+def install_in_pods(cluster: Cluster, *, gates: Sequence[str] = ()) -> str:
+    """Install manifests/install.yaml with feature gates, and wait for its pods; gives the command that shows their log.
+
+    The nodes have the image: they are real, and it was loaded into them.
+    """
+    objects = install_objects()
+    for body in objects:
+        if body["kind"] == "ConfigMap" and gates:
+            settings = yaml.safe_load(body["data"][CONFIG_KEY]) | {"featureGates": dict.fromkeys(gates, True)}
+            body["data"][CONFIG_KEY] = yaml.safe_dump(settings)
+    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    kubectl(cluster, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listing)
+    _wait_served(cluster)
+    where = ("-n", NAMESPACE, f"deployment/{DEPLOYMENT}")
+    kubectl(cluster, "rollout", "status", f"--timeout={START_SECONDS}s", *where)
+    return f"kubectl logs {' '.join(where)}"
 
 
 def install_policies(cluster: Cluster, *, webhook_port: int) -> None:

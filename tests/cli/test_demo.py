@@ -22,9 +22,12 @@ from dev.cluster.spec import Layout
 def test_who_keeps_the_demo_is_told_the_address_of_the_page_and_how_to_go_on():
     output = io.StringIO()
     cluster = SimpleNamespace(
-        kubeconfig=Path("/demo/config"), kubectl=Path("/demo/bin/kubectl"), audit_log=Path("/demo/audit.log")
+        name="demo",
+        kubeconfig=Path("/demo/config"),
+        kubectl=Path("/demo/bin/kubectl"),
+        audit_log=Path("/demo/audit.log"),
     )
-    explain_how_to_go_on(Console(file=output, soft_wrap=True), cast("Any", cluster), Path("/demo/manager.log"))
+    explain_how_to_go_on(Console(file=output, soft_wrap=True), cast("Any", cluster), "/demo/manager.log", fake=True)
     said = output.getvalue()
     assert f"http://{ADDRESS}/" in said
     assert "export KUBECONFIG=/demo/config\n" in said

@@ -12,6 +12,8 @@ PLURAL = "jobsets"
 CONTROLLER_NAME = "jobset.sigs.k8s.io/jobset-controller"
 MANAGER_NAMESPACE = "jobset-system"
 """Namespace that `manifests/` installs the manager into."""
+MANAGER_SELECTOR = "control-plane=controller-manager"
+"""Selects the manager's pods, however they were installed."""
 
 # Written as label and as annotation, on the Job and on its pod template.
 JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"

@@ -38,8 +38,6 @@ from kube.resources import (
 )
 from manifests.naming import MUTATING_CONFIGURATION
 
-MANAGERS = "control-plane=controller-manager"
-"""Selector of the manager's pods, however they were installed."""
 ENDS = ("Preempted", "Evicted", "TaintManagerEviction", "NodeNotReady")
 """Reasons of events about pods that are ended from outside."""
 _BOUND = "spec.nodeName!="
@@ -192,6 +190,6 @@ async def managers(read: Reader) -> tuple[SeenPod, ...]:
     """The manager's pods that have not ended, by name; none if they run outside the cluster or may not be read."""
     where = keys.MANAGER_NAMESPACE
     note, subject = f"the manager's pods: you may not list pods in namespace {where}", "the manager's pods"
-    options: ListOptions = {"namespace": where, "label_selector": MANAGERS}
+    options: ListOptions = {"namespace": where, "label_selector": keys.MANAGER_SELECTOR}
     pods = await read.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
     return tuple(sorted((pod for pod in pods if pod.live), key=lambda pod: pod.name))

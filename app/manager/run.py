@@ -8,6 +8,7 @@ written, the lease is given back (`Supervisor.stop`).
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from functools import partial
 
 from app.health import passes
 from app.manager.admission import await_workers, bind_webhooks, start_webhooks, watch_workers
@@ -19,6 +20,7 @@ from app.manager.crd import warn_of_old_crd
 from app.manager.endpoints import start_endpoints
 from app.manager.leadership import lead, lease_of
 from app.manager.options import Deps, Options, Shared, StartError
+from app.manager.peers import is_reachable, watch_peers
 from app.manager.policies import record_decisions
 from app.manager.rights import look_ups_of, watch_rights
 from app.manager.supervisor import supervise
@@ -29,7 +31,7 @@ from app.workers import WorkerError
 from certs.tls import CertificateError
 from httpserver.address import BindError
 from kube.client import Client
-from kube.config import explain_error, load
+from kube.config import explain_error, load, pod_namespace
 from kube.errors import KubeError, leaves
 from kube.transport import HttpTransport
 
@@ -68,6 +70,9 @@ async def stages(deps: Deps, shared: Shared | None = None) -> None:
     if deps.options.controllers:
         options = deps.options
         deps.supervisor.start(watch_rights(deps.client, health, lease, look_ups_of(options)), "rights")
+        if namespace := pod_namespace():
+            probe = partial(is_reachable, port=options.settings.webhook.port)
+            deps.supervisor.start(watch_peers(deps.client, namespace, probe), "replicas")
     placement = start_placement_watches(deps)
     if deps.options.webhooks:
         shared = shared or Shared(deps.supervisor.keep(bind_webhooks(deps.options.settings)))

@@ -1,0 +1,113 @@
+"""Takes replicas whose machine is gone out of the Service of the webhooks, long before their nodes count as lost.
+
+The endpoint of such a pod stays for 40 to 50 s, and each admission request that is sent there waits for its whole time
+limit. A replica that leaves its neighbours without any answer is marked as not ready. If its kubelet runs, it takes
+that back at once; a connection that is refused is an answer, and the business of that kubelet.
+"""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from api.keys import MANAGER_SELECTOR
+from kube import clock
+from kube.client import Client, PatchType
+from kube.errors import KubeError
+from kube.resources import PODS
+
+log = logging.getLogger(__name__)
+
+LOOK_EVERY: Final = 2.0
+LIST_EVERY: Final = 30.0
+"""Seconds between two lists of the replicas."""
+SILENT: Final = 3
+"""Connections in a row without an answer after which a replica counts as gone."""
+MOST: Final = 20
+"""Replicas that are looked at."""
+
+Probe = Callable[[str], Awaitable[bool]]
+
+
+class _Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+
+
+class _Meta(msgspec.Struct, frozen=True):
+    name: str
+
+
+class _Status(msgspec.Struct, frozen=True, rename="camel"):
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    conditions: tuple[_Condition, ...] = ()
+
+
+class _Pod(msgspec.Struct, frozen=True):
+    metadata: _Meta
+    status: _Status = _Status()
+
+    @property
+    def is_peer(self) -> bool:
+        """Whether it is another replica, and in the Service."""
+        ready = any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
+        return ready and bool(self.status.pod_ip) and self.metadata.name != socket.gethostname()
+
+
+async def is_reachable(address: str, port: int) -> bool:
+    """Whether a machine answers at that address, with a connection or by refusing it."""
+    try:
+        async with asyncio.timeout(LOOK_EVERY):
+            _, writer = await asyncio.open_connection(address, port)
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+async def watch_peers(client: Client, namespace: str, probe: Probe) -> None:
+    """Look at the other replicas as long as this one runs. `probe`: whether the machine of an address answers.
+
+    Only silence after an answer counts, and once: where a network policy keeps replicas apart, nothing is marked.
+    """
+    silent: dict[str, int] = {}
+    while True:
+        peers = await _peers(client, namespace)
+        for _ in range(int(LIST_EVERY / LOOK_EVERY)):
+            await asyncio.sleep(LOOK_EVERY)
+            answered = await asyncio.gather(*(probe(pod.status.pod_ip) for pod in peers))
+            for pod, answer in zip(peers, answered, strict=True):
+                name = pod.metadata.name
+                if answer or name in silent:
+                    silent[name] = 0 if answer else silent[name] + 1
+            if gone := [name for name, times in silent.items() if times >= SILENT]:
+                for name in gone:
+                    del silent[name]
+                    await _mark(client, namespace, name)
+                break
+
+
+async def _peers(client: Client, namespace: str) -> list[_Pod]:
+    try:
+        page = await client.list(PODS, type=_Pod, namespace=namespace, label_selector=MANAGER_SELECTOR, limit=MOST)
+    except KubeError as error:
+        log.debug("the other replicas are not known: %s", error)
+        return []
+    return [pod for pod in page.items or () if pod.is_peer]
+
+
+async def _mark(client: Client, namespace: str, name: str) -> None:
+    message = f"its machine has not answered replica {socket.gethostname()} {SILENT} times"
+    condition = {"type": "Ready", "status": "False", "reason": "NoAnswer", "message": message}
+    body = {"status": {"conditions": [condition | {"lastTransitionTime": clock.rfc3339(clock.now())}]}}
+    try:
+        await client.patch(PODS, name, body, namespace=namespace, subresource="status", patch_type=PatchType.STRATEGIC)
+    except KubeError as error:
+        log.warning("replica %s does not answer, and could not be taken out of the Service: %s", name, error)
+        return
+    log.warning("replica %s does not answer: it is marked as not ready, and gets no admission requests", name)

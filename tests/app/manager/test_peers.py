@@ -1,0 +1,99 @@
+"""A replica whose machine answers no connection is taken out of the Service of the webhooks; one that answers stays."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from api.keys import MANAGER_SELECTOR
+from app.manager.peers import LIST_EVERY, LOOK_EVERY, SILENT, is_reachable, watch_peers
+from kube.client import Client
+from tests.support.model.memory_api import MemoryApi
+
+LABEL, _, VALUE = MANAGER_SELECTOR.partition("=")
+
+
+def replica(api: MemoryApi, name: str, address: str, ready: str = "True", labels: dict[str, str] | None = None) -> None:
+    status = {"podIP": address, "conditions": [{"type": "Ready", "status": ready}]}
+    api.put("pods", name, status=status, metadata={"labels": {LABEL: VALUE} if labels is None else labels})
+
+
+def ready_of(api: MemoryApi, name: str) -> Any:
+    [pod] = [pod for (_, found), pod in api.objects("pods").items() if found == name]
+    return next(each for each in pod["status"]["conditions"] if each["type"] == "Ready")
+
+
+@contextlib.asynccontextmanager
+async def watching(api: MemoryApi, answering: set[str]) -> AsyncIterator[list[str]]:
+    """Looks at the replicas for the length of the block; gives the addresses that are asked."""
+    asked = []
+
+    async def probe(address: str) -> bool:
+        asked.append(address)
+        return address in answering
+
+    task = asyncio.create_task(watch_peers(Client(api), "ns", probe))
+    yield asked
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.looptime
+async def test_a_replica_that_answers_no_more_is_marked_and_one_that_answers_is_not():
+    api, answering = MemoryApi(), {"10.0.0.1", "10.0.0.2"}
+    replica(api, "gone", "10.0.0.1")
+    replica(api, "well", "10.0.0.2")
+    async with watching(api, answering):
+        await asyncio.sleep(2 * LOOK_EVERY + 1)
+        answering.remove("10.0.0.1")
+        await asyncio.sleep((SILENT - 1) * LOOK_EVERY)
+        assert ready_of(api, "gone")["status"] == "True", "a lost packet is nothing"
+        await asyncio.sleep(LOOK_EVERY)
+    assert (ready_of(api, "gone")["status"], ready_of(api, "gone")["reason"]) == ("False", "NoAnswer")
+    assert ready_of(api, "well")["status"] == "True"
+
+
+@pytest.mark.looptime
+async def test_where_a_network_policy_keeps_replicas_apart_none_is_marked():
+    api = MemoryApi()
+    replica(api, "other", "10.0.0.1")
+    async with watching(api, set()):
+        await asyncio.sleep(10 * LIST_EVERY)
+    assert ready_of(api, "other")["status"] == "True"
+
+
+@pytest.mark.looptime
+async def test_other_pods_this_one_and_those_that_are_not_ready_are_left_alone():
+    api = MemoryApi()
+    replica(api, socket.gethostname(), "10.0.0.1")
+    replica(api, "starts", "10.0.0.2", ready="False")
+    replica(api, "stranger", "10.0.0.3", labels={})
+    async with watching(api, set()) as asked:
+        await asyncio.sleep(LIST_EVERY)
+    assert asked == []
+
+
+@pytest.mark.looptime
+async def test_it_asks_the_api_server_twice_a_minute_while_all_is_well():
+    api = MemoryApi()
+    replica(api, "well", "10.0.0.2")
+    async with watching(api, {"10.0.0.2"}):
+        await asyncio.sleep(10 * LIST_EVERY - 1)
+    assert [request.verb for request in api.requests] == ["list"] * 10
+
+
+async def test_a_port_that_refuses_connections_is_an_answer():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        assert await is_reachable("127.0.0.1", free.getsockname()[1])
+
+
+async def test_a_port_that_takes_connections_is_an_answer():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        assert await is_reachable("127.0.0.1", server.getsockname()[1])

@@ -16,7 +16,7 @@ from app import settings
 from app.settings import API_VERSION, KIND, Settings
 from cli.config_check import in_force, text
 from cli.manager_flags import add_flags
-from dev.reference.beginning import beginning
+from dev.hack.generated import beginning
 
 _FOLDER = "docs/reference"
 _CITED = re.compile(r"\b(docs/(?:[\w-]+/)*([\w-]+)\.md(?:#[\w-]+)?)")

@@ -11,7 +11,7 @@ import yaml
 
 from api import keys
 from api.features import GATES
-from dev.reference.beginning import beginning
+from dev.hack.generated import beginning
 from kube.model.meta import SINCE_GO
 from manifests.definition import ABSENT_IN_GO, jobset_schema
 

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dev.hack import generated
+from dev.hack.generated import DOCS, beginning
 from dev.reference import configuration as config_reference
 from dev.reference import fields as field_reference
 from dev.reference import policies as policy_reference
-from dev.reference.beginning import DOCS, beginning
 from dev.reference.catalogue import rules
 from kube.model.field import Layer, Rule, with_placeholders
 

@@ -11,7 +11,7 @@ from api.jobset import JobSet
 from app.terminal import lines_of_programs
 from cli import session
 from cli.check.findings import printable
-from cli.operate.unread import reasons, unread
+from cli.operate.unread import reasons, unread_log
 from cli.operate.wait import raise_refusal, watch_jobset
 from jobset_client.log_order import Log, LogPod, log_pod, logs, newest_attempt, selector
 from jobset_client.states import end_summary
@@ -170,7 +170,7 @@ class Follower:
         if place in self._last or place in self._told:
             return
         self._told.add(place)
-        missing = unread(log.prefix, error.message or error.reason)
+        missing = unread_log(log.prefix, error.message or error.reason)
         self._causes[missing.cause] += 1
         if self._causes[missing.cause] == 1:
             self._err.writelines(f"{printable(line)}\n" for line in reasons([missing]))

@@ -10,7 +10,7 @@ from app.terminal import lines_of_programs
 from cli import session
 from cli.check.findings import printable
 from cli.operate.follow import Follower
-from cli.operate.unread import Unread, reasons, unread
+from cli.operate.unread import Unread, reasons, unread_log
 from jobset_client.errors import RefusedError
 from jobset_client.log_order import GONE, Log, LogPod, log_pod, logs, newest_attempt, pods_of_attempt, selector
 from jobset_client.states import end_summary, title
@@ -176,7 +176,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
         except Forbidden:
             raise
         except ApiError as error:
-            missing.append(unread(log.prefix, error.message or error.reason))
+            missing.append(unread_log(log.prefix, error.message or error.reason))
             continue
         shown = True
         parts = text.decode("utf-8", "replace").removesuffix("\n").split("\n") if text else []

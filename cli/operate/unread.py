@@ -26,7 +26,7 @@ class Unread(NamedTuple):
         return "kubelet" if self.host else self.why
 
 
-def unread(prefix: str, refusal: str) -> Unread:
+def unread_log(prefix: str, refusal: str) -> Unread:
     """A log of which the API server says this."""
     found = _KUBELET.fullmatch(refusal)
     return Unread(prefix, found["why"], found["host"]) if found else Unread(prefix, refusal)

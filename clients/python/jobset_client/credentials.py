@@ -80,7 +80,7 @@ def in_pod(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> bo
 
 
 @contextmanager
-def reading(where: Chosen, configuration: Any, loader_error: type[Exception]) -> Iterator[None]:
+def guard_loading(where: Chosen, configuration: Any, loader_error: type[Exception]) -> Iterator[None]:
     """While a Kubernetes package fills the configuration in; then it can be used. Raises `CredentialsError`."""
     try:
         yield

@@ -181,7 +181,7 @@ class _Wire(cluster.Wire[urllib3.HTTPResponse]):
 def _connect(kubeconfig: str | None, context: str | None) -> tuple[ApiClient, str]:
     """A connection, and the namespace of the context or the pod."""
     chosen, configuration = credentials.choose(kubeconfig, context), Configuration()
-    with credentials.reading(chosen, configuration, ConfigException):
+    with credentials.guard_loading(chosen, configuration, ConfigException):
         if chosen.file:
             load_kube_config(chosen.file, context=context, client_configuration=configuration)
         else:

@@ -23,7 +23,7 @@ P = ParamSpec("P")
 _PIECE = 1 << 16
 
 
-def _awaited(
+def _as_coroutine(
     operation: Callable[Concatenate[str, P], Operation[T]],
 ) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
     """A method that runs the operation and gives its result."""
@@ -34,7 +34,7 @@ def _awaited(
     return cluster.present_as(operation, method)
 
 
-def _streaming(
+def _as_iterator(
     operation: Callable[Concatenate[str, P], Emitter[T]],
 ) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[T]]:
     """A method that gives what the operation emits, one by one."""
@@ -81,18 +81,18 @@ class AsyncClient:
             await self._api.close()
             self._api = None
 
-    create = _awaited(operations.create)
-    get = _awaited(operations.get)
-    list = _awaited(operations.list_)
-    patch = _awaited(operations.patch)
-    delete = _awaited(operations.delete)
-    watch = _streaming(operations.watch)
-    wait = _awaited(operations.wait)
-    suspend = _awaited(operations.suspend)
-    resume = _awaited(operations.resume)
-    restart = _awaited(operations.restart)
-    logs = _streaming(operations.logs)
-    explain = _awaited(operations.explain)
+    create = _as_coroutine(operations.create)
+    get = _as_coroutine(operations.get)
+    list = _as_coroutine(operations.list_)
+    patch = _as_coroutine(operations.patch)
+    delete = _as_coroutine(operations.delete)
+    watch = _as_iterator(operations.watch)
+    wait = _as_coroutine(operations.wait)
+    suspend = _as_coroutine(operations.suspend)
+    resume = _as_coroutine(operations.resume)
+    restart = _as_coroutine(operations.restart)
+    logs = _as_iterator(operations.logs)
+    explain = _as_coroutine(operations.explain)
 
     async def _run(self, operation: Operation[T]) -> T:
         """Run an operation that emits nothing."""

@@ -20,7 +20,7 @@ P = ParamSpec("P")
 _PIECE = 1 << 16
 
 
-def _blocking(operation: Callable[Concatenate[str, P], Operation[T]]) -> Callable[Concatenate["Client", P], T]:
+def _as_function(operation: Callable[Concatenate[str, P], Operation[T]]) -> Callable[Concatenate["Client", P], T]:
     """A method that runs the operation and gives its result."""
 
     def method(client: "Client", /, *args: P.args, **options: P.kwargs) -> T:
@@ -29,7 +29,9 @@ def _blocking(operation: Callable[Concatenate[str, P], Operation[T]]) -> Callabl
     return cluster.present_as(operation, method)
 
 
-def _streaming(operation: Callable[Concatenate[str, P], Emitter[T]]) -> Callable[Concatenate["Client", P], Iterator[T]]:
+def _as_iterator(
+    operation: Callable[Concatenate[str, P], Emitter[T]],
+) -> Callable[Concatenate["Client", P], Iterator[T]]:
     """A method that gives what the operation emits, one by one."""
 
     def method(client: "Client", /, *args: P.args, **options: P.kwargs) -> Iterator[T]:
@@ -72,18 +74,18 @@ class Client:
         if self._own:
             self._api.close()
 
-    create = _blocking(operations.create)
-    get = _blocking(operations.get)
-    list = _blocking(operations.list_)
-    patch = _blocking(operations.patch)
-    delete = _blocking(operations.delete)
-    watch = _streaming(operations.watch)
-    wait = _blocking(operations.wait)
-    suspend = _blocking(operations.suspend)
-    resume = _blocking(operations.resume)
-    restart = _blocking(operations.restart)
-    logs = _streaming(operations.logs)
-    explain = _blocking(operations.explain)
+    create = _as_function(operations.create)
+    get = _as_function(operations.get)
+    list = _as_function(operations.list_)
+    patch = _as_function(operations.patch)
+    delete = _as_function(operations.delete)
+    watch = _as_iterator(operations.watch)
+    wait = _as_function(operations.wait)
+    suspend = _as_function(operations.suspend)
+    resume = _as_function(operations.resume)
+    restart = _as_function(operations.restart)
+    logs = _as_iterator(operations.logs)
+    explain = _as_function(operations.explain)
 
     def _run(self, operation: Operation[T]) -> T:
         """Run an operation that emits nothing."""

@@ -11,9 +11,10 @@ import hashlib
 import os
 import platform
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from dev.cluster.build import build
@@ -50,12 +51,7 @@ def locate(sources: Sources) -> Path:
             f"Add them, or leave the option and the variable out to have them fetched or built."
         )
     if missing:
-        root = folder.parent
-        with disk_errors(root, "600 MiB"):
-            root.mkdir(parents=True, exist_ok=True)
-            with alone(root / f"{folder.name}.lock"):
-                if _missing(folder):
-                    _install(sources.releases, folder)
+        install_once(folder, SPACE_MIB, lambda: not _missing(folder), partial(_install, sources.releases))
     return folder
 
 
@@ -102,24 +98,33 @@ def _missing(folder: Path) -> list[str]:
 
 
 def _install(releases: Releases, folder: Path) -> None:
-    """Fill `folder` in one step: it is complete or it is not there."""
-    require_space(folder, SPACE_MIB)
-    scratch = folder.with_suffix(".tmp")
-    # Both are leftovers: of a run that was killed, and of a set that somebody took something out of.
-    shutil.rmtree(scratch, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    scratch.mkdir()
-    try:
-        found = fetch(release_assets(releases, platform_name()), scratch)
-        if missing := set(BINARIES) - found:
-            build(missing, BUILD_FLAGS, scratch, folder.parent)
-        scratch.rename(folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    found = fetch(release_assets(releases, platform_name()), folder)
+    if missing := set(BINARIES) - found:
+        build(missing, BUILD_FLAGS, folder, folder.parent)
+
+
+def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], install: Callable[[Path], None]) -> None:
+    """Have `install` fill the folder unless it is complete: in one step, and one process at a time."""
+    root, scratch = folder.parent, folder.with_suffix(".tmp")
+    with disk_errors(root, f"{mib} MiB"):
+        root.mkdir(parents=True, exist_ok=True)
+        with _alone(root / f"{folder.name}.lock"):
+            if is_complete():
+                return
+            require_space(folder, mib)
+            # Both are leftovers: of a run that was killed, and of a set that somebody took something out of.
+            shutil.rmtree(scratch, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            scratch.mkdir()
+            try:
+                install(scratch)
+                scratch.rename(folder)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
 
 
 @contextmanager
-def alone(path: Path) -> Iterator[None]:
+def _alone(path: Path) -> Iterator[None]:
     """One process at a time fetches or builds; the others wait and then find the result."""
     with path.open("w") as lock:
         try:

@@ -9,11 +9,11 @@ import hashlib
 import os
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from dev.cluster.assets import alone, default_cache_root, platform_name
+from dev.cluster.assets import SPACE_MIB, default_cache_root, install_once, platform_name
 from dev.cluster.build import compile_packages, module_folder
-from dev.cluster.errors import disk_errors
 
 _FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w")
 
@@ -38,11 +38,7 @@ def locate_program(program: Program, cache_root: Path | None = None) -> Path:
     root = cache_root or default_cache_root()
     folder = root / f"{program.name}-{_key(program)}"
     executable = folder / program.name
-    with disk_errors(root, "600 MiB"):
-        root.mkdir(parents=True, exist_ok=True)
-        with alone(root / f"{folder.name}.lock"):
-            if not os.access(executable, os.X_OK):
-                _install(program, folder)
+    install_once(folder, SPACE_MIB, lambda: os.access(executable, os.X_OK), partial(_install, program))
     return executable
 
 
@@ -61,17 +57,8 @@ def _key(program: Program) -> str:
 
 
 def _install(program: Program, folder: Path) -> None:
-    """Fill `folder` in one step: it is complete or it is not there."""
-    scratch = folder.with_suffix(".tmp")
-    for leftover in (scratch, folder):
-        shutil.rmtree(leftover, ignore_errors=True)
-    scratch.mkdir()
-    try:
-        compile_packages(program.module, [program.package], (*_FLAGS, *program.flags), scratch, folder.parent)
-        if program.data:
-            source, data = program.data
-            for file in (module_folder(program.module, source, folder.parent) / data).glob("*.yaml"):
-                shutil.copyfile(file, scratch / file.name)
-        scratch.rename(folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    compile_packages(program.module, [program.package], (*_FLAGS, *program.flags), folder, folder.parent)
+    if program.data:
+        source, data = program.data
+        for file in (module_folder(program.module, source, folder.parent) / data).glob("*.yaml"):
+            shutil.copyfile(file, folder / file.name)

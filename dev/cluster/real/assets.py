@@ -11,12 +11,12 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from dev.cluster import assets, build
 from dev.cluster.assets import LDFLAGS, MODULE, Sources, platform_name
 from dev.cluster.download import Asset, fetch
-from dev.cluster.errors import disk_errors, require_space
 from dev.cluster.real.config import PAUSE
 from dev.cluster.real.debian import unpack_packages
 from dev.cluster.real.image import Image, ImageLayout, Object, write_archive
@@ -59,13 +59,8 @@ _MODULES = (
 
 def locate_node_assets(sources: Sources) -> Path:
     """Their folder; fetches or builds what is missing (4 minutes on 2 cores). DevclusterError if that fails."""
-    root = sources.cache_root or assets.default_cache_root()
-    folder = root / f"nodes-{_key()}"
-    with disk_errors(root, f"{SPACE_MIB} MiB"):
-        root.mkdir(parents=True, exist_ok=True)
-        with assets.alone(root / f"{folder.name}.lock"):
-            if not folder.is_dir():
-                _install(sources, folder)
+    folder = (sources.cache_root or assets.default_cache_root()) / f"nodes-{_key()}"
+    assets.install_once(folder, SPACE_MIB, folder.is_dir, partial(_install, sources))
     return folder
 
 
@@ -98,44 +93,33 @@ def _key() -> str:
 
 
 def _install(sources: Sources, folder: Path) -> None:
-    """Fill `folder` in one step: it is complete or it is not there."""
-    require_space(folder, SPACE_MIB)
-    scratch = folder.with_suffix(".tmp")
-    shutil.rmtree(scratch, ignore_errors=True)
-    programs, images = scratch / "bin", scratch / "images"
-    for each in (programs, images):
-        each.mkdir(parents=True)
-    try:
-        found = fetch(release_assets(sources), programs)
-        for module in _MODULES:
-            if missing := [module.packages[name] for name in module.packages if name not in found]:
-                build.compile_packages(module.folder, missing, module.flags, programs, folder.parent)
-        unpack_packages(PACKAGES, scratch / "debian")
-        system = scratch / "debian/usr/bin"
-        _write_image(scratch, "pause", system / "catatonit", PAUSE, {"Entrypoint": ["/bin/pause", "-P"]})
-        _write_image(scratch, "coredns", programs / "coredns", DNS_IMAGE, {"Entrypoint": ["/bin/coredns"]})
-        (programs / "coredns").unlink()
-        commands = subprocess.run([system / "busybox", "--list"], capture_output=True, text=True, check=True)  # noqa: S603
-        shell = {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]}
-        _write_image(scratch, "busybox", system / "busybox", SHELL_IMAGE, shell, commands.stdout.split())
-        scratch.rename(folder)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    programs, system = folder / "bin", folder / "debian/usr/bin"
+    programs.mkdir()
+    (folder / "images").mkdir()
+    found = fetch(release_assets(sources), programs)
+    for module in _MODULES:
+        if missing := [module.packages[name] for name in module.packages if name not in found]:
+            build.compile_packages(module.folder, missing, module.flags, programs, folder.parent)
+    unpack_packages(PACKAGES, folder / "debian")
+    _write_image(folder, "pause", system / "catatonit", PAUSE, {"Entrypoint": ["/bin/pause", "-P"]})
+    _write_image(folder, "coredns", programs / "coredns", DNS_IMAGE, {"Entrypoint": ["/bin/coredns"]})
+    (programs / "coredns").unlink()
+    commands = subprocess.run([system / "busybox", "--list"], capture_output=True, text=True, check=True)  # noqa: S603
+    shell = {"Cmd": ["/bin/sh"], "Env": ["PATH=/bin"]}
+    _write_image(folder, "busybox", system / "busybox", SHELL_IMAGE, shell, commands.stdout.split())
 
 
-def _write_image(
-    scratch: Path, name: str, program: Path, image: str, config: Object, links: Iterable[str] = ()
-) -> None:
+def _write_image(folder: Path, name: str, program: Path, image: str, config: Object, links: Iterable[str] = ()) -> None:
     """An image that has nothing but one program in /bin, and links to it."""
-    root = scratch / name
+    root = folder / name
     (root / "bin").mkdir(parents=True)
     shutil.copy(program, root / "bin" / name)
     for link in links:
         if link != name:
             (root / "bin" / link).symlink_to(name)
-    layout = scratch / "layout"
+    layout = folder / "layout"
     ImageLayout(layout).write(root, config, Image("jobset cluster"))
-    with (scratch / "images" / f"{name}.tar").open("wb") as archive:
+    with (folder / "images" / f"{name}.tar").open("wb") as archive:
         write_archive(layout, image, archive)
-    for folder in (root, layout):
-        shutil.rmtree(folder)
+    for scratch in (root, layout):
+        shutil.rmtree(scratch)

@@ -20,7 +20,7 @@ def node_process(node: RealNode) -> int:
     except FileNotFoundError:
         raise DevclusterError(
             f"node {node.name} is off: `jobset cluster node {node.name} --back` starts it, "
-            f"and its log says why if nobody ended it (`jobset cluster logs {node.name}`)."
+            f"and its log says how it ended (`jobset cluster logs {node.name}`)."
         ) from None
 
 

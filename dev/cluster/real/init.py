@@ -89,8 +89,7 @@ def run(found: Node) -> None:
     _mount(found, hierarchies)
     signal.signal(signal.SIGUSR1, lambda *_: _silence(found.kubelet, silent=True))
     signal.signal(signal.SIGUSR2, lambda *_: _silence(found.kubelet, silent=False))
-    containerd, *others = found.services
-    _start(containerd)
+    _start(found.services[0])  # containerd, for which the others wait
     while not _succeeds("version"):
         time.sleep(_POLL_SECONDS)
     for archive in sorted(Path(config.PROGRAMS, "images").glob("*.tar")):
@@ -98,7 +97,7 @@ def run(found: Node) -> None:
             raise OSError(f"the image {archive.name} cannot be imported")
     while True:
         _reap(found.services)
-        for service in (containerd, *others):
+        for service in found.services:
             if service.wanted and not service.pid and time.monotonic() >= service.due:
                 _start(service)
         time.sleep(_POLL_SECONDS)

@@ -36,9 +36,9 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         writer.write_eof()
 
 
-async def _exchange(one: Ends, other: Ends) -> None:
+async def _exchange(client: Ends, server: Ends) -> None:
     """Copy both directions until both have ended, or one is broken."""
-    for _, writer in (one, other):
+    for _, writer in (client, server):
         # A node that is gone says nothing any more; servers and clients of Go find that out as fast.
         end = writer.get_extra_info("socket")
         if end.family == socket.AF_INET:
@@ -46,7 +46,7 @@ async def _exchange(one: Ends, other: Ends) -> None:
             for option in _KEEP_ALIVE:
                 end.setsockopt(socket.IPPROTO_TCP, option, _KEEP_ALIVE_SECONDS)
     with contextlib.suppress(OSError):
-        await asyncio.gather(_pass_on(one[0], other[1]), _pass_on(other[0], one[1]))
+        await asyncio.gather(_pass_on(client[0], server[1]), _pass_on(server[0], client[1]))
 
 
 async def _connect(machine: int | None, host: str, port: int) -> Ends:

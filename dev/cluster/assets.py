@@ -108,7 +108,7 @@ def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], instal
     root, scratch = folder.parent, folder.with_suffix(".tmp")
     with disk_errors(root, f"{mib} MiB"):
         root.mkdir(parents=True, exist_ok=True)
-        with _alone(root / f"{folder.name}.lock"):
+        with alone(root / f"{folder.name}.lock"):
             if is_complete():
                 return
             require_space(folder, mib)
@@ -124,7 +124,7 @@ def install_once(folder: Path, mib: int, is_complete: Callable[[], bool], instal
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def alone(path: Path) -> Iterator[None]:
     """One process at a time fetches or builds; the others wait and then find the result."""
     with path.open("w") as lock:
         try:

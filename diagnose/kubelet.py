@@ -10,7 +10,7 @@ from typing import NamedTuple
 from api.event import SeenEvent
 from api.pending import clean_words
 from diagnose.facts import SeenPod
-from diagnose.remedies import IN_A_NEW
+from diagnose.remedies import IN_A_NEW, find_fix
 
 EXIT_CODES = {
     128: "the container could not be started",
@@ -119,9 +119,8 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
         words = f"{blocking.reason}: {clean_words(blocking.note)}"
         return Reason((blocking.reason, words.replace(pod.name, "")), words, _remedy(pod, words))
     if probe is not None:
-        container = _OF_CONTAINER.fullmatch(probe.regarding.field_path)
         words = _probe_words(probe)
-        return Reason((words,), words, _remedy(pod, words, container[1] if container else ""), starts=True)
+        return Reason((words,), words, _remedy(pod, words), starts=True)
     return None
 
 
@@ -141,12 +140,8 @@ def _remedy(pod: SeenPod, words: str, container: str = "") -> str:
 def known_remedy(words: str, namespace: str, pod: str, node: str, logs: str = "") -> str:
     """What to do about what the kubelet says of a pod, where that is known; else empty. `logs`: shows its logs."""
     describe = f"kubectl describe pod -n {namespace} {pod}"
-    for pattern, fix in _REMEDIES.items():
-        if words and (found := re.search(pattern, words)):
-            kind, name = found.groups() if found.lastindex == 2 else ("", "")
-            values = {"describe": describe, "logs": logs, "kind": kind, "name": name, "namespace": namespace}
-            return fix.format(node=node or "NODE", **values).removesuffix("; ")
-    return ""
+    where = {"namespace": namespace, "node": node or "NODE", "describe": describe}
+    return find_fix(_REMEDIES, words, logs=logs, **where).removesuffix("; ")
 
 
 def how_it_failed(pod: SeenPod) -> str:

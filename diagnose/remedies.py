@@ -146,11 +146,14 @@ _REFUSALS: dict[str, str] = {
 """
 
 
-def _find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
-    """The fix of the first pattern that is in a message, filled in; empty for other messages."""
+def find_fix(fixes: Mapping[str, str], message: str, **words: str) -> str:
+    """The fix of the first pattern that is in a message, filled in; empty for other messages.
+
+    `name` in a fix is the last group of its pattern, `kind` the first.
+    """
     for pattern, fix in fixes.items():
         if found := re.search(pattern, message):
-            return fix.format(name=found[found.lastindex or 0], **words)
+            return fix.format(name=found[found.lastindex or 0], kind=found[1 if found.lastindex else 0], **words)
     return ""
 
 
@@ -158,7 +161,7 @@ def for_refusal(js: JobSet, message: str) -> str:
     """What to do about pods of a set that admission refuses. `message`: of the API server."""
     again, policy = make_again(js), set_by(js.metadata.annotations, "priorityClassName")
     by_policy = f"policy {policy} has set it, where the author names none; " if policy else ""
-    fix = _find_fix(_REFUSALS, message, namespace=js.metadata.namespace, again=again, by_policy=by_policy)
+    fix = find_fix(_REFUSALS, message, namespace=js.metadata.namespace, again=again, by_policy=by_policy)
     causes = "fix what the message names (quota, policy, webhook, service account)"
     return fix or f"{causes}: {_RETRIED}; if it is the pod template: {again}"
 
@@ -172,7 +175,7 @@ def for_scheduling(pod: SeenPod, message: str) -> str:
     if pod.spec.host_network:
         port, field = "containerPort, which is a port of the node with hostNetwork: true,", "hostNetwork"
     namespace = pod.metadata.namespace
-    return _find_fix(_FIXES, message, namespace=namespace, port=port, port_field=field) or SCHEDULER_SAYS
+    return find_fix(_FIXES, message, namespace=namespace, port=port, port_field=field) or SCHEDULER_SAYS
 
 
 UNVERSIONED = "/^  resourceVersion:/d"

@@ -252,12 +252,6 @@ def test_the_pod_that_failed_last_is_the_one_that_is_named():
     assert "pod last has failed: container main, exit code 127 (the command was not found); 2 failures" in text
 
 
-def test_a_pod_without_a_failed_container_says_the_reason_of_its_status():
-    js, job = crashing()
-    pod = made(pod_of(job, node="n", phase="Failed", containers=[]), reason="UnexpectedAdmissionError")
-    assert "has failed: UnexpectedAdmissionError; 1 failure" in explanation_of(facts(js, [job], [pod]))[0]
-
-
 @pytest.mark.parametrize(
     ("before", "says", "pause"),
     [("0", "1 failure of index 0, backoffLimitPerIndex allows 1", True), ("1", "2 failures of index 0", False)],

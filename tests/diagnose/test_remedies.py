@@ -121,29 +121,6 @@ def test_a_new_pod_is_only_promised_where_it_need_not_differ_from_the_template(
         )
 
 
-@pytest.mark.parametrize(
-    ("reason", "message", "says"),
-    [
-        ("ErrImagePull", "failed to pull and unpack image: not found", "correct the image or"),
-        (
-            "ImagePullBackOff",
-            'Back-off pulling image "trainer:v2"',
-            "for a private registry, imagePullSecrets in a new JobSet",
-        ),
-        ("InvalidImageName", 'Failed to apply default image tag "A B"', "correct the image or"),
-        ("CreateContainerConfigError", 'secret "token" not found', "create what the message names: a ConfigMap"),
-        ("CrashLoopBackOff", "back-off 5m0s restarting failed container", "train-workers-0-0 -c init --previous"),
-        ("RunContainerError", "failed to start container", "train-workers-0-0 -c init --previous"),
-    ],
-)
-def test_a_container_that_does_not_run(reason: str, message: str, says: str):
-    waiting = {"name": "init", "ready": False, "state": {"waiting": {"reason": reason, "message": message}}}
-    what, fix = advice(node="node-1", phase="Pending", containers=[waiting])
-    assert what.endswith(f"container init: {reason}: {message}")
-    assert says in fix
-    assert "kubectl describe pod -n team-a train-workers-0-0" in fix
-
-
 def test_a_pod_that_was_just_created_is_starting():
     js = made(stored(jobset(rjob(), namespace="team-a")))
     job = made(job_of(js, 0), active=1, ready=0)

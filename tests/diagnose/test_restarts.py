@@ -22,7 +22,6 @@ from tests.support.explain.objects import (
     running,
 )
 from tests.support.explain.stuck import failed, gone, looping, started
-from tests.support.explain.stuck_jobs import failed_pod
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -290,12 +289,3 @@ def test_a_set_that_does_not_count_such_ends_is_not_told_how():
     text = advice(0, rules=[{"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts"}])
     assert "a higher priorityClassName" in text
     assert RULE not in text
-
-
-def test_a_failed_pod_says_that_it_was_evicted():
-    js = a_set()
-    pod = failed_pod(job := started(js, active=0, failed=1), code=143)
-    target = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "evicting"}
-    pod["status"]["conditions"].append(target)
-    text, _ = explained(js, [job], [pod])
-    assert "has failed: ended from outside: EvictionByEvictionAPI: evicting" in text

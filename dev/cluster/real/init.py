@@ -49,6 +49,7 @@ _FOLDERS = (
     "var/log/pods",
     "var/tmp",
 )
+_ENVIRONMENT = {"PATH": f"{config.PROGRAMS}/bin:/usr/sbin:/usr/bin", "GOGC": os.environ.get("GOGC", "100")}
 _PAUSE_SECONDS = 1.0
 _POLL_SECONDS = 0.1
 
@@ -186,9 +187,8 @@ def _mount_cgroups(hierarchies: Sequence[cgroups.Hierarchy]) -> None:
 def _start(service: Service) -> None:
     null = os.open("/dev/null", os.O_RDONLY)
     actions = [(os.POSIX_SPAWN_DUP2, null, 0), *((os.POSIX_SPAWN_DUP2, service.log, each) for each in (1, 2))]
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **{k: v for k, v in os.environ.items() if k == "GOGC"}}
-    environment["PATH"] = f"{config.PROGRAMS}/bin:{environment['PATH']}"
-    service.pid = os.posix_spawn(service.argv[0], service.argv, environment, file_actions=actions)
+    # Not by subprocess, which would take the exit codes that `_reap` is to see.
+    service.pid = os.posix_spawn(service.argv[0], service.argv, _ENVIRONMENT, file_actions=actions)
     os.close(null)
 
 

@@ -1,0 +1,44 @@
+"""How long pods may take to end when the set restarts.
+
+See docs/concepts/recovery.md#how-long-pods-take-to-end.
+"""
+
+from collections.abc import Iterator
+
+from api.batch import pods_at_once
+from kube.model.field import FieldError
+from kube.model.jsontree import dig
+from webhooks.jobset.rules import Source
+from webhooks.jobset.rules.failure import FAILURE
+from webhooks.jobset.rules.in_place import IN_PLACE
+from webhooks.jobset.subject import Entry, Subject
+
+_DEFAULT_SECONDS = 30
+_SHORT_SECONDS = 10
+
+IN_A_ROW = Source("docs/concepts/recovery.md#how-long-pods-take-to-end").warning(
+    "grace-periods-in-a-row",
+    "pods that do not handle SIGTERM delay a restart by {seconds} s: those of the failed Job end first, and only then"
+    " all others",
+    "set failOn: FailureTarget, so that all end at once; terminationGracePeriodSeconds of the pods is how long each may"
+    " take",
+)
+
+
+def in_a_row(subject: Subject) -> Iterator[FieldError]:
+    """A restart that waits for one grace period after the other."""
+    policy = subject.failure_policy
+    of_all = [_seconds(entry) for entry in subject.entries]
+    of_failed = [_seconds(entry) for entry in subject.entries if pods_at_once(entry.job) > 1]
+    single = sum(entry.rjob.replicas for entry in subject.entries) < 2
+    if not policy.max_restarts or policy.restart_strategy == IN_PLACE or policy.fail_on == "FailureTarget" or single:
+        return
+    seconds = max(of_failed, default=0) + max(of_all, default=0)
+    if of_failed and seconds > 2 * _SHORT_SECONDS:
+        yield IN_A_ROW.at(FAILURE.at("failOn"), policy.fail_on, seconds=seconds)
+
+
+def _seconds(entry: Entry) -> int:
+    """The grace period of the pods, as far as it can be read."""
+    seconds = dig(entry.rjob.pod_spec, "terminationGracePeriodSeconds")
+    return seconds if isinstance(seconds, int) else _DEFAULT_SECONDS

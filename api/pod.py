@@ -33,18 +33,33 @@ class CachedPodMeta(Identity, frozen=True, kw_only=True):
     annotations: Reports = Reports()
 
 
-class Restarts(Base, frozen=True, kw_only=True):
+class CachedEnd(Base, frozen=True, kw_only=True):
+    """core/v1 ContainerStateTerminated of a cached pod."""
+
+    exit_code: int = 0
+    reason: str = ""
+
+
+class CachedState(Base, frozen=True, kw_only=True):
+    """core/v1 ContainerState of a cached pod."""
+
+    terminated: CachedEnd | None = None
+
+
+class CachedContainer(Base, frozen=True, kw_only=True):
     """core/v1 ContainerStatus of a cached pod."""
 
+    name: str = ""
     restart_count: int = 0
+    state: CachedState = CachedState()
 
 
 class CachedPodStatus(Base, frozen=True, kw_only=True):
     """core/v1 PodStatus. `phase` is Pending, Running, Succeeded, Failed, Unknown, or empty before the first report."""
 
     phase: str = ""
-    init_container_statuses: tuple[Restarts, ...] = ()
-    container_statuses: tuple[Restarts, ...] = ()
+    init_container_statuses: tuple[CachedContainer, ...] = ()
+    container_statuses: tuple[CachedContainer, ...] = ()
 
 
 class CachedPodSpec(Base, frozen=True, kw_only=True):

@@ -269,6 +269,7 @@ class JobSetReconciler:
         """One frozen view of the caches."""
         meta, nodes, time = js.metadata, self._caches.nodes, rfc3339(self._options.wall_clock())
         jobs = tuple(self._caches.jobs.by_index(BY_OWNER, key_of_children(js)))
+        pods, ends = self._pods(jobs), self._caches.last_ends
         named = self._caches.jobs.by_index(BY_SET, IndexKey(meta.namespace, meta.name))
         clock = asyncio.get_running_loop().time
         foreign = memory.foreign.value if clock() < memory.foreign.time else {}
@@ -296,7 +297,8 @@ class JobSetReconciler:
             unreadable={
                 name: why for (space, name), why in self._caches.jobs.unreadable.items() if space == meta.namespace
             },
-            pods=self._pods(jobs),
+            pods=pods,
+            last_ends={} if ends is None else ends.of(pods),
             leftovers=self.leftover_pods.names(js),
             priorities=self._priorities(),
             groups=self._known_groups(js, memory),

@@ -22,6 +22,7 @@ from api.pod import Pod
 from api.priority import PriorityClass
 from controllers.gang.execute import GroupWriteError, GroupWriter
 from controllers.gang.watches import GroupWatches
+from controllers.jobset.last_ends import LastEnds
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.refused import RefusedJobs
 from controllers.planning.actions import (
@@ -74,6 +75,7 @@ class Caches:
     priority_classes: Store[PriorityClass] | None = None
     groups: GroupWatches | None = None
     nodes: NodeWatches | None = None
+    last_ends: LastEnds | None = None
 
 
 class ForeignObjectError(KubeError):

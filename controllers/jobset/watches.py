@@ -14,6 +14,7 @@ from api.priority import PriorityClass
 from controllers.gang.watches import GroupWatches
 from controllers.indexes import BY_OWNER, controller_uid
 from controllers.jobset.execute import Caches
+from controllers.jobset.last_ends import LastEnds
 from controllers.jobset.node_watches import NodeWatches
 from controllers.planning.node_failure import GATE as NODE_FAILURE
 from controllers.resources import JOBSETS
@@ -54,10 +55,12 @@ class Watches(InformerGroup):
         self.nodes: NodeWatches | None = None
         if gates[NODE_FAILURE]:
             self.nodes = NodeWatches(client, self.jobsets.store, failed_node_taints)
+        self.last_ends = LastEnds()
         self.pods: Informer[Pod] | None = None
         if gates["InPlaceRestart"]:
             indexes = {BY_OWNER: controller_uid}
             self.pods = Informer(client, PODS, Pod, indexes=indexes, label_selector=ours, transform=with_short_reports)
+            self.pods.on_event(self.last_ends.on_event)
 
         pods = [] if self.pods is None else [self.pods]
         nodes = () if self.nodes is None else self.nodes.informers
@@ -90,7 +93,7 @@ class Watches(InformerGroup):
         """The stores that plans read and writes fill."""
         pods = None if self.pods is None else self.pods.store
         stores = self.jobsets.store, self.jobs.store, self.services.store, self.claims.store
-        return Caches(*stores, pods, self.priority_classes.store, self.groups, self.nodes)
+        return Caches(*stores, pods, self.priority_classes.store, self.groups, self.nodes, self.last_ends)
 
     def _jobsets_of_service(self, service: Service) -> list[Request]:
         """The JobSets that want a Service of this name: its owner, and those that wait until the name is free."""

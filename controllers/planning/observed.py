@@ -129,7 +129,8 @@ class Observed:
     - `unreadable`: names of Jobs of its namespace that exist and that this program cannot read, with what is wrong.
     - `service`: the Service of the wanted name, whoever owns it.
     - `claims`: names of volume claims that exist, of those that the set wants.
-    - `pods`: pods of `jobs`; looked up for in-place restart only.
+    - `pods`: pods of `jobs`; looked up for in-place restart only. `last_ends`: how a container of them last failed, as
+      far as this process saw it, by UID of the pod.
     - `leftovers`: names of Jobs of which pods of earlier attempts are left; None: that is not known.
     - `priorities`: the cluster's priority classes; None: pods are not labelled with their priority.
     - `groups`: what is known of scheduling groups; None: the set wants none and has none.
@@ -152,6 +153,7 @@ class Observed:
     departed: tuple[Job, ...] = ()
     foreign: Mapping[str, Owner] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
+    last_ends: Mapping[str, Ended] = field(default_factory=dict)
     failed_pods: FailedPodsByJob = field(default_factory=dict)
     leftovers: frozenset[str] | None = frozenset()
     priorities: Priorities | None = None

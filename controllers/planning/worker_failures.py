@@ -5,7 +5,7 @@ while the attempt that it asks for has not begun.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +20,7 @@ from controllers.planning.child_jobs import Child, as_failed, integer
 from controllers.planning.decisive_pod import FailedContainer, matching
 from controllers.planning.observed import Ended
 
+_NONE: Mapping[str, Ended] = {}
 REASON = "WorkerFailed"
 """Reason with which a Job counts as failed because a rule decides about the worker of one of its pods."""
 
@@ -48,9 +49,16 @@ class WorkerFailure(NamedTuple):
         )
 
 
-def worker_failures(js: JobSet, children: Iterable[Child], pods: Iterable[Pod]) -> Iterator[WorkerFailure]:
-    """Those that the set has not restarted for, in the order of the pods."""
-    reports = [pod for pod in pods if pod.metadata.annotations.in_place_restart_failure]
+def worker_failures(
+    js: JobSet, children: Iterable[Child], pods: Iterable[Pod], last_ends: Mapping[str, Ended] = _NONE
+) -> Iterator[WorkerFailure]:
+    """Those that the set has not restarted for, in the order of the pods.
+
+    Of pods whose agent says nothing, those of `last_ends` (by UID) are: their containers start again.
+    """
+    reports = [
+        pod for pod in pods if pod.metadata.annotations.in_place_restart_failure or pod.metadata.uid in last_ends
+    ]
     if not reports:
         return
     by_uid = {child.job.metadata.uid: child for child in children}
@@ -58,14 +66,19 @@ def worker_failures(js: JobSet, children: Iterable[Child], pods: Iterable[Pod]) 
     current = js.status.current_in_place_restart_attempt
     for pod in reports:
         child = by_uid.get(pod.job_uid)
-        said = _REPORT.fullmatch(pod.metadata.annotations.in_place_restart_failure or "")
+        end = _reported_end(pod) or last_ends.get(pod.metadata.uid)
         attempt = integer(pod.metadata.annotations.in_place_restart_attempt)
-        if child is None or said is None or attempt is None or current is None or attempt <= current or not pod.counts:
+        if child is None or end is None or attempt is None or current is None or attempt <= current or not pod.counts:
             continue
-        container = containers[child.replicated_job]
-        output = end_of_message(said["output"] or "")
-        failed = FailedContainer(pod.metadata.name, pod.spec.node_name, container, int(said["code"]), output)
+        container = end.container or containers[child.replicated_job]
+        failed = FailedContainer(pod.metadata.name, pod.spec.node_name, container, end.exit_code, end.message)
         yield WorkerFailure(child, failed, attempt)
+
+
+def _reported_end(pod: Pod) -> Ended | None:
+    """How the worker ended, as the agent says; None if it says nothing that can be read."""
+    said = _REPORT.fullmatch(pod.metadata.annotations.in_place_restart_failure or "")
+    return None if said is None else Ended("", int(said["code"]), message=end_of_message(said["output"] or ""))
 
 
 def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) -> int | None:

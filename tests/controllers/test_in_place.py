@@ -32,7 +32,7 @@ def jobset(*rjobs, status=None, max_restarts=3, **spec):
 
 
 def pod(attempt=None, *, owner=JOB, phase="Running", deleting=False, kind="Job", name="pod", failure=None, **status):
-    meta = {"name": name, "ownerReferences": []}
+    meta = {"name": name, "uid": f"{name}-uid", "ownerReferences": []}
     if owner:
         ref = {"apiVersion": "batch/v1", "kind": kind, "name": "js-workers-0", "uid": owner, "controller": True}
         meta["ownerReferences"].append(ref)

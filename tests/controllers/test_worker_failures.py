@@ -4,6 +4,8 @@ import pytest
 
 from api.pod import LONGEST_REPORT, with_short_reports
 from api.termination import end_of_message
+from controllers.jobset.last_ends import LastEnds
+from controllers.planning.observed import Ended
 from tests.controllers.test_in_place import pod
 from tests.support.model.lives import started
 from tests.support.objects.stored_sets import rjob
@@ -11,6 +13,44 @@ from tests.support.objects.stored_sets import rjob
 
 def attempts(world):
     return (world.status.previous_in_place_restart_attempt, world.status.current_in_place_restart_attempt)
+
+
+class TestContainersThatStartAgain:
+    """Agents that say nothing: the history has what the kubelet said a moment before."""
+
+    def seen(self, *containers, restarts=0):
+        statuses = [
+            {"name": name, "restartCount": restarts, "state": {"terminated": {"exitCode": code, "reason": reason}}}
+            for name, code, reason in containers
+        ]
+        return pod(1, owner="js-workers-0-uid", containerStatuses=statuses)
+
+    def test_the_first_that_failed_by_itself(self):
+        ends = LastEnds()
+        ends.on_event(None, None, self.seen(("log", 0, "Completed"), ("train", 7, "Error")))
+        removed = self.seen(
+            ("log", 137, "RestartingAllContainers"), ("train", 137, "RestartingAllContainers"), restarts=1
+        )
+        ends.on_event(None, None, removed)
+        assert list(ends.of([removed]).values()) == [Ended("train", 7)]
+        later = self.seen(("train", 137, "RestartingAllContainers"), restarts=2)
+        assert ends.of([later]) == {}, "it has failed since, and how is not known"
+
+    def test_nothing_is_kept_of_a_pod_that_is_gone(self):
+        ends, one = LastEnds(), self.seen(("train", 7, "Error"))
+        ends.on_event(None, None, one)
+        assert ends.of([one])
+        ends.on_event(None, one, None)
+        assert not ends.of([one])
+
+    def test_a_restart_in_place_names_it_and_no_rule_decides_about_it(self):
+        stop = {"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [7]}}
+        world = TestReports().running(stop)
+        world.last_ends = {"pod-1-uid": Ended("train", 7)}
+        TestReports().report(world, (0, None), (1, None), (0, None))
+        assert (attempts(world)[0], world.status.terminal_state) == (0, "")
+        [entry] = world.status.attempt_history
+        assert (entry.reason, entry.pod, entry.container, entry.exit_code) == ("InPlaceRestart", "pod-1", "train", 7)
 
 
 class TestReports:

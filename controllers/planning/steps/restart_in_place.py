@@ -61,7 +61,7 @@ def restart_in_place(ctx: Context) -> Partial:
         draft.warn_of_gate("spec.failurePolicy.inPlaceRestarts", escalation.GATE)
         most = None
     in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
-    failures = worker_failures(ctx.js, ctx.children.active, ctx.observed.pods)
+    failures = worker_failures(ctx.js, ctx.children.active, ctx.observed.pods, ctx.observed.last_ends)
     apply(ctx.js, ctx.observed.pods, uids, draft, Budget(most, in_parts), failures)
     return of_draft(draft)
 

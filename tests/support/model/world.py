@@ -40,7 +40,7 @@ from controllers.planning.actions import (
 )
 from controllers.planning.decisive_pod import candidates_of
 from controllers.planning.limits import DEFAULT_LIMITS
-from controllers.planning.observed import FailedPod, KnownGroups, Observed
+from controllers.planning.observed import Ended, FailedPod, KnownGroups, Observed
 from controllers.planning.plan import plan
 from dev.simulator import group_rules, job_rules, job_status, jobset_rules
 from dev.simulator.patches import merge, strategic
@@ -68,9 +68,9 @@ class World:
         self.departed: dict[str, dict[str, Any]] = {}
         self.foreign: dict[str, Owner] = {}
         self.pods: list[Pod] = []
+        self.last_ends: dict[str, Ended] = {}
         self.failed_pods: dict[str, tuple[FailedPod, ...]] = {}
-        self.old_pods: set[str] = set()
-        """Jobs that were deleted in the background, and whose pods have not ended."""
+        self.old_pods: set[str] = set()  # Jobs that were deleted in the background, and whose pods have not ended
         self.followed: int | None = None
         """The attempt whose earlier pods are known."""
         self.create_suspended = True
@@ -105,6 +105,7 @@ class World:
             departed=tuple(msgspec.convert(job, Job) for job in self.departed.values()),
             foreign=self.foreign,
             pods=tuple(self.pods),
+            last_ends=self.last_ends,
             leftovers=frozenset(self.old_pods) if self.followed == self.status.restarts else None,
             groups=self._known_groups(),
             reported_group=self.reported_group,

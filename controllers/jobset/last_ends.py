@@ -1,0 +1,39 @@
+"""How the containers of cached pods last failed.
+
+Where a kubelet restarts all containers of a pod (RestartAllContainers), it removes them, and says of each 137 and
+RestartingAllContainers from then on. What it said a moment before is kept here. A manager that starts later does not
+know it; only the history is the poorer for that.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from api.pod import Pod
+from controllers.planning.observed import Ended
+
+_REMOVED = "RestartingAllContainers"
+
+
+class LastEnds:
+    """One for each cached pod at most."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, tuple[Ended, int]] = {}
+
+    def on_event(self, _kind: object, old: Pod | None, new: Pod | None) -> None:
+        """A `kube.informer.Handler`."""
+        if new is None:
+            if old is not None:
+                self._ends.pop(old.metadata.uid, None)
+            return
+        for container in new.status.container_statuses:
+            end = container.state.terminated
+            if end is not None and end.exit_code and end.reason != _REMOVED:
+                self._ends[new.metadata.uid] = Ended(container.name, end.exit_code), new.restarts
+                return
+
+    def of(self, pods: Iterable[Pod]) -> Mapping[str, Ended]:
+        """By UID of the pods: how the run before the present one ended, or the present one."""
+        if not self._ends:
+            return {}
+        found = ((pod, self._ends.get(pod.metadata.uid)) for pod in pods)
+        return {pod.metadata.uid: seen[0] for pod, seen in found if seen is not None and pod.restarts <= seen[1] + 1}

@@ -71,8 +71,7 @@ class World:
         self.last_ends: dict[str, Ended] = {}
         self.failed_pods: dict[str, tuple[FailedPod, ...]] = {}
         self.old_pods: set[str] = set()  # Jobs that were deleted in the background, and whose pods have not ended
-        self.followed: int | None = None
-        """The attempt whose earlier pods are known."""
+        self.followed: int | None = None  # the attempt whose earlier pods are known
         self.create_suspended = True
         self.reported_group = ""
         self.warnings: list[Event] = []
@@ -94,10 +93,9 @@ class World:
 
     def observe(self) -> Observed:
         assert self.js is not None, "the JobSet is deleted"
-        jobs = tuple(msgspec.convert(job, Job) for job in self.jobs.values())
         return Observed(
             self.js,
-            jobs,
+            tuple(msgspec.convert(job, Job) for job in self.jobs.values()),
             self.service,
             frozenset(self.claims),
             self.now,

@@ -143,9 +143,9 @@ class TestReports:
 
     @pytest.mark.parametrize("fields", [{"deleting": True}, {"phase": "Failed"}])
     def test_a_pod_that_has_ended_says_nothing_more(self, fields):
-        world = self.running()
+        world = self.running({"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [7]}})
         self.report(world, (1, "7 Error"), **fields)
-        assert world.status.attempt_history == ()
+        assert (world.status.terminal_state, world.status.attempt_history) == ("", ())
 
     def test_a_pod_says_nothing_of_an_attempt_that_runs_or_is_over(self):
         world = self.running({"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [3]}})

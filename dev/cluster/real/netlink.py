@@ -85,4 +85,4 @@ def _talk(kind: int, body: bytes, flags: int = 0, *, family: int = _ROUTES) -> N
                 break
     number = -struct.unpack_from("i", answer, 16)[0]
     if number:
-        raise OSError(number, f"netlink request {kind}: {os.strerror(number)}")
+        raise OSError(number, f"netlink: {os.strerror(number)}")

@@ -29,6 +29,7 @@ class Case:
     """The facts with the Jobs sorted, and with the pods by the UID of their Job.
 
     - `leaders`: pods with index 0; `followers`: other pods that live; `failed`: pods that failed and are not deleted.
+    - `pod_warnings`: by the name of the pod, those that kubelets still repeat.
     - `forest`: the groups that spec.scheduling leads to; None without such groups, or if the Jobs are not known.
     - `shortage`: of what its pods request more than all nodes have together, as far as that is known.
     - `in_use`: a cache: what nodes that are in use lack, by the shape of a pod and its resource.
@@ -41,6 +42,7 @@ class Case:
     leaders: dict[str, SeenPod] = field(default_factory=dict)
     followers: dict[str, list[SeenPod]] = field(default_factory=dict)
     failed: dict[str, list[SeenPod]] = field(default_factory=dict)
+    pod_warnings: dict[str, list[SeenEvent]] = field(default_factory=dict)
     in_use: dict[tuple[bytes, str], Finding] = field(default_factory=dict)
 
     @property
@@ -86,9 +88,8 @@ class Case:
         ]
 
     def warnings_about(self, pod: SeenPod) -> list[SeenEvent]:
-        """Warnings about a pod that are not over, newest first: the kubelet repeats them every few minutes."""
-        ages = ((event, seconds_since(event.last, self.facts.now)) for event in self.facts.pod_warnings)
-        return [event for event, age in ages if event.regarding.name == pod.name and age is not None and age <= FRESH]
+        """Warnings about a pod that are not over, newest first."""
+        return self.pod_warnings.get(pod.name, [])
 
     def unready_jobs(self, left: frozenset[str]) -> list[Child]:
         """Jobs that run and are not ready, of those in `left`."""
@@ -136,6 +137,10 @@ def case(facts: Facts) -> Case:
     known = facts.jobs is not None
     survey = survey_jobs(facts.jobset, facts.jobs) if facts.jobs is not None else Survey()
     found = Case(facts, survey, forest(facts.jobset) if known else None, _shortage(facts, survey))
+    for event in facts.pod_warnings:
+        age = seconds_since(event.last, facts.now)
+        if age is not None and age <= FRESH:
+            found.pod_warnings.setdefault(event.regarding.name, []).append(event)
     for pod in sorted(facts.pods or (), key=lambda pod: (pod.live, pod.metadata.creation_timestamp or "", pod.name)):
         if pod.status.phase == "Failed" and pod.metadata.deletion_timestamp is None:
             found.failed.setdefault(pod.job_uid, []).append(pod)

@@ -20,6 +20,7 @@ from tests.support.explain.objects import (
     NOW,
     RACK,
     causes,
+    event,
     exclusive,
     explanation_of,
     facts,
@@ -215,6 +216,19 @@ async def test_groups_that_are_not_served_are_none():
 async def test_no_such_jobset():
     with pytest.raises(NotFound):
         await read(Cluster())
+
+
+@pytest.mark.no_cover
+@pytest.mark.timeout(20)
+def test_ten_thousand_pods_with_warnings_are_explained_at_once():
+    js = a_set(rjob(replicas=10_000))
+    jobs = [made(job_of(js, index), active=1) for index in range(10_000)]
+    creating = [{"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}]
+    pods = [made(pod_of(job, node="n", phase="Pending", containers=creating)) for job in jobs]
+    about = ({"regarding": {"name": pod["metadata"]["name"]}} for pod in pods[:2000])
+    warnings = [{**event("FailedMount", "secret not found"), **one} for one in about]
+    text, _ = explanation_of(facts(js, jobs, pods, pod_warnings=warnings))
+    assert "1999 more Jobs" in text
 
 
 @pytest.mark.no_cover

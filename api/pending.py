@@ -56,7 +56,7 @@ def trouble(container: ContainerStatus) -> Trouble | None:
         return Trouble(container.name, state.waiting.reason, restarts, end, said or clean_words(state.waiting.message))
     if ended is None or ended.exit_code == 0 or ended.reason == _IN_PLACE or container.ready:
         return None
-    return Trouble(container.name, CRASH_LOOP if restarts else ended.reason or "Error", restarts, end, said)
+    return Trouble(container.name, CRASH_LOOP if restarts else "Terminated", restarts, end, said)
 
 
 def first_trouble(pod: DetailedPod) -> Trouble | None:

@@ -23,6 +23,8 @@ EXIT_CODES = {
 }
 """What shells and container runtimes mean by an exit code."""
 _PROBE = re.compile("(Startup|Liveness|Readiness) probe (failed|errored)")
+_ENDS = re.compile("^Unhealthy: (Startup|Liveness) probe|^FailedPostStartHook")
+"""Reasons and notes of Warnings about what made a kubelet end a container."""
 _OF_CONTAINER = re.compile(r"spec\.\w+\{(.+)\}")
 _BEFORE_START = re.compile("^Failed(Mount|AttachVolume|MapVolume|CreatePod)|^NetworkNotReady|^HostPortConflict")
 """Reasons of Warnings about pods whose containers the kubelet cannot create yet."""
@@ -86,12 +88,12 @@ _REMEDIES: dict[str, str] = {
         f"the node had too little left: request as much as the pod uses {IN_A_NEW}, since pods that use more than they"
         " request go first; kubectl describe node {node}"
     ),
+    "SysctlForbidden": (
+        f"leave out the sysctl {IN_A_NEW}, or have an administrator allow it (kubelet --allowed-unsafe-sysctls)"
+    ),
     "^OutOf|^NodeAffinity|^UnexpectedAdmissionError|^PodFitsOn|Pod was rejected|Predicate .* failed": (
         "the kubelet of node {node} refused it after it was bound: kubectl describe node {node} shows what the node has"
         " left, and its labels; a device plugin there may have to be restarted"
-    ),
-    "SysctlForbidden": (
-        f"leave out the sysctl {IN_A_NEW}, or have an administrator allow it (kubelet --allowed-unsafe-sysctls)"
     ),
 }
 """Patterns of what a kubelet says, and what to do. The first that is found counts."""
@@ -110,23 +112,25 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
     """Why a pod that lives is not ready, by its containers and the newest Warnings about it; None if neither says."""
     trouble, probe = pod.trouble, next((event for event in warnings if _PROBE.search(event.note)), None)
     if trouble is not None:
-        ended_by = probe if probe is not None and trouble.end and "Readiness" not in probe.note else None
-        words = f"{trouble}; {_probe_words(ended_by)}" if ended_by else str(trouble)
-        asked = _probe_words(ended_by) if ended_by else words
+        enders = (event for event in warnings if _ENDS.search(f"{event.reason}: {event.note}"))
+        ended_by = next(enders, None) if trouble.end else None
+        asked = _words(ended_by) if ended_by else str(trouble)
+        words = f"{trouble}; {asked}" if ended_by else asked
         return Reason((trouble.container, trouble.reason, trouble.end), words, _remedy(pod, asked, trouble.container))
     blocking = next((event for event in warnings if _BEFORE_START.search(event.reason)), None)
     if pod.status.phase == "Pending" and blocking is not None:
         words = f"{blocking.reason}: {clean_words(blocking.note)}"
         return Reason((blocking.reason, words.replace(pod.name, "")), words, _remedy(pod, words))
     if probe is not None:
-        words = _probe_words(probe)
+        words = _words(probe)
         return Reason((words,), words, _remedy(pod, words), starts=True)
     return None
 
 
-def _probe_words(event: SeenEvent) -> str:
+def _words(event: SeenEvent) -> str:
     container = _OF_CONTAINER.fullmatch(event.regarding.field_path)
-    return clean_words(f"{event.note} (container {container[1]})" if container else event.note)
+    note = event.note.rstrip(": \n")
+    return clean_words(f"{note} (container {container[1]})" if container else note)
 
 
 def _remedy(pod: SeenPod, words: str, container: str = "") -> str:
@@ -145,9 +149,9 @@ def known_remedy(words: str, namespace: str, pod: str, node: str, logs: str = ""
 
 
 def how_it_failed(pod: SeenPod) -> str:
-    """`container main, exit code 137 (OOMKilled)`; of a pod that was evicted or refused, what its kubelet says."""
+    """`container main, exit code 137 (OOMKilled)`; of a pod that its kubelet has ended or refused, what that says."""
     status, target = pod.status, pod.status.condition("DisruptionTarget")
-    if status.reason and (status.reason == "Evicted" or pod.failed_container is None):
+    if status.reason:
         return clean_words(": ".join(filter(None, [status.reason, status.message]))).rstrip(". ")
     if target is not None and target.status == "True":
         return clean_words("ended from outside: " + ": ".join(filter(None, [target.reason, target.message])))

@@ -7,8 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from api.event import SeenEvent
-from api.pending import clean_words
+from api.pending import Trouble, clean_words, trouble
 from diagnose.facts import SeenPod
 from diagnose.remedies import IN_A_NEW, find_fix
 
@@ -110,13 +112,13 @@ class Reason(NamedTuple):
 
 def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
     """Why a pod that lives is not ready, by its containers and the newest Warnings about it; None if neither says."""
-    trouble, probe = pod.trouble, next((event for event in warnings if _PROBE.search(event.note)), None)
-    if trouble is not None:
+    found, probe = pod.trouble, next((event for event in warnings if _PROBE.search(event.note)), None)
+    if found is not None:
         enders = (event for event in warnings if _ENDS.search(f"{event.reason}: {event.note}"))
-        ended_by = next(enders, None) if trouble.end else None
-        asked = _words(ended_by) if ended_by else str(trouble)
-        words = f"{trouble}; {asked}" if ended_by else asked
-        return Reason((trouble.container, trouble.reason, trouble.end), words, _remedy(pod, asked, trouble.container))
+        ended_by = next(enders, None) if found.end else None
+        asked = _words(ended_by) if ended_by else str(found)
+        words = f"{found}; {asked}" if ended_by else asked
+        return Reason((found.container, found.reason, found.end), words, _remedy(pod, asked, found.container))
     blocking = next((event for event in warnings if _BEFORE_START.search(event.reason)), None)
     if pod.status.phase == "Pending" and blocking is not None:
         words = f"{blocking.reason}: {clean_words(blocking.note)}"
@@ -125,6 +127,12 @@ def why_unready(pod: SeenPod, warnings: Sequence[SeenEvent]) -> Reason | None:
         words = _words(probe)
         return Reason((words,), words, _remedy(pod, words), starts=True)
     return None
+
+
+def crash_loop(pod: SeenPod) -> Trouble | None:
+    """The container of a pod that fails again and again, and is ready at this moment; None without one."""
+    statuses = (replace(status, ready=False) for status in pod.status.container_statuses if status.restart_count)
+    return next(filter(None, map(trouble, statuses)), None) if pod.ready else None
 
 
 def _words(event: SeenEvent) -> str:

@@ -15,7 +15,7 @@ from diagnose.claims import unbound
 from diagnose.domains import article, domain_of_job, in_the_way, kept_out, noun
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, KeyedFinding, Level, pluralize
-from diagnose.kubelet import Reason, why_unready
+from diagnose.kubelet import Reason, crash_loop, why_unready
 from diagnose.misfits import misfit
 from diagnose.remedies import for_scheduling, logs_of, recreate, unknown_scheduler
 from diagnose.times import seconds_since
@@ -206,6 +206,9 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
             fix = why.fix if why else "see the readiness probes of its containers"
         elif case.facts.pods is None:
             message += "; its pods are not known"
+        elif loop := next(filter(None, map(crash_loop, case.pods_of(child))), None):
+            message += f"; its pod is ready at this moment: {loop}"
+            fix = f"{logs_of(case.facts.jobset, child.name, loop.container)} shows what its pods write"
         message += f"; {failed}" if failed else ""
         finding = Finding(Level.WAITS, "not-ready", message, fix=fix)
         yield KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), finding)

@@ -372,3 +372,15 @@ def test_what_the_kubelet_has_not_said_again_is_over(ago: float, named: bool):
     text, _ = explained(js, [job], [pod], pod_warnings=[said])
     assert ("FailedMount: secret not found" in text) is named
     assert ("is starting on node n" in text) is not named
+
+
+def test_a_crash_loop_is_named_while_its_pod_is_ready():
+    js = a_set(rjob())
+    job, pod = started(js, active=1), pod_of(started(js), node="n")
+    ended = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    main = {"name": "main", "ready": True, "restartCount": 4, "state": {"running": {}}, "lastState": ended}
+    pod["status"]["containerStatuses"] = [main]
+    text, _ = explained(js, [job], [made(pod)])
+    assert "0 of 3 pods ready" not in text
+    assert "its pod is ready at this moment: container main: CrashLoopBackOff, restarted 4 times, it ended with" in text
+    assert "jobset logs train -n team-a --job train-workers-0 -c main shows what its pods write" in text

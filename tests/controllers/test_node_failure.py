@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from controllers.planning.actions import DeletePod, NodeQuery, PodQuery
-from controllers.planning.observed import Ended, FailedPod, Observed, PodOnFailedNode
+from controllers.planning.observed import Observed, PodOnFailedNode
 from tests.support.model.lives import suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
@@ -81,59 +81,6 @@ def later(world: NodeWorld, seconds: int) -> NodeWorld:
 
 def warnings(world: NodeWorld, reason: str) -> list[str]:
     return [event.note for event in world.plan().warnings if event.reason == reason]
-
-
-class TestANodeThatRestarts:
-    """Its kubelet says that the containers have failed, with a reason and an exit code that no program gave."""
-
-    def restart_node(self, *pods: FailedPod, **policy) -> NodeWorld:
-        world = running(rjob("workers", 2, backoffLimit=0), **policy)
-        world.failed_pods["js-workers-1"] = pods
-        world.fail("js-workers-1")
-        return world
-
-    @pytest.mark.parametrize(
-        ("reason", "code"), [("Unknown", 255), ("ContainerStatusUnknown", 137)], ids=["runtime", "kubelet"]
-    )
-    def test_its_action_decides_and_the_history_names_node_and_code(self, reason, code):
-        pod = FailedPod(POD, "n1", (Ended("main", code),), reasons=(reason,))
-        world = self.restart_node(pod, action="RestartJobSetAndIgnoreMaxRestarts")
-        world.settle()
-        assert (world.status.restarts, world.status.restarts_count_towards_max) == (1, 0)
-        [attempt] = world.status.attempt_history
-        assert (attempt.pod, attempt.node, attempt.container, attempt.exit_code) == (POD, "n1", "main", code)
-        assert attempt.message == f"NodeFailure: pod {POD} was on node n1, which restarted"
-
-    def test_rules_by_job_reason_see_node_failure(self):
-        rule = {"name": "r", "action": "FailJobSet", "onJobFailureReasons": ["NodeFailure"]}
-        pod = FailedPod(POD, "n1", (Ended("main", 255),), reasons=("Unknown",))
-        world = self.restart_node(pod, rules=[rule])
-        world.settle()
-        assert world.status.terminal_state == "Failed"
-
-    @pytest.mark.parametrize(
-        "pods",
-        [
-            [FailedPod(POD, "n1", (Ended("main", 255),), reasons=("Error",))],
-            [FailedPod(POD, "n1", (Ended("main", 137),), reasons=("ContainerStatusUnknown",), deleting=True)],
-            [
-                FailedPod(POD, "n1", (Ended("main", 1, at(1)),), at(1), reasons=("Error",)),
-                FailedPod("later", "n1", (Ended("main", 255, at(2)),), at(2), reasons=("Unknown",)),
-            ],
-            [],
-        ],
-        ids=["the program gave the code", "deleted", "another pod decided", "pods gone"],
-    )
-    def test_any_other_end_is_that_of_the_program(self, pods):
-        world = self.restart_node(*pods, action="RestartJobSetAndIgnoreMaxRestarts")
-        world.settle()
-        assert (world.status.restarts, world.status.restarts_count_towards_max) == (1, 1)
-
-    def test_without_node_failure_pods_are_not_waited_for(self):
-        world = self.restart_node(nodeFailure=None)
-        assert world.observe().failed_pods == {}
-        world.settle()
-        assert world.status.restarts_count_towards_max == 1
 
 
 class TestAPodOnAFailedNode:

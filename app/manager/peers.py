@@ -22,7 +22,7 @@ from kube.resources import PODS
 log = logging.getLogger(__name__)
 
 LOOK_EVERY: Final = 2.0
-LIST_EVERY: Final = 30.0
+LIST_EVERY: Final = 10.0
 """Seconds between two lists of the replicas."""
 SILENT: Final = 3
 """Connections in a row without an answer after which a replica counts as gone."""
@@ -78,6 +78,8 @@ async def watch_peers(client: Client, namespace: str, probe: Probe) -> None:
     silent: dict[str, int] = {}
     while True:
         peers = await _peers(client, namespace)
+        names = {pod.metadata.name for pod in peers}
+        silent = {name: times for name, times in silent.items() if name in names}
         for _ in range(int(LIST_EVERY / LOOK_EVERY)):
             await asyncio.sleep(LOOK_EVERY)
             answered = await asyncio.gather(*(probe(pod.status.pod_ip) for pod in peers))

@@ -80,7 +80,7 @@ async def test_other_pods_this_one_and_those_that_are_not_ready_are_left_alone()
 
 
 @pytest.mark.looptime
-async def test_it_asks_the_api_server_twice_a_minute_while_all_is_well():
+async def test_it_asks_the_api_server_every_ten_seconds_while_all_is_well():
     api = MemoryApi()
     replica(api, "well", "10.0.0.2")
     async with watching(api, {"10.0.0.2"}):

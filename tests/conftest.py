@@ -29,6 +29,7 @@ from dev.cluster.programs import locate_program
 from dev.cluster.real.assets import locate_node_assets
 from dev.cluster.real.preflight import real_nodes_missing
 from dev.cluster.spec import ClusterSpec, FakeNodes, Layout
+from dev.hack.node_images import locate_images
 from tests.support import distribution
 from tests.support.cluster import rights
 from tests.support.cluster.helm import Helm
@@ -100,6 +101,8 @@ def pytest_runtestloop(session: pytest.Session) -> None:
                 locate(Sources())
                 if "real_cluster" in asked and not real_nodes_missing():
                     locate_node_assets(Sources())
+                    if "installed_in_pods" in asked:
+                        locate_images()
                 for name in sorted(PROGRAMS.keys() & asked):
                     for program in PROGRAMS[name]:
                         locate_program(program)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
 from functools import partial
@@ -10,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from cli.explain.run import Options, run
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import (
@@ -59,22 +57,13 @@ def classes(full_cluster: Cluster) -> Iterator[None]:
         request(full_cluster, "DELETE", f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
 
 
-def causes(sets: Sets) -> dict[str, str]:
-    """The last column of the list of all JobSets, by name."""
-    out, err = io.StringIO(), io.StringIO()
-    options = Options(namespace=sets.namespace, kubeconfig=str(sets.cluster.kubeconfig))
-    assert run(options, out, err) == 0, err.getvalue()
-    lines = [line.split("  ") for line in out.getvalue().splitlines()[1:]]
-    return {cells[0].strip(): cells[-1].strip() for cells in lines}
-
-
 def wait_cause(sets: Sets, name: str, *says: str) -> None:
     """Until the cause of a set has all these words."""
     wait_for(
-        lambda: all(words in causes(sets).get(name, "") for words in says),
+        lambda: all(words in sets.causes().get(name, "") for words in says),
         timeout=90,
         what=f"{name}: {says}",
-        last=lambda: causes(sets).get(name),
+        last=lambda: sets.causes().get(name),
     )
 
 

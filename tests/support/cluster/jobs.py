@@ -118,13 +118,18 @@ class Sets:
         found = listed(self.cluster, path, fields=f"regarding.kind=JobSet,regarding.name={name}")
         return [(e["type"], e["reason"], e["note"]) for e in sorted(found, key=lambda e: e["eventTime"])]
 
-    def explain(self, name: str = "js", output: str = "text") -> str:
+    def explain(self, name: str | None = "js", output: str = "text") -> str:
         """What `jobset explain` prints."""
         out, err = io.StringIO(), io.StringIO()
         kubeconfig = str(self.cluster.kubeconfig)
         options = Options(name=name, namespace=self.namespace, kubeconfig=kubeconfig, output=output)
         assert run(options, out, err) == 0, err.getvalue()
         return out.getvalue()
+
+    def causes(self) -> dict[str, str]:
+        """By name the cause of each JobSet in one line, as `jobset explain` without a name shows it."""
+        lines = [line.split("  ") for line in self.explain(None).splitlines()[1:]]
+        return {cells[0].strip(): cells[-1].strip() for cells in lines}
 
     def explanation(self) -> dict[str, Any]:
         """What `jobset explain -o json` prints."""

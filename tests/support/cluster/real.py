@@ -6,9 +6,16 @@ from typing import Any
 
 from dev.cluster.cluster import Cluster
 from dev.cluster.real.assets import SHELL_IMAGE
+from dev.hack.node_images import PYTHON
 from tests.support.cluster.requests import request, wait_for
 
 JSON = dict[str, Any]
+
+
+def running(command: list[str], *, resources: JSON | None = None, **more: Any) -> JSON:
+    """The pod spec of a JobSet with this command in a container with Python."""
+    container = {"name": "main", "image": PYTHON, "command": command, "resources": resources or {}}
+    return {"terminationGracePeriodSeconds": 1, "containers": [container], **more}
 
 
 def create_pod(cluster: Cluster, namespace: str, name: str, script: str, **spec: Any) -> None:

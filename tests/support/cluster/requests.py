@@ -178,14 +178,14 @@ def empty(cluster: Cluster, namespace: str) -> bool:
 def lent(cluster: Cluster) -> Iterator[Cluster]:
     """The cluster for the tests of one file, which must give back what they take: nodes, and what is cluster-wide.
 
-    Waits at the end until no pod is left in it but those of the cluster itself.
+    Waits at the end until no pod is left in it but those of the cluster itself and of the manager.
     """
     before = _inventory(cluster)
     yield cluster
 
     def pods_left() -> list[str]:
         found = [f"{p['metadata']['namespace']}/{p['metadata']['name']}" for p in listed(cluster, "/api/v1/pods")]
-        return [name for name in found if not name.startswith("kube-system/")]
+        return [name for name in found if not name.startswith(("kube-system/", "jobset-system/"))]
 
     def changed() -> dict[str, Any]:
         after = _inventory(cluster)

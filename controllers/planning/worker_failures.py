@@ -54,7 +54,8 @@ def worker_failures(
 ) -> Iterator[WorkerFailure]:
     """Those that the set has not restarted for, in the order of the pods.
 
-    Of pods whose agent says nothing, those of `last_ends` (by UID) are: their containers start again.
+    Of pods whose agent says nothing, those of `last_ends` (by UID) are: their containers start again. So are those of
+    pods that have restarted too often, before their agents ask for anything.
     """
     reports = [
         pod for pod in pods if pod.metadata.annotations.in_place_restart_failure or pod.metadata.uid in last_ends
@@ -64,11 +65,14 @@ def worker_failures(
     by_uid = {child.job.metadata.uid: child for child in children}
     containers = {rjob.name: reporting_container(js, rjob) for rjob in js.spec.replicated_jobs}
     current = js.status.current_in_place_restart_attempt
+    most = js.spec.failure_policy.max_restarts if js.spec.failure_policy else 0
     for pod in reports:
         child = by_uid.get(pod.job_uid)
         end = _reported_end(pod) or last_ends.get(pod.metadata.uid)
         attempt = integer(pod.metadata.annotations.in_place_restart_attempt)
-        if child is None or end is None or attempt is None or current is None or attempt <= current or not pod.counts:
+        if child is None or end is None or attempt is None or current is None or not pod.counts:
+            continue
+        if attempt <= current and (not end.container or pod.restarts <= most):  # a report names no container
             continue
         container = end.container or containers[child.replicated_job]
         failed = FailedContainer(pod.metadata.name, pod.spec.node_name, container, end.exit_code, end.message)

@@ -52,6 +52,16 @@ class TestContainersThatStartAgain:
         [entry] = world.status.attempt_history
         assert (entry.reason, entry.pod, entry.container, entry.exit_code) == ("InPlaceRestart", "pod-1", "train", 7)
 
+    def test_one_that_has_restarted_too_often_is_named_before_its_agent_says_anything(self):
+        world = TestReports().running(max_restarts=0)
+        world.last_ends = {"pod-0-uid": Ended("train", 7), "pod-1-uid": Ended("train", 8)}
+        uid, again = world.jobs["js-workers-0"]["metadata"]["uid"], [{"name": "train", "restartCount": 1}]
+        others = [pod(0, owner=uid, name=name) for name in ("pod-0", "pod-2")]
+        world.pods = [*others, pod(0, owner=uid, name="pod-1", containerStatuses=again)]
+        world.settle()
+        [entry] = world.status.attempt_history
+        assert (entry.reason, entry.pod, entry.exit_code) == ("ReachedMaxRestarts", "pod-1", 8)
+
 
 class TestReports:
     """The report on the pod stands for the end of its container: rules by exit code, the history, the budgets."""

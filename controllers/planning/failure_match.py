@@ -45,7 +45,7 @@ class FailedByPod(NamedTuple):
 def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
     """Those Jobs by UID."""
     policy, observed = ctx.js.spec.failure_policy, ctx.observed
-    found = _failed_by_workers(ctx)
+    found = _failed_by_workers(ctx) if ctx.restarts_in_place else {}
     if policy is not None and policy.start_timeout_seconds is not None and observed.pending_pods:
         pending = observed.pending_pods
         for child in start_timeout.late(ctx.children.active, pending, policy.start_timeout_seconds, ctx.now):
@@ -81,7 +81,7 @@ def _failed_by_workers(ctx: Context) -> dict[str, FailedByPod]:
     """Those with a worker about which a rule decides. All other workers that failed restart in place."""
     policy = ctx.js.spec.failure_policy
     found: dict[str, FailedByPod] = {}
-    if policy is None or not ctx.restarts_in_place or all(rule.on_exit_codes is None for rule in policy.rules):
+    if policy is None or all(rule.on_exit_codes is None for rule in policy.rules):
         return found
     for failure in worker_failures(ctx.js, ctx.children.active, ctx.observed.pods):
         place = deciding_rule(policy.rules, failure)

@@ -65,7 +65,8 @@ def beats(heartbeat):
 def test_the_stacks_and_the_last_lines_are_the_termination_message(start, stuck, tmp_path):
     message = tmp_path / "termination-log"
     message.touch()
-    agent = start(stuck, STACK_DUMP_SIGNAL="SIGUSR1", TERMINATION_MESSAGE_PATH=str(message))
+    options = {"HEARTBEAT_LOG_PATTERN": "step", "STACK_DUMP_SIGNAL": "SIGUSR1"}
+    agent = start(stuck, TERMINATION_MESSAGE_PATH=str(message), **options)
     assert agent.ended() == 124
     assert "in stuck_in_a_collective" in message.read_text()
     assert len(message.read_bytes()) <= 1000

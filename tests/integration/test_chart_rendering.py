@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from app.settings_file import load
+from dev.bench.dashboard.panels import FILE
 from manifests import files, install_objects
 from manifests.chart.templates import NO_LEADER
-from manifests.dashboard import FILE
 from tests.support.cluster.helm import CHART, GO_USER
 
 pytestmark = pytest.mark.slow

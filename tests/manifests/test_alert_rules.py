@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dev.bench.dashboard.panels import queries
 from dev.cluster.programs import locate_program
 from dev.cluster.promtool import PROMTOOL
 from manifests import objects
-from manifests.dashboard import queries
 from manifests.naming import METRICS_SERVICE
 
 (RULE,) = objects("prometheus/alerts.yaml")

@@ -17,6 +17,7 @@ from pathlib import Path
 from api import keys
 from cli import local
 from dev.bench.dashboard.evaluate import evaluate
+from dev.bench.dashboard.panels import queries
 from dev.bench.dashboard.picture import draw
 from dev.bench.dashboard.scrape import EVERY, Scrapes, scraping
 from dev.bench.ending import unwound_by_sigterm
@@ -26,7 +27,6 @@ from dev.bench.sets import GROUP, fail_one, jobset
 from dev.cluster.cluster import Cluster
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec, FakeNodes
-from manifests.dashboard import queries
 from manifests.naming import METRICS_SERVICE
 
 PICTURE = Path(__file__).parents[3] / "docs/images/dashboard.svg"

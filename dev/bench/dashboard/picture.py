@@ -15,7 +15,7 @@ from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import EngFormatter, Formatter, MaxNLocator, PercentFormatter, StrMethodFormatter
 
 from dev.bench.dashboard.evaluate import Lines
-from manifests.dashboard import ROWS, Panel
+from dev.bench.dashboard.panels import ROWS, Panel
 
 COLUMNS = 3
 PANEL_INCHES = (4.3, 2.3)

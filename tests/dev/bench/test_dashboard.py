@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dev.bench.dashboard.evaluate import evaluate, results, seconds
+from dev.bench.dashboard.panels import queries
 from dev.bench.dashboard.picture import FORMATS, draw, legend
 from dev.bench.dashboard.scrape import Scrapes
 from dev.bench.scene import BenchmarkError
-from manifests.dashboard import queries
 
 LABELS = ("code", "controller", "method", "name", "pod", "result", "rule", "webhook")
 

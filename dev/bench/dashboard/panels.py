@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-FILE = Path(__file__).parents[1] / "charts/jobset/dashboards/jobset.json"
+FILE = Path(__file__).parents[3] / "charts/jobset/dashboards/jobset.json"
 
 
 class Query(msgspec.Struct):

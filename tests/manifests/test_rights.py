@@ -19,6 +19,8 @@ def line(verb, resource, *, user=USER, agent="jobset/v1", decision="allow", **ta
     return json.dumps(
         {
             "stage": "ResponseComplete",
+            "requestReceivedTimestamp": "2026-01-01T00:00:00.000000Z",
+            "stageTimestamp": "2026-01-01T00:00:00.100000Z",
             "verb": verb,
             "user": {"username": user},
             "userAgent": agent,

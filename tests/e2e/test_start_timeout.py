@@ -31,7 +31,7 @@ def test_a_pod_without_a_node_fails_its_attempt_in_the_words_of_the_scheduler(se
     wait_for(lambda: "RestartJobSetFailurePolicyAction" in {reason for _, reason, _ in sets.events()}, what="the event")
 
 
-def test_a_pod_whose_volume_is_not_there_fails_its_attempt_in_the_words_of_its_kubelet(sets):
+def test_a_pod_without_its_volume_fails_its_attempt_in_the_words_of_its_kubelet(sets):
     silent = group(annotations={"kwok.jobset.dev/silent": "true"})
     sets.apply(manifest(silent, failurePolicy={"maxRestarts": 0, "startTimeoutSeconds": 2 * SECONDS}))
     [pod] = wait_for(lambda: [pod for pod in sets.pods() if pod["spec"].get("nodeName")], what="a pod with a node")

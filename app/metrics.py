@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 from app.outcome_metrics import OutcomeHooks
 from app.policy_metrics import PolicyHooks
-from kube.controller import ControllerMetrics
+from kube.controller_metrics import ControllerMetrics
 from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue
 
 # Each counter and histogram would get a second series with the time of its birth: the Go program has none.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from kube.calls import counting
+from kube.controller_metrics import ControllerMetrics
 from kube.errors import ApiError, Conflict, Disposition, KubeError, NotFound, disposition, leaves, retry_after
 from kube.log_fields import log_fields
 from kube.missing_rights import MissingRights
@@ -40,20 +41,6 @@ class Result:
     """Success. `requeue_after` asks for another look in so many seconds."""
 
     requeue_after: float | None = None
-
-
-class ControllerMetrics:
-    """Hooks for the controller_runtime_* metrics, which count nothing. `result` is success, error or requeue_after.
-
-    `on_requests` says how many requests one reconcile sent, repeated ones included.
-    """
-
-    def on_reconcile(self, result: str, seconds: float) -> None: ...
-    def on_requests(self, requests: int) -> None: ...
-    def on_failure(self) -> None: ...
-    def on_terminal_failure(self) -> None: ...
-    def on_panic(self) -> None: ...
-    def active(self, workers: int) -> None: ...
 
 
 Reconcile = Callable[[K], Awaitable[Result | None]]

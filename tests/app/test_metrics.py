@@ -12,7 +12,8 @@ from app.policy_metrics import MOST_POLICIES
 from controllers.jobset.endings import Outcomes
 from controllers.jobset.milestones import Milestones
 from kube.calls import count_request
-from kube.controller import Controller, ControllerMetrics, Request, Result
+from kube.controller import Controller, Request, Result
+from kube.controller_metrics import ControllerMetrics
 from kube.errors import TerminalError
 from kube.transport import RequestMetrics
 from kube.workqueue import LOW_PRIORITY, QueueMetrics, WorkQueue

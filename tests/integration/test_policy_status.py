@@ -81,15 +81,12 @@ def reports_crd() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def cluster(jobset_server: Cluster) -> Iterator[Cluster]:
     """With the CRDs and all rights of policies, and no webhook."""
-    objects = [
-        *policy_objects(),
-        *objects("policy-reports/rbac.yaml", "policy-in-api-server/rbac.yaml"),
-        reports_crd(),
-    ]
-    objects = [body for body in objects if not body["kind"].endswith("WebhookConfiguration")]
-    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+    rights = objects("policy-reports/rbac.yaml", "policy-in-api-server/rbac.yaml")
+    every = [*policy_objects(), *rights, reports_crd()]
+    bodies = [body for body in every if not body["kind"].endswith("WebhookConfiguration")]
+    listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": bodies})
     local.kubectl(jobset_server, "apply", "--server-side", "-f", "-", stdin=listing)
-    crds = [f"crd/{body['metadata']['name']}" for body in objects if body["kind"] == "CustomResourceDefinition"]
+    crds = [f"crd/{body['metadata']['name']}" for body in bodies if body["kind"] == "CustomResourceDefinition"]
     local.kubectl(jobset_server, "wait", "--for=condition=Established", *crds)
     served = (POLICIES, EXCEPTIONS.format("default"), REPORTS.format("default"))
     wait_for(

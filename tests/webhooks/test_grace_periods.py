@@ -28,16 +28,16 @@ def workers(name: str = "workers", replicas: int = 2, grace: Any = None, **job: 
 @pytest.mark.parametrize(
     ("entries", "policy", "expected"),
     [
-        ([workers()], {"maxRestarts": 1}, "60"),
         ([workers(grace=100)], {"maxRestarts": 1}, "200"),
-        ([workers(replicas=1, grace=5), rjob("driver")], {"maxRestarts": 1}, "35"),
-        ([workers(grace=10)], {"maxRestarts": 1}, ""),
-        ([workers(replicas=1)], {"maxRestarts": 1}, ""),
-        ([workers(parallelism=1)], {"maxRestarts": 1}, ""),
-        ([workers()], {"maxRestarts": 0}, ""),
-        ([workers()], {"maxRestarts": 1, "failOn": "FailureTarget"}, ""),
-        ([workers()], {"maxRestarts": 1, "restartStrategy": "BlockingRecreate"}, "60"),
-        ([workers()], {"maxRestarts": 1, "restartStrategy": "InPlaceRestart"}, ""),
+        ([workers(replicas=1, grace=45), rjob("driver")], {"maxRestarts": 1}, "90"),
+        ([workers()], {"maxRestarts": 1}, ""),
+        ([workers(grace=30)], {"maxRestarts": 1}, ""),
+        ([workers(grace=100, replicas=1)], {"maxRestarts": 1}, ""),
+        ([workers(grace=100, parallelism=1)], {"maxRestarts": 1}, ""),
+        ([workers(grace=100)], {"maxRestarts": 0}, ""),
+        ([workers(grace=100)], {"maxRestarts": 1, "failOn": "FailureTarget"}, ""),
+        ([workers(grace=100)], {"maxRestarts": 1, "restartStrategy": "BlockingRecreate"}, "200"),
+        ([workers(grace=100)], {"maxRestarts": 1, "restartStrategy": "InPlaceRestart"}, ""),
     ],
 )
 def test_two_in_a_row(entries, policy, expected):

@@ -14,7 +14,6 @@ from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.subject import Entry, Subject
 
 _DEFAULT_SECONDS = 30
-_SHORT_SECONDS = 10
 
 IN_A_ROW = Source("docs/concepts/recovery.md#how-long-pods-take-to-end").warning(
     "grace-periods-in-a-row",
@@ -26,7 +25,10 @@ IN_A_ROW = Source("docs/concepts/recovery.md#how-long-pods-take-to-end").warning
 
 
 def in_a_row(subject: Subject) -> Iterator[FieldError]:
-    """A restart that waits for one grace period after the other."""
+    """A restart that waits for one grace period after the other, where somebody has made one longer.
+
+    The two default ones are no warning: nearly every set has them, and most programs end at SIGTERM.
+    """
     policy = subject.failure_policy
     of_all = [_seconds(entry) for entry in subject.entries]
     of_failed = [_seconds(entry) for entry in subject.entries if pods_at_once(entry.job) > 1]
@@ -34,7 +36,7 @@ def in_a_row(subject: Subject) -> Iterator[FieldError]:
     if not policy.max_restarts or policy.restart_strategy == IN_PLACE or policy.fail_on == "FailureTarget" or single:
         return
     seconds = max(of_failed, default=0) + max(of_all, default=0)
-    if of_failed and seconds > 2 * _SHORT_SECONDS:
+    if of_failed and seconds > 2 * _DEFAULT_SECONDS:
         yield IN_A_ROW.at(FAILURE.at("failOn"), policy.fail_on, seconds=seconds)
 
 

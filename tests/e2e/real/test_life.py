@@ -18,6 +18,7 @@ from dev.cluster.real.layout import find_node
 from dev.cluster.rest import Connection
 from manifests import IMAGE
 from tests.support.cluster.jobs import Sets, group, manifest
+from tests.support.cluster.racks import condition
 from tests.support.cluster.real import running
 from tests.support.cluster.requests import kubectl, listed, uids, wait_for
 from tests.support.pages.files import ROOT
@@ -43,10 +44,14 @@ def unready_reasons(cluster: Cluster) -> set[str]:
     return {each.get("reason", "") for each in conditions if each["type"] == "Ready" and each["status"] == "False"}
 
 
+def ready_images(cluster: Cluster) -> list[str]:
+    """The images of the replicas of the manager that are ready."""
+    ready = [pod for pod in listed(cluster, MANAGERS) if condition(pod, "Ready").get("status") == "True"]
+    return [pod["spec"]["containers"][0]["image"] for pod in ready]
+
+
 def test_install_yaml_runs_the_manager_from_its_image(installed_in_pods, real_cluster):
-    pods = listed(real_cluster, MANAGERS)
-    assert [pod["spec"]["containers"][0]["image"] for pod in pods] == [IMAGE] * 2
-    assert not unready_reasons(real_cluster)
+    wait_for(lambda: ready_images(real_cluster) == [IMAGE] * 2, what="two replicas of the image")
 
 
 def test_pods_find_each_other_by_name_and_the_set_completes(real_sets: Sets):

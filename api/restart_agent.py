@@ -57,7 +57,7 @@ def jobs_without_agent(js: JobSet) -> frozenset[str]:
 
 
 def reporting_container(js: JobSet, rjob: ReplicatedJob) -> str:
-    """Name of the container whose agent reports how its worker failed, and goes on; empty if none does."""
+    """Name of the container whose agent reports how its worker failed, and keeps running; empty if none does."""
     if not js.restarts_in_place:
         return ""
     containers = with_agent(js, rjob, rjob.pod_spec).get("containers") or []

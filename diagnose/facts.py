@@ -104,7 +104,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
         return ready is not None and ready.status == "True"
 
     @property
-    def stopped(self) -> bool:
+    def is_stopped(self) -> bool:
         """Whether a container of it waits, or has failed and not started again."""
         states = (status.state for status in (*self.status.init_container_statuses, *self.status.container_statuses))
         return any(state.waiting or (state.terminated and state.terminated.exit_code) for state in states)
@@ -113,7 +113,7 @@ class SeenPod(DetailedPod, frozen=True, kw_only=True):
     def silent(self) -> bool:
         """Whether it is Running and not ready, and no container says why: its node may be gone."""
         runs = self.status.phase == "Running" and bool(self.spec.node_name)
-        return runs and not self.ready and not self.stopped
+        return runs and not self.ready and not self.is_stopped
 
     @property
     def initializing(self) -> str:

@@ -298,7 +298,7 @@ class JobSetReconciler:
                 name: why for (space, name), why in self._caches.jobs.unreadable.items() if space == meta.namespace
             },
             pods=pods,
-            last_ends={} if ends is None or not pods else ends.of(pods),
+            last_ends={} if ends is None or not pods else ends.ends_of(pods),
             leftovers=self.leftover_pods.names(js),
             priorities=self._priorities(),
             groups=self._known_groups(js, memory),

@@ -270,7 +270,7 @@ class Executor:
                 raise
             known = {name: action.patch["metadata"][name] for name in ("uid", "resourceVersion")}
             job = await patch({"metadata": known, "status": {"startTime": None}}, subresource="status")
-            metadata = {**action.patch["metadata"], "resourceVersion": job.metadata.resource_version}
+            metadata = {**action.patch["metadata"], **job.metadata.precondition}
             try:
                 job = await patch({**action.patch, "metadata": metadata}, patch_type=kind)
             except Invalid as error:
@@ -300,7 +300,7 @@ class Executor:
         """One merge patch, conditional on the state that was planned on. None: the JobSet is gone."""
         changes = merge_diff(status_json(js.status), status_json(status))
         patch = {
-            "metadata": {"uid": js.metadata.uid, "resourceVersion": js.metadata.resource_version},
+            "metadata": js.metadata.precondition,
             "status": {**changes, "restarts": status.restarts},
         }
         name, namespace = js.metadata.name, js.metadata.namespace

@@ -31,7 +31,7 @@ class LastEnds:
                 self._ends[new.metadata.uid] = Ended(container.name, end.exit_code), new.restarts
                 return
 
-    def of(self, pods: Iterable[Pod]) -> Mapping[str, Ended]:
+    def ends_of(self, pods: Iterable[Pod]) -> Mapping[str, Ended]:
         """By UID of the pods: how the run before the present one ended, or the present one."""
         if not self._ends:
             return {}

@@ -58,7 +58,9 @@ def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
             failed = node_failure.as_node_failure(child, lost, ctx.now)
             since = max(lost.since, lost.created)
             found[child.job.metadata.uid] = FailedByPod(failed, FailedContainer(lost.name, lost.node), since)
-    return found | _failed_by_restarted_nodes(ctx)
+    if of_nodes is not None and ctx.gates[node_failure.GATE]:
+        found |= _failed_by_restarted_nodes(ctx)
+    return found
 
 
 def _failed_by_restarted_nodes(ctx: Context) -> dict[str, FailedByPod]:
@@ -66,9 +68,7 @@ def _failed_by_restarted_nodes(ctx: Context) -> dict[str, FailedByPod]:
     rjobs = {rjob.name: rjob for rjob in ctx.js.spec.replicated_jobs}
     found = {}
     for child in ctx.children.failed:
-        pods = ctx.observed.failed_pods.get(child.job.metadata.uid)
-        if not pods or not node_failure.asks_for_pods(ctx.js, ctx.gates, child):
-            continue
+        pods = ctx.observed.failed_pods.get(child.job.metadata.uid, ())
         pod = decisive_pod(child.job, rjobs[child.replicated_job], pods)
         if pod is not None and node_failure.has_lost_container(pod):
             failed = node_failure.as_restarted_node(child, pod, ctx.now)

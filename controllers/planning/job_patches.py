@@ -59,9 +59,7 @@ def guard(child: Child, patch: JSON) -> JSON:
     A UID alone would not do: a patch that was held back on its way may arrive after another leader has suspended and
     resumed the Job.
     """
-    meta = child.job.metadata
-    known = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-    return {**patch, "metadata": {**patch.get("metadata", {}), **known}}
+    return {**patch, "metadata": {**patch.get("metadata", {}), **child.job.metadata.precondition}}
 
 
 def attempt_of(child: Child) -> int | None:

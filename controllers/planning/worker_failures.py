@@ -1,4 +1,4 @@
-"""Workers that failed while the agent in their pod goes on (docs/reference/in-place-restart.md#the-worker-fails).
+"""Workers that failed while the agent in their pod keeps running (docs/reference/in-place-restart.md#the-worker-fails).
 
 The agent writes how on its pod, together with the next attempt. What a pod says is believed of itself only, and only
 while the attempt that it asks for has not begun.

@@ -225,12 +225,12 @@ class Agents:
     def wait(self, attempt: int, count: int, timeout: float = STALL_SECONDS) -> None:
         """Wait until so many agents have begun an attempt. Raises what ended all of them, if anything has."""
 
-        def reached() -> bool:
+        def has_begun() -> bool:
             if self._playing.done():
                 self._playing.result()
             return len(self.moments(attempt)) >= count
 
-        wait(reached, timeout, f"all agents to begin attempt {attempt}")
+        wait(has_begun, timeout, f"all agents to begin attempt {attempt}")
 
     @classmethod
     @contextlib.contextmanager

@@ -134,11 +134,11 @@ def goals(results: JSON, manager: str) -> list[Goal]:
         *_admission(results["admission"].get(manager) or []),
         *_plan(results.get("plan") or []),
         *_simulation_goals(results["simulated"].get(manager)),
-        *(goal for key in SIZED for goal in _sized(key, results.get(key, {}).get(manager, ()))),
+        *(goal for key in SIZED for goal in _goals_by_size(key, results.get(key, {}).get(manager, ()))),
     ]
 
 
-def _sized(key: str, rows: Sequence[JSON]) -> Iterator[Goal]:
+def _goals_by_size(key: str, rows: Sequence[JSON]) -> Iterator[Goal]:
     """P20 to P22."""
     code, size = SIZED[key]
     for row in rows:

@@ -205,7 +205,7 @@ def forty_are_created(count: int) -> Iterator[Observed]:
         yield replace(state, jobs=state.jobs[:existing])
 
 
-def repeated(make: Callable[[int], Observed]) -> Callable[[int], Iterator[Observed]]:
+def repeat(make: Callable[[int], Observed]) -> Callable[[int], Iterator[Observed]]:
     """The same state, of which no plan has cached anything."""
 
     def states(count: int) -> Iterator[Observed]:
@@ -228,16 +228,16 @@ class Scenario:
 
 WITH_GROUPS = tuple(count for count in SIZES if count <= MOST_JOBS)
 SCENARIOS = (
-    Scenario("all ready", repeated(at_rest), (*SIZES, LARGEST)),
-    Scenario("all to be created", repeated(to_be_created)),
-    Scenario("all to be deleted", repeated(to_be_deleted)),
-    Scenario("half completed", repeated(half_completed), (*SIZES, LARGEST)),
-    Scenario("groups, all to be created", repeated(groups_to_be_created), WITH_GROUPS),
-    Scenario("groups, all ready", repeated(groups_at_rest), WITH_GROUPS),
+    Scenario("all ready", repeat(at_rest), (*SIZES, LARGEST)),
+    Scenario("all to be created", repeat(to_be_created)),
+    Scenario("all to be deleted", repeat(to_be_deleted)),
+    Scenario("half completed", repeat(half_completed), (*SIZES, LARGEST)),
+    Scenario("groups, all to be created", repeat(groups_to_be_created), WITH_GROUPS),
+    Scenario("groups, all ready", repeat(groups_at_rest), WITH_GROUPS),
     Scenario("one Job has changed", one_changes, (*SIZES, LARGEST), known=True),
     Scenario("forty Jobs have been created", forty_are_created, (*SIZES, LARGEST), known=True),
-    Scenario("all to be created", repeated(to_be_created), (HUGE,)),
-    Scenario("all to be created, suspended", repeated(suspended_set), (HUGE,)),
+    Scenario("all to be created", repeat(to_be_created), (HUGE,)),
+    Scenario("all to be created, suspended", repeat(suspended_set), (HUGE,)),
 )
 
 

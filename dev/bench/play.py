@@ -74,7 +74,7 @@ class Play:
 
     def scale_count(self, count: int) -> int:
         """A part of a count, at least 2."""
-        return scaled(count, self.scale)
+        return scale_count(count, self.scale)
 
     @property
     def jobs(self) -> int:
@@ -203,7 +203,7 @@ class Play:
         wait(lambda: not self.scene.items("jobsets", GROUP) and not self.scene.items("pods"), CLEAR_SECONDS, goal)
 
 
-def scaled(count: int, scale: float) -> int:
+def scale_count(count: int, scale: float) -> int:
     """A part of a count, at least 2."""
     return count if scale == 1 else max(2, round(count * scale))
 

@@ -21,14 +21,14 @@ WEBHOOK_TIMES = "apiserver_admission_webhook_admission_duration_seconds"
 def with_webhook_calls(act: Callable[[Play], JSON]) -> Callable[[Play], JSON]:
     """The act, with the calls of the webhooks of pods, and the seconds that the creators of pods waited for them."""
 
-    def counted(play: Play) -> JSON:
+    def act_and_count(play: Play) -> JSON:
         before, seconds_before = webhook_times(play.scene)
         phase = act(play)
         after, seconds = webhook_times(play.scene)
         phase["gates_lifted"] = phase["pods_patched_by_manager"]
         return phase | {"pod_webhook_calls": after - before, "pod_webhook_seconds": seconds - seconds_before}
 
-    return counted
+    return act_and_count
 
 
 def webhook_times(scene: Scene) -> tuple[int, float]:

@@ -16,7 +16,7 @@ from http.client import HTTPException
 from cli import local
 from dev.bench.managers import Entry, further_manager, running_manager, scratch_cluster
 from dev.bench.phases import wait_for_status
-from dev.bench.play import Play, scaled
+from dev.bench.play import Play, scale_count
 from dev.bench.proc import memory_mib
 from dev.bench.scenarios import SCENARIOS, Scenario
 from dev.bench.scene import JSON, BenchmarkError, Scene, say
@@ -43,7 +43,7 @@ class Bench:
 
     def scale_count(self, count: int) -> int:
         """A part of a count, at least 2."""
-        return scaled(count, self.scale)
+        return scale_count(count, self.scale)
 
     def say(self, text: str) -> None:
         """Print progress with the time since the start."""

@@ -79,7 +79,7 @@ def judge(record: Record) -> JSON:
         "sets_ended": sum(bool(life.status.get("terminalState")) for life in sets),
         "restarts": sum(life.status.get("restarts", 0) for life in sets),
         "jobs_created": sum(
-            event.resource == "jobs" and event.verb == "create" and event.stored and event.user == MANAGER
+            event.resource == "jobs" and event.verb == "create" and event.is_stored and event.user == MANAGER
             for event in events
         ),
         "requests_of_manager": sum(event.user == MANAGER for event in events),

@@ -50,7 +50,7 @@ class Call:
     answer: JSON = field(default_factory=dict)
 
     @property
-    def stored(self) -> bool:
+    def is_stored(self) -> bool:
         """Whether the request changed something."""
         return self.verb in WRITES and self.code < 400 and not self.dry_run
 

@@ -10,7 +10,7 @@ from dev.cluster.components import port_names
 from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec
 
-# Below the range from which Linux and macOS serve outgoing connections, so that nobody gets them by chance.
+# Below the range from which Linux and macOS serve outgoing connections, so that no other program gets them by chance.
 PORTS = range(20000, 32000)
 
 

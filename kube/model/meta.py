@@ -116,6 +116,11 @@ class Identity(Base, frozen=True, kw_only=True):
         force_setattr(self, "namespace", sys.intern(self.namespace))
         force_setattr(self, "owner_references", _shared_owners(self.owner_references))
 
+    @property
+    def precondition(self) -> JSON:
+        """Metadata of a patch that is refused if the object has changed, or its name belongs to another one by then."""
+        return {"uid": self.uid, "resourceVersion": self.resource_version}
+
     def controller(self) -> OwnerReference | None:
         """The one owner with `controller: true`, if there is one."""
         for ref in self.owner_references:

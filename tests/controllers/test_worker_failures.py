@@ -32,16 +32,16 @@ class TestContainersThatStartAgain:
             ("log", 137, "RestartingAllContainers"), ("train", 137, "RestartingAllContainers"), restarts=1
         )
         ends.on_event(None, None, removed)
-        assert list(ends.of([removed]).values()) == [Ended("train", 7)]
+        assert list(ends.ends_of([removed]).values()) == [Ended("train", 7)]
         later = self.seen(("train", 137, "RestartingAllContainers"), restarts=2)
-        assert ends.of([later]) == {}, "it has failed since, and how is not known"
+        assert ends.ends_of([later]) == {}, "it has failed since, and how is not known"
 
     def test_nothing_is_kept_of_a_pod_that_is_gone(self):
         ends, one = LastEnds(), self.seen(("train", 7, "Error"))
         ends.on_event(None, None, one)
-        assert ends.of([one])
+        assert ends.ends_of([one])
         ends.on_event(None, one, None)
-        assert not ends.of([one])
+        assert not ends.ends_of([one])
 
     def test_a_restart_in_place_names_it_and_no_rule_decides_about_it(self):
         stop = {"name": "stop", "action": "FailJobSet", "onExitCodes": {"operator": "In", "values": [7]}}

@@ -108,7 +108,7 @@ def apply(
     ):
         why = "pods have succeeded that a restart in place would leave behind"
         _recreate(draft, left, "InPlaceRestartImpossible", why, failure)
-    elif highest > _asked(draft.status):
+    elif highest > _requested_attempt(draft.status):
         _record_restart(draft, highest, failure)
         draft.update(previous_in_place_restart_attempt=highest - 1)
 
@@ -151,7 +151,7 @@ def _used_up(most: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
     return in_place > most and (min(attempts) < highest or in_place == most + 1)
 
 
-def _asked(status: JobSetStatus) -> int:
+def _requested_attempt(status: JobSetStatus) -> int:
     """The highest attempt that all pods have been asked to begin; 0 before the first restart."""
     previous = status.previous_in_place_restart_attempt
     return 0 if previous is None else previous + 1
@@ -171,7 +171,7 @@ def _record(draft: StatusDraft, reason: str, message: str, failure: WorkerFailur
 
 def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | None) -> None:
     """In the history, once: how the worker failed because of which all pods begin the attempt, where that is known."""
-    if failure is not None and attempt > _asked(draft.status):
+    if failure is not None and attempt > _requested_attempt(draft.status):
         _record(draft, "InPlaceRestart", "", failure)
 
 

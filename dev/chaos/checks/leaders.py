@@ -74,7 +74,7 @@ class Leaders:
 def terms(events: Iterable[Event]) -> list[Term]:
     """Who led when, by the stored writes of the lease."""
     writes = sorted(
-        (event for event in events if event.resource == "leases" and event.name == LEASE and event.stored),
+        (event for event in events if event.resource == "leases" and event.name == LEASE and event.is_stored),
         key=lambda event: event.version,
     )
     found: list[Term] = []
@@ -140,7 +140,7 @@ def _restarts(events: Iterable[Event]) -> dict[str, list[tuple[int, int]]]:
     """For each UID of a JobSet the versions with the restarts that were counted then."""
     found: dict[str, list[tuple[int, int]]] = {}
     for event in events:
-        if event.resource == "jobsets/status" and event.stored and event.answer:
+        if event.resource == "jobsets/status" and event.is_stored and event.answer:
             uid = event.answer["metadata"]["uid"]
             found.setdefault(uid, []).append((event.version, (event.answer.get("status") or {}).get("restarts", 0)))
     return found

@@ -52,7 +52,7 @@ def lives(events: Iterable[Event]) -> dict[str, Life]:
             life = found.get((event.asked.get("metadata") or {}).get("uid", ""))
             if life is not None:
                 life.unanswered = {**life.status, **event.asked["status"]}
-        if event.resource not in {"jobsets", "jobsets/status"} or not event.stored or not event.answer:
+        if event.resource not in {"jobsets", "jobsets/status"} or not event.is_stored or not event.answer:
             continue
         metadata = event.answer.get("metadata") or {}
         text = (metadata.get("annotations") or {}).get(EXPECTED)
@@ -100,7 +100,7 @@ def _dropped(events: Iterable[Event]) -> dict[str, list[float]]:
     """When each namespace was deleted."""
     found: dict[str, list[float]] = defaultdict(list)
     for event in events:
-        if event.resource == "namespaces" and event.verb == "delete" and event.stored:
+        if event.resource == "namespaces" and event.verb == "delete" and event.is_stored:
             found[event.name].append(event.ended)
     return found
 
@@ -110,7 +110,7 @@ def _jobs_twice(events: Iterable[Event]) -> list[Violation]:
     seen: dict[tuple[str, ...], Event] = {}
     violations = []
     for event in events:
-        if event.resource != "jobs" or event.verb != "create" or not event.stored or event.user != MANAGER:
+        if event.resource != "jobs" or event.verb != "create" or not event.is_stored or event.user != MANAGER:
             continue
         metadata = event.answer["metadata"]
         labels = metadata.get("labels") or {}

@@ -260,5 +260,5 @@ def test_lines_of_the_audit_log_are_read(tmp_path):
     assert (event.verb, event.resource, event.namespace, event.name) == ("create", "jobs/status", "ns", "j")
     assert (event.credential, event.code, event.message, event.dry_run) == ("X509SHA256=00", 500, "no", True)
     assert event.selector == "a=b,c in (0,1)"
-    assert (event.asked, event.version, event.stored) == ({}, 7, False)
+    assert (event.asked, event.version, event.is_stored) == ({}, 7, False)
     assert event.ended - event.started == 0.5

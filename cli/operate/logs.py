@@ -57,7 +57,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         if options.follow and options.attempt is not None:
             raise session.UsageError("-f follows the latest attempt and those after it: leave out --attempt")
         if options.follow and options.previous:
-            raise session.UsageError("--previous prints what ended containers wrote, -f follows running ones: leave one out")
+            raise session.UsageError("--previous prints what ended containers wrote, -f follows others: leave one out")
         if options.job:
             session.check_name(options.job)
         async with session.connect_to(options) as to:

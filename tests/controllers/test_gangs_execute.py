@@ -10,7 +10,7 @@ from api.gangs import forest
 from controllers.gang.execute import GroupWriteError, GroupWriter
 from controllers.gang.watches import GroupWatches
 from controllers.planning.actions import CreateGroup, DeleteGroup, PatchGroup
-from kube.errors import AlreadyExists, Call, Invalid, NotFound, Status
+from kube.errors import AlreadyExists, Call, Conflict, Invalid, NotFound, Status
 from kube.watcher import Init, InitDone
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -59,7 +59,10 @@ class Api:
         assert self.objects[name]["metadata"]["uid"] == uid
         del self.objects[name]
 
-    async def patch(self, _resource, name, _body, **_):
+    async def patch(self, _resource, name, body, **_):
+        named = body["metadata"].get("resourceVersion")
+        if named and named != self.objects[name]["metadata"]["resourceVersion"]:
+            raise error(Conflict, 409)
         if self.immutable:
             raise error(Invalid, 422)
         return self.objects[name]
@@ -143,6 +146,16 @@ async def test_a_patch_that_lost_a_field_is_reported_and_the_stored_object_is_kn
     assert failure.error.reason == "FieldDropped"
     assert FOREST.workload in api.objects
     assert len(watches.known_groups(JS, None).workloads) == 1
+
+
+async def test_a_patch_is_refused_if_the_group_has_changed_since_the_plan():
+    api = Api()
+    make, _ = writer(api)
+    uid = (await api.create(None, build_workload(JS, FOREST)))["metadata"]["uid"]
+    api.objects[FOREST.workload]["metadata"]["resourceVersion"] = "7"
+    [failure] = await make.write(JS, [PatchGroup("Workload", FOREST.workload, uid, "1", {"spec": {}})])
+    assert isinstance(failure.error, Conflict)
+    assert await make.write(JS, [PatchGroup("Workload", FOREST.workload, uid, "7", {"spec": {}})]) == []
 
 
 @pytest.mark.parametrize("replaced", [False, True])

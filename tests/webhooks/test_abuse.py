@@ -145,9 +145,9 @@ class Held:
         self.bodies: Bodies = self.app.state.bodies
 
     async def handle(self, _: AdmissionRequest) -> AdmissionResponse:
+        self.threads.append(await compute(threading.current_thread))
         self.running += 1
         self.most = max(self.most, self.running)
-        self.threads.append(await compute(threading.current_thread))
         await self.release.wait()
         self.running -= 1
         return AdmissionResponse()

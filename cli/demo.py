@@ -30,6 +30,9 @@ from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from policy.types import GATE as POLICIES_GATE
 
+_INSTALLED = Path(__file__).parent / "examples"
+EXAMPLES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[1] / "examples"
+"""The wheel has them beside this module, a clone beside its package."""
 STEP_SECONDS = 60
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 ACCELERATOR = "nvidia.com/gpu"
@@ -224,9 +227,9 @@ def _kept_cluster(spec: ClusterSpec) -> Iterator[Cluster]:
     if cluster.existed:
         raise LocalError(
             f"the cluster of an earlier demo is still up: go on with KUBECONFIG={cluster.kubeconfig}, or take it"
-            f" down with `.venv/bin/jobset cluster down --name {spec.name}`. For one of your own beside it, have"
+            f" down with `jobset cluster down --name {spec.name}`. For one of your own beside it, have"
             " another folder for its state: `export XDG_STATE_HOME=$HOME/my-demo` in each shell that uses it, then"
-            " `make demo KEEP=1`"
+            " `jobset demo --keep`"
         )
     try:
         yield cluster
@@ -264,6 +267,7 @@ def explain_how_to_go_on(console: Console, cluster: Cluster, log: str, *, fake: 
         f"  kubectl get jobsets\n"
         f"{end}"
         f"  jobset ui     # JobSets on a page in the browser: http://{ADDRESS}/\n"
+        f"The examples are in {EXAMPLES}\n"
         f"The log of the manager is {log}\n"
         f"Who has asked the API server for what is in {cluster.audit_log}\n"
         f"It is started again when it ends; see whether all of it runs:\n"

@@ -33,7 +33,8 @@ START_SECONDS = 60
 STOP_SECONDS = 15
 KUBECTL_SECONDS = 120
 LOG_LINES = 20
-OURSELVES = (sys.executable, "-m", "cli", "manager")
+OURSELVES = (sys.executable, "-P", "-m", "cli", "manager")
+"""Of this installation, whatever stands in the current folder."""
 KEPT = "manager"
 """What a kept manager is called in the cluster's status and logs."""
 SERVED = (f"/apis/{JOBSETS.api_version}", f"{JOBSETS.path(None)}?limit=1")

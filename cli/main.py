@@ -108,7 +108,7 @@ def _parser(*, local: bool) -> argparse.ArgumentParser:
 
 def _local() -> tuple[Callable[[Commands], None], ...]:
     """The commands that run a control plane on this machine: a manager would keep their memory for nothing."""
-    from cli.stories import add_demo  # noqa: PLC0415 (as above)
+    from cli.demo_command import add_demo  # noqa: PLC0415 (as above)
     from dev.cluster.cli import add_cluster  # noqa: PLC0415 (as above)
 
     return add_cluster, add_demo

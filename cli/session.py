@@ -30,8 +30,8 @@ SILENCE = 5.0
 DONE, FAILED, NOT_DONE = 0, 1, 2
 """Exit codes of all commands: done; no, and the message says why; wrong usage, or the cluster lets nobody know."""
 NOT_INSTALLED = (
-    f"JobSet is not installed in this cluster (no CRD {JOBSETS.plural}.{JOBSETS.group}): install it with `make install`"
-    " or `helm install jobset charts/jobset`, see docs/quick-start.md"
+    f"JobSet is not installed in this cluster (no CRD {JOBSETS.plural}.{JOBSETS.group}): install it with `helm install`"
+    " or, in a clone, `make install`: see docs/quick-start.md"
 )
 _KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x-k8s.io")
 

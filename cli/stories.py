@@ -3,7 +3,6 @@
 They drive the cluster by kubectl and jobset alone, as a person would, and must not start or stop anything.
 """
 
-import argparse
 import json
 import subprocess
 import sys
@@ -14,18 +13,17 @@ from typing import Any, Final
 
 import yaml
 
-from cli.commands import Commands
-from cli.demo import ACCELERATOR, STEP_SECONDS, Demo, Status, Story, events, jobs, run, until
+from cli.demo import ACCELERATOR, EXAMPLES, STEP_SECONDS, Demo, Status, Story, events, jobs, run, until
+from cli.extras import EXTRA
 from cli.local import LocalError, kubectl
 from kube.clock import now, rfc3339
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
 RJOB = "jobset.sigs.k8s.io/replicatedjob-name"
 PODS = "/api/v1/namespaces/default/pods"
 INITIALIZERS, TRAINERS = 2, 4
 TENANT = ("example.com/tenant=true", "quota.example.com/gpus=16")
 POLICY = "policy tenants"
-PROGRAM = (sys.executable, "-m", "cli")
+PROGRAM = (sys.executable, "-P", "-m", "cli")
 EXCEPTED_SECONDS = 30
 """For how long the exception of the platform story counts."""
 
@@ -96,27 +94,14 @@ STORIES: Final = {
 }
 
 
-def add_demo(commands: Commands) -> None:
-    """Register `demo`."""
-    parser = commands.add_parser("demo", help="run a JobSet on a local control plane, as a story that is checked")
-    parser.add_argument(
-        "story",
-        nargs="?",
-        default="training",
-        choices=STORIES,
-        help="training (default): through failure and restart; fine-tuning: three stages; platform: policies",
-    )
-    parser.add_argument(
-        "--keep", action="store_true", help="leave cluster and manager running, and say how to use them"
-    )
-    parser.set_defaults(handler=_demo)
+def play(name: str, *, keep: bool) -> int:
+    """Play the story of that name; gives the exit code. What is not installed is named before a cluster is started."""
+    from app.manager import process  # noqa: F401, PLC0415 (raises where the extra is not installed)
 
-
-def _demo(parsed: argparse.Namespace) -> int:
-    # An install without the manager is told so before a cluster is built and started for it.
-    from app.manager import process  # noqa: F401, PLC0415
-
-    return run(STORIES[parsed.story], keep=parsed.keep)
+    if not EXAMPLES.is_dir():
+        sys.stderr.write(f"jobset demo: the examples that it plays are not in {EXAMPLES}: install {EXTRA} again\n")
+        return 1
+    return run(STORIES[name], keep=keep)
 
 
 def _grant(demo: Demo, file: Path) -> None:

@@ -31,7 +31,7 @@ DEVELOPMENT = names(PROJECT["dependency-groups"]["dev"])
 INSTALLED = [
     path
     for path in PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
-    if (ROOT / path).is_dir() and not path.startswith("clients/")
+    if (ROOT / path).is_dir() and not path.startswith(("clients/", "examples"))
 ]
 BY_PEOPLE_WHO_CHANGE_IT = ["dev/bench", "dev/chaos", "dev/hack", "dev/reference", "dev/simulator", "tests"]
 ALONE = ["agent"]

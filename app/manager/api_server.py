@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 NOT_SERVED = (
     f"the cluster does not serve {JOBSETS.plural} (/apis/{JOBSETS.api_version}): apply their CRD: {APPLY_CRD};"
-    " a cluster without anything of JobSet needs all of it: make install"
+    " a cluster without anything of JobSet needs all of it: helm install, or make install in a clone"
 )
 
 

@@ -42,7 +42,7 @@ def ended_with_all(name: str) -> str:
     """The message for a cluster that has ended because one of its components did."""
     return (
         f"The cluster has ended with all that was in it. `jobset cluster down --name {name}` removes what is left; then"
-        " start it as before: `jobset cluster up`, or `make demo KEEP=1`."
+        " start it as before: `jobset cluster up`, or `jobset demo --keep`."
     )
 
 

@@ -13,7 +13,7 @@ from dev.cluster.verbs import Commands, add_cluster_flags, add_verb
 
 IMAGE_EXAMPLES = """examples:
   %(prog)s rootfs trainer:v1            a folder with the files of the image; pods say what to run by `command`
-  %(prog)s build/image/oci jobset:v0.1.0     an image layout, as `make image-layout` writes it
+  %(prog)s build/image/oci jobset:v0.1.0     an image layout, as `make image-layout` in a clone writes it
   %(prog)s trainer.tar trainer:v1       an OCI archive, as `buildah push IMAGE oci-archive:trainer.tar` writes it
 
 Pods find it with imagePullPolicy IfNotPresent, which is the default of every tag but latest."""

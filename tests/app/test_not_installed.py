@@ -25,8 +25,8 @@ COMMANDS = [
     ("ui",),
 ]
 SAYS = (
-    "JobSet is not installed in this cluster (no CRD jobsets.jobset.x-k8s.io): install it with `make install` or"
-    " `helm install jobset charts/jobset`, see docs/quick-start.md\n"
+    "JobSet is not installed in this cluster (no CRD jobsets.jobset.x-k8s.io): install it with `helm install` or,"
+    " in a clone, `make install`: see docs/quick-start.md\n"
 )
 
 

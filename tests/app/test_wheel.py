@@ -5,44 +5,21 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tomllib
 import zipfile
-from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-from hatchling.builders.wheel import WheelBuilder
 from packaging.utils import canonicalize_name
 
 from dev.hack.licences import required_distributions
 from jobset_controller import PACKAGES
+from tests.support.installed import PROJECT, build_wheel, install
 from tests.support.pages.files import ROOT
-
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    builder = WheelBuilder(str(ROOT))
-    [made] = builder.build(directory=str(tmp_path_factory.mktemp("wheel")), versions=["standard"])
-    return Path(made)
-
-
-def install(wheel: Path, target: Path, *extras: str) -> Path:
-    """Unpack it, and link the distributions that it needs as they are installed here."""
-    target.mkdir()
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(target)
-    wanted = list(PROJECT["dependencies"])
-    for extra in extras:
-        wanted += PROJECT["optional-dependencies"][extra]
-    for name in required_distributions(wanted):
-        found = distribution(name)
-        for top in {Path(file).parts[0] for file in found.files or () if ".." not in Path(file).parts}:
-            place = target / top
-            if not place.exists():
-                place.symlink_to(str(found.locate_file(top)))
-    return target
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +51,18 @@ def test_it_has_the_packages_of_the_repository_and_all_commands(wheel: Path):
     assert "jobset = jobset_controller:main" in scripts
     assert "kubectl-jobset = jobset_controller:main" in scripts
     assert "kubectl_complete-jobset = jobset_controller:complete" in scripts
+
+
+def test_it_has_the_examples_that_the_demo_plays(wheel: Path, tmp_path: Path):
+    """And says so before it starts a cluster where they are missing."""
+    site = install(wheel, tmp_path / "site", "manager")
+    examples = sorted(path.relative_to(ROOT) for path in (ROOT / "examples").rglob("*.yaml"))
+    assert sorted(path.relative_to(site / "cli") for path in (site / "cli/examples").rglob("*.yaml")) == examples
+    (site / "cli/examples").rename(site / "gone")
+    started = jobset(site, "demo")
+    assert (started.returncode, started.stdout) == (1, "")
+    assert "the examples that it plays are not in " in started.stderr
+    assert not (site / ".local").exists(), "nothing was started"
 
 
 def test_the_small_install_has_no_server(installed: Path):

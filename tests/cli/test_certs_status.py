@@ -212,7 +212,7 @@ def test_webhooks_of_a_manager_outside_the_cluster_are_not_put_back_by_install_y
             by_url.configurations[body["kind"], body["metadata"]["name"]] = None
     [missing] = [line for line in problems(by_url) if "does not exist" in line]
     assert "does not exist: apply again what you have installed, but not manifests/install.yaml" in missing
-    assert missing.endswith(".venv/bin/jobset cluster down --name demo && make demo KEEP=1")
+    assert missing.endswith("jobset cluster down --name demo && jobset demo --keep")
 
 
 def test_nobody_renews_a_secret_that_does_not_exist_or_is_empty():

@@ -141,7 +141,7 @@ def test_that_no_manager_runs_is_said_once_with_the_commands(command, connected)
     assert lines[5].startswith("to fix: kubectl -n jobset-system get deployments,pods ")
     assert "kubectl -n jobset-system scale deployment --all --replicas=1" in lines[5]
     assert "kubectl -n jobset-system rollout restart deployment" in lines[5]
-    assert "make run, or after make demo jobset cluster status" in lines[5]
+    assert "make run in a clone, or after a demo jobset cluster status" in lines[5]
 
 
 def test_that_no_manager_runs_is_said_where_no_set_waits_for_one(command, connected):

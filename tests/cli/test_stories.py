@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from cli import stories
+from cli.demo_command import STORIES
 from cli.local import LocalError
 
 
@@ -31,6 +32,10 @@ TRAINER = pod("trainer-0", "Pending", **{"nvidia.com/gpu": "8"})
 def check(*changes: dict[str, Any]) -> str:
     """What the demo says when the pods have been through this."""
     return stories.no_early_accelerators("".join(json.dumps(change) + "\n" for change in changes))
+
+
+def test_the_command_knows_each_story():
+    assert {*STORIES} == {*stories.STORIES}
 
 
 def test_accelerators_after_both_initializers_are_fine():

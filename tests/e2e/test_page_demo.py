@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cli.demo_command import STORIES
 from dev.cluster.cluster import down, get
 from tests.support.pages.files import ROOT, commands
-from tests.support.pages.reader import Reader
+from tests.support.pages.reader import Reader, installed_command
 from tests.support.pages.scenes import SCENES
 
 PAGE = "docs/demo.md"
@@ -24,6 +25,18 @@ def made(state: Path, command: str) -> str:
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_the_demo_of_the_wheel_needs_no_clone(binaries: Path, tmp_path: Path):
+    env = {"HOME": str(tmp_path), "KUBEBUILDER_ASSETS": str(binaries), "PATH": os.environ["PATH"]}
+    for story in STORIES:
+        done = subprocess.run(  # noqa: S603 (our own program)
+            [installed_command(), "demo", story], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "Completed. What happened" in done.stdout
 
 
 @pytest.mark.slow

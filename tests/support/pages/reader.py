@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from dev.cluster.cluster import Cluster
 from tests.support.cluster.requests import kubectl
+from tests.support.installed import install_command
 from tests.support.pages.files import ROOT
 
 SECONDS = 60
@@ -22,6 +25,14 @@ SHELL = ("bash", "-e", "-u", "-o", "pipefail", "-c")
 ASSIGNED = re.compile(r"\w+=\$?\(.*", re.DOTALL)
 """A command that is only an assignment: it counts for the commands after it, too."""
 COPIED = ("charts", "examples", "manifests")
+
+
+@cache
+def installed_command() -> Path:
+    """The `jobset` of the wheel, in an environment outside the clone, for as long as this process runs."""
+    folder = tempfile.mkdtemp(prefix="jobset-installed-")
+    atexit.register(shutil.rmtree, folder)
+    return install_command(Path(folder))
 
 
 @dataclass
@@ -40,9 +51,7 @@ class Reader:
             shutil.copytree(ROOT / name, self.folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         (self.folder / "bin").mkdir()
         (self.folder / "bin/kubectl").symlink_to(self.cluster.kubectl)
-        program = self.folder / "bin/jobset"
-        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m cli "$@"\n')
-        program.chmod(0o755)
+        (self.folder / "bin/jobset").symlink_to(installed_command())
         self.write(".curlrc", "silent\nfail\n")
         shutil.copy(self.cluster.kubeconfig, self.folder / "kubeconfig")
         where = ["--kubeconfig", str(self.folder / "kubeconfig"), "--current"]
@@ -56,7 +65,6 @@ class Reader:
             "HOME": str(self.folder),
             "KUBECONFIG": str(self.folder / "kubeconfig"),
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
             "KUBEBUILDER_ASSETS": str(self.cluster.plan.binaries),
             "XDG_STATE_HOME": str(self.folder),
         }

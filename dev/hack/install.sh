@@ -33,6 +33,18 @@ off=$("$@" get $kinds -o jsonpath='{.items[*].metadata.annotations.jobset\.x-k8s
 if [ -n "$off" ]; then
     echo "make install: the webhooks are off (jobset webhooks off): this puts them back, also if it fails for other objects" >&2
 fi
+# Selectors of the Go JobSet and of earlier versions have who manages in them, and a Deployment's cannot be changed:
+# docs/upgrade.md#who-manages-in-a-selector.
+key='app\.kubernetes\.io/managed-by' name=jobset-controller-manager
+for service in jobset-webhook-service $name-metrics-service; do
+    if [ -n "$("$@" get service -n jobset-system $service --ignore-not-found -o jsonpath="{.spec.selector.$key}" 2> /dev/null || true)" ]; then
+        "$@" patch service -n jobset-system $service --type=json -p '[{"op":"remove","path":"/spec/selector/app.kubernetes.io~1managed-by"}]'
+    fi
+done
+if [ -n "$("$@" get deployment -n jobset-system $name --ignore-not-found -o jsonpath="{.spec.selector.matchLabels.$key}" 2> /dev/null || true)" ]; then
+    "$@" delete deployment -n jobset-system $name --cascade=orphan
+    echo "make install: the Deployment is made again, and takes over its pods" >&2
+fi
 if ! answer=$("$@" apply --server-side -f "$file" 2>&1); then
     echo "$answer" >&2
     if [[ $answer == *conflict* ]]; then

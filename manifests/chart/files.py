@@ -17,7 +17,10 @@ FOLDER = Path("charts/jobset")
 HANDWRITTEN = frozenset(
     {
         "dashboards/jobset.json",
-        *(f"templates/{name}" for name in ("_helpers.tpl", "certificates.yaml", "monitoring.yaml", "page.yaml")),
+        *(
+            f"templates/{name}"
+            for name in ("_helpers.tpl", "certificates.yaml", "monitoring.yaml", "page.yaml", "selectors.yaml")
+        ),
     }
 )
 """What only the chart has. So are the README but for its table of values, and Chart.yaml but for its versions."""

@@ -42,7 +42,7 @@ a cluster has one JobSet, and the manager finds the configurations by name."""
 _NAME = re.compile(rf"(?<![\w-]){IMAGE_NAME}-({'|'.join(name.removeprefix('jobset-') for name in _NAMES)})(?![\w-])")
 _LABELS = re.compile(
     r"(?P<key> (?:labels|matchLabels|selector):\n)(?P<indent> +)app\.kubernetes\.io/name: jobset\n"
-    r" +app\.kubernetes\.io/instance: jobset\n +app\.kubernetes\.io/managed-by: kustomize\n"
+    r" +app\.kubernetes\.io/instance: jobset\n(?: +app\.kubernetes\.io/managed-by: kustomize\n)?"
     r"(?P<pod> +control-plane: controller-manager\n)?"
 )
 

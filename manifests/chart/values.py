@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from manifests.chart import configuration
-from manifests.naming import IMAGE_NAME, Object
+from manifests.naming import IMAGE_NAME, LABELS, Object
 from manifests.objects import objects
 from manifests.workload import MANAGER
 
@@ -19,6 +19,8 @@ TEXTS: Object = {"type": "object", "additionalProperties": {"type": "string"}}
 ANYTHING: Object = {"type": "object"}
 OBJECTS: Object = {"type": "array", "items": {"type": "object"}}
 COUNT: Object = {"type": "integer", "minimum": 0}
+OWN_LABELS = sorted({*LABELS, "control-plane"})
+"""Labels that values may not set: selectors read them."""
 HOSTS: Object = {"type": "array", "items": {"type": "string", "pattern": "^[A-Za-z0-9.-]+$"}}
 UI_RESOURCES: Object = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}}
 PODS: Object = {"type": ["integer", "string", "null"], "minimum": 0}
@@ -40,7 +42,12 @@ VALUES = (
     Value(
         "fullnameOverride", "", TEXT, "prefix of all names; default: the release, with the chart's name if it lacks it"
     ),
-    Value("commonLabels", {}, TEXTS, "labels for every object and the pods"),
+    Value(
+        "commonLabels",
+        {},
+        TEXTS | {"propertyNames": {"not": {"enum": OWN_LABELS}}},
+        "labels for every object and the pods",
+    ),
     Value("image.repository", IMAGE_NAME, TEXT, "image of the manager"),
     Value("image.tag", "", TEXT, "its tag; default: the chart's appVersion"),
     Value("image.pullPolicy", "IfNotPresent", {"enum": ["Always", "IfNotPresent", "Never"]}, "when it is pulled"),

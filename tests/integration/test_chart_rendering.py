@@ -13,7 +13,9 @@ from app.settings_file import load
 from dev.bench.dashboard.panels import FILE
 from manifests import files, install_objects
 from manifests.chart.templates import NO_LEADER
+from tests.integration.test_chart_releases import VALUES
 from tests.support.cluster.helm import CHART, GO_USER
+from tests.support.objects.selectors import SELECTED_BY, selectors
 
 pytestmark = pytest.mark.slow
 """The first run on a machine builds both Helms, for some minutes."""
@@ -101,6 +103,16 @@ def test_nothing_that_is_written_at_run_time_is_rendered(helm):
     assert "caBundle" not in text
     (secret,) = [each for each in helm.objects(everything) if each["kind"] == "Secret"]
     assert secret.keys() == {"apiVersion", "kind", "metadata"}
+
+
+@pytest.mark.parametrize("values", [{}, GO_USER, VALUES, VALUES | {"certManager": {"enable": False}}])
+@pytest.mark.parametrize("pods", ["webhooks", "policies", "policies-without-manager"])
+def test_selectors_are_the_same_whoever_manages(helm, values, pods):
+    everything = {"prometheus": {"enable": True, "alerts": {"enable": True}}, "dashboard": {"enable": True}}
+    objects = helm.objects(everything | values | {"podAdmission": pods, "commonLabels": {"team": "ml"}})
+    found = [labels for each in objects for labels in selectors(each)]
+    assert [labels for labels in found if {*labels} - SELECTED_BY] == []
+    assert len(found) >= 7
 
 
 def test_names_and_namespace_are_those_of_the_release(helm):

@@ -77,6 +77,8 @@ def test_the_defaults_fit_the_schema_and_unknown_names_do_not():
         ({"managerConfiguration": {"policies": {"auditIntervall": "5m"}}}, False),
         ({"managerConfiguration": {"policy": {}}}, False),
         ({"managerConfiguration": {"featureGates": {"Nothing": True}}}, False),
+        ({"commonLabels": {"team": "ml"}}, True),
+        ({"commonLabels": {"app.kubernetes.io/instance": "ml"}}, False),
         ({"tls": {"minVersion": "VersionTLS13"}}, True),
         ({"tls": {"minversion": "VersionTLS13"}}, False),
     ],

@@ -2,9 +2,11 @@
 
 import base64
 
+import pytest
 import yaml
 
-from manifests import install_objects, webhook_configurations
+from manifests import files, install_objects, webhook_configurations
+from tests.support.objects.selectors import SELECTED_BY, selectors
 
 OBJECTS = install_objects()
 NAMES = {
@@ -78,11 +80,20 @@ def test_the_namespace_and_the_types_come_before_what_needs_them():
 
 
 def test_pods_are_selected_by_the_labels_they_carry():
-    labels = LABELS | {"control-plane": "controller-manager"}
+    carried = LABELS | {"control-plane": "controller-manager"}
+    labels = {key: carried[key] for key in SELECTED_BY}
     assert DEPLOYMENT["spec"]["selector"]["matchLabels"] == labels
-    assert DEPLOYMENT["spec"]["template"]["metadata"]["labels"] == labels
+    assert DEPLOYMENT["spec"]["template"]["metadata"]["labels"] == carried
     for name in ("jobset-webhook-service", "jobset-controller-manager-metrics-service"):
         assert one("Service", name)["spec"]["selector"] == labels
+
+
+@pytest.mark.parametrize("path", sorted(files.ROOT.rglob("*.yaml")), ids=lambda path: str(path.relative_to(files.ROOT)))
+def test_no_selector_has_who_manages(path):
+    """Else another manager that takes the objects over leaves the Services without pods."""
+    found = [labels for each in yaml.load_all(path.read_text(), yaml.CSafeLoader) for labels in selectors(each)]
+    assert [labels for labels in found if {*labels} - SELECTED_BY] == []
+    assert found or path.name not in {"install.yaml", "manager.yaml", "service.yaml"}
 
 
 def test_services_reach_the_ports_of_the_container():

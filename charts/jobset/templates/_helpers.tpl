@@ -9,14 +9,15 @@
 {{- default $full .Values.fullnameOverride | trunc 28 | trimSuffix "-" }}
 {{- end }}
 
+{{- /* What selectors are made of: never who manages, so that another manager can take the objects over. */ -}}
 {{- define "jobset.ownLabels" -}}
 app.kubernetes.io/name: {{ include "jobset.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "jobset.labels" -}}
 {{ include "jobset.ownLabels" . }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}
 {{- end }}

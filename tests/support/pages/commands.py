@@ -12,12 +12,14 @@ DEMO = "tests/e2e/test_page_demo.py::def test_the_commands_of_the_demo_and_what_
 MANY = "tests/dev/bench/test_simulated_many.py::def test_jobsets_at_rest_fail_one_after_the_other"
 MANY_REAL = "tests/dev/bench/test_many.py::def test_a_whole_run"
 SATURATION = "tests/dev/bench/test_saturation.py::def test_a_row_for_each_webhook_size_and_number_of_connections"
+TAKEOVER = "tests/integration/test_takeover.py::def test_the_chart_takes_over_from_an_earlier_version"
 
 RUN_BY = {
     r"make env": ".github/workflows/release.yml::make env\n",
     r"make test": "Makefile::\t@$(MAKE) --no-print-directory test\n",
     r"make test-unit": ".github/workflows/release.yml::check-generated test-unit\n",
     r"make demo( STORY=\S+)?": DEMO,
+    r"kubectl delete deployment .* --cascade=orphan|kubectl patch service .*": TAKEOVER,
     r"jobset cluster down .*": DEMO,
     r"jobset render -o tree .*": "tests/app/test_examples.py"
     "::def test_the_picture_on_the_page_about_gangs_is_what_render_draws",

@@ -108,3 +108,10 @@ def test_the_page_verifies_what_the_workflow_signs():
     assert {*JOBS} == set(re.findall(r"^\| (\w+) \| ", page.split("| Job |")[1].split("\n\n")[0], re.MULTILINE))
     targets = re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(re.findall(r"`make ([a-z-]+)", page)) <= set(targets)
+
+
+def test_the_published_chart_has_the_published_image():
+    """So that one line installs it."""
+    [(found, place)] = re.findall(r'sed -i "s\|(.*)\|  repository: \$IMAGE\|" (\S+)\n', of_job("publish"))
+    values = (ROOT / place).read_text(encoding="utf-8")
+    assert len(re.findall(found, values, re.MULTILINE)) == 1

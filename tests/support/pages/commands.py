@@ -39,8 +39,9 @@ NOT_RUN = {
     r"make install IMAGE=.*": ("needs a registry", "tests/manifests/test_install_script.py::def test_an_image_of"),
     r"kind .*": ("needs Docker", ""),
     r"docker buildx .*|cosign .*|(IMAGE|SIGNER)=.*": ("needs an image of a release", ""),
-    r"uv tool install .*": ("asks a package index", "tests/app/test_wheel.py::def installed"),
-    r"pip install .*": ("asks a package index", "tests/clients/test_wheel.py::def wheel"),
+    r"helm install jobset oci://.*": ("asks a registry", "tests/integration/test_page_installs.py::with_helm_is_installed"),
+    r"(make wheel && )?uv tool install .*": ("asks a package index", "tests/app/test_wheel.py::def installed"),
+    r"(make client && )?pip install .*": ("asks a package index", "tests/clients/test_wheel.py::def wheel"),
     r"cmctl renew .*": ("needs cmctl", "tests/e2e/test_cert_manager.py::def test_"),
     r"kubectl get jobsets -A -o yaml > jobsets.yaml|kubectl apply -f jobsets.yaml": (
         "needs a cluster that is lost",
@@ -50,7 +51,7 @@ NOT_RUN = {
 }
 """Commands that nothing runs: why, and a test of the same in short or in another way ("" for none)."""
 
-HELM = r"helm .*"
+HELM = r"helm (?!install jobset oci:).*"
 INSTALLS = (
     r"mkdir jobset .*|kubectl apply --server-side (-k|-f manifests/references/).*"
     r"|kubectl label namespace jobset-system .*|kubectl rollout .*|sleep 30|until .*|kubectl delete -k .*"

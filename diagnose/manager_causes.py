@@ -24,7 +24,8 @@ _START = (
     f"kubectl {_WHERE} get deployments,pods shows what there is; a Deployment with 0 replicas is started by kubectl"
     f" {_WHERE} scale deployment --all --replicas=1, one whose pods do not work by kubectl {_WHERE} rollout restart"
     " deployment; on your own machine: make run in a clone, or after a demo jobset cluster status, which says as well"
-    " what one that runs and is not ready lacks. A manager without --leader-elect or in another namespace is not seen here"
+    " what one that runs and is not ready lacks. A manager without --leader-elect or in another namespace is not seen"
+    " here"
 )
 """How to get a manager."""
 _NOT_DONE = "neither created nor restarted nor placed"

@@ -39,7 +39,10 @@ NOT_RUN = {
     r"make install IMAGE=.*": ("needs a registry", "tests/manifests/test_install_script.py::def test_an_image_of"),
     r"kind .*": ("needs Docker", ""),
     r"docker buildx .*|cosign .*|(IMAGE|SIGNER)=.*": ("needs an image of a release", ""),
-    r"helm install jobset oci://.*": ("asks a registry", "tests/integration/test_page_installs.py::with_helm_is_installed"),
+    r"helm install jobset oci://.*": (
+        "asks a registry",
+        "tests/integration/test_page_installs.py::with_helm_is_installed",
+    ),
     r"(make wheel && )?uv tool install .*": ("asks a package index", "tests/app/test_wheel.py::def installed"),
     r"(make client && )?pip install .*": ("asks a package index", "tests/clients/test_wheel.py::def wheel"),
     r"cmctl renew .*": ("needs cmctl", "tests/e2e/test_cert_manager.py::def test_"),

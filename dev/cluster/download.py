@@ -49,8 +49,8 @@ class UnreachableError(UnavailableError):
 class Releases:
     """Which releases, and where they lie. An empty base turns that project's downloads off.
 
-    The bases come from JOBSET_DEVCLUSTER_KUBERNETES_URL and JOBSET_DEVCLUSTER_ETCD_URL where set; a mirror has the
-    same paths below its base as the original.
+    The bases come from JOBSET_DEVCLUSTER_KUBERNETES_URL, and so for each project, where set; a mirror has the same
+    paths below its base as the original.
     """
 
     kubernetes: str
@@ -140,7 +140,7 @@ def _fetch(asset: Asset, folder: Path) -> None:
         raise DevclusterError(
             f"wrong checksum: {asset.url}\n  expected sha256 {expected} (from {sums_url})\n  got      sha256 {got}\n"
             f"The file was changed on its way or at its source, and is not used. Find out which; to go on without "
-            f"downloads set JOBSET_DEVCLUSTER_KUBERNETES_URL= and JOBSET_DEVCLUSTER_ETCD_URL= (both empty)."
+            f"downloads set {' '.join(f'JOBSET_DEVCLUSTER_{name.upper()}_URL=' for name in DEFAULT_BASES)} (all empty)."
         )
     for member, binary in zip(asset.members, asset.binaries, strict=False):
         _extract(file, member, folder / binary)

@@ -40,14 +40,17 @@ class Hierarchy:
 
 
 def hierarchies(mounts: str, own: str) -> list[Hierarchy]:
-    """Those in the texts of /proc/self/mountinfo and /proc/self/cgroup. A version 2 beside a version 1 is left out."""
+    """Those in the texts of /proc/self/mountinfo and /proc/self/cgroup.
+
+    A version 2 beside a version 1 is left out. Of version 2 the first that is mounted counts.
+    """
     paths = {}
     for line in own.splitlines():
         _, names, path = line.split(":", 2)
         paths[names] = path
     found = [each for line in mounts.splitlines() if (each := _hierarchy(line, paths))]
     first = [each for each in found if each.version == 1]
-    return first or found
+    return first or found[:1]
 
 
 def _hierarchy(line: str, paths: Mapping[str, str]) -> Hierarchy | None:

@@ -38,11 +38,13 @@ def _lacking() -> str:
 
 
 def _missing_cgroups(found: list[cgroups.Hierarchy]) -> str:
-    if found and found[0].version == 2:
-        below = found[0].parent() is not None
-        return "" if below else f"no cgroup above this process gives its children {', '.join(cgroups.CONTROLLERS)}"
-    if closed := [str(each.own) for each in found if not os.access(each.own, os.W_OK)]:
+    places = [place for each in found if (place := each.parent())]
+    if len(places) < len(found):
+        return f"no cgroup above this process gives its children {', '.join(cgroups.CONTROLLERS)}"
+    if closed := [str(place) for place in places if not os.access(place, os.W_OK)]:
         return f"no cgroup can be made below {', '.join(closed)}"
+    if found and found[0].version == 2:
+        return ""
     known = {option for each in found for option in each.options.split(",")}
     missing = [name for name in cgroups.CONTROLLERS if name not in known]
     return f"no cgroup hierarchy is mounted that has {', '.join(missing)}" if missing else ""

@@ -56,13 +56,19 @@ def test_cgroups_of_a_container_begin_where_its_mount_does(root, path):
     assert str(found.own) == "/sys/fs/cgroup/memory/b"
 
 
-def test_a_cgroup_of_version_2_is_made_where_children_get_what_the_kubelet_needs(tmp_path):
+def test_a_cgroup_of_version_2_is_made_where_children_get_what_the_kubelet_needs(monkeypatch, tmp_path):
     own = tmp_path / "system" / "session"
     own.mkdir(parents=True)
     for folder, controllers in ((tmp_path, "cpu memory pids io"), (tmp_path / "system", "cpu memory pids"), (own, "")):
         (folder / "cgroup.subtree_control").write_text(controllers)
-    (found,) = cgroups.hierarchies(f"35 31 0:32 / {tmp_path} rw - cgroup2 cgroup2 rw\n", "0::/system/session\n")
+    again = "99 31 0:32 /system /mnt rw - cgroup2 cgroup2 rw\n"
+    mounts = f"35 31 0:32 / {tmp_path} rw - cgroup2 cgroup2 rw\n{again}"
+    (found,) = cgroups.hierarchies(mounts, "0::/system/session\n")
     assert (found.version, found.own, found.parent()) == (2, own, tmp_path / "system")
+    assert preflight._missing_cgroups([found]) == ""
+    with monkeypatch.context() as closed:
+        closed.setattr(os, "access", lambda *_: False)
+        assert preflight._missing_cgroups([found]) == f"no cgroup can be made below {tmp_path}/system"
     (tmp_path / "system" / "cgroup.subtree_control").write_text("cpu")
     (tmp_path / "cgroup.subtree_control").write_text("cpu")
     assert found.parent() is None

@@ -48,7 +48,7 @@ def network(pid: int | str) -> str:
 
 def cgroups_made() -> set[Path]:
     """The cgroups of nodes, of whichever cluster."""
-    folders = {hierarchy.own for hierarchy in cgroups.own_hierarchies()}
+    folders = {hierarchy.parent() or hierarchy.own for hierarchy in cgroups.own_hierarchies()}
     return {path for folder in folders for path in folder.rglob("jobset-*real-*")}
 
 

@@ -1,8 +1,8 @@
 """Which nodes failed the set (`failurePolicy.avoidNodes`). See docs/concepts/avoid-nodes.md.
 
 A node fails the set when a Job fails by nodeFailure because of it, or makes another pod in place of one on it, or fails
-with a failed pod on it whose exit code or reason the policy names. Several pods of one decision count once. Failures
-are counted with the restart that they lead to.
+with a failed pod on it whose exit code or reason the policy names, or when a worker on it that starts again in its pod
+ended with such a code. Several pods of one decision count once. Failures count with the restart that they lead to.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,8 +17,9 @@ from controllers.planning import node_failure
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.decisive_pod import decides_by_pods, matching
-from controllers.planning.observed import FailedPod, PodOnFailedNode
+from controllers.planning.observed import Ended, FailedPod, PodOnFailedNode
 from controllers.planning.status import StatusDraft
+from controllers.planning.worker_failures import worker_failures
 
 MOST_BYTES = 256
 """Bytes of the words that say how a node failed."""
@@ -46,7 +47,10 @@ def needs_pods(ctx: Context, child: Child) -> bool:
 
 
 def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
-    """Count the nodes that are to blame for these Jobs, about which a decision was made; an event for each new one."""
+    """Count the nodes that are to blame for these Jobs, about which a decision was made; an event for each new one.
+
+    A Job may go on while the workers in its pods start again.
+    """
     policy = avoid_policy(ctx)
     if policy is None or draft.status.terminal_state:
         return
@@ -101,6 +105,10 @@ def _to_blame(ctx: Context, policy: AvoidNodes, uids: set[str]) -> Mapping[str, 
                 reason = _fault(policy, failed)
             if failed.node and reason:
                 found.setdefault(failed.node, Blame(reason, failed.topology, failed.domain))
+    for child, pod, _ in worker_failures(ctx.js, ctx.children.active, observed.pods, observed.last_ends):
+        reason = _fault(policy, FailedPod(pod.pod, pod.node, (Ended(pod.container, pod.exit_code or 0),)))
+        if child.job.metadata.uid in uids and reason:
+            found.setdefault(pod.node, Blame(reason))
     return found
 
 

@@ -10,6 +10,8 @@ from tests.controllers.test_in_place import pod
 from tests.support.model.lives import started
 from tests.support.objects.stored_sets import rjob
 
+CODES = {"operator": "In", "values": [42]}
+
 
 def attempts(world):
     return (world.status.previous_in_place_restart_attempt, world.status.current_in_place_restart_attempt)
@@ -66,10 +68,11 @@ class TestContainersThatStartAgain:
 class TestReports:
     """The report on the pod stands for the end of its container: rules by exit code, the history, the budgets."""
 
-    def running(self, *rules, pods=3, max_restarts=3, **gates):
+    def running(self, *rules, pods=3, max_restarts=3, avoidNodes=None, **gates):  # noqa: N803 - a field of the API
         """A set of one Job whose pods run attempt 0."""
         agent = {"image": "agent", "mode": "MainContainer"}
         policy = {"maxRestarts": max_restarts, "restartStrategy": "InPlaceRestart", "agent": agent, "rules": rules}
+        policy |= {"avoidNodes": avoidNodes} if avoidNodes is not None else {}
         template = {"containers": [{"name": "train", "image": "train", "command": ["train"]}]}
         workers = rjob("workers", parallelism=pods, completions=pods, pod=template)
         world = started(workers, failurePolicy=policy, gates={"InPlaceRestart": True, **gates})
@@ -135,6 +138,26 @@ class TestReports:
         [entry] = world.status.replicated_jobs_status
         assert entry.job_restarts == (1,)
         assert attempts(world)[0] is None, "its pods begin the next attempt"
+
+    @pytest.mark.parametrize("code", [42, 1])
+    @pytest.mark.parametrize("container_starts_again", [False, True])
+    def test_its_node_fails_the_set_by_an_exit_code(self, code, container_starts_again):
+        world = self.running(avoidNodes={"onExitCodes": CODES}, JobSetAvoidNodes=True)
+        report = None if container_starts_again else f"{code} Error"
+        world.last_ends = {"pod-1-uid": Ended("train", code)} if container_starts_again else {}
+        for attempt in (1, 2):
+            world.seconds += 1
+            for others in (attempt - 1, attempt):
+                self.report(world, (others, None), (attempt, report), (others, None))
+        assert attempts(world)[1] == 2
+        counted = [(node.name, node.failures, node.reason) for node in world.status.failed_nodes]
+        assert counted == [("node-1", 2, f"container train of pod pod-1 ended with exit code {code}")] * (code == 42)
+
+    def test_so_does_that_of_a_worker_about_which_a_rule_decides(self):
+        rule = {"name": "all", "action": "RestartJobSet", "onExitCodes": CODES}
+        world = self.running(rule, avoidNodes={"onExitCodes": CODES}, JobSetAvoidNodes=True)
+        self.report(world, (0, None), (1, "42 Error"), (0, None))
+        assert (world.status.restarts, [node.name for node in world.status.failed_nodes]) == (1, ["node-1"])
 
     @pytest.mark.parametrize(
         "said",

@@ -27,7 +27,7 @@ from api.jobset import JobSet
 from api.jobset_status import FailedAttempt, JobSetStatus
 from api.pod import Pod
 from api.restart_agent import jobs_without_agent
-from controllers.planning import escalation
+from controllers.planning import escalation, failed_nodes
 from controllers.planning.attempts import counted_in_parts, fail_set, record_failure, restart_set
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
@@ -61,8 +61,10 @@ def restart_in_place(ctx: Context) -> Partial:
         draft.warn_of_gate("spec.failurePolicy.inPlaceRestarts", escalation.GATE)
         most = None
     in_parts = counted_in_parts(ctx.status) if ctx.gates["RestartJob"] else 0
-    failures = worker_failures(ctx.js, ctx.children.active, ctx.observed.pods, ctx.observed.last_ends)
+    failures = tuple(worker_failures(ctx.js, ctx.children.active, ctx.observed.pods, ctx.observed.last_ends))
     apply(ctx.js, ctx.observed.pods, uids, draft, Budget(most, in_parts), failures)
+    if draft.status.attempt_history is not ctx.status.attempt_history:
+        failed_nodes.note(ctx, draft, (failure.child for failure in failures))
     return of_draft(draft)
 
 

@@ -49,6 +49,8 @@ JOB_UID = "batch.kubernetes.io/controller-uid"
 GROUP_TEMPLATE = "scheduling.k8s.io/group-template-name"
 """Annotation of a Job: the template of the PodGroup that its pods name."""
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
+JOB_TRACKING = "batch.kubernetes.io/job-tracking"
+"""Finalizer of the pods of a Job, until the Job controller has counted how they ended."""
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label by which Kueue takes a JobSet into a queue."""
 

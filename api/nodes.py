@@ -16,9 +16,6 @@ from kube.model.meta import Base
 ALWAYS = ("node.kubernetes.io/unreachable", "node.kubernetes.io/out-of-service")
 """Taints of Kubernetes that say that nobody can reach the node, or that it is off."""
 
-REASON = "NodeFailure"
-"""Reason with which Jobs count as failed because of a node, and with which replaced pods are marked as Failed."""
-
 
 class _NodeMeta(Base, frozen=True, kw_only=True):
     name: str = ""
@@ -105,13 +102,10 @@ class BoundPod(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def bound_pod(pod: DetailedPod) -> BoundPod | None:
-    """What is kept of a pod; None without a node or a Job, and once it has ended unless it has still to go.
-
-    It has to go if it is being deleted, or if it was marked as Failed in order to be deleted.
-    """
+    """What is kept of a pod; None without a node or a Job, and once it has ended unless it is being deleted."""
     meta, owner = pod.metadata, owning_job(pod.metadata)
     deleting, ended = meta.deletion_timestamp is not None, pod.status.phase in {"Succeeded", "Failed"}
-    if not pod.spec.node_name or owner is None or (ended and not (deleting or _marked(pod))):
+    if not pod.spec.node_name or owner is None or (ended and not deleting):
         return None
     return BoundPod(
         namespace=intern(meta.namespace),
@@ -129,9 +123,3 @@ def bound_pod(pod: DetailedPod) -> BoundPod | None:
         topology=intern(meta.topology or ""),
         domain=intern(pod.domain),
     )
-
-
-def _marked(pod: DetailedPod) -> bool:
-    """Whether it was marked as Failed because of its node, as the first of the two writes that replace it."""
-    mark = pod.status.condition("DisruptionTarget")
-    return mark is not None and mark.reason == REASON

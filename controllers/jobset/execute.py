@@ -38,7 +38,6 @@ from controllers.planning.actions import (
     PatchJob,
     Plan,
 )
-from controllers.planning.node_failure import REASON
 from controllers.resources import JOBSETS
 from kube.client import Client, PatchType
 from kube.errors import AlreadyExists, ApiError, Invalid, KubeError, NotFound
@@ -246,18 +245,15 @@ class Executor:
     async def _delete_pod(self, js: JobSet, nodes: NodeWatches, action: DeletePod) -> None:
         namespace = js.metadata.namespace
         with suppress(NotFound):
-            if action.failed:
-                await self._mark_failed(namespace, action)
             await self.client.delete(PODS, action.name, namespace=namespace, grace_period_seconds=0, uid=action.uid)
+            if action.replaced:
+                await self._release_from_job(namespace, action)
         nodes.pods.store.overlay_deleted(namespace, action.name, action.uid)
 
-    async def _mark_failed(self, namespace: str, action: DeletePod) -> None:
-        """What kube-controller-manager writes before it deletes a pod of a node that is gone."""
-        condition = {"type": "DisruptionTarget", "status": "True", "reason": REASON, "message": action.failed}
-        mark = {"metadata": {"uid": action.uid}, "status": {"phase": "Failed", "conditions": [condition]}}
-        await self.client.patch(
-            PODS, action.name, mark, namespace=namespace, subresource="status", patch_type=PatchType.STRATEGIC
-        )
+    async def _release_from_job(self, namespace: str, action: DeletePod) -> None:
+        """Have a pod that is being deleted go at once: the Job controller does not count it any more."""
+        patch = {"metadata": {"uid": action.uid, "$deleteFromPrimitiveList/finalizers": [keys.JOB_TRACKING]}}
+        await self.client.patch(PODS, action.name, patch, namespace=namespace, patch_type=PatchType.STRATEGIC)
 
     async def _patch_job(self, js: JobSet, action: PatchJob) -> None:
         namespace = js.metadata.namespace

@@ -66,13 +66,13 @@ class PatchJob:
 class DeletePod:
     """Delete a pod without waiting for its node (grace period 0). The UID guards a newer pod of the same name.
 
-    `failed`: why it has failed, empty if nobody has to know. Its Job may wait for its failure before it makes another
-    pod (podReplacementPolicy Failed), and the kubelet that would report it is silent.
+    `replaced`: its Job goes on and makes another pod in its place. The Job does not count it as failed: it would wait
+    for the end of the pod, which the silent kubelet does not report, and then for its back-off.
     """
 
     name: str
     uid: str
-    failed: str = ""
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ pod is deleted without waiting for its node. A watch that is behind ends no atte
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from api import nodes
 from api.batch import Job, pods_at_once
 from api.features import FeatureGates
 from api.jobset import JobSet
@@ -25,7 +24,7 @@ from controllers.planning.observed import FailedPod, PodOnFailedNode
 from kube.model.meta import seconds_between
 
 GATE = "JobSetNodeFailure"
-REASON = nodes.REASON
+REASON = "NodeFailure"
 """Reason with which such a Job counts as failed."""
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Taint by which an administrator says that the node is off: kube-controller-manager then deletes its pods."""

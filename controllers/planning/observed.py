@@ -80,8 +80,7 @@ class PodOnFailedNode:
     - `job_uid`: of the Job that controls it. `created`: RFC 3339.
     - `taint`: the key; empty if the node does not exist. `since`: RFC 3339, when the taint was added. If the API server
       does not say when, or the node does not exist: when this process first saw it so.
-    - `deleting`: it has a deletion timestamp. `ended`: its phase is Succeeded or Failed. One that has ended and is not
-      being deleted was marked as Failed in order to be replaced, and has still to be deleted.
+    - `deleting`: it has a deletion timestamp. `ended`: its phase is Succeeded or Failed.
     - `topology`, `domain`: in exclusive placement, the label of nodes by which its Job was placed, and the value of it,
       empty if it is not known.
     """

@@ -180,6 +180,10 @@ class ApiServer:
         old = item.body()
         new = {**old, "status": wanted.get("status") or {}} if sub else _updated_object(old, wanted)
         self.check_change(plural, item, new, sub)
+        had = old["metadata"]
+        if "deletionTimestamp" in had and had.get("finalizers") and not new["metadata"].get("finalizers"):
+            self.storage.drop(plural, item.key)
+            return self.item(plural, new)
         return self.put(plural, new)
 
 

@@ -6,6 +6,8 @@ JSON = dict[str, Any]
 
 KEYS = {"conditions": "type", "containers": "name", "initContainers": "name", "schedulingGates": "name"}
 """Lists that a strategic merge patch merges, and the field that tells items apart (core/v1 Pod). Others it replaces."""
+DELETE_FROM = "$deleteFromPrimitiveList/"
+"""With the name of a list after it: the values to take out of that."""
 
 
 def merge(old: Any, patch: Any) -> Any:
@@ -22,7 +24,10 @@ def merge(old: Any, patch: Any) -> Any:
 
 
 def strategic(old: Any, patch: Any) -> Any:
-    """A strategic merge patch with `$patch: replace` and, in lists, `$patch: delete`. Raises ValueError for others."""
+    """A strategic merge patch with `$patch: replace` and, in lists, `$patch: delete` or `$deleteFromPrimitiveList`.
+
+    Raises ValueError for others.
+    """
     if not isinstance(patch, dict):
         return patch
     if "$patch" in patch:
@@ -32,6 +37,9 @@ def strategic(old: Any, patch: Any) -> Any:
     for name, value in patch.items():
         if value is None:
             new.pop(name, None)
+        elif name.startswith(DELETE_FROM):
+            place = name.removeprefix(DELETE_FROM)
+            new[place] = [item for item in new.get(place) or [] if item not in value]
         elif name in KEYS and isinstance(value, list):
             new[name] = _merge_lists(new.get(name) or [], value, KEYS[name])
         else:

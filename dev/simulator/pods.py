@@ -88,7 +88,7 @@ class Pod:
                 "labels": {**meta["labels"], **index},
                 "annotations": {**meta["annotations"], **index, **reported},
                 "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
-                "finalizers": ["batch.kubernetes.io/job-tracking"],
+                "finalizers": [keys.JOB_TRACKING],
                 "managedFields": [
                     *managed_fields("kube-controller-manager", self.created, meta["labels"]),
                     *(managed_fields("in-place-restart-agent", self.created, reported) if reported else ()),

@@ -45,7 +45,7 @@ class NodeWorld(World):
             super()._do(action)
             return
         [pod] = [p for p in self.pods_on_failed_nodes if (p.name, p.uid) == (action.name, action.uid)]
-        assert pod.deleting or pod.ended or action.failed, f"pod {pod.name} is not being deleted"
+        assert pod.deleting or action.replaced, f"pod {pod.name} is not being deleted"
         self.pods_on_failed_nodes.remove(pod)
 
 
@@ -302,11 +302,11 @@ class TestInPlaceRestart:
         return world
 
     @pytest.mark.parametrize(("force", "taint"), [(True, UNREACHABLE), (False, ""), (False, OUT_OF_SERVICE)])
-    def test_the_pod_is_marked_as_failed_and_deleted_and_no_job_restarts(self, force, taint):
+    def test_the_pod_is_deleted_and_released_and_no_job_restarts(self, force, taint):
         world = self.lost(taint, force=force)
         [action] = world.plan().actions
         assert (action.name, action.uid) == (POD, "pod-of-js-workers-1")
-        assert action.failed.startswith("node n1, which ")
+        assert action.replaced
         [said] = warnings(world, "LostPodsReplaced")
         assert said.startswith(f"pod {POD} is on node n1, which ")
         world.settle()
@@ -316,7 +316,7 @@ class TestInPlaceRestart:
         world = self.lost()
         on_failed_node(world, "js-workers-0", node="n2", deleting=True, since=at(0))
         world.jobs["js-workers-0"]["status"]["active"] = 0
-        assert [bool(action.failed) for action in world.plan().actions] == [True, True]
+        assert [action.replaced for action in world.plan().actions] == [True, True]
 
     def test_nothing_is_replaced_if_the_node_has_come_back_unseen(self):
         world = self.lost()
@@ -350,15 +350,6 @@ class TestInPlaceRestart:
         world = self.lost(rules=[{"name": "r", "action": "FailJobSet", **rule}])
         world.settle()
         assert (world.status.restarts, world.status.terminal_state) == (0, "")
-
-    @pytest.mark.parametrize("force", [True, False])
-    def test_one_that_was_marked_as_failed_and_not_deleted_is_deleted(self, force):
-        """By a manager that ended between the two writes. Its Job has another by now."""
-        world = self.lost(force=force)
-        world.pods_on_failed_nodes = [replace(world.pods_on_failed_nodes[0], ended=True)]
-        assert world.plan().actions == (DeletePod(POD, "pod-of-js-workers-1"),)
-        world.settle()
-        assert (world.status.restarts, world.pods_on_failed_nodes) == (0, [])
 
     def test_a_suspended_set_replaces_nothing(self):
         world = self.lost()

@@ -175,16 +175,11 @@ class TestWhatHasFailed:
             ({"kind": "ReplicaSet"}, False),
             ({"phase": "Failed"}, False),
             ({"phase": "Failed", "deletionTimestamp": NOW}, True),
-            ({"phase": "Failed", "reason": "NodeFailure"}, True),
-            ({"phase": "Failed", "reason": "DeletionByPodGC"}, False),
         ],
     )
     def test_which_pods_are_kept(self, changes, kept):
-        """`reason`: why somebody has marked the pod as Failed."""
-        phase, reason = changes.pop("phase", "Running"), changes.pop("reason", "")
-        marks = [{"type": "DisruptionTarget", "status": "True", "reason": reason}] if reason else []
-        status = {"phase": phase, "conditions": marks}
-        body = pod_body("p", changes.pop("node", "n1"), **changes) | {"status": status}
+        phase = changes.pop("phase", "Running")
+        body = pod_body("p", changes.pop("node", "n1"), **changes) | {"status": {"phase": phase}}
         found = bound_pod(msgspec.convert(body, DetailedPod))
         assert (found is not None) == kept
         if found is not None:
@@ -317,21 +312,18 @@ class TestTheReconciler:
         assert body["preconditions"].keys() == {"uid"}
         assert self.nodes.pods.store.list() == []
 
-    async def test_a_pod_that_its_job_replaces_is_marked_as_failed_first(self):
+    async def test_a_pod_that_its_job_replaces_is_released_from_it_once_it_is_deleted(self):
         blind = await self.on_a_node(failurePolicy={**WANTED, "restartStrategy": "InPlaceRestart"})
+        mine = "example.com/mine"
+        pod = blind.api.objects("pods")["ns", "p"]
+        blind.api.put("pods", "p", **pod | {"metadata": pod["metadata"] | {"finalizers": [keys.JOB_TRACKING, mine]}})
         await blind.reconcile()
         self.seconds = 30
         await blind.reconcile()
-        writes = [call for call in blind.api.requests if "/pods/p" in call.path]
-        assert [(call.method, call.path.rpartition("/")[2]) for call in writes] == [
-            ("PATCH", "status"),
-            ("DELETE", "p"),
-        ]
-        mark = msgspec.json.decode(writes[0].body)
-        assert (mark["metadata"].keys(), mark["status"]["phase"]) == ({"uid"}, "Failed")
-        [condition] = mark["status"]["conditions"]
-        assert (condition["type"], condition["reason"]) == ("DisruptionTarget", "NodeFailure")
-        assert condition["message"].startswith("node n1, which does not exist since ")
+        methods = [call.method for call in blind.api.requests if call.path.endswith("/pods/p")]
+        assert methods == ["DELETE", "PATCH"], "until it is being deleted it may end by itself, and its Job counts that"
+        meta = blind.api.objects("pods")["ns", "p"]["metadata"]
+        assert (meta["finalizers"], "deletionTimestamp" in meta) == ([mine], True)
         assert blind.api.objects("jobsets")["ns", "js"]["status"].get("restarts", 0) == 0
 
     async def test_one_that_has_gone_meanwhile_counts_as_deleted(self):

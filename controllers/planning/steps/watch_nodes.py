@@ -56,17 +56,15 @@ def watch_nodes(ctx: Context) -> Partial:
         counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
     return of_draft(
         draft,
-        *(DeletePod(pod.name, pod.uid, replaced.get(pod.uid, "")) for pod in deleted),
+        *(DeletePod(pod.name, pod.uid, pod.uid in replaced) for pod in deleted),
         status_first=counted,
         requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now),
     )
 
 
 def _has_to_go(pod: PodOnFailedNode, wanted: NodeFailure) -> bool:
-    """Whether it is deleted without its node: as the set asks, or because that was begun and not finished."""
-    if pod.deleting:
-        return wanted.force_delete_pods or not pod.taint
-    return pod.ended
+    """Whether it is deleted without its node: as the set asks, or because the node does not exist any more."""
+    return pod.deleting and (wanted.force_delete_pods or not pod.taint)
 
 
 def _blocking_pods(ctx: Context, due: Iterable[PodOnFailedNode], deleted: Container[PodOnFailedNode]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from api.jobset import JobSet
-from api.nodes import ALWAYS, REASON, DetailedNode, Node, node_with
+from api.nodes import ALWAYS, DetailedNode, Node, node_with
 from api.pod import DetailedPod
 from controllers.planning.node_failure import OUT_OF_SERVICE, policy_of
 from dev.simulator.api_server import ApiServer
@@ -52,11 +52,11 @@ class FailingNodes(ApiServer):
             self.add_node(name, {"key": taint, **time})
 
     def node_returns(self, name: str) -> None:
-        """It works again, and ends its pods that were deleted or that somebody has marked as Failed."""
+        """It works again, and ends its pods that were deleted."""
         del self.failed_nodes[name]
         self.add_node(name)
         for stored in list(self.tables["pods"].live.values()):
-            if stored.content["spec"]["nodeName"] == name and ("deletionTimestamp" in stored.meta or _marked(stored)):
+            if stored.content["spec"]["nodeName"] == name and "deletionTimestamp" in stored.meta:
                 self.storage.drop("pods", stored.key)
 
     def off(self, node: str) -> bool:
@@ -84,27 +84,23 @@ class FailingNodes(ApiServer):
 
     def check_pod_deletion(self, stored: Any) -> None:
         """Only of a pod that is being deleted or replaced, on a node that has failed, and only as the set asks for."""
-        name, node = stored.key[1], stored.content["spec"]["nodeName"]
-        assert _marked(stored) or "deletionTimestamp" in stored.meta, f"{name} is deleted, which nobody had asked for"
+        name, node, js = stored.key[1], stored.content["spec"]["nodeName"], self.jobset
+        replaced = js is not None and js.restarts_in_place
+        assert replaced or "deletionTimestamp" in stored.meta, f"{name} is deleted, which nobody had asked for"
         assert self._lost(stored), f"{name} is deleted without its node, which works"
-        wanted = None if self.jobset is None else policy_of(self.jobset)
-        forced = (wanted is not None and wanted.force_delete_pods) or (_marked(stored) and self.off(node))
+        wanted = None if js is None else policy_of(js)
+        forced = (wanted is not None and wanted.force_delete_pods) or (replaced and self.off(node))
         assert forced or node not in self.tables["nodes"].live, f"{name} is deleted without its node"
 
-    def check_pod_status(self, old: Any) -> None:
-        """Only a pod that its Job replaces is marked."""
-        js = self.jobset
-        assert js is not None and js.restarts_in_place, f"{old.key[1]} is marked, and nothing restarts in place"  # noqa: PT018 -- one thing
-        assert self._lost(old), f"{old.key[1]} is marked, and its node works"
+    def check_pod_release(self, old: Any) -> None:
+        """Only a pod that its Job replaces is released from it, and only once it is being deleted."""
+        js, name = self.jobset, old.key[1]
+        assert js is not None and js.restarts_in_place, f"{name} is released, and nothing restarts in place"  # noqa: PT018 -- one thing
+        assert "deletionTimestamp" in old.meta, f"{name} is released, and may run on"
+        assert self._lost(old), f"{name} is released, and its node works"
 
     def _lost(self, stored: Any) -> bool:
         """Whether the node of a pod has failed for as long as the set wants."""
         wanted = None if self.jobset is None else policy_of(self.jobset)
         since = self.failed_nodes.get(stored.content["spec"]["nodeName"])
         return wanted is not None and since is not None and self.seconds - since >= wanted.after_seconds
-
-
-def _marked(stored: Any) -> bool:
-    """Whether the controller has marked the pod as Failed, to have its Job make another."""
-    marks = stored.content["status"].get("conditions", [])
-    return stored.content["status"]["phase"] == "Failed" and any(mark["reason"] == REASON for mark in marks)

@@ -150,7 +150,7 @@ class Server(FailingNodes):
         elif plural in GROUPS:
             self.ledger.group_changed(old.obj)
         elif plural == "pods":
-            self.check_pod_status(old)
+            self.check_pod_release(old)
 
     def check_deletion(self, plural: str, item: Item) -> None:
         if plural == "jobs":
@@ -199,7 +199,7 @@ class Server(FailingNodes):
         labels = {key: meta["labels"][key] for key in ours if key in meta["labels"]} | {keys.JOB_UID: meta["uid"]}
         ref = {"apiVersion": "batch/v1", "kind": "Job", "name": meta["name"], "uid": meta["uid"], "controller": True}
         pod = {"name": f"pod-of-{meta['uid']}", "namespace": NS, "uid": self.uid(), "labels": labels}
-        pod |= {"ownerReferences": [ref], "creationTimestamp": self.timestamp()}
+        pod |= {"ownerReferences": [ref], "creationTimestamp": self.timestamp(), "finalizers": [keys.JOB_TRACKING]}
         spec, pod["annotations"] = _placed(job)
         if self.homeless(job):
             spec["nodeName"], phase = "", "Pending"

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import tomllib
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -251,7 +252,25 @@ def test_the_builder_gets_every_package_and_little_else():
         *PACKAGES,
         "agent",
         "docker/build-steps.sh",
+        "LICENSE",
         "pyproject.toml",
         "README.md",
         "requirements.lock",
     }
+
+
+def test_the_wheel_has_the_same_files_where_a_builder_makes_it(tmp_path):
+    context = tmp_path / "context"
+    shown = (ROOT / "docker" / "Dockerfile.dockerignore").read_text().splitlines()
+    for name in [line.removeprefix("!") for line in shown if line.startswith("!")]:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        (context / name).parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / name, context / name)
+    assert wheel_files(context, tmp_path / "there") == wheel_files(ROOT, tmp_path / "here")
+
+
+def wheel_files(tree: Path, out: Path) -> set[str]:
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", out]
+    subprocess.run(command, cwd=tree, check=True, capture_output=True, timeout=60)  # noqa: S603 - our own build
+    [wheel] = out.glob("*.whl")
+    return {name for name in zipfile.ZipFile(wheel).namelist() if "__pycache__" not in name}

@@ -14,6 +14,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -292,17 +293,22 @@ def create_class(cluster: Cluster, name: str, value: int, preemption: str = "Pre
     assert status == 201, answer
 
 
-def create_volume(cluster: Cluster, namespace: str, claim: str, size: str, mode: str) -> None:
-    """A volume for this claim and no other: the fake cluster has no provisioner."""
+def create_volume(
+    cluster: Cluster, namespace: str, claim: str, size: str, mode: str, *, path: str = "/fake", node: str = ""
+) -> None:
+    """A volume for this claim and no other, since the cluster has no provisioner: a folder, of one node if it is named."""
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
     body = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": f"{namespace}-{claim}"},
+        "metadata": {"name": f"{namespace}-{claim}-{Path(path).name}"},
         "spec": {
             "capacity": {"storage": size},
             "accessModes": [mode],
             "claimRef": {"namespace": namespace, "name": claim},
-            "hostPath": {"path": "/fake"},
+            "hostPath": {"path": path},
+            **({"nodeAffinity": affinity} if node else {}),
         },
     }
     status, answer = request(cluster, "POST", "/api/v1/persistentvolumes", body)

@@ -140,6 +140,7 @@ def test_data_of_a_claim_survive_a_restart_and_with_retain_the_set(sets: Sets):
     wait_for(lambda: left() == ["persistentvolumeclaim/data-js"], what="only the claim with Retain")
     sets.apply(body)
     wait_for(lambda: sets.counts()["failed"] or sets.pods(), what="pods that wait for the other claim")
+    kubectl(cluster, "delete", "pv", f"{namespace}-scratch-js")
     create_volume(cluster, namespace, "scratch-js", "1Gi", "ReadWriteOnce", path=f"/srv/{namespace}/b", node="real-2")
     sets.wait_state("Completed", timeout=90)
     assert said() == "start 3\n"

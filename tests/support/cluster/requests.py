@@ -14,7 +14,6 @@ import subprocess
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -302,7 +301,7 @@ def create_volume(
     body = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": {"name": f"{namespace}-{claim}-{Path(path).name}"},
+        "metadata": {"name": f"{namespace}-{claim}"},
         "spec": {
             "capacity": {"storage": size},
             "accessModes": [mode],

@@ -1,13 +1,16 @@
 """What this program calls itself, to people and to the API server."""
 
-import platform
-from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 DISTRIBUTION = "jobset-controller"
 
 
 def current() -> str:
     """`v<version>` of the installed distribution; `v0.0.0-dev` when it runs from an unpacked tree."""
+    for beside in Path(__file__).parents[1].glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info"):
+        return f"v{beside.stem.rpartition('-')[2]}"
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 (as slow as all else of --version)
+
     try:
         return f"v{version(DISTRIBUTION)}"
     except PackageNotFoundError:
@@ -16,4 +19,6 @@ def current() -> str:
 
 def user_agent() -> str:
     """`jobset/<version> (<os>/<machine>)`; the API server takes the part before the slash as field manager."""
+    import platform  # noqa: PLC0415 (only those who talk to a cluster need it)
+
     return f"jobset/{current()} ({platform.system().lower()}/{platform.machine()})"

@@ -14,9 +14,7 @@ from dataclasses import fields
 from importlib import import_module
 from typing import Any, NoReturn, TypeAlias
 
-from api.features import FeatureGateError, FeatureGates, parse_feature_gates
 from app.terminal import raw_stream
-from kube.model.suggest import did_you_mean, nearest
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 (it has no public name)
 _CHOICE = re.compile(r"invalid choice: '?([^']*)'? \(choose from (.*)\)$")
@@ -36,6 +34,8 @@ class Parser(argparse.ArgumentParser):
 
     def _likely_flags(self, unknown: Sequence[str]) -> str:
         """Flags that may have been meant."""
+        from kube.model.suggest import nearest  # noqa: PLC0415 (only for mistakes)
+
         flags = [flag for flag in self._option_string_actions if flag.startswith("--")]
         given = (word.partition("=")[0] for word in unknown if word.startswith("--"))
         close = [flag for flag in (nearest(word, flags) for word in given) if flag]
@@ -44,6 +44,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """End with exit code 2. Of a wrong choice, with the one that is likely meant."""
         if found := _CHOICE.search(message):
+            from kube.model.suggest import did_you_mean  # noqa: PLC0415 (only for mistakes)
+
             wrong, choices = found[1], [choice.strip().strip("'") for choice in found[2].split(",")]
             message = f"{message[: found.start()]}invalid choice: {wrong!r}; {did_you_mean(wrong, choices)}"
         self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` says more\n")
@@ -65,9 +67,18 @@ def whole_number(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
 
 
+class FlagValueError(Exception):
+    """The value of a flag cannot be used; the text says why."""
+
+
 def set_gates(parsed: argparse.Namespace) -> None:
-    """Set `gates` to the feature gates that --feature-gates names. Raises `FeatureGateError`."""
-    parsed.gates = FeatureGates(parse_feature_gates(parsed.feature_gates))
+    """Set `gates` to the feature gates that --feature-gates names. Raises `FlagValueError`."""
+    from api.features import FeatureGateError, FeatureGates, parse_feature_gates  # noqa: PLC0415 (only here)
+
+    try:
+        parsed.gates = FeatureGates(parse_feature_gates(parsed.feature_gates))
+    except FeatureGateError as error:
+        raise FlagValueError(str(error)) from error
 
 
 def add_command(
@@ -135,7 +146,7 @@ def as_command(handler: Handler) -> Handler:
         try:
             code = handler(parsed)
             sys.stdout.flush()
-        except FeatureGateError as error:
+        except FlagValueError as error:
             sys.stderr.write(f"jobset {parsed.command}: {error}\n")
             return 2
         except BrokenPipeError:

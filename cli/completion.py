@@ -5,7 +5,6 @@ kubectl runs the program `kubectl_complete-jobset`.
 """
 
 import argparse
-import asyncio
 import io
 import os
 import shlex
@@ -14,8 +13,6 @@ from collections.abc import Sequence
 from cli.commands import Commands, add_command
 
 SHELLS = ("bash", "zsh", "fish")
-ASKED = "_ARGCOMPLETE"
-"""Environment variable that argcomplete's function sets."""
 FILES, NO_FILES = ":0", ":4"
 """The last line of an answer to kubectl: a directive of its shell completion (cobra's Default and NoFileComp)."""
 NAMES_TIMEOUT = 2.0
@@ -44,9 +41,7 @@ def add_completion(commands: Commands) -> None:
 
 
 def answer(parser: argparse.ArgumentParser) -> None:
-    """Where a shell asks what may come next: answer, and end the process. Else nothing."""
-    if ASKED not in os.environ:
-        return
+    """Say what may come next, and end the process."""
     import argcomplete  # noqa: PLC0415 (only where a shell asks)
 
     argcomplete.autocomplete(parser)
@@ -63,7 +58,7 @@ def answer_kubectl(parser: argparse.ArgumentParser, words: Sequence[str]) -> str
 
     *before, last = words or ("",)
     line = f"{shlex.join(['jobset', *before])} {last}"
-    how = {ASKED: "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_DFS": "\t", "_ARGCOMPLETE_SHELL": "fish"}
+    how = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "_ARGCOMPLETE_DFS": "\t", "_ARGCOMPLETE_SHELL": "fish"}
     os.environ.update(how, COMP_LINE=line, COMP_POINT=str(len(line)))
     found = io.StringIO()
     CompletionFinder()(
@@ -84,7 +79,9 @@ def completes_names(action: argparse.Action) -> None:
 
 def jobset_names(parsed_args: argparse.Namespace, **_: object) -> Sequence[str]:
     """Names of the JobSets that NAME may mean: a completer of argcomplete. None where the cluster does not answer."""
-    from cli import session  # noqa: PLC0415 (only where a shell asks)
+    import asyncio  # noqa: PLC0415 (only where a shell asks)
+
+    from cli import session  # noqa: PLC0415 (as above)
     from kube.errors import KubeError  # noqa: PLC0415 (as above)
 
     async def names() -> list[str]:

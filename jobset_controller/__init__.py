@@ -7,7 +7,6 @@ first checks that it would import its own: docs/cli.md#install says why, and wha
 import base64
 import hashlib
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -70,12 +69,13 @@ def _check_packages() -> bool:
 
 
 def _recorded_hashes() -> dict[str, str]:
-    """Path and SHA-256 of each installed file. Empty for an unpacked or editable tree."""
-    try:
-        files = distribution(DISTRIBUTION).files or ()
-    except PackageNotFoundError:
-        return {}
-    return {str(file): file.hash.value for file in files if file.hash}
+    """Path and SHA-256 of each installed file. Empty for an unpacked or editable tree.
+
+    RECORD is read here, because importlib.metadata takes as long to import as most commands take.
+    """
+    records = Path(__file__).parents[1].glob(f"{DISTRIBUTION.replace('-', '_')}-*.dist-info/RECORD")
+    rows = (line.rsplit(",", 2) for record in records for line in record.read_text(encoding="utf-8").splitlines())
+    return {path: found.partition("=")[2] for path, found, _ in rows if found}
 
 
 def _sha256(path: Path) -> str:

@@ -2,13 +2,13 @@
 
 import argparse
 import sys
-from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
-from api.features import FeatureGates
 from cli.commands import Commands, add_command, run_module, set_gates
-from kube.model.validation import dns1123_label
-from policy.exceptions import time_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 VALIDATE_EXAMPLES = """examples:
   %(prog)s jobset.yaml                          one file, all its documents; the same as -f jobset.yaml
@@ -95,6 +95,8 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
 def _prepare(parsed: argparse.Namespace) -> None:
     """Set what is to be read, first what has no flag, and the gates. Ends the program where that cannot be meant."""
     parsed.names = [*parsed.files, *parsed.filename]
+    from api.features import FeatureGates  # noqa: PLC0415 (not to print help or completions)
+
     problem = ""
     if not parsed.names:
         example = f"`jobset {parsed.command} jobset.yaml`"
@@ -122,7 +124,9 @@ def add_namespace_flags(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _time(text: str) -> datetime:
+def _time(text: str) -> "datetime":
+    from policy.exceptions import time_of  # noqa: PLC0415 (only for this flag)
+
     found = time_of(text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r}: write a time such as 2030-01-31T12:00:00Z")
@@ -137,6 +141,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _namespace(text: str) -> str:
+    from kube.model.validation import dns1123_label  # noqa: PLC0415 (only for this flag)
+
     if text and (complaints := dns1123_label(text)):
         raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace: {complaints[0]}")
     return text

@@ -15,7 +15,6 @@ COMMAND = re.compile(r"(?<!get )\bjobset ((?:[\w.%{}/=-]+ ?)+)")
 SENTENCES = {"failed", "is", "completed", "chart", "train", "agent", "COMMAND"}
 """Words after `jobset` that are no command: those of the Go JobSet's sentences, and of names."""
 IN_CLONE = re.compile(r"\.venv/|\bmake (?:[a-z]+-[a-z]+|install|demo|run|image|env|client|wheel)\b")
-PARSER = cli._parser(local=True)
 ANY = "X"
 """Stands for what is filled in."""
 
@@ -53,7 +52,7 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 def unknown(words: list[str]) -> str:
     """The first word that is neither a command nor a flag of the command; prose after it is not looked at."""
-    parser = PARSER
+    parser = cli._parser(*words)
     while words and (commands := subcommands(parser)):
         name, *words = words
         if name not in commands:

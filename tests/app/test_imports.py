@@ -1,10 +1,22 @@
-"""What the manager's process holds: libraries that it has no use for cost memory and time on every replica."""
+"""What processes hold: libraries that they have no use for cost memory and time, on every replica and at every call."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.support.pages.files import ROOT
+
+WITHOUT_FLAGS = {"cli", "cli.main", "cli.commands", "cli.table", "app", "app.terminal", "jobset_controller"}
+"""All that there is of ours before a command is called."""
+VERSION, COMPLETION, CHECK, EXPLAIN = (
+    {"app.version"},
+    {"cli.completion"},
+    {"cli.check", "cli.check.cli"},
+    {"cli.explain", "cli.explain.cli"},
+)
 SHOW = "import sys; sys.argv = ['jobset', 'manager', '--config=/nowhere']; from cli.main import main; main()\n"
 
 
@@ -33,3 +45,53 @@ def imported() -> set[str]:
 def test_the_manager_does_without(imported: set[str], module: str) -> None:
     assert "app.manager" in imported
     assert module not in imported
+
+
+AT_THE_END = """\
+import atexit, os, sys
+end = os._exit
+def show(*code):
+    print(*sys.modules, file=sys.stderr, flush=True)
+    if code:
+        end(*code)
+atexit.register(show)
+os._exit = show  # argcomplete ends so
+"""
+
+
+def imported_by(code: str, **environment: str) -> set[str]:
+    """Modules that are there when a program has ended, but for those of Python itself."""
+    done = subprocess.run(  # noqa: S603 (our own Python)
+        [sys.executable, "-c", AT_THE_END + code],
+        env=os.environ | environment, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT,
+    )  # fmt: skip
+    names = done.stderr.splitlines()[-1].split()
+    return {name for name in names if name.partition(".")[0] not in sys.stdlib_module_names}
+
+
+def called(*words: str, **environment: str) -> set[str]:
+    """Those that `jobset` imports for a command line."""
+    code = f"sys.argv = ['jobset', *{words!r}]; from jobset_controller import main; sys.exit(main())"
+    return imported_by(code, **environment) - imported_by("")
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        (["--version"], VERSION),
+        (["version"], VERSION),
+        (["--help"], set()),
+        (["validate", "--help"], CHECK),
+        (["explain", "--help"], EXPLAIN | COMPLETION),
+    ],
+)
+def test_what_says_how_to_call_it_imports_nothing_else(words: list[str], more: set[str]) -> None:
+    assert called(*words) == WITHOUT_FLAGS | more
+
+
+@pytest.mark.parametrize(("line", "more"), [("jobset expl", set()), ("jobset explain --all", EXPLAIN)])
+def test_a_shell_is_answered_with_argcomplete_alone(tmp_path: Path, line: str, more: set[str]) -> None:
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_STDOUT_FILENAME": str(tmp_path / "answer")}
+    modules = called(COMP_LINE=line, COMP_POINT=str(len(line)), **asked)
+    assert {name for name in modules if not name.startswith("argcomplete")} == WITHOUT_FLAGS | COMPLETION | more
+    assert (tmp_path / "answer").read_text(encoding="utf-8").strip() in {"explain", "--all-namespaces"}

@@ -25,7 +25,6 @@ PYTEST = re.compile(r"(?:^|`)\S*/pytest ([^`\n]+)")
 TEST = re.compile(r"\btest_\w+")
 JOBSET = re.compile(r"(?:\.venv/bin/|kubectl )?jobset (.+)")
 INLINE = re.compile(r"`(?:\.venv/bin/|kubectl )?jobset ([^`\n]+)`")
-PARSER = cli._parser(local=True)
 COMMANDS = commands()
 PROGRAMS = {each.text.split()[0] for each in COMMANDS} | {"$"}
 DURATION = re.compile(r"\d[\d.]* (?:seconds|minutes)|half an hour")
@@ -125,11 +124,11 @@ def test_flags_that_make_is_given_are_those_of_its_program():
 
 def _misunderstood(command: str) -> str:
     """What the command line says about a command that cannot be copied, "" if nothing."""
-    words = takewhile(lambda word: word not in ENDS, shlex.split(command, comments=True))
+    words = list(takewhile(lambda word: word not in ENDS, shlex.split(command, comments=True)))
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            PARSER.parse_args([cli._double_dash(word) for word in words])
+            cli._parser(*words).parse_args([cli._double_dash(word) for word in words])
     except SystemExit as ended:
         return said.getvalue().splitlines()[-1] if ended.code else ""
     return ""

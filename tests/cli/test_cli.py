@@ -1,16 +1,28 @@
 """What all commands of `jobset` have in common."""
 
+import argparse
 import tomllib
 
 import pytest
 
 from app import version
+from cli import main as cli
+from cli.table import COMMANDS
 from tests.support.pages.files import ROOT
 
 
 @pytest.mark.parametrize("words", [["--version"], ["version"]])
 def test_the_version_is_printed_alone(command, words: list[str]):
     assert command(*words) == (0, f"{version.current()}\n", "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_does_what_its_row_of_the_overview_says(command, name: str):
+    """Which is there before its module is imported."""
+    [subparsers] = [action for action in cli._parser(name)._actions if isinstance(action, argparse._SubParsersAction)]
+    assert {each.dest: each.help for each in subparsers._choices_actions}[name] == COMMANDS[name].text
+    _, out, _ = command("--help")
+    assert f"    {name:16}{COMMANDS[name].text}\n" in out
 
 
 def test_kubectl_finds_the_program_as_a_plugin():

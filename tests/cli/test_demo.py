@@ -37,7 +37,7 @@ def test_who_keeps_the_demo_is_told_the_address_of_the_page_and_how_to_go_on():
     commands = [shlex.split(line, comments=True) for line in re.findall(r"^  jobset (.*)", said, re.MULTILINE)]
     assert [command[0] for command in commands] == ["ui", "cluster", "cluster"]
     for command in commands:
-        cli._parser(local=True).parse_args(command)
+        cli._parser(*command).parse_args(command)
 
 
 def test_who_finds_the_demo_of_somebody_else_is_told_how_to_have_one_beside_it(monkeypatch, capsys):

@@ -1,0 +1,65 @@
+"""The command `jobset manager`. It takes the Go manager's flags; cli/manager_flags.py says what they mean."""
+
+import argparse
+import sys
+
+from api.features import FeatureGateError
+from app.logs import LogSettingsError
+from app.logs import configure as configure_logs
+from app.logs import parse as parse_log_flags
+from app.settings import SettingsError
+from cli.commands import Commands, add_command
+from cli.manager_flags import FlagError, add_flags, choose
+
+MANAGER_EXAMPLES = """examples:
+  %(prog)s                                           in a cluster: all defaults
+  %(prog)s --kubeconfig=$HOME/.kube/config --config=manager.yaml
+  %(prog)s --controllers=false                       only the admission webhooks
+  %(prog)s --webhooks=false --leader-elect=false     only the reconcile loop
+  %(prog)s --feature-gates=RestartJob=true
+  %(prog)s --check-config=manager.yaml               check a file and print what is in force; run nothing
+
+The configuration file has apiVersion config.jobset.x-k8s.io/v1alpha1 and kind Configuration; given flags win."""
+
+
+def add_manager(commands: Commands) -> None:
+    """Register `manager`."""
+    parser = add_command(
+        commands,
+        "manager",
+        "run the webhooks and the reconcile loop",
+        MANAGER_EXAMPLES,
+        "Run the admission webhooks and, on the replica that holds the lease, the reconcile loop.",
+    )
+    add_flags(parser)
+    parser.set_defaults(handler=_manager)
+
+
+def _manager(parsed: argparse.Namespace) -> int:
+    # Half a second of imports that other commands need not pay.
+    from app.manager.options import Options, StartError  # noqa: PLC0415
+    from app.manager.process import main as run_manager  # noqa: PLC0415
+    from cli.config_check import render_config  # noqa: PLC0415
+
+    try:
+        chosen = choose(parsed, parsed.check_config or parsed.config)
+        logs = parse_log_flags(
+            devel=parsed.zap_devel,
+            encoder=parsed.zap_encoder,
+            level=parsed.zap_log_level,
+            stacktrace_level=parsed.zap_stacktrace_level,
+            time_encoding=parsed.zap_time_encoding,
+        )
+        if parsed.check_config:
+            print(render_config(chosen, parsed.output), end="")
+            return 0
+        if parsed.output != "table":
+            raise FlagError("flag --output: it is the form of --check-config, which is not given")
+        if not (parsed.controllers or parsed.webhooks):
+            raise FlagError("flags --controllers and --webhooks: both are false, so there is nothing to run")
+        configure_logs(logs)
+        run_manager(Options(chosen.settings, chosen.gates, parsed.kubeconfig, parsed.controllers, parsed.webhooks))
+    except (SettingsError, FeatureGateError, LogSettingsError, StartError) as error:
+        print(f"jobset manager: {error}", file=sys.stderr)
+        return 1 if isinstance(error, StartError) or type(error) is SettingsError else 2
+    return 0

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import msgspec
 
+from api.execution import ExecutionPolicy
 from api.jobset_status import JobSetStatus
 from api.keys import CONTROLLER_NAME, MAX_REPLICAS
 from api.policies import (
@@ -19,7 +20,6 @@ from api.policies import (
     INT64,
     MAP_BY_NAME,
     SHARE_RULE,
-    ExecutionPolicy,
     ExitCodePolicy,
     FailurePolicy,
     StartupPolicy,

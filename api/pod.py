@@ -247,6 +247,7 @@ class PodStatus(Base, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
     nominated_node_name: str = ""
+    start_time: str | None = None
     conditions: tuple[PodCondition, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

@@ -1,4 +1,4 @@
-"""The policies of a JobSet: in which order it starts, what an exit code means, when it has succeeded, when it fails.
+"""The policies of a JobSet: what an exit code means, when it has succeeded, when it fails.
 
 Records of `jobset.x-k8s.io/v1alpha2` (docs/reference/api.md#spec-fields), read and turned into the CRD like those of
 api/jobset.py. Fields that the Go JobSet has not are marked so; all of them are optional, and a JobSet without them
@@ -17,55 +17,11 @@ INT32: Final = {"format": "int32"}
 INT64: Final = {"format": "int64"}
 MOST_FAILED_NODES: Final = 32
 """Nodes that a set remembers, and may keep away from."""
+PodReason = Annotated[str, doc("A reason.", maxLength=256)]
 ExitCode = Annotated[int, doc("An exit code other than 0, which is no failure.", minimum=1, **INT32)]
 
-NOT_FAILED = "a failed Job sets off the failure policy, so nothing can wait for it: wait for Succeeded, Ready or Active"
-NOT_SUSPENDED = "a suspended JobSet starts nothing, so no stage can follow on it: wait for Succeeded, Ready or Active"
-STAGE_STATES = ("Succeeded", "Ready", "Active")
-_STAGE_STATE_RULES = [
-    {"rule": "self != 'Failed'", "message": NOT_FAILED},
-    {"rule": "self != 'Suspended'", "message": NOT_SUSPENDED},
-    {
-        "rule": "self in ['Succeeded', 'Ready', 'Active', 'Failed', 'Suspended']",
-        "message": "must be Succeeded, Ready or Active",
-    },
-]
 ANY_WITH_SHARE = "minSucceeded and operator Any exclude each other: Any means one Job; keep All beside minSucceeded"
 SHARE_RULE: Final = {"rule": "!has(self.minSucceeded) || self.operator != 'Any'", "message": ANY_WITH_SHARE}
-
-
-class ExecutionPolicy(Base, frozen=True, kw_only=True):
-    """Runs the ReplicatedJobs as stages, one after the other in list order. Not in the Go JobSet."""
-
-    execution_policy_order: Annotated[
-        str,
-        doc(
-            "AnyOrder: all start at once. InOrder: nothing of a stage is created before the stage ahead of it has"
-            " reached replicatedJobsStatus; not together with startupPolicy InOrder or dependsOn. Default AnyOrder"
-            " (CRD).",
-            enum=["AnyOrder", "InOrder"],
-            default="AnyOrder",
-        ),
-    ] = "AnyOrder"
-    replicated_jobs_status: Annotated[
-        str,
-        doc(
-            "What every Job of a stage has to be before the next stage is released. Succeeded: completed. Ready: all"
-            " its pods ready or done. Active: has pods, or is done. Default Succeeded (CRD).",
-            default="Succeeded",
-            maxLength=64,
-            **{"x-kubernetes-validations": _STAGE_STATE_RULES},
-        ),
-    ] = "Succeeded"
-    sequential_replicated_jobs: Annotated[
-        int | None,
-        doc(
-            "Number of ReplicatedJobs, from the first, that are a stage each; those after them start together as the"
-            " last stage. Absent: every ReplicatedJob is a stage of its own.",
-            minimum=1,
-            **INT32,
-        ),
-    ] = None
 
 
 class ExitCodePolicy(Base, frozen=True, kw_only=True):
@@ -190,6 +146,17 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
             since_go=False,
         ),
     ] = None
+    on_pod_reasons: Annotated[
+        tuple[PodReason, ...],
+        doc(
+            "Reasons that match in the status of the failed pod that decided about the Job, or of its containers, such"
+            " as UnexpectedAdmissionError, Evicted or OOMKilled; beside all other conditions. Empty = any. A Job none"
+            " of whose failed pods is left does not match.",
+            since_go=False,
+            maxItems=32,
+            **SET,
+        ),
+    ] = ()
     max_restarts: Annotated[
         int | None,
         doc(
@@ -210,6 +177,11 @@ class FailurePolicyRule(Base, frozen=True, kw_only=True):
             **ATOMIC,
         ),
     ] = ()
+
+    @property
+    def is_about_pods(self) -> bool:
+        """Whether it wants something of the failed pod that decided about the Job."""
+        return self.on_exit_codes is not None or bool(self.on_pod_reasons)
 
 
 class NodeFailure(Base, frozen=True, kw_only=True):
@@ -295,7 +267,7 @@ class AvoidNodes(Base, frozen=True, kw_only=True):
         doc("Exit codes of failed pods that say that the node is to blame. Absent: none. Needs restartPolicy Never."),
     ] = None
     on_pod_reasons: Annotated[
-        tuple[Annotated[str, doc("A reason.", maxLength=256)], ...],
+        tuple[PodReason, ...],
         doc(
             "Reasons in the status of failed pods, or of their containers, that say that the node is to blame, such as"
             " UnexpectedAdmissionError. Empty: none.",

@@ -90,6 +90,10 @@ DROPPED: Mapping[tuple[str, ...], Dropped] = {
         "the rule matches whatever the exit code is; with no other condition it matches every failure",
         _PATTERN,
     ),
+    ("failurePolicy", "rules", "*", "onPodReasons"): Dropped(
+        "the rule matches whatever the pod says; with no other condition it matches every failure",
+        _PATTERN,
+    ),
     ("failurePolicy", "rules", "*", "maxRestarts"): Dropped("the rule restarts without a limit of its own", _POLICY),
     ("failurePolicy", "rules", "*", "then"): Dropped("the rule takes the same action each time", _POLICY, bool),
     ("replicatedJobs", "*", "exitCodePolicy"): Dropped(

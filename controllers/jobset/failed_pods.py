@@ -98,7 +98,10 @@ def _by_job(pods: Iterable[DetailedPod]) -> dict[str, list[FailedPod]]:
 
 
 def summary(pod: DetailedPod) -> FailedPod:
-    """The part of a failed pod that decisions need. If no container ran, it ended when it became not ready."""
+    """The part of a failed pod that decisions need.
+
+    If no container ran, it ended when it became not ready, or when its kubelet, which refused it, first saw it.
+    """
     status = pod.status
     done = [(c.name, c.state.terminated) for c in (*status.container_statuses, *status.init_container_statuses)]
     ended = [(name, end) for name, end in done if end is not None]
@@ -111,7 +114,8 @@ def summary(pod: DetailedPod) -> FailedPod:
             for name, end in ended
             if end.exit_code
         ),
-        ended_at=max((end.finished_at or "" for _, end in ended), default="") or max(not_ready, default=""),
+        ended_at=max((end.finished_at or "" for _, end in ended), default="")
+        or max(not_ready, default=status.start_time or ""),
         conditions=frozenset((c.type, c.status) for c in status.conditions),
         deleting=pod.metadata.deletion_timestamp is not None,
         index_failures=integer(pod.metadata.annotations.index_failures) or 0,

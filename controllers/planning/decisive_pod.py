@@ -14,7 +14,7 @@ from api import keys
 from api.batch import Job
 from api.exit_codes import pod_failure_rules
 from api.jobset import JobSet, ReplicatedJob
-from api.policies import OnExitCodes
+from api.policies import FailurePolicyRule, OnExitCodes
 from controllers.planning.observed import Ended, FailedPod
 from kube.model.meta import JSON, find
 
@@ -58,10 +58,10 @@ class FailedContainer:
     why: str = ""
 
     def __str__(self) -> str:
-        """Container, pod, node and exit code in words; empty if no container failed."""
-        if self.exit_code is None:
-            return ""
+        """Container, pod, node and exit code in words; what the kubelet says of the pod if no container failed."""
         where = f" on node {self.node}" if self.node else ""
+        if self.exit_code is None:
+            return f"pod {self.pod}{where} has failed: {self.why}" if self.why else ""
         return f"container {self.container} of pod {self.pod}{where} ended with exit code {self.exit_code}"
 
 
@@ -153,6 +153,14 @@ def container_of(job: Job, pod: FailedPod, name: str) -> Ended | None:
     named = _failure_match(job)
     wanted = (named["container"] if named else "") or name
     return next((end for end in pod.ends if end.container == wanted), None) or _first(pod.ends)
+
+
+def matches_pod(rule: FailurePolicyRule, pod: FailedPod) -> bool:
+    """Whether a rule takes the decisive pod of a failed Job, by its reasons and exit codes."""
+    reasons, codes = rule.on_pod_reasons, rule.on_exit_codes
+    return (not reasons or not set(reasons).isdisjoint(pod.reasons)) and (
+        codes is None or matching(codes, pod.ends) is not None
+    )
 
 
 def matching(on: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:

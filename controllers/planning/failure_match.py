@@ -20,6 +20,7 @@ from controllers.planning.decisive_pod import (
     decisive_pod,
     failed_container,
     first_failed,
+    matches_pod,
     matching,
     named_by,
     without_victims,
@@ -106,17 +107,17 @@ class Failure:
     by_pod: FailedContainer | None
 
     @property
-    def by_exit_codes(self) -> bool:
-        """Whether exit codes decide: in the rule, or by an exitCodePolicy."""
-        return bool(self.rule and self.rule.on_exit_codes) or self.rjob.exit_code_policy is not None
+    def is_by_pod(self) -> bool:
+        """Whether the decisive pod decides: by a rule about pods, or by an exitCodePolicy."""
+        return bool(self.rule and self.rule.is_about_pods) or self.rjob.exit_code_policy is not None
 
     def container(self) -> tuple[FailedContainer, str]:
-        """The pod for the history, and where exit codes decide, what messages say about it."""
+        """The pod for the history, and where it decides, what messages say about it."""
         job, rule, policy = self.child.job, self.rule, self.rjob.exit_code_policy
         if self.by_pod is not None and (failure := job.failure):
             return self.by_pod, f": {failure.message}"
         blamable = without_victims(job, self.pods)
-        if not self.by_exit_codes:
+        if not self.is_by_pod:
             return first_failed(blamable), ""
         pod = decisive_pod(job, self.rjob, self.pods)
         if pod is None:
@@ -127,6 +128,8 @@ class Failure:
         else:
             end = container_of(job, pod, policy.container_name if policy else "")
         found = failed_container(pod, end)
+        if rule and rule.on_pod_reasons:
+            return found, f": {found} ({found.why})" if end and found.why else f": {found}"
         return found, f": {found}" if end else ""
 
 
@@ -148,11 +151,11 @@ class Matcher:
         return sum(len(rule.on_job_failure_message_patterns) for rule in self._rules) > MOST_PATTERNS
 
     def needs_pods(self, child: Child) -> bool:
-        """Whether the first rule that may match a failed Job depends on exit codes."""
+        """Whether the first rule that may match a failed Job depends on its pods."""
         if child.job.metadata.uid in self._by_pods:
             return False
         first = next((self._rules[place] for place in self._places(child)), None)
-        return first is not None and first.on_exit_codes is not None and decides_by_pods(child.job)
+        return first is not None and first.is_about_pods and decides_by_pods(child.job)
 
     def is_beyond_counting(self, child: Child) -> bool:
         """Whether the Job may have another decisive pod than the one that is taken, and a rule depends on it."""
@@ -173,17 +176,17 @@ class Matcher:
             return by_pod.place, Failure(child, self._rules[by_pod.place], rjob, pods, by_pod.pod)
         for place in self._places(child):
             rule = self._rules[place]
-            if rule.on_exit_codes is None:
+            if not rule.is_about_pods:
                 break
             pod = None if by_pod else decisive_pod(child.job, rjob, pods)
-            if pod is not None and matching(rule.on_exit_codes, pod.ends) is not None:
+            if pod is not None and matches_pod(rule, pod):
                 break
         else:
             place, rule = len(self._rules), None
         return place, Failure(child, rule, rjob, pods, by_pod.pod if by_pod else None)
 
     def _places(self, child: Child) -> tuple[int, ...]:
-        """Places of the rules that match a failed Job apart from exit codes, which are not the Job's."""
+        """Places of the rules that match a failed Job apart from what they want of its pods."""
         uid = child.job.metadata.uid
         if uid not in self._matching:
             self._matching[uid] = tuple(place for place, wanted in enumerate(self._criteria) if wanted.match(child))
@@ -192,7 +195,7 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class _Criteria:
-    """What a rule wants of the Job, ready to be compared with many. None: anything. Exit codes are not the Job's."""
+    """What a rule wants of the Job, ready to be compared with many. None: anything. Its pods are not looked at."""
 
     reasons: frozenset[str] | None
     targets: frozenset[str] | None

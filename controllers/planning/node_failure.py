@@ -114,7 +114,7 @@ def _may_decide(rule: FailurePolicyRule, child: Child) -> bool:
     """Whether a rule may be about Jobs that fail because of a node; its patterns are not looked at."""
     reasons, targets = rule.on_job_failure_reasons, rule.target_replicated_jobs
     of_it = REASON in reasons if reasons else True
-    return of_it and rule.on_exit_codes is None and (not targets or child.replicated_job in targets)
+    return of_it and not rule.is_about_pods and (not targets or child.replicated_job in targets)
 
 
 def as_node_failure(child: Child, pod: PodOnFailedNode, now: str) -> Child:

@@ -88,11 +88,11 @@ def _reported_end(pod: Pod) -> Ended | None:
 def deciding_rule(rules: Iterable[FailurePolicyRule], failure: WorkerFailure) -> int | None:
     """The place of the first rule that is about the exit code; None: the set restarts in place.
 
-    A rule that names reasons or messages of Jobs is about Jobs.
+    A rule that names reasons or messages of Jobs, or reasons of pods, is about Jobs that have failed.
     """
     end = Ended(failure.pod.container, failure.pod.exit_code or 0)
     for place, rule in enumerate(rules):
-        of_jobs = rule.on_job_failure_reasons or rule.on_job_failure_message_patterns
+        of_jobs = rule.on_job_failure_reasons or rule.on_job_failure_message_patterns or rule.on_pod_reasons
         targets = rule.target_replicated_jobs
         if rule.on_exit_codes is None or of_jobs or (targets and failure.child.replicated_job not in targets):
             continue

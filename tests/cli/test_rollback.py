@@ -33,6 +33,7 @@ CASES = [
     ({"failurePolicy": {"nodeFailure": {"afterSeconds": 30}}}, "spec.failurePolicy.nodeFailure"),
     ({"failurePolicy": {"avoidNodes": {}}}, "spec.failurePolicy.avoidNodes"),
     ({"failurePolicy": {"rules": [{}, {"onExitCodes": {}}]}}, "spec.failurePolicy.rules[1].onExitCodes"),
+    ({"failurePolicy": {"rules": [{"onPodReasons": ["Evicted"]}]}}, "spec.failurePolicy.rules[0].onPodReasons"),
     ({"failurePolicy": {"rules": [{"maxRestarts": 0}]}}, "spec.failurePolicy.rules[0].maxRestarts"),
     ({"failurePolicy": {"rules": [{"then": [{"afterRestarts": 1}]}]}}, "spec.failurePolicy.rules[0].then"),
     ({"failurePolicy": {"rules": [{"action": "RestartReplicatedJob"}]}}, "spec.failurePolicy.rules[0].action"),

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from api.execution import NOT_FAILED
 from api.features import FeatureGates
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
-from api.policies import NOT_FAILED
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.updates import changed, errors

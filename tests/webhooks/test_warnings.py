@@ -87,6 +87,13 @@ WARNED: dict[str, tuple[JSON, list[str]]] = {
             f"{RULES}[4]: never reached: rule 3 matches everything that it would match",
         ],
     ),
+    "rules about pods, of which one takes all of another": (
+        jobset(
+            rjob("a"),
+            failurePolicy=rules({"onPodReasons": ["Evicted", "OutOfcpu"]}, {}, {"onPodReasons": ["Evicted"]}),
+        ),
+        [f"{RULES}[2]: never reached: rule 0 matches everything that it would match"],
+    ),
     "a reason that no target can give": (
         jobset(
             rjob("a"),

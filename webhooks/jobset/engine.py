@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from api.execution import STAGE_STATES
 from api.features import FeatureGates
-from api.policies import STAGE_STATES
 from kube.model.field import FieldError, Layer, Path, by_path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON

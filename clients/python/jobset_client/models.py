@@ -134,6 +134,11 @@ class FailurePolicyRule(Model):
 
     Absent: any. A Job none of whose failed pods is left does not match. Not in the Go JobSet.
     """
+    on_pod_reasons: list[str] = Field(default_factory=list)
+    """Reasons that match in the status of the failed pod that decided about the Job, or of its containers, such as
+    UnexpectedAdmissionError, Evicted or OOMKilled; beside all other conditions. Empty = any. A Job none of
+    whose failed pods is left does not match. Not in the Go JobSet.
+    """
     max_restarts: StrictInt | None = None
     """Times that this rule restarts something before the set is Failed, counted in status.failurePolicyRestarts,
     beside the set's own maxRestarts. Absent: no limit of its own. Not in the Go JobSet.

@@ -7,7 +7,7 @@ Failed Jobs are decided in the order of the rules that match them, then of the t
 seconds), then of their global indexes. An action on a Job or a ReplicatedJob leaves the other failures to be decided,
 and counted, in the same plan. An action on the set decides them all.
 
-Nothing is decided before the pods are known that a rule needs (onExitCodes).
+Nothing is decided before the pods are known that a rule needs (onExitCodes, onPodReasons).
 
 If very many Jobs have failed, a plan decides about the earliest failures, and the next plan about the others, as if
 they had failed later. So the time of a plan is bounded, however many Jobs, rules and patterns there are.
@@ -127,7 +127,7 @@ class _Decisions:
             if not self._is_possible(action, failure):
                 break
             ended = self._act(failure, action, step)
-            if failure.by_pod is None and (ended or failure.by_exit_codes):
+            if failure.by_pod is None and (ended or failure.is_by_pod):
                 named.append(child)
             if ended:
                 break

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import fields
 
-from api import jobset, jobset_status, keys, policies
+from api import execution, jobset, jobset_status, keys, policies
 from api.features import GATES
 from app.settings import Settings
 from app.settings_file import parse
@@ -44,7 +44,7 @@ def code(text: str) -> set[str]:
         policies.FailurePolicy,
         policies.FailurePolicyRule,
         policies.StartupPolicy,
-        policies.ExecutionPolicy,
+        execution.ExecutionPolicy,
     ],
 )
 def test_every_field_is_on_the_page_of_the_api(record: type):

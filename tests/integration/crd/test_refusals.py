@@ -2,8 +2,9 @@
 
 import pytest
 
+from api.execution import NOT_FAILED, NOT_SUSPENDED
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
-from api.policies import ANY_WITH_SHARE, NOT_FAILED, NOT_SUSPENDED
+from api.policies import ANY_WITH_SHARE
 from api.scheduling import ONE_MODE, ONE_POLICY, ONE_SOURCE
 from tests.support.cluster.crd_calls import replicated, spec
 

@@ -33,6 +33,7 @@ RULES = st.fixed_dictionaries(
     },
     optional={
         "onExitCodes": st.fixed_dictionaries({"operator": st.sampled_from(["In", "NotIn"]), "values": st.just([3])}),
+        "onPodReasons": st.just(["Evicted"]),
         "maxRestarts": st.sampled_from([0, 1, 2]),
         "then": THEN,
     },

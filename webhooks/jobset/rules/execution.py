@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from api.execution import NOT_FAILED, NOT_SUSPENDED, STAGE_STATES
 from api.jobset import STAGES_OR_DEPENDS_ON, STAGES_OR_STARTUP
-from api.policies import NOT_FAILED, NOT_SUSPENDED, STAGE_STATES
 from api.stages import in_order, staged, stages
 from kube.model.field import SPEC, FieldError, Layer
 from kube.model.suggest import did_you_mean

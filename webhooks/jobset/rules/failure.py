@@ -34,9 +34,9 @@ JOB_FAILURE_REASONS = (
     "PodFailurePolicy",
 )
 _OF_PODS = {
-    "oomkilled": "it is a reason of containers: onExitCodes with 137 (SIGKILL) catches it",
+    "oomkilled": "it is a reason of containers: write it into onPodReasons",
     "error": "it is a reason of containers: onExitCodes catches it by the exit code",
-    "evicted": "it is a reason of pods: podFailurePolicy can catch the pod condition DisruptionTarget",
+    "evicted": "it is a reason of pods: write it into onPodReasons",
 }
 """Reasons of containers and pods that people write for those of Jobs, in lower case: what to do instead."""
 START_TIMEOUT, NODE_FAILURE = "StartTimeout", "NodeFailure"

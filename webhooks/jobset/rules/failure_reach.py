@@ -148,6 +148,7 @@ def _matches_whatever(wide: FailurePolicyRule, narrow: FailurePolicyRule) -> boo
     return (
         _takes_all(wide.on_job_failure_reasons, narrow.on_job_failure_reasons)
         and _takes_all(wide.on_job_failure_message_patterns, narrow.on_job_failure_message_patterns)
+        and _takes_all(wide.on_pod_reasons, narrow.on_pod_reasons)
         and _takes_all_codes(wide.on_exit_codes, narrow.on_exit_codes)
     )
 

@@ -95,6 +95,7 @@ JOB_CREATION_FAILED = "JobCreationFailed"
 SERVICE_CREATION_FAILED = "HeadlessServiceCreationFailed"
 PLACEMENT_PENDING = "ExclusivePlacementPending"
 PODS_UNSCHEDULABLE = "PodsUnschedulable"
+JOBS_SUSPENDED_AGAIN = "JobsSuspendedAgain"
 
 # Condition types of batch/v1 Jobs that mean "finished".
 JOB_COMPLETE = "Complete"

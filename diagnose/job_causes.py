@@ -1,11 +1,20 @@
 """Causes that are about Jobs: those that are not there, may not start yet, or have no pods. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from api.batch import pods_at_once
 from api.event import SeenEvent
 from api.jobset import JobSet
-from api.keys import JOB_COMPLETE, JOB_CREATION_FAILED, KIND, REPLICATED_JOB_NAME, SERVICE_CREATION_FAILED, SUSPENDED
+from api.keys import (
+    JOB_COMPLETE,
+    JOB_CREATION_FAILED,
+    JOBS_SUSPENDED_AGAIN,
+    KIND,
+    REPLICATED_JOB_NAME,
+    SERVICE_CREATION_FAILED,
+    SUSPENDED,
+)
 from controllers.planning.child_jobs import Child
 from diagnose.case import Case, about_jobs
 from diagnose.ends import held_by_earlier
@@ -186,10 +195,15 @@ def _begin(case: Case, names: frozenset[str]) -> bool:
 def halted_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that are still suspended although the set is not."""
     fix = "the manager resumes it by itself; a Job that another controller suspends needs that one"
+    again = next((event for event in case.recent_warnings if event.reason == JOBS_SUSPENDED_AGAIN), None)
     for child in (child for child in case.survey.halted if child.name in left):
         ending = child.job.status.active
         why = f": {pluralize(ending, 'pod')} of the time before have to end first" if ending else ""
         finding = Finding(Level.WAITS, "halted", f"Job {child.name}: is still suspended{why}", fix=fix)
+        if again is not None:
+            message, _, fix_of_event = again.note.partition(". ")
+            said = Finding(Level.FAULT, "warning", message)
+            finding = replace(finding, level=Level.FAULT, because=(said,), fix=fix_of_event or fix, since=again.first)
         yield KeyedFinding(child.name, bool(ending), finding)
 
 

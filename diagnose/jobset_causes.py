@@ -300,7 +300,8 @@ def warnings(case: Case, _left: frozenset[str]) -> list[Answer]:
     about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
     nodes = {_WAITS_FOR_NODE} if held_up(case) else set()
     over = set() if blind or case.survey.waiting else _WHILE_WAITING
-    elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes, *over}
+    halted = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted else set()
+    elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes, *over, *halted}
     absent = any(
         position.name not in case.facts.foreign and position.replicated_job.name not in case.survey.stages
         for position in case.survey.missing

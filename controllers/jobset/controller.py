@@ -20,6 +20,7 @@ from api.priority import Priorities
 from controllers.gang.execute import GroupWriteError
 from controllers.gang.stalled import NO_EVENTS, StalledGangs
 from controllers.indexes import BY_OWNER, key_of_children
+from controllers.jobset.contested_jobs import ContestedJobs
 from controllers.jobset.execute import Caches, Executor, FailedWrites, ForeignObjectError
 from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
@@ -107,6 +108,7 @@ class JobSetReconciler:
         self._executor = Executor(client, caches, recorder)
         self._stalled = StalledGangs(client, self._executor.event)
         self._unscheduled = UnscheduledPods(client, self._executor.event)
+        self._contested = ContestedJobs(client, self._executor.event)
         self._stopwatch = Stopwatch(milestones)
         self.memories = Memories()
         """What is known of each JobSet beyond the caches."""
@@ -147,6 +149,7 @@ class JobSetReconciler:
             observed = await self._answer(observed, decided.pod_query)
             decided = self._plan(observed, memory)
         self._warn(js, decided, memory)
+        await self._contested.look(observed, memory.resumptions)
         said = summary(js, decided)
         if said and said != memory.tried:
             self._client.require_writes()
@@ -166,6 +169,7 @@ class JobSetReconciler:
             raise
         finally:
             self._look_after_pods(js, decided)
+            memory.resumptions.note(decided, self._caches.jobs, request.namespace, clock())
         group_retry = memory.group_error.time - clock()
         waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
         look = await waiting.look(observed, memory.stalled)
@@ -275,6 +279,8 @@ class JobSetReconciler:
         foreign = memory.foreign.value if clock() < memory.foreign.time else {}
         if not foreign:
             memory.foreign = Until(foreign, 0.0)
+        if js.suspended:
+            memory.resumptions.clear()
         return Observed(
             jobset=js,
             jobs=jobs,
@@ -304,6 +310,7 @@ class JobSetReconciler:
             groups=self._known_groups(js, memory),
             reported_group=memory.reported_group,
             start_look=memory.start_look,
+            held_back=memory.resumptions.seconds_left(clock()),
             pods_on_failed_nodes=() if nodes is None else nodes.of_set(js, time),
         )
 

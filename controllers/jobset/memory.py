@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 from api.batch import Job
 from api.jobset_status import JobSetStatus
 from controllers.gang.stalled import NO_EVENTS, Reports
+from controllers.jobset.contested_jobs import Resumptions
 from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import Followed
 from controllers.jobset.refused import RefusedJobs
@@ -97,6 +98,10 @@ class Memory:
 
     followed: Followed | None = None
     """The pods of earlier attempts, until the last is gone. Without it they are listed before a Job is created."""
+
+    resumptions: Resumptions = field(default_factory=Resumptions)
+    """Which Jobs were resumed, and how often, until the set is suspended or 10 min after the last. Without it a Job
+    that somebody else suspends again and again is resumed at once each time, and its Warning is sent again."""
 
     sorted_jobs: SortedJobs | None = None
     """The Jobs of a set of 200 or more as they were sorted for the last plan. Without it the next plan sorts all of

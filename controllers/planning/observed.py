@@ -139,6 +139,7 @@ class Observed:
       `start_look`: before this moment (RFC 3339, empty: any) no look can find a pod that has been pending too long.
     - `pods_on_failed_nodes`: as the caches of pods and nodes have them; empty unless the set asks for `nodeFailure`.
       `read_nodes`: names of the nodes that were read for this plan, with the pods on them.
+    - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: somebody suspends them again.
     - `now`: RFC 3339 in UTC, seconds. `since_status_write`: seconds since the last status write, None if there was
       none in this process.
     """
@@ -163,3 +164,4 @@ class Observed:
     start_look: str = ""
     pods_on_failed_nodes: tuple[PodOnFailedNode, ...] = ()
     read_nodes: frozenset[str] = frozenset()
+    held_back: Mapping[str, float] = field(default_factory=dict)

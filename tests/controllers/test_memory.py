@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from api.batch import Job
 from api.jobset_status import JobSetStatus
 from controllers.gang.stalled import Reports
+from controllers.jobset.contested_jobs import Resumptions
 from controllers.jobset.memory import Memories, Memory, Until
 from controllers.jobset.milestones import AttemptTimes
 from controllers.jobset.old_pods import Followed
@@ -41,6 +42,7 @@ SAMPLES = {
     "stalled": Reports(next_look=6.0),
     "start_look": "2026-01-01T00:00:00Z",
     "followed": Followed(attempt=1, pods=None),
+    "resumptions": Resumptions(is_reported=False),
     "sorted_jobs": SortedJobs(),
 }
 """A value of each field of a record that it does not start with. A field without one fails the tests."""

@@ -27,15 +27,20 @@ def _suspend(ctx: Context) -> Partial:
 
 
 def _resume(ctx: Context) -> Partial:
-    """Stage by stage, as far as the budget of Jobs goes."""
+    """Stage by stage, as far as the budget of Jobs goes; later those that somebody else suspends again and again."""
     halted: dict[str, list[Child]] = {}
+    waits, held_back = [], ctx.observed.held_back
     for child in ctx.children.active if any(tally.suspended for tally in ctx.children.tallies.values()) else ():
-        if child.job.spec.suspend and not child.deleting:
+        if not child.job.spec.suspend or child.deleting:
+            continue
+        if child.job.metadata.uid in held_back:
+            waits.append(held_back[child.job.metadata.uid])
+        else:
             halted.setdefault(child.replicated_job, []).append(child)
     patches: list[PatchJob] = []
     for rjob in ctx.stages.in_turn() if halted else ():
         patches += _resume_group(ctx, ctx.ranges[rjob.name], halted.get(rjob.name, []), ctx.job_budget - len(patches))
-    return Partial(actions=tuple(patches))
+    return Partial(actions=tuple(patches), requeue_after=min(waits, default=None))
 
 
 def _resume_group(ctx: Context, jobs: JobRange, children: list[Child], job_budget: int) -> list[PatchJob]:

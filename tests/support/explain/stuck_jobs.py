@@ -243,3 +243,24 @@ row(
     f"or kubectl delete pod -n team-a {POD} --grace-period=0 --force, which risks two processes for one rank",
     lambda: earlier(silent_node(300)),
 )
+
+
+CONTESTED = (
+    "Job train-workers-0 was resumed and is suspended again by field manager kueue: the manager resumes such Jobs after a"
+    " pause, which grows to 5 min while this goes on"
+)
+
+
+@stuck(
+    "a Job that another controller suspends again and again",
+    f"Job train-workers-0: is still suspended: {CONTESTED}",
+    "To suspend the set, set spec.suspend of the JobSet; else have that controller leave the Jobs of JobSets alone",
+)
+def _() -> Facts:
+    js = a_set()
+    job = started(js, active=0)
+    job["spec"]["suspend"] = True
+    advice = (
+        "To suspend the set, set spec.suspend of the JobSet; else have that controller leave the Jobs of JobSets alone"
+    )
+    return facts(js, [job], [], warnings=[event("JobsSuspendedAgain", f"{CONTESTED}. {advice}")], lease=lease())

@@ -133,6 +133,7 @@ class PodMeta(Identity, frozen=True, kw_only=True):
     creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     deletion_grace_period_seconds: int | None = None
+    finalizers: tuple[str, ...] = ()
     labels: PodLabels = PodLabels()
     annotations: PodAnnotations = PodAnnotations()
 

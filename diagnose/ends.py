@@ -14,6 +14,13 @@ from diagnose.nodes import SeenNode
 from diagnose.states import RECENT
 from diagnose.times import age, seconds_since
 
+WAITS_FOR_NODE = "restart-waits-for-node"
+"""Cause of a finding about pods that nothing on their node ends."""
+_OVERDUE = 10.0
+"""Seconds that a kubelet may take after the grace period of a pod until the pod is gone."""
+_OF_JOBS = "batch.kubernetes.io/"
+"""Begins the finalizer of the Job controller, which it removes by itself."""
+_HELD_BY_FINALIZER = "look at the controller that the finalizer is named after: it has to remove it"
 _MARGIN = 60.0
 """Seconds after its time by which the manager has acted on a failed node."""
 _WITH_GATE = f"start the manager with --feature-gates={GATE}=true"
@@ -139,8 +146,51 @@ def _time_left(case: Case, since: str) -> float | None:
 
 
 def held_up(case: Case) -> tuple[Finding, ...]:
-    """The nodes that hold up a restart: pods of an earlier attempt are being deleted there, and nothing ends them."""
-    return _nodes_of(case, case.facts.ending)
+    """What holds up a restart: nodes where nothing ends pods of an earlier attempt, and pods that take their time."""
+    return (*_nodes_of(case, case.facts.ending), *_ending(case, case.facts.ending))
+
+
+def _ending(case: Case, pods: Iterable[SeenPod]) -> Iterator[Finding]:
+    """Pods that are being deleted on nodes that may end them: how long that may take, or by how much they are late."""
+    nodes, now = case.facts.nodes_by_name, case.facts.now
+    on_nodes = [pod for pod in pods if (name := pod.spec.node_name) not in nodes or _may_end(case, nodes[name], pod)]
+    late = {pod.name: seconds_since(pod.metadata.deletion_timestamp or "", now) or 0.0 for pod in on_nodes}
+    overdue = [pod for pod in on_nodes if late[pod.name] > _OVERDUE]
+    for found in (overdue, [pod for pod in on_nodes if late[pod.name] <= _OVERDUE]):
+        if not found:
+            continue
+        pod = min(found, key=lambda pod: (-late[pod.name], pod.name))
+        one, meta = len(found) == 1, pod.metadata
+        who = f"pod {pod.name} on node {pod.spec.node_name} is" if one else _several(found, pod)
+        grace = f"{'its' if one else 'the'} grace period of {meta.deletion_grace_period_seconds or 0} s"
+        holders = [name for name in meta.finalizers if not name.startswith(_OF_JOBS)]
+        if found is not overdue:
+            message = f"{who} being deleted: {grace} ends in {age(-late[pod.name])}"
+            yield Finding(Level.WAITS, "pod-ending", message, fix="wait until then")
+        else:
+            held = f": finalizer {holders[0]} holds it" if holders else ""
+            message = f"{who} being deleted, overdue by {age(late[pod.name])}: {grace} is over{held}"
+            fix = _HELD_BY_FINALIZER if holders else _overdue_fix(pod)
+            yield Finding(Level.FAULT, "pod-overdue", message, fix=fix, since=meta.deletion_timestamp or "")
+
+
+def _may_end(case: Case, node: SeenNode | None, pod: SeenPod) -> bool:
+    return node is not None and not _taint(case, node, pod)[0]
+
+
+def _several(pods: list[SeenPod], first: SeenPod) -> str:
+    nodes = {pod.spec.node_name for pod in pods}
+    where = "there" if len(nodes) == 1 else f"on {len(nodes)} nodes"
+    return f"pod {first.name} on node {first.spec.node_name} and {len(pods) - 1} more {where} are"
+
+
+def _overdue_fix(pod: SeenPod) -> str:
+    where = f"-n {pod.metadata.namespace} {pod.name}"
+    return (
+        f"kubectl describe pod {where} and kubectl describe node {pod.spec.node_name} show what keeps it: a process"
+        " that hangs in a driver or in the kernel ends with a restart of the node; once nothing of it runs there:"
+        f" kubectl delete pod {where} --grace-period=0 --force"
+    )
 
 
 def held_by_earlier(case: Case, job: str) -> tuple[Finding, ...]:
@@ -186,7 +236,7 @@ def _held_up(case: Case, name: str, node: SeenNode | None, pods: list[SeenPod]) 
             fix = f"once the machine is off or fenced: {fence}; or {force}, {risk}"
             level, because = _forced_deletion(case, since)
     message = f"{who} being deleted on node {name}, {state}"
-    return Finding(level, "restart-waits-for-node", message, because=because, fix=fix, since=since)
+    return Finding(level, WAITS_FOR_NODE, message, because=because, fix=fix, since=since)
 
 
 def _taint(case: Case, node: SeenNode, pod: SeenPod) -> tuple[str, str]:

@@ -78,6 +78,9 @@ class _Gatherer:
             facts.kueue = await self._client.serves(kueue.GROUP)
         if missing_defaults(js):
             facts.webhooks = await look_up.webhooks(self._read)
+        if (js.suspended or js.metadata.deletion_timestamp) and any(_has_pods(job) for job in facts.jobs or ()):
+            facts.ending = await look_up.deleted_pods(self._read, [self._of_set])
+            facts.nodes_by_name |= await look_up.nodes(self._read, facts.ending)
         if facts.jobs is not None:
             await self._fill_about_jobs(survey_jobs(js, facts.jobs), facts.jobs)
         facts.unseen = tuple(self._read.unseen)
@@ -327,6 +330,10 @@ class _Gatherer:
                         break
             return holders
         return None
+
+
+def _has_pods(job: SeenJob) -> bool:
+    return bool(job.status.active or job.status.terminating)
 
 
 def _has_replacement(survey: Survey, pods: Sequence[SeenPod]) -> bool:

@@ -14,7 +14,7 @@ from controllers.planning.start_timeout import GATE as START_TIMEOUT_GATE
 from controllers.planning.start_timeout import LOOKS
 from diagnose.case import STALE, Case
 from diagnose.disruptions import disruption_in_history, not_counted
-from diagnose.ends import held_up
+from diagnose.ends import WAITS_FOR_NODE, held_up
 from diagnose.facts import SeenPod
 from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, Level, join_names, pluralize
 from diagnose.job_causes import holds_back
@@ -25,6 +25,7 @@ from diagnose.restart_causes import attempt, decisive_container, too_slow, why_i
 from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
 from diagnose.webhook_switch import State as Webhooks
+from kube.model.jsontree import dig
 from kube.model.meta import find
 
 _DECISION = "FailurePolicy"
@@ -91,7 +92,8 @@ def deletion(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         number = "its Jobs" if jobs is None else pluralize(len(jobs), "Job")
         names = f" ({join_names([job.metadata.name for job in jobs])})" if jobs else ""
         message = f"{number}{names} and all pods of them have to go first"
-        because.append(Finding(Level.WAITS, "foreground-deletion", message, fix=WAIT_FOR_PODS))
+        held = held_up(case)
+        because.append(Finding(Level.WAITS, "foreground-deletion", message, held, "" if held else WAIT_FOR_PODS))
     for name in meta.finalizers:
         if name != FOREGROUND:
             message = f"finalizer {name} holds it: whoever set it has to remove it"
@@ -159,15 +161,29 @@ def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     because: tuple[Finding, ...] = ()
     if ending := [job.metadata.name for job in case.facts.jobs or () if job.status.active > 0]:
         number = pluralize(len(ending), "Job", "still has", "still have")
-        because = (Finding(Level.NOTE, "ending", f"{number} pods that are ending: {join_names(ending)}"),)
+        message = f"{number} pods that are ending: {join_names(ending)}"
+        because = (Finding(Level.NOTE, "ending", message, held_up(case)),)
     message = "spec.suspend is true: its Jobs run no pods"
     fix = f"jobset resume {js.metadata.name} -n {js.metadata.namespace}"
     if queue:
         message += f"; it is in the Kueue queue {queue}" + ("" if case.facts.kueue else ", and there is no Kueue here")
     if queue and case.facts.kueue:
         fix = f"Kueue resumes it when queue {queue} admits it: {workloads_of(js)} says when"
+    elif not queue and (misplaced := _queue_of_template(js)):
+        name, there = misplaced
+        message += f"; the label {keys.QUEUE_NAME} is on the template of {name}: Kueue looks for it on the JobSet"
+        fix = f"kubectl label jobset {js.metadata.name} -n {js.metadata.namespace} {keys.QUEUE_NAME}={there}; or {fix}"
     since = condition.last_transition_time if condition and condition.status == "True" else ""
     yield Answer(Finding(Level.WAITS, "suspended", message, because, fix, since), state=State.SUSPENDED, ends=True)
+
+
+def _queue_of_template(js: JobSet) -> tuple[str, str] | None:
+    """The first ReplicatedJob with a label of a queue on its Job or pod template, and the queue."""
+    for rjob in js.spec.replicated_jobs:
+        for template in (rjob.template, rjob.job_spec.get("template")):
+            if queue := dig(template, "metadata", "labels", keys.QUEUE_NAME):
+                return rjob.name, str(queue)
+    return None
 
 
 def active_deadline(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
@@ -298,7 +314,7 @@ def warnings(case: Case, _left: frozenset[str]) -> list[Answer]:
     """Recent Warnings of the controller that no cause before explains."""
     blind = case.facts.jobs is None or (bool(case.survey.unready) and case.facts.pods is None)
     about_pods = set() if blind else {keys.PLACEMENT_PENDING, keys.PODS_UNSCHEDULABLE}
-    nodes = {_WAITS_FOR_NODE} if held_up(case) else set()
+    nodes = {_WAITS_FOR_NODE} if any(held.cause == WAITS_FOR_NODE for held in held_up(case)) else set()
     over = set() if blind or case.survey.waiting else _WHILE_WAITING
     halted = {keys.JOBS_SUSPENDED_AGAIN} if case.survey.halted else set()
     elsewhere = {keys.JOB_CREATION_FAILED, *about_pods, *nodes, *over, *halted}

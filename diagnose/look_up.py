@@ -130,15 +130,16 @@ async def ending_pods(read: Reader, js: JobSet, previous: Sequence[Child]) -> tu
     alone = [child.job.metadata for child in previous if child.job.metadata.labels.get(keys.RESTART_ATTEMPT) == attempt]
     selectors = [of_other_attempts(js)] if js.status.restarts else []
     selectors += [one_of(keys.JOB_UID, [meta.uid for meta in alone[:_RESTARTED_ALONE]])] if alone else []
-    return await _deleted_pods(read, selectors)
+    return await deleted_pods(read, selectors)
 
 
 async def earlier_pods(read: Reader, uids: Sequence[str]) -> tuple[SeenPod, ...]:
     """Pods of the Jobs with these UIDs that are being deleted on a node, in the order of `ending_pods`."""
-    return await _deleted_pods(read, [one_of(keys.JOB_UID, uids)] if uids else [])
+    return await deleted_pods(read, [one_of(keys.JOB_UID, uids)] if uids else [])
 
 
-async def _deleted_pods(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
+async def deleted_pods(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod, ...]:
+    """Pods with these labels that are being deleted on a node."""
     found: list[SeenPod] = []
     note, subject = (
         "pods that are ending: you may not list pods, so the nodes that they are on are not known",

@@ -89,7 +89,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     outside = _end_from_outside(case, last)
     rule = not_counted(case.facts.jobset, last.failed_job) if outside else ""
     where = "; ".join(filter(None, [_where(last) or last.message or last.reason, outside]))
-    said = f"{_restarts(case)}; attempt {last.attempt}: {where}"
+    said = f"{_restarts(case, last)}; attempt {last.attempt}: {where}"
     slow = too_slow(case.facts.jobset, last)
     rule = f"{slow} {IN_A_NEW}" if slow else rule
     if not states.keeps_failing(case.facts.jobset, case.facts.now):
@@ -100,7 +100,7 @@ def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         "keeps-failing",
         f"{pluralize(len(recent), 'attempt')} failed within the last hour, last: {last.message or last.reason}",
         because=tuple(attempt(case.facts.jobset, failed) for failed in reversed(recent[-_MOST_ATTEMPTS:])),
-        fix="; ".join(filter(None, [_logs(case, last), rule])),
+        fix="; ".join(filter(None, [_logs(case, last), rule, _endless(case.facts.jobset, last)])),
         since=recent[0].time,
     )
     yield Answer(found, state=State.KEEPS_FAILING, headline=said)
@@ -118,13 +118,42 @@ def _end_from_outside(case: Case, failed: FailedAttempt) -> str:
     )
 
 
-def _restarts(case: Case) -> str:
-    """`restarted 3 times, 17 of 20 restarts left`."""
+def _restarts(case: Case, last: FailedAttempt) -> str:
+    """`restarted 3 times, 17 of 20 restarts left`; which rule does not count them, if one has restarted it last."""
     js = case.facts.jobset
     policy, used = js.spec.failure_policy, js.status.restarts_count_towards_max
     most = policy.max_restarts if policy is not None else 0
     times = "once" if js.status.restarts == 1 else f"{js.status.restarts} times"
-    return f"restarted {times}, {max(most - used, 0)} of {pluralize(most, 'restart')} left"
+    left = f"{max(most - used, 0)} of {pluralize(most, 'restart')} left"
+    found = _uncounted(js, last)
+    if found is None:
+        return f"restarted {times}, {left}"
+    rule, action = found
+    done = next((entry.restarts for entry in js.status.failure_policy_restarts if entry.name == rule.name), 0)
+    own = rule.max_restarts
+    limit = "without a limit" if own is None else f"{max(own - done, 0)} of {own} left"
+    free = f"{js.status.restarts - used} not counted towards maxRestarts by rule {rule.name} ({action}, {limit})"
+    return f"restarted {times}, {free}" + (f", {left}" if used else "")
+
+
+def _uncounted(js: JobSet, failed: FailedAttempt) -> tuple[FailurePolicyRule, str] | None:
+    """The rule that restarted the set after this attempt without counting it, and its action; None if it counted."""
+    policy = js.spec.failure_policy
+    rules = policy.rules if policy is not None else ()
+    rule = next((rule for rule in rules if failed.reason == f"FailurePolicy_{rule.name}"), None)
+    if rule is None:
+        return None
+    actions = escalation.actions_of(rule)
+    action = actions[min(max(failed.step or 1, 1), len(actions)) - 1]
+    return None if action.counted else (rule, action.name)
+
+
+def _endless(js: JobSet, failed: FailedAttempt) -> str:
+    """How restarts by a rule without a limit end; empty for others."""
+    found = _uncounted(js, failed)
+    if found is None or found[0].max_restarts is not None:
+        return ""
+    return f"restarts by rule {found[0].name} never end: give it a maxRestarts, or let it match less, {IN_A_NEW}"
 
 
 def _logs(case: Case, last: FailedAttempt) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -10,7 +11,8 @@ import pytest
 
 from api.event import SeenEvent
 from controllers.planning.node_failure import OUT_OF_SERVICE, UNREACHABLE
-from tests.support.explain.objects import MOMENT, NOW, at, causes, event, explanation_of, walk
+from diagnose.facts import Facts, SeenPod
+from tests.support.explain.objects import MOMENT, NOW, a_set, at, causes, event, explanation_of, facts, lease, walk
 from tests.support.explain.stuck import (
     JSON,
     POD,
@@ -22,6 +24,7 @@ from tests.support.explain.stuck import (
     replaced,
     restarting,
     silent_node,
+    started,
 )
 
 
@@ -138,8 +141,60 @@ def test_what_ends_the_pods_of_a_node_depends_on_what_is_wrong_with_it(state, le
 @pytest.mark.parametrize("state", [node("node-3"), tainted("example.com/busy", "NoSchedule")])
 def test_a_node_that_ends_its_pods_by_itself_is_not_named(state: JSON):
     text, body = explanation_of(restarting(state, event("RestartWaitsForNode", "pod x on node node-9")))
-    assert "node-3" not in text
-    assert causes(body) == ["restarting", "warning"], "what the manager says is repeated"
+    assert "node-3, which" not in text
+    assert causes(body) == ["restarting", "pod-overdue", "warning"], "what the manager says is repeated"
+
+
+OVERDUE = (
+    "pod train-workers-0-0 on node node-3 and 1 more there are being deleted, overdue by 1 min: the grace period of"
+)
+
+
+def test_pods_that_do_not_end_on_a_node_that_works_are_named_with_how_late_they_are():
+    _, body = explanation_of(restarting(node("node-3")))
+    [late] = [finding for finding in walk(body) if finding["cause"] == "pod-overdue"]
+    assert (late["level"], late["since"]) == ("fault", at(NOW - timedelta(seconds=60)))
+    assert late["what"].startswith(OVERDUE)
+    assert "kubectl delete pod -n team-a train-workers-0-0 --grace-period=0 --force" in late["remedy"]
+
+
+def test_so_are_they_where_nodes_may_not_be_read():
+    known = restarting(node("node-3"))
+    known.nodes_by_name = {}
+    assert OVERDUE in explanation_of(known)[0]
+
+
+def test_pods_within_their_grace_period_are_waited_for():
+    _, body = explanation_of(restarting(node("node-3"), seconds=90))
+    [late] = [finding for finding in walk(body) if finding["cause"] == "pod-ending"]
+    assert (late["level"], late["remedy"]) == ("waits", "wait until then")
+    assert late["what"].endswith("are being deleted: the grace period of 0 s ends in 1 min")
+
+
+def test_a_pod_that_a_finalizer_holds_is_told_from_one_that_hangs():
+    known = restarting(node("node-3"))
+    pod = known.ending[0]
+    meta = msgspec.structs.replace(pod.metadata, finalizers=("batch.kubernetes.io/job-tracking",))
+    assert "finalizer" not in explanation_of(with_pod(known, msgspec.structs.replace(pod, metadata=meta)))[0]
+    meta = msgspec.structs.replace(pod.metadata, finalizers=(*meta.finalizers, "example.com/keep"))
+    text, _ = explanation_of(with_pod(known, msgspec.structs.replace(pod, metadata=meta)))
+    assert "is over: finalizer example.com/keep holds it" in text
+
+
+def with_pod(known: Facts, pod: SeenPod) -> Facts:
+    known.ending = (pod,)
+    return known
+
+
+@pytest.mark.parametrize("field", ["suspend", "deletionTimestamp"])
+def test_a_set_that_ends_its_pods_names_those_that_do_not_end(field: str):
+    js = a_set(**({"suspend": True} if field == "suspend" else {}))
+    if field != "suspend":
+        js["metadata"] |= {field: at(NOW), "finalizers": ["foregroundDeletion"]}
+    known = facts(js, [started(js)], lease=lease())
+    known.ending = restarting(node("node-3")).ending
+    known.nodes_by_name = restarting(node("node-3")).nodes_by_name
+    assert OVERDUE in explanation_of(known)[0]
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.support.explain.objects import (
     running,
 )
 from tests.support.explain.stuck import failed, gone, looping, started
+from tests.support.explain.stuck_restarts import restarted_for_free
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -289,3 +290,28 @@ def test_a_set_that_does_not_count_such_ends_is_not_told_how():
     text = advice(0, rules=[{"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts"}])
     assert "a higher priorityClassName" in text
     assert RULE not in text
+
+
+@pytest.mark.parametrize(
+    ("given", "says", "endless"),
+    [
+        (
+            {},
+            "3 not counted towards maxRestarts by rule free (RestartJobSetAndIgnoreMaxRestarts, without a limit);",
+            True,
+        ),
+        ({"maxRestarts": 5}, "by rule free (RestartJobSetAndIgnoreMaxRestarts, 2 of 5 left);", False),
+        ({"counted": 1}, "2 not counted towards maxRestarts by rule free", True),
+        ({"counted": 1}, "without a limit), 5 of 6 restarts left;", True),
+        ({"action": "RestartJobSet"}, "restarted 3 times, 6 of 6 restarts left;", False),
+        (
+            {"action": "RestartJobSet", "then": [{"afterRestarts": 1, "action": "RestartJobSetAndIgnoreMaxRestarts"}]},
+            "restarted 3 times, 6 of 6 restarts left;",
+            False,
+        ),
+    ],
+)
+def test_restarts_that_a_rule_does_not_count_are_named_with_the_rule(given, says, endless):
+    text, _ = explanation_of(restarted_for_free(**given))
+    assert says in text
+    assert ("restarts by rule free never end" in text) is endless

@@ -7,7 +7,7 @@ import pytest
 from cli.explain.listing import cause_line
 from diagnose.reasons import explain
 from diagnose.states import State, state_of
-from tests.support.explain import stuck_jobs, stuck_kubelet, stuck_nodes, stuck_pods
+from tests.support.explain import stuck_jobs, stuck_kubelet, stuck_nodes, stuck_pods, stuck_restarts
 from tests.support.explain.objects import explanation_of, walk
 from tests.support.explain.stuck import TABLE, Stuck
 from tests.support.pages.files import ROOT
@@ -16,6 +16,7 @@ assert stuck_jobs  # adds its situations to the table
 assert stuck_kubelet
 assert stuck_nodes
 assert stuck_pods
+assert stuck_restarts
 
 
 @pytest.mark.parametrize("situation", TABLE, ids=lambda situation: situation.title)

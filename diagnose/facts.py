@@ -216,7 +216,8 @@ class Facts:
       that an earlier JobSet of this name has left and that have names of missing Jobs.
     - `warnings`: about the JobSet. `job_warnings`: about its Jobs. Newest first.
     - `service_made`: whether its Service is there, looked up where a Warning says that it could not be created.
-    - `pod_warnings`: about pods that have a node and are not ready. Newest first.
+    - `pod_warnings`: about pods that have a node and are not ready, or have claims and no scheduler has looked at them.
+      Newest first.
     - `pods`: of Jobs that are not ready: those with completion index 0, and others that pend, are not ready, or have
       failed.
     - `gated`: pods that await their leader, by the UID of their Job.
@@ -229,6 +230,7 @@ class Facts:
     - `quotas`: those that have refused Jobs or pods, by name; None for one that is gone.
     - `webhooks`: whether the mutating webhooks are called, looked up for a set that lacks their defaults.
     - `claims`: of pods that have no node because of them. `storage_classes`: those that there are.
+    - `device_claims`: whether ResourceClaims exist, of pods at which no scheduler has looked.
     - `nodes_by_name`: of pods that run and are not ready, and of `ending` and `earlier`; None for one that is gone.
     - `kueue`: whether Kueue is in the cluster, looked up for a suspended set of a queue.
     - `ends`: events about pods that were ended from outside. Newest first.
@@ -259,6 +261,7 @@ class Facts:
     webhooks: State | None = None
     quotas: Mapping[str, SeenQuota | None] = field(default_factory=dict)
     claims: Mapping[str, SeenClaim | None] = field(default_factory=dict)
+    device_claims: Mapping[str, bool] = field(default_factory=dict)
     storage_classes: Sequence[SeenStorageClass] | None = None
     nodes_by_name: dict[str, SeenNode | None] = field(default_factory=dict)
     kueue: bool = True

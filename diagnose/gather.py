@@ -146,7 +146,10 @@ class _Gatherer:
         if facts.claims:
             facts.storage_classes = await look_up.storage_classes(read)
         facts.nodes_by_name |= await look_up.nodes(read, (pod for pod in pods if pod.silent))
-        if unready := {pod.name for pod in pods if pod.live and pod.spec.node_name and not pod.ready}:
+        unseen = [pod for pod in pods if pod.unseen and pod.spec.resource_claims]
+        facts.device_claims = await look_up.device_claims(read, unseen)
+        unready = {pod.name for pod in pods if pod.live and pod.spec.node_name and not pod.ready}
+        if unready := unready.union(pod.name for pod in unseen):
             facts.pod_warnings = await self._warnings("regarding.kind=Pod", unready, FEW_PAGES)
         leaders = [pod for pod in pods if pod.metadata.topology in topologies and pod.metadata.leads]
         waiting = [pod for pod in leaders if pod.metadata.uid in said]

@@ -4,6 +4,7 @@ Each reads a bounded number of objects. What may not be read is noted and left o
 """
 
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -23,6 +24,7 @@ from diagnose.quota import quota_refusal
 from diagnose.reader import LOOKED_AT, MOST_PAGES, Reader
 from diagnose.webhook_switch import State, look
 from diagnose.wording import PREEMPTED
+from kube.errors import NotFound
 from kube.options import METADATA_LIST, ListOptions
 from kube.resources import (
     EVENTS,
@@ -32,6 +34,7 @@ from kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
+    RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     SERVICES,
     STORAGE_CLASSES,
@@ -90,6 +93,18 @@ async def claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenClaim |
     names = (name for pod in pods for name in pod.spec.claims_of(pod.name))
     note = "claims: you may not get persistentvolumeclaims, so what is wrong with them is not known"
     return await read.by_name(PERSISTENT_VOLUME_CLAIMS, SeenClaim, names, note)
+
+
+async def device_claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, bool]:
+    """Whether the first ResourceClaims exist that these pods name; empty where the API server does not serve them."""
+    names = dict.fromkeys(claim.resource_claim_name for pod in pods for claim in pod.spec.resource_claims)
+    note, found = "resource claims: you may not list resourceclaims, so whether they exist is not known", {}
+    with suppress(NotFound):
+        for name in list(filter(None, names))[:LOOKED_AT]:
+            options: ListOptions = {"field_selector": f"metadata.name={name}"}
+            there = await read.collect(RESOURCE_CLAIMS, Owned, "resource claims", note, pages=1, **options)
+            found |= {} if there is None else {name: any(claim.metadata.name == name for claim in there)}
+    return found
 
 
 async def storage_classes(read: Reader) -> Sequence[SeenStorageClass] | None:

@@ -110,6 +110,13 @@ class _Volume(Base, frozen=True, kw_only=True):
     ephemeral: _Ephemeral | None = None
 
 
+class _DeviceClaim(Base, frozen=True, kw_only=True):
+    """core/v1 PodResourceClaim: one that there is, or a template of one."""
+
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
 class SeenSpec(PodSpec, frozen=True, kw_only=True):
     """core/v1 PodSpec: what it needs of a node."""
 
@@ -119,6 +126,7 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     host_users: bool | None = None
     init_containers: tuple[_Container, ...] = ()
     overhead: dict[str, Any] = {}
+    resource_claims: tuple[_DeviceClaim, ...] = ()
     resources: _Resources = _Resources()
     tolerations: tuple[Toleration, ...] = ()
     volumes: tuple[_Volume, ...] = ()

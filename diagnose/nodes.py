@@ -20,6 +20,8 @@ _PODS = 110
 """Pods that a node takes that does not say how many: what the kubelet takes by default."""
 
 
+FITS_NOWHERE = frozenset({"no-such-label", "no-such-resource", "too-large"})
+"""Causes of findings about a pod that no node of today could take, whoever runs there."""
 _OTHER_LABEL = "write another one in a new JobSet, "
 """The beginning of a fix where no label that was likely meant is known."""
 
@@ -248,7 +250,7 @@ class Nodes:
 
     def _no_label(self, spec: SeenSpec, recreate: str) -> Finding:
         """No node is chosen by the node selector and the required node affinity."""
-        show = "kubectl get nodes --show-labels shows the labels of the nodes"
+        show = "kubectl get nodes --show-labels shows the labels of the nodes; an autoscaler may add such nodes, too"
         for key, value in sorted(spec.node_selector.items()):
             wanted, lack = f"{key}={value}", self._lack(key, (value,))
             if lack is None:

@@ -12,11 +12,12 @@ from controllers.planning.child_jobs import Child
 from diagnose.back_off import failed_before, ready_count
 from diagnose.case import Case, about_jobs
 from diagnose.claims import unbound
-from diagnose.domains import article, domain_of_job, in_the_way, kept_out, noun
+from diagnose.domains import GUIDE, article, domain_of_job, in_the_way, kept_out, noun
 from diagnose.facts import SeenPod
 from diagnose.finding import Finding, KeyedFinding, Level, pluralize
 from diagnose.kubelet import Reason, crash_loop, why_unready
 from diagnose.misfits import misfit
+from diagnose.nodes import FITS_NOWHERE
 from diagnose.remedies import for_scheduling, logs_of, recreate, unknown_scheduler
 from diagnose.times import seconds_since
 
@@ -44,7 +45,10 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, said: PodCondition)
     lacks = misfit(case, leader)
     behind = f"; {pluralize(gated, 'follower', 'waits', 'wait')} for it" if gated else ""
     word, home = noun(topology), _home(case, child, topology)
-    holders = () if home else in_the_way(case, leader, topology)
+    nowhere = lacks is not None and lacks.cause in FITS_NOWHERE
+    holders = () if home or nowhere else in_the_way(case, leader, topology)
+    if nowhere and gated:
+        holders = (_pods_for_autoscaler(gated, topology),)
     pod = Finding(
         Level.WAITS,
         "leader-unscheduled",
@@ -54,6 +58,16 @@ def _leader_waits(case: Case, child: Child, leader: SeenPod, said: PodCondition)
     )
     room = f"room in {home}" if home else f"{article(word)} {word} of its own"
     return Finding(Level.WAITS, "leader-waits", f"Job {child.name}: waits for {room}", because=(pod,))
+
+
+def _pods_for_autoscaler(gated: int, topology: str) -> Finding:
+    """Autoscalers pass over pods with a scheduling gate."""
+    message = f"an autoscaler sees 1 of its {gated + 1} pods: the followers are gated until the leader has a node"
+    fix = (
+        f"for nodes that are made on demand, leave out the annotation for {topology}, and choose the pool by"
+        f" nodeSelector in a new JobSet: then it sees all pods ({GUIDE}#nodes-that-an-autoscaler-adds)"
+    )
+    return Finding(Level.NOTE, "autoscaler", message, fix=fix)
 
 
 @about_jobs

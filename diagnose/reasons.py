@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from diagnose import (
     back_off,
+    device_claims,
     ends,
     group_causes,
     job_causes,
@@ -61,6 +62,7 @@ CAUSES: tuple[Cause, ...] = (
     pod_causes.gated_pods,
     pod_causes.followers_wait,
     pod_causes.unscheduled_pods,
+    device_claims.without_device_claim,
     pod_causes.nobody_schedules,
     pod_causes.failing_containers,
     pod_causes.unready,

@@ -98,3 +98,4 @@ VALIDATING_WEBHOOK_CONFIGURATIONS = Resource(
     "validatingwebhookconfigurations",
     namespaced=False,
 )
+RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")

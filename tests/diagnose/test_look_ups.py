@@ -226,3 +226,32 @@ async def test_events_about_pods_that_are_not_ready_are_read_once():
     for quiet in (pod_of(job, unscheduled="no"), pod_of(job, node="node-1")):
         _, asked = await read(js, job, made(quiet))
         assert sum(path.endswith("/events") for path in asked) == 1, "no kubelet has anything to say about it"
+
+
+async def test_whether_claims_of_devices_exist_is_asked_for_where_no_scheduler_has_looked():
+    js = a_set()
+    job = made(job_of(js, 0), active=1)
+    wanted = [{"name": name, "resourceClaimName": name} for name in ("there", "missing")]
+    pod = made(pod_of(job, resourceClaims=[*wanted, {"name": "t", "resourceClaimTemplateName": "t"}]))
+    claim = {"kind": "ResourceClaim", "metadata": {"name": "there", "namespace": "default"}}
+    found, _ = await read(js, job, pod, claim)
+    assert found.device_claims == {"there": True, "missing": False}
+    found, _ = await read(js, job, pod, claim, refused=("resourceclaims",))
+    assert found.device_claims == {}
+    assert found.unseen == ("resource claims: you may not list resourceclaims, so whether they exist is not known",)
+    scheduled = made(pod_of(job, unscheduled=UNBOUND, resourceClaims=wanted))
+    _, paths = await read(js, job, scheduled, claim)
+    assert not any("resourceclaims" in path for path in paths)
+
+
+@pytest.mark.parametrize("field", ["suspend", "deletionTimestamp"])
+async def test_pods_that_a_set_ends_are_read_while_its_jobs_have_some(field: str):
+    js = a_set()
+    js["spec"] |= {"suspend": True} if field == "suspend" else {}
+    js["metadata"] |= {} if field == "suspend" else {field: at(MOMENT)}
+    for status, read_pods in (({"active": 1}, True), ({"terminating": 1}, True), ({"active": 0}, False)):
+        job = made(job_of(js, 0), **status)
+        pod = made(pod_of(job, node="node-0"))
+        pod["metadata"]["deletionTimestamp"] = at(MOMENT)
+        found, _ = await read(js, job, pod)
+        assert [ending.name for ending in found.ending] == [pod["metadata"]["name"]] * read_pods

@@ -220,7 +220,7 @@ def test_a_node_affinity_that_no_node_meets(pod: JSON, words: str, fix: str):
     assert finding["cause"] == "no-such-label"
     assert "no node meets its required node affinity (" in finding["what"]
     assert finding["what"].endswith(words)
-    show = "or label a node; kubectl get nodes --show-labels shows the labels of the nodes"
+    show = "or label a node; kubectl get nodes --show-labels shows the labels of the nodes; an autoscaler may add such nodes, too"
     assert finding["remedy"] == f"{fix} in a new JobSet, {show}"
 
 
@@ -291,7 +291,7 @@ def test_a_leader_that_no_node_takes():
     job = made(job_of(js, 0), active=1, ready=0)
     pod = unscheduled(job, **requests(gpu="16"))
     _, body = explained(js, [job], [pod], node_offers=nodes(BIG))
-    assert causes(body) == ["leader-waits", "leader-unscheduled", "too-large", "domains"]
+    assert causes(body) == ["leader-waits", "leader-unscheduled", "too-large"], "whoever holds the domains"
 
 
 def waiting(*pods: JSON) -> list[JSON]:

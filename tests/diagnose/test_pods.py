@@ -27,6 +27,7 @@ from tests.support.explain.objects import (
     walk,
 )
 from tests.support.explain.stuck import waiting as waiting_container
+from tests.support.explain.stuck_restarts import without_pool
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -384,3 +385,11 @@ def test_a_crash_loop_is_named_while_its_pod_is_ready():
     assert "0 of 3 pods ready" not in text
     assert "its pod is ready at this moment: container main: CrashLoopBackOff, restarted 4 times, it ended with" in text
     assert "jobset logs train -n team-a --job train-workers-0 -c main shows what its pods write" in text
+
+
+def test_how_many_pods_an_autoscaler_sees_where_no_node_has_the_labels():
+    text, body = explanation_of(without_pool())
+    assert "an autoscaler sees 1 of its 4 pods: the followers are gated until the leader has a node" in text
+    assert "holds no other Job" not in text
+    assert "autoscaler" not in causes(explanation_of(without_pool(gated=0))[1])
+    assert "an autoscaler may add such nodes, too" in by_cause(body, "no-such-label")["remedy"]

@@ -1,13 +1,30 @@
-"""Stuck situations of restarts that wait, or never end, and of queues; see `tests/support/explain/stuck.py`."""
+"""Stuck situations of restarts that wait or never end, of queues, devices and pools of 0 nodes; see `tests/support/explain/stuck.py`."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
 
+import msgspec
+
 from diagnose.facts import Facts
-from tests.support.explain.objects import NOW, a_set, at, facts, lease, running
-from tests.support.explain.stuck import JSON, POD, node, restarting, row, stuck
+from diagnose.nodes import Nodes, SeenNode
+from tests.support.explain.objects import (
+    NOW,
+    RACK,
+    a_set,
+    at,
+    event,
+    exclusive,
+    facts,
+    job_of,
+    leader_of,
+    lease,
+    made,
+    pod_of,
+    running,
+)
+from tests.support.explain.stuck import JSON, POD, node, restarting, row, started, stuck
 from tests.support.objects.jobsets import rjob
 
 row(
@@ -62,3 +79,69 @@ def queued_template() -> JSON:
     body = rjob()
     body["template"]["metadata"] = {"labels": {"kueue.x-k8s.io/queue-name": "gpus"}}
     return body
+
+
+def waiting_for_device(claim: JSON, *warnings: JSON, there: dict[str, bool] | None = None) -> Facts:
+    """A pod with such an entry in resourceClaims, at which no scheduler has looked."""
+    body = rjob()
+    body["template"]["spec"]["template"]["spec"]["resourceClaims"] = [{"name": "rdma", **claim}]
+    js = a_set(body)
+    job = started(js)
+    pod = made(pod_of(job, resourceClaims=[{"name": "rdma", **claim}]))
+    notes = [{**warning, "regarding": {"name": POD}} for warning in warnings]
+    return facts(js, [job], [pod], pod_warnings=notes, device_claims=there or {}, lease=lease())
+
+
+NO_TEMPLATE = (
+    'PodResourceClaim rdma: resource claim template "rdma": resourceclaimtemplate.resource.k8s.io "rdma" not found'
+)
+row(
+    "a ResourceClaimTemplate that is missing",
+    f"Job train-workers-0: pod {POD} is not scheduled: there is no ResourceClaimTemplate rdma",
+    "create ResourceClaimTemplate rdma, or see why what makes it, such as a ComputeDomain, has not",
+    lambda: waiting_for_device(
+        {"resourceClaimTemplateName": "rdma"}, event("FailedResourceClaimCreation", NO_TEMPLATE)
+    ),
+)
+row(
+    "a ResourceClaim that is missing",
+    f"Job train-workers-0: pod {POD} is not scheduled: there is no ResourceClaim rdma",
+    "kubectl get resourceclaims -n team-a lists those there are",
+    lambda: waiting_for_device({"resourceClaimName": "rdma"}, there={"rdma": False}),
+)
+REFUSED = "PodResourceClaim rdma: resourceclaims.resource.k8s.io is forbidden: exceeded quota: devices"
+row(
+    "a ResourceClaim that cannot be created",
+    f"Job train-workers-0: pod {POD} is not scheduled: FailedResourceClaimCreation: {REFUSED}",
+    f"kubectl describe pod -n team-a {POD} says more",
+    lambda: waiting_for_device({"resourceClaimTemplateName": "rdma"}, event("FailedResourceClaimCreation", REFUSED)),
+)
+AFFINITY = "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector"
+
+
+@stuck(
+    "an exclusive Job whose pool has no nodes",
+    "Job train-workers-0: waits for a rack of its own: no node has the label pool=tpu7x of its nodeSelector; nodes"
+    " have pool=a100",
+    "then it sees all pods (docs/concepts/exclusive-placement.md#nodes-that-an-autoscaler-adds)",
+)
+def _() -> Facts:
+    return without_pool()
+
+
+def without_pool(gated: int = 3) -> Facts:
+    """A leader for which no node has the label, with gated followers."""
+    js = a_set(exclusive())
+    job = made(job_of(js, 0), active=gated + 1, ready=0)
+    leader = made(leader_of(job, unscheduled=AFFINITY, nodeSelector={"pool": "tpu7x"}))
+    offers = [node("node-0", labels={"pool": "a100", RACK: "rack-0"}), node("node-1", labels={"pool": "a100"})]
+    return facts(
+        js,
+        [job],
+        [leader],
+        gated={job["metadata"]["uid"]: gated} if gated else {},
+        nodes={"node-0": {RACK: "rack-0"}},
+        holders=(),
+        node_offers=Nodes(msgspec.convert(offers, list[SeenNode])),
+        lease=lease(),
+    )

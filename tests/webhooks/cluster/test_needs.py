@@ -314,7 +314,7 @@ async def test_a_node_selector_that_no_node_meets():
     server = Cluster()
     assert warning_texts(await asked(server, js)) == tuple(
         f"spec.replicatedJobs[{i}].template.spec.template.spec.nodeSelector: "
-        "no node has the labels disk=,pool=h100: pods wait for one; correct them, or label nodes"
+        "no node has the labels disk=,pool=h100: pods wait for one; correct them, label nodes, or have an autoscaler add some"
         for i in range(2)
     )
     assert server.asked_for == ["disk=,pool=h100"]

@@ -79,7 +79,9 @@ NODE_NAME = _missing(
     "remove nodeName: the scheduler chooses a node",
 )
 NODE_SELECTOR = _missing(
-    "node-selector", "no node has the labels {name}: pods wait for one", "correct them, or label nodes"
+    "node-selector",
+    "no node has the labels {name}: pods wait for one",
+    "correct them, label nodes, or have an autoscaler add some",
 )
 GROUP_TOPOLOGY = warning(
     "scheduling-topology-no-node",

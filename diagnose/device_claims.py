@@ -1,0 +1,51 @@
+"""Pods at which no scheduler looks because a ResourceClaim of theirs does not exist. Pure."""
+
+import re
+from collections.abc import Iterator
+
+from api.pending import clean_words
+from diagnose.case import Case, about_jobs
+from diagnose.facts import SeenPod
+from diagnose.finding import Finding, KeyedFinding, Level
+from diagnose.pod_causes import SOON, pods_are
+from diagnose.times import seconds_since
+
+_NOT_MADE = "FailedResourceClaimCreation"
+"""Reason of Warnings of kube-controller-manager about pods for which it cannot make a claim."""
+_NO_TEMPLATE = re.compile(r'resourceclaimtemplate\S* "([^"]+)" not found')
+_RETRIED = "Kubernetes tries again by itself"
+
+
+@about_jobs
+def without_device_claim(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
+    """Pods without a node whose claim, or the template of it, is missing: the scheduler does not look at them."""
+    for child, pods in case.pods_where(left, lambda pod: pod.unseen and bool(pod.spec.resource_claims)):
+        words, fix = _lack(case, pods[0])
+        if words:
+            created = pods[0].metadata.creation_timestamp or ""
+            late = (seconds_since(created, case.facts.now) or 0) > SOON
+            message = f"Job {child.name}: {pods_are(pods)} not scheduled: {words}"
+            level = Level.FAULT if late else Level.WAITS
+            yield KeyedFinding(
+                child.name, words.replace(pods[0].name, ""), Finding(level, "device-claim", message, (), fix, created)
+            )
+
+
+def _lack(case: Case, pod: SeenPod) -> tuple[str, str]:
+    """What is missing, and what to do; both empty if that is not known."""
+    namespace = pod.metadata.namespace
+    names = (claim.resource_claim_name for claim in pod.spec.resource_claims)
+    missing = next((name for name in names if case.facts.device_claims.get(name) is False), "")
+    if missing:
+        return f"there is no ResourceClaim {missing}", _fix("ResourceClaim", missing, namespace)
+    said = next((event.note for event in case.warnings_about(pod) if event.reason == _NOT_MADE), "")
+    if template := _NO_TEMPLATE.search(said):
+        name = clean_words(template[1])
+        return f"there is no ResourceClaimTemplate {name}", _fix("ResourceClaimTemplate", name, namespace)
+    describe = f"kubectl describe pod -n {namespace} {pod.name} says more: {_RETRIED}"
+    return (f"{_NOT_MADE}: {clean_words(said)}", describe) if said else ("", "")
+
+
+def _fix(kind: str, name: str, namespace: str) -> str:
+    there = f"kubectl get {kind.lower()}s -n {namespace} lists those there are"
+    return f"create {kind} {name}, or see why what makes it, such as a ComputeDomain, has not: {_RETRIED}; {there}"

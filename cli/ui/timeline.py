@@ -3,6 +3,7 @@
 from api.jobset import JobSet
 from api.jobset_status import FailedAttempt
 from cli.ui.records import cut
+from diagnose.restart_causes import why_it_failed
 from kube.model.meta import JSON, find
 
 
@@ -43,6 +44,7 @@ def _failed_attempt(attempt: FailedAttempt, begin: str) -> JSON:
         "node": attempt.node,
         "container": attempt.container,
         "exitCode": attempt.exit_code,
+        "why": why_it_failed(attempt),
     }
 
 

@@ -104,7 +104,7 @@ def test_no_pods_says_how_the_last_attempt_failed():
     history = [{"attempt": 2, "pod": "train-workers-0-0-x", "node": "n1", "exitCode": 3}]
     played = play(logs(), [said(a_set(attemptHistory=history)), listed()])
     assert isinstance(played.error, errors.RefusedError)
-    assert "attempt 2 failed in pod train-workers-0-0-x on node n1, exit code 3" in str(played.error)
+    assert "attempt 2 failed: pod train-workers-0-0-x on node n1, exit code 3" in str(played.error)
     assert "of attempt 7" in str(play(logs(attempt=7), [said(a_set()), listed(pod(0))]).error)
 
 
@@ -147,7 +147,7 @@ def test_a_set_that_starts():
     body = a_set(replicatedJobsStatus=[COUNTS], restarts=2, restartsCountTowardsMax=1, currentStage="workers (1/1)")
     body["spec"]["failurePolicy"] = {"maxRestarts": 3}
     assert explained(body, event, older) == [
-        "JobSet team-a/train: starts",
+        "JobSet team-a/train: waits",
         "  stage: workers (1/1)",
         "  workers: of 2 Jobs 1 ready, 1 active",
         "  restarts: 2, of which 1 counts towards maxRestarts 3",
@@ -181,7 +181,7 @@ def test_a_set_that_has_failed_says_why_and_where():
     attempt = {"attempt": 1, "message": "BackoffLimitExceeded", "pod": "p", "node": "n", "exitCode": 137}
     lines = explained(a_set(terminalState="Failed", conditions=[failed], attemptHistory=[attempt]))
     assert lines[0] == "JobSet team-a/train: failed"
-    assert "  attempt 1 failed: BackoffLimitExceeded, pod p, node n, exit code 137" in lines
+    assert "  attempt 1 failed: BackoffLimitExceeded, pod p on node n, exit code 137" in lines
     assert "  Failed: jobset failed" in lines
 
 
@@ -200,7 +200,7 @@ def test_events_that_may_not_be_read_are_named():
     ("body", "state"),
     [
         (a_set(spec={"suspend": True}), "is being suspended"),
-        (a_set(spec={"suspend": True}, conditions=[{"type": "Suspended", "status": "True"}]), "suspended"),
+        (a_set(spec={"suspend": True}, conditions=[{"type": "Suspended", "status": "True"}]), "is suspended"),
         (a_set(conditions=[{"type": "RestartingJobSet", "status": "True"}]), "restarts"),
         (a_set(replicatedJobsStatus=[COUNTS | {"ready": 2}]), "runs"),
         (a_set(terminalState="Completed"), "completed"),
@@ -208,3 +208,23 @@ def test_events_that_may_not_be_read_are_named():
 )
 def test_the_state_in_words(body: JSON, state: str):
     assert explained(body)[0] == f"JobSet team-a/train: {state}"
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (
+            {"pod": "p", "node": "n", "container": "main", "exitCode": 137, "podReason": "OOMKilled"},
+            "container main of pod p on node n, exit code 137 (OOMKilled)",
+        ),
+        ({"pod": "p", "node": "n", "podReason": "Evicted: low on memory"}, "pod p on node n (Evicted: low on memory)"),
+        (
+            {"pod": "p", "exitCode": 1, "terminationMessage": "Traceback:\n  \u001b[31mValueError\u001b[0m: no data\n"},
+            "pod p, exit code 1 ([31mValueError [0m: no data)",
+        ),
+        ({"podReason": "Evicted"}, "Evicted"),
+    ],
+)
+def test_how_an_attempt_ended_is_said_in_the_words_of_the_kubelet(end: JSON, words: str):
+    failed = {"attempt": 1, "message": "BackoffLimitExceeded", **end}
+    assert f"  attempt 1 failed: BackoffLimitExceeded, {words}" in explained(a_set(attemptHistory=[failed]))

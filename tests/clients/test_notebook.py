@@ -34,7 +34,7 @@ def text(js: JobSet) -> str:
 
 def test_the_table_has_the_state_and_a_row_for_each_replicated_job():
     lines = text(a_set(1, restarts=2, currentStage="workers (1/2)")).splitlines()
-    assert lines[0].strip() == "JobSet team-a/train: starts, stage workers (1/2), restarts 2"
+    assert lines[0].strip() == "JobSet team-a/train: waits, stage workers (1/2), restarts 2"
     rows = [[cell.strip() for cell in line.strip("│").split("│")][:7] for line in lines if line.startswith("│")]
     assert rows == [["workers", "2", "1", "1", "1", "0", "0"], ["later", "1", "0", "0", "0", "0", "0"]]
 

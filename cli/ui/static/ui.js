@@ -215,7 +215,7 @@ function attempts(line) {
 function attempt(one) {
   const objects = ['job', 'pod', 'node', 'container'].filter(kind => one[kind]).map(kind => `${kind} ${one[kind]}`)
   const code = one.exitCode === null || one.exitCode === undefined ? '' : `exit code ${one.exitCode}`
-  const facts = [...objects, code, one.message || one.reason].filter(Boolean).join(', ')
+  const facts = [...objects, one.why ? `${code}${code && ' '}(${one.why})` : code, one.message || one.reason].filter(Boolean).join(', ')
   const ended = one.from && one.to ? [` after ${duration(between(one.from, one.to))}, ${clock(one.to)}`] : []
   const goesOn = one.from && !one.to ? [' for ', since(one.from)] : []
   return h('li', {},

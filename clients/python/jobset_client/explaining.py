@@ -7,7 +7,7 @@ from typing import Any
 from jobset_client.core import Call, Operation, ask, path
 from jobset_client.errors import ApiError
 from jobset_client.models import JobSet
-from jobset_client.states import in_words, is_true, jobs_of, title
+from jobset_client.states import end_words, in_words, is_true, jobs_of, title
 from jobset_client.words import count_noun
 
 MOST_EVENTS = 500
@@ -67,9 +67,8 @@ def _status(js: JobSet) -> Iterator[str]:
         verb = "counts" if towards == 1 else "count"
         yield f"restarts: {status.restarts}, of which {towards} {verb} towards maxRestarts {most}"
     for entry in status.attempt_history[-1:]:
-        parts = (entry.message, entry.pod and f"pod {entry.pod}", entry.node and f"node {entry.node}")
-        code = None if entry.exit_code is None else f"exit code {entry.exit_code}"
-        yield f"attempt {entry.attempt} failed: {', '.join(part for part in (*parts, code) if part) or entry.reason}"
+        parts = (entry.message, end_words(entry))
+        yield f"attempt {entry.attempt} failed: {', '.join(part for part in parts if part) or entry.reason}"
     for condition in status.conditions:
         if condition.status == "True" and condition.message and condition.type not in _LATER:
             yield f"{condition.type}: {condition.message}"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobset_client.errors import RefusedError
-from jobset_client.states import AnyJobSet, title
+from jobset_client.states import AnyJobSet, end_words, title
 
 JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
 JOB_NAME = "batch.kubernetes.io/job-name"
@@ -151,9 +151,7 @@ def pods_of_attempt(
     owner = f"Job {job} of {title(js)}" if job else title(js)
     problem = f"there are no pods of {owner}" + ("" if attempt is None else f" of attempt {attempt}")
     failure = "".join(
-        f"; attempt {end.attempt} failed in pod {end.pod} on node {end.node or 'unknown'}, exit code {end.exit_code}"
-        for end in js.status.attempt_history[-1:]
-        if end.pod
+        f"; attempt {end.attempt} failed: {end_words(end)}" for end in js.status.attempt_history[-1:] if end.pod
     )
     raise RefusedError(f"{problem}: {why}{failure}{more}")
 

@@ -3,6 +3,8 @@
 The commands decide by these functions, too. They read a JobSet as its own models or as the commands' structs have it.
 """
 
+import math
+from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, get_args
 
 from jobset_client.errors import NeverError, RefusedError
@@ -11,6 +13,14 @@ State = Literal["completed", "failed", "finished", "ready", "suspended"]
 STATES: tuple[State, ...] = get_args(State)
 QUEUE_NAME = "kueue.x-k8s.io/queue-name"
 """Label of a JobSet that Kueue suspends and resumes."""
+MANAGER = "jobset.sigs.k8s.io/jobset-controller"
+"""spec.managedBy of sets that the manager of this program runs, as are those without it."""
+RECENT = 3600.0
+"""Seconds for which a failed attempt counts."""
+_MOST_SAID = 400
+"""Characters of a termination message that are shown."""
+LOOP = 2
+"""Attempts that failed recently from which on a set keeps failing."""
 
 
 class AnyJobSet(Protocol):
@@ -69,17 +79,57 @@ def end_summary(js: AnyJobSet) -> str:
     return f"has {state.lower()}{when}{why}"
 
 
-def in_words(js: AnyJobSet) -> str:
-    """The state in one or two words: completed, failed, suspended, is being suspended, restarts, runs, starts."""
-    if js.status.terminal_state:
-        return str(js.status.terminal_state).lower()
-    if js.metadata.deletion_timestamp:
-        return "is being deleted"
-    if js.spec.suspend:
-        return "suspended" if _is_suspended(js) else "is being suspended"
-    if is_true(js, "RestartingJobSet"):
-        return "restarts"
-    return "runs" if _is_ready(js) else "starts"
+def in_words(js: AnyJobSet, now: datetime | None = None) -> str:
+    """The state in a few words, those of `jobset explain`: completed, failed, is suspended, keeps failing, runs, waits.
+
+    `now`: the present time if absent.
+    """
+    status, halted = js.status, _is_suspended(js)
+    phrases = {
+        str(status.terminal_state).lower(): bool(status.terminal_state),
+        "is being deleted": bool(js.metadata.deletion_timestamp),
+        "is managed by another controller": js.spec.managed_by not in {None, MANAGER},
+        "is suspended": halted,
+        "is being suspended": bool(js.spec.suspend),
+        "keeps failing": _keeps_failing(js, now or datetime.now(UTC)),
+        "restarts": is_true(js, "RestartingJobSet"),
+        "runs": _is_ready(js),
+        "waits": True,
+    }
+    return next(phrase for phrase, holds in phrases.items() if holds)
+
+
+def _keeps_failing(js: AnyJobSet, now: datetime) -> bool:
+    """Whether several attempts have failed within the last hour."""
+    recent = [entry for entry in js.status.attempt_history if _seconds_since(entry.time, now) <= RECENT]
+    return bool(js.status.restarts) and len(recent) >= LOOP
+
+
+def _one_line(text: str) -> str:
+    """What a container has written, without what a terminal would obey."""
+    words = "".join(char if char.isprintable() else " " for char in text).split()
+    return " ".join(words)[:_MOST_SAID]
+
+
+def _seconds_since(moment: str | None, now: datetime) -> float:
+    try:
+        return (now - datetime.fromisoformat(moment or "")).total_seconds()
+    except (ValueError, TypeError):
+        return math.inf
+
+
+def end_words(end: Any) -> str:
+    """`pod p on node n, exit code 137 (OOMKilled: last line)`: how an attempt of the history ended; may be empty.
+
+    In the parentheses is what the kubelet says, and the last line of the container's termination message.
+    """
+    lines = (end.termination_message or "").strip().splitlines()[-1:]
+    why = ": ".join(part for part in (end.pod_reason, *map(_one_line, lines)) if part)
+    container = f"container {end.container} of " if end.container and end.pod else ""
+    pod = f"{container}pod {end.pod}" + (f" on node {end.node}" if end.node else "") if end.pod else ""
+    code = "" if end.exit_code is None else f"exit code {end.exit_code}"
+    said = ", ".join(part for part in (pod, code) if part)
+    return f"{said} ({why})" if said and why else said or why
 
 
 def condition(js: AnyJobSet, kind: str) -> Any:

@@ -31,7 +31,8 @@ def test_a_set_that_never_failed_has_one_attempt():
 
 
 def test_each_attempt_begins_where_the_one_before_ended():
-    history = [failed(0, FIRST, exitCode=1, pod="p", node="n", container="main"), failed(1, SECOND)]
+    ended = {"podReason": "OOMKilled", "terminationMessage": "step 7\nout of memory\n"}
+    history = [failed(0, FIRST, exitCode=1, pod="p", node="n", container="main", **ended), failed(1, SECOND)]
     last = {"reason": "DefaultFailurePolicy", "startTime": SECOND, "durationSeconds": 4}
     line = timeline(a_set(executionAttempts=2, attemptHistory=history, lastRestart=last))
     assert spans(line) == [
@@ -40,8 +41,8 @@ def test_each_attempt_begins_where_the_one_before_ended():
         (2, SECOND, "", "Waiting"),
     ]
     first = line["attempts"][0]
-    assert [first[key] for key in ("job", "pod", "node", "container", "exitCode")] == [
-        "train-workers-1", "p", "n", "main", 1,
+    assert [first[key] for key in ("job", "pod", "node", "container", "exitCode", "why")] == [
+        "train-workers-1", "p", "n", "main", 1, "OOMKilled: out of memory",
     ]  # fmt: skip
     assert line["lastRestart"]["seconds"] == 4
 

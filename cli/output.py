@@ -1,6 +1,8 @@
 """Answers of commands for programs: objects as JSON or YAML; and tables for people."""
 
 import json
+import shutil
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TextIO
 
@@ -14,6 +16,8 @@ FORMS: Final = ("json", "yaml")
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDTH = 2**31 - 1
 """Characters after which long texts are folded: never."""
+_LEAST_BESIDE, _NARROWEST = 40, 30
+"""Characters that the last column of a table has beside the others, and any line beside its indent."""
 
 
 class _Dumper(_DUMPER):  # type: ignore[misc]  # one of two bases, by how PyYAML was built
@@ -61,9 +65,32 @@ def write_list(bodies: Iterable[Mapping[str, Any]], out: TextIO) -> None:
     out.write("\n  ]\n}\n")
 
 
-def columns(rows: Sequence[Sequence[str]], gap: int = 3) -> Iterator[str]:
-    """Rows as lines, in columns as wide as they need to be; the last column is never cut."""
+def columns(rows: Sequence[Sequence[str]], gap: int = 3, width: int = 0) -> Iterator[str]:
+    """Rows as lines, in columns as wide as they need to be; the last column is never cut.
+
+    `width`: of a terminal, where the last column is wrapped; below the others, where too little is left beside them.
+    """
     texts = [tuple(map(printable, row)) for row in rows]
     widths = [max(map(len, column)) + gap for column in zip(*texts, strict=True)][:-1]
+    beside, below = sum(widths), "    "
     for *cells, last in texts:
-        yield "".join(f"{cell:{width}}" for cell, width in zip(cells, widths, strict=True)) + last + "\n"
+        line = "".join(f"{cell:{width_of_cell}}" for cell, width_of_cell in zip(cells, widths, strict=True))
+        if not width or len(line) + len(last) <= width:
+            yield f"{line}{last}\n"
+        elif width - beside >= _LEAST_BESIDE:
+            yield "".join(f"{part}\n" for part in wrap(last, width, line, " " * beside))
+        else:
+            yield f"{line.rstrip()}\n" + "".join(f"{part}\n" for part in wrap(last, width, below, below))
+
+
+def wrap(words: str, width: int, lead: str, below: str) -> list[str]:
+    """The words in lines, of which those after the first begin with `below`; a word longer than a line is not cut."""
+    most = max(width, len(below) + _NARROWEST)
+    return textwrap.wrap(
+        words, most, initial_indent=lead, subsequent_indent=below, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def width_of(stream: TextIO) -> int:
+    """Columns of the terminal that a stream writes to; 0 for a file or a pipe."""
+    return shutil.get_terminal_size().columns if stream.isatty() else 0

@@ -65,13 +65,13 @@ class Listing:
             self._no_manager = missing_manager(lease, await look_up.managers(read), wall_clock())
         self._unseen |= dict.fromkeys(read.unseen)
 
-    def write(self, out: TextIO, *, namespaces: bool) -> None:
-        """A table, the last column of which is never cut.
+    def write(self, out: TextIO, *, namespaces: bool, width: int = 0) -> None:
+        """A table, the last column of which is never cut; wrapped, if there is a `width`.
 
         Below it, each once: that no manager runs, and what was not looked at.
         """
         rows = [("NAMESPACE", "NAME", "STATE", "SINCE", "CAUSE"), *self._rows]
-        out.writelines(columns([row if namespaces else row[1:] for row in rows]))
+        out.writelines(columns([row if namespaces else row[1:] for row in rows], width=width))
         if self._no_manager is not None:
             waits = pluralize(self._unmanaged, "JobSet", "waits", "wait") if self._unmanaged else "no JobSet waits"
             out.write(f"\n{waits} for a manager: {self._no_manager.message}\nto fix: {self._no_manager.fix}\n")

@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any, TextIO
 
 from cli import session
-from cli.check.findings import printable
+from cli.check.findings import colorful, printable
 from cli.explain import show
 from cli.explain.listing import MOST, listing
-from cli.output import dump
+from cli.explain.terminal import terminal_text
+from cli.output import dump, width_of
 from diagnose.gather import gather
 from diagnose.reasons import explain
 from diagnose.states import State
@@ -61,7 +62,10 @@ async def _explain_one(options: Options, given: str, out: TextIO) -> int:
             ended = explanation.state in ENDED
             if options.output != "text":
                 return _Page(dump(body, options.output), body, ended)
-            return _Page("".join(f"{printable(line)}\n" for line in show.text(explanation, now)), body, ended)
+            lines = map(printable, show.text(explanation, now))
+            if width := width_of(out):
+                lines = terminal_text(explanation, now, width, color=colorful(out))
+            return _Page("".join(f"{line}\n" for line in lines), body, ended)
 
         await _pages(options, page, out)
     return session.DONE
@@ -81,7 +85,7 @@ async def _explain_all(options: Options, out: TextIO, err: TextIO) -> int:
             if options.output != "text":
                 table.write(dump(body, options.output))
             elif found.bodies:
-                found.write(table, namespaces=options.everywhere)
+                found.write(table, namespaces=options.everywhere, width=width_of(out))
             else:
                 where = "in any namespace" if options.everywhere else f"in namespace {to.namespace}: -A looks in all"
                 err.write(f"there are no JobSets {where}\n")

@@ -6,9 +6,9 @@ The JSON form is an interface: members are added, never renamed.
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
-from diagnose.finding import Finding
+from diagnose.finding import Finding, Level
 from diagnose.reasons import Explanation
 from diagnose.times import age, clock, seconds_since
 
@@ -16,27 +16,43 @@ _QUOTED = re.compile('"[^"]*"')
 """The first of these in a line names the object."""
 
 
+class Line(NamedTuple):
+    """A statement or a fix. `lead` stands before it, `below` before its further lines; `level` None: a fix, a note."""
+
+    lead: str
+    below: str
+    words: str
+    level: Level | None = None
+
+
 def text(explanation: Explanation, now: datetime) -> Iterator[str]:
-    """Lines without their ends."""
+    """Lines without their ends, as long as they are."""
+    for line in lines(explanation, now):
+        yield f"{line.lead}{line.words}"
+
+
+def lines(explanation: Explanation, now: datetime) -> Iterator[Line]:
+    """What an explanation says, from top to bottom."""
     root = explanation.root
-    yield f"{root.message}{_since(root.since, now)}"
+    yield Line("", "  ", f"{root.message}{_since(root.since, now)}", root.level)
     yield from _below(root, "", root.since, now)
     if explanation.new_jobset:
-        yield f"a new JobSet: {explanation.new_jobset}"
+        yield Line("a new JobSet: ", "  ", explanation.new_jobset)
     for note in explanation.unseen:
-        yield f"not looked at: {note}"
+        yield Line("not looked at: ", "  ", note)
 
 
-def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator[str]:
+def _below(finding: Finding, indent: str, shown: str, now: datetime) -> Iterator[Line]:
     """What stands under a finding; a moment that is shown above is not repeated."""
     for number, under in enumerate(finding.because):
         last = number == len(finding.because) - 1
         since = "" if under.since == shown else _since(under.since, now)
         deeper = indent + ("  " if last else "│ ")
-        yield f"{indent}{'└' if last else '├'} {one_line(under.message)}{since}"
+        hang = deeper + ("│ " if under.because else "  ")
+        yield Line(f"{indent}{'└' if last else '├'} ", hang, f"{one_line(under.message)}{since}", under.level)
         yield from _below(under, deeper, under.since or shown, now)
         if under.fix:
-            yield f"{deeper}to fix: {under.fix}"
+            yield Line(f"{deeper}to fix: ", f"{deeper}  ", under.fix)
 
 
 def one_line(words: str) -> str:

@@ -1,0 +1,33 @@
+"""The commands in a sentence of an explanation, so that each can stand on a line of its own. Pure."""
+
+import re
+from collections.abc import Iterator
+
+_BEGINS = re.compile(r"(?<![\w/'\"])(?:kubectl|jobset) (?=[-a-z])")
+_WORD = re.compile(r"(?:'[^']*'|\"[^\"]*\"|[^\s'\"])+")
+_AFTER = ",;:)"
+"""Ends a command where it stands at the end of a word."""
+_PROSE = frozenset({
+    *("about", "and", "are", "as", "deletes", "else", "for", "gives", "has", "have", "if", "is", "its", "lists"),
+    *("names", "on", "once", "or", "say", "says", "show", "shows", "that", "to", "until", "which", "while", "who"),
+})  # fmt: skip
+"""Words that go on with the sentence behind a command: none of them is a word of a command that is advised."""
+
+
+def commands_in(sentence: str) -> tuple[str, ...]:
+    """The commands in a sentence, each once."""
+    return tuple(dict.fromkeys(_commands(sentence)))
+
+
+def _commands(sentence: str) -> Iterator[str]:
+    position = 0
+    while begins := _BEGINS.search(sentence, position):
+        start = end = begins.start()
+        for word in _WORD.finditer(sentence, start):
+            if word[0] in _PROSE or sentence[end : word.start()].strip():
+                break
+            end = word.end() - (len(word[0]) - len(word[0].rstrip(_AFTER)))
+            if end < word.end():
+                break
+        position = max(end, begins.end())
+        yield sentence[start:end]

@@ -1,0 +1,28 @@
+"""How an explanation is written on a terminal."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from cli.check.findings import printable
+from cli.explain.commands import commands_in
+from cli.explain.show import lines
+from cli.output import wrap
+from diagnose.finding import Level
+from diagnose.reasons import Explanation
+
+_COLORS = {Level.FAULT: "\x1b[31m", Level.WAITS: "\x1b[33m", Level.NOTE: "\x1b[36m", Level.FINE: "\x1b[32m"}
+_BOLD, _RESET = "\x1b[1m", "\x1b[0m"
+
+
+def terminal_text(explanation: Explanation, now: datetime, width: int, *, color: bool) -> Iterator[str]:
+    """The same for a terminal: wrapped, coloured by level, and below a fix each of its commands on its own line."""
+    for line in lines(explanation, now):
+        words, style = printable(line.words), _COLORS.get(line.level) if line.level and color else None
+        commands = () if line.level else commands_in(words)
+        alone = commands == (words,)
+        wrapped = [f"{line.lead}{words}"] if alone else wrap(words, width, line.lead, line.below)
+        for number, part in enumerate(wrapped):
+            begin = len(line.below if number else line.lead)
+            yield f"{part[:begin]}{style}{part[begin:]}{_RESET}" if style else part
+        for command in commands if not alone else ():
+            yield f"{' ' * len(line.below)}{_BOLD}{command}{_RESET}" if color else f"{' ' * len(line.below)}{command}"

@@ -98,7 +98,8 @@ async def claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenClaim |
 async def device_claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, bool]:
     """Whether the first ResourceClaims exist that these pods name; empty where the API server does not serve them."""
     names = dict.fromkeys(claim.resource_claim_name for pod in pods for claim in pod.spec.resource_claims)
-    note, found = "resource claims: you may not list resourceclaims, so whether they exist is not known", {}
+    note = "resource claims: you may not list resourceclaims, so whether they exist is not known"
+    found: dict[str, bool] = {}
     with suppress(NotFound):
         for name in list(filter(None, names))[:LOOKED_AT]:
             options: ListOptions = {"field_selector": f"metadata.name={name}"}

@@ -62,9 +62,10 @@ async def _explain_one(options: Options, given: str, out: TextIO) -> int:
             ended = explanation.state in ENDED
             if options.output != "text":
                 return _Page(dump(body, options.output), body, ended)
-            lines = map(printable, show.text(explanation, now))
             if width := width_of(out):
-                lines = terminal_text(explanation, now, width, color=colorful(out))
+                lines = [*terminal_text(explanation, now, width, color=colorful(out))]
+            else:
+                lines = [*map(printable, show.text(explanation, now))]
             return _Page("".join(f"{line}\n" for line in lines), body, ended)
 
         await _pages(options, page, out)

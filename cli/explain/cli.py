@@ -4,6 +4,8 @@ Exit codes: 0 explained (without a name: also if there are none), 1 there is no 
 cluster does not answer or lets nothing be read.
 """
 
+import argparse
+
 from cli.commands import Commands, add_cluster_flags, add_command, add_namespaces, run_module
 from cli.completion import completes_names
 
@@ -30,9 +32,15 @@ def add_explain(commands: Commands) -> None:
     description = "Say why a JobSet waits, or how it ended, in plain words."
     parser = add_command(commands, "explain", "say why a JobSet waits, or how it ended", EXAMPLES, description)
     add = parser.add_argument
-    completes_names(add("name", nargs="?", metavar="NAME", help="name of the JobSet, or jobset/NAME; default: all"))
+    text = "name of the JobSet, jobset/NAME or jobset NAME; default: all"
+    completes_names(add("name", nargs="*", metavar="NAME", help=text))
     add_namespaces(parser)
     add("-w", "--watch", action="store_true", help="again whenever it changes, until the JobSet has ended")
     add("-o", "--output", choices=("text", "json", "yaml"), default="text", help="default: text")
     add_cluster_flags(parser)
-    parser.set_defaults(handler=run_module("cli.explain.run"))
+    parser.set_defaults(handler=run_module("cli.explain.run", _join_name))
+
+
+def _join_name(parsed: argparse.Namespace) -> None:
+    """`jobset NAME`, as kubectl has it, is `jobset/NAME`; whether that is a name is said where names are read."""
+    parsed.name = "/".join(parsed.name) if parsed.name else None

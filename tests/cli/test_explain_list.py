@@ -159,15 +159,17 @@ def test_what_may_not_be_read_is_said_once_below_the_list(command, connected):
     assert "you may not get leases in namespace jobset-system" in below[1]
 
 
-@pytest.mark.parametrize("name", ["train", "jobset/train", "jobsets.jobset.x-k8s.io/train", "js/train"])
+@pytest.mark.parametrize("name", ["train", "jobset/train", "jobsets.jobset.x-k8s.io/train", "js/train", "jobset train"])
 def test_a_name_is_written_as_kubectl_takes_it(command, connected, name: str):
     connected(a_set("train", suspend=True))
-    code, out, _ = command("explain", name)
+    code, out, _ = command("explain", *name.split())
     assert code == 0
     assert out.startswith("JobSet team-a/train: is suspended")
 
 
-@pytest.mark.parametrize("words", [["job/train"], ["a/b/c"], [""], ["jobset/"], ["train", "-A"], ["-n", "Team"]])
+@pytest.mark.parametrize(
+    "words", [["job/train"], ["train", "other"], ["a/b/c"], [""], ["jobset/"], ["train", "-A"], ["-n", "Team"]]
+)
 def test_a_name_that_is_none_is_refused(command, connected, words: list[str]):
     cluster = connected(a_set("train"))
     code, out, err = command("explain", *words)

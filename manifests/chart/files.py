@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from manifests.chart.templates import template_files
-from manifests.chart.values import defaults, schema, table
+from manifests.chart.values import commented, defaults, schema, table
 from manifests.naming import IMAGE_TAG
 from manifests.text import HEADER
 
@@ -19,7 +19,14 @@ HANDWRITTEN = frozenset(
         "dashboards/jobset.json",
         *(
             f"templates/{name}"
-            for name in ("_helpers.tpl", "certificates.yaml", "monitoring.yaml", "page.yaml", "selectors.yaml")
+            for name in (
+                "_helpers.tpl",
+                "certificates.yaml",
+                "monitoring.yaml",
+                "page.yaml",
+                "selectors.yaml",
+                "NOTES.txt",
+            )
         ),
     }
 )
@@ -37,8 +44,7 @@ def chart_files(folder: Path) -> dict[str, str]:
     return {
         "Chart.yaml": _VERSION.sub(rf"\g<1>{IMAGE_TAG.removeprefix('v')}", chart),
         "README.md": _TABLE.sub(lambda _: f"{table()}\n", readme),
-        "values.yaml": f"{HEADER.rstrip()} README.md says what each is for.\n"
-        + yaml.safe_dump(defaults(), sort_keys=False, width=120),
+        "values.yaml": HEADER + commented(yaml.safe_dump(defaults(), sort_keys=False, width=120)),
         "values.schema.json": json.dumps(schema(), indent=1) + "\n",
         **{f"templates/{name}": f"{{{{- /* {HEADER[2:-1]} */ -}}}}\n{text}" for name, text in template_files().items()},
     }

@@ -314,6 +314,7 @@ def alerts() -> str:
     (no_leader,) = (each for each in rule["spec"]["groups"][0]["rules"] if each["alert"] == NO_LEADER)
     item = textwrap.indent(_for_release(_escaped_yaml([no_leader])), "    ")
     text = _replace(template([rule]), (item, render_if(".Values.controller.leaderElection.enable", item)))
+    text = text.replace("runbook_url: ", "runbook_url: {{ .Values.prometheus.alerts.runbooks }}")
     return render_if("and .Values.prometheus.alerts.enable .Values.metrics.enable", text)
 
 

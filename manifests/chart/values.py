@@ -119,6 +119,13 @@ VALUES = (
         "PrometheusRule with the alerts; needs the Prometheus operator",
         ours=True,
     ),
+    Value(
+        "prometheus.alerts.runbooks",
+        "",
+        TEXT,
+        "address at which the documentation is served, with which the `runbook_url` of alerts begins",
+        ours=True,
+    ),
     Value("dashboard.enable", False, FLAG, "ConfigMap with the dashboard for Grafana", ours=True),
     Value(
         "dashboard.labels",
@@ -222,6 +229,18 @@ VALUES = (
     Value("crds.enabled", True, FLAG, "the release installs and upgrades the CRD", ours=True),
     Value("crds.keep", True, FLAG, "uninstalling keeps the CRD, and with it every JobSet", ours=True),
 )
+
+
+def commented(text: str) -> str:
+    """values.yaml with a comment above each value that says what it is."""
+    about, folders, lines = {value.path: value.about for value in VALUES}, [], []
+    for line in text.splitlines():
+        indent, key = len(line) - len(line.lstrip()), line.strip().partition(":")[0]
+        folders[indent // 2 :] = [key]
+        if indent // 2 == len(folders) - 1 and (says := about.pop(".".join(folders), "")):
+            lines.append(f"{' ' * indent}# {says[0].upper()}{says[1:]}")
+        lines.append(line)
+    return "\n".join(lines) + "\n"
 
 
 def defaults() -> Object:

@@ -22,8 +22,11 @@ def test_labels_exist_and_only_series_of_the_manager_are_selected(rule):
     assert {conditions.get("job") for _, conditions in found} == {f'job="{METRICS_SERVICE}"'}
 
 
-def test_every_alert_is_on_the_page():
-    assert re.findall(r"^\| `(JobSet\w+)` \|", PAGE, re.MULTILINE) == [rule["alert"] for rule in RULES]
+def test_every_alert_has_a_link_to_its_section_of_the_page():
+    named = [f"docs/observability.md#{name.lower()}" for name in re.findall(r"^### (JobSet\w+)$", PAGE, re.MULTILINE)]
+    assert [rule["annotations"]["runbook_url"] for rule in RULES] == named
+    severities = re.findall(r"^### JobSet\w+\n\n(\w+): ", PAGE, re.MULTILINE)
+    assert [rule["labels"]["severity"].capitalize() for rule in RULES] == severities
 
 
 @pytest.mark.parametrize("query", re.findall(r"^```promql\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))

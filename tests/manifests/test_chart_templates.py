@@ -4,6 +4,7 @@ import re
 
 import jsonschema_rs
 import pytest
+import yaml
 
 from app.settings import Settings
 from manifests.chart import templates
@@ -103,6 +104,15 @@ def test_the_schema_knows_each_field_of_the_managers_configuration():
     }
     assert fields == SECTIONS
     assert set(found["properties"]) - set(fields) == {"apiVersion", "kind", "featureGates"}
+
+
+def test_each_value_has_a_comment_that_says_what_it_is():
+    lines = (CHART / "values.yaml").read_text().splitlines()
+    assert yaml.safe_load("\n".join(lines)) == defaults()
+    for value in VALUES:
+        key = f"{'  ' * value.path.count('.')}{value.path.rpartition('.')[2]}:"
+        above = [lines[at - 1].lstrip("# ") for at, line in enumerate(lines) if line.startswith(key)]
+        assert f"{value.about[0].upper()}{value.about[1:]}" in above, value.path
 
 
 def test_each_value_has_a_row():

@@ -110,8 +110,10 @@ def test_the_page_verifies_what_the_workflow_signs():
     assert set(re.findall(r"`make ([a-z-]+)", page)) <= set(targets)
 
 
-def test_the_published_chart_has_the_published_image():
-    """So that one line installs it."""
-    [(found, place)] = re.findall(r'sed -i "s\|(.*)\|  repository: \$IMAGE\|" (\S+)\n', of_job("publish"))
-    values = (ROOT / place).read_text(encoding="utf-8")
-    assert len(re.findall(found, values, re.MULTILINE)) == 1
+def test_the_published_chart_has_the_published_image_and_pages():
+    """So that one line installs it, and links of alerts lead somewhere."""
+    changed = re.findall(r'sed -i "s\|(.*)\| +(.*)\|" (\S+)\n', of_job("publish"))
+    assert [to for _, to, _ in changed] == ["repository: $IMAGE", "runbooks: $PAGES"]
+    for found, _, place in changed:
+        assert len(re.findall(found, (ROOT / place).read_text(encoding="utf-8"), re.MULTILINE)) == 1
+    assert WORKFLOW["env"]["PAGES"].endswith("/")

@@ -33,6 +33,7 @@ from policy.types import GATE as POLICIES_GATE
 _INSTALLED = Path(__file__).parent / "examples"
 EXAMPLES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[1] / "examples"
 """The wheel has them beside this module, a clone beside its package."""
+METRICS_READERS = "jobset-metrics-reader"
 STEP_SECONDS = 60
 EXIT_CODE = "kwok.jobset.dev/exit-code"
 ACCELERATOR = "nvidia.com/gpu"
@@ -70,8 +71,15 @@ Status = dict[str, Any]
 
 
 def keep_manager(cluster: Cluster, story: "Story") -> str:
-    """Have the cluster run a manager on this machine, and wait until it is ready; gives the file of its log."""
-    return str(local.keep(cluster, flags=story.flags, policies=story.policies))
+    """Have the cluster run a manager on this machine, and wait until it is ready; says where log and metrics are."""
+    metrics = f"127.0.0.1:{local.free_port()}"
+    log = local.keep(cluster, flags=story.flags, policies=story.policies, metrics=metrics)
+    account = f"--clusterrole={METRICS_READERS} --serviceaccount=default:default"
+    return (
+        f"{log}\nIts metrics are those of {METRICS_READERS} alone:\n"
+        f"  kubectl create clusterrolebinding metrics {account}\n"
+        f'  curl -k -H "Authorization: Bearer $(kubectl create token default)" https://{metrics}/metrics'
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,17 +193,19 @@ def start(
     return manager
 
 
-def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False) -> Path:
+def keep(cluster: Cluster, *, flags: Sequence[str] = (), policies: bool = False, metrics: str = "0") -> Path:
     """Install, and have the cluster run a manager while it is up; gives its log once it is ready.
 
-    It is started again whenever it ends, as in a Deployment. `policies`: what manifests/policy holds, too.
+    It is started again whenever it ends, as in a Deployment. `policies`: what manifests/policy holds, too. `metrics`:
+    the address at which they are served.
     """
     port, health_port = free_port(), free_port()
     install(cluster, webhook_port=port)
     if policies:
         install_policies(cluster, webhook_port=port)
     layout = cluster.plan.layout
-    argv = _prepare(cluster, layout.root / KEPT, configuration(port, health_port))
+    config = configuration(port, health_port, metrics={"bindAddress": metrics})
+    argv = _prepare(cluster, layout.root / KEPT, config)
     probe = f"http://127.0.0.1:{health_port}/readyz"
     cluster.keep(KEPT, [*OURSELVES, *argv, *flags])
     layout.probe(KEPT).write_text(probe)

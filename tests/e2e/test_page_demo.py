@@ -46,10 +46,15 @@ def test_the_commands_of_the_demo_and_what_is_tried_after_it(binaries: Path, tmp
     for command in sorted(demos):
         assert "Completed. What happened" in made(tmp_path, command)
     state_root = tmp_path / "jobset-devcluster"
-    exports = re.findall(r"^ *(export .*)$", made(tmp_path, "make demo KEEP=1"), re.MULTILINE)
+    said = made(tmp_path, "make demo KEEP=1")
+    exports = re.findall(r"^ *(export .*)$", said, re.MULTILINE)
     try:
         assert len(exports) == 2
         reader = Reader(get("demo", state_root=state_root), "default", tmp_path)
+        for command in re.findall(r"^ *(kubectl create clusterrolebinding .*|curl .*)$", said, re.MULTILINE):
+            code, text = reader.run("\n".join([*exports, command]))
+            assert code == 0, f"{command}: {text}"
+        assert "controller_runtime_reconcile_total" in text
         for command in (each.text for each in commands() if each.page == PAGE and each.text not in demos):
             step = SCENES[PAGE].step(command)
             step.before(reader)

@@ -12,7 +12,7 @@ from tests.support.installed import WHEEL
 from tests.support.pages.files import ROOT
 
 COMMAND = re.compile(r"(?<!get )\bjobset ((?:[\w.%{}/=-]+ ?)+)")
-SENTENCES = {"failed", "is", "completed", "chart", "train", "agent", "COMMAND"}
+SENTENCES = {"failed", "is", "completed", "chart", "train", "agent", "COMMAND", "NAME"}
 """Words after `jobset` that are no command: those of the Go JobSet's sentences, and of names."""
 IN_CLONE = re.compile(r"\.venv/|\bmake (?:[a-z]+-[a-z]+|install|demo|run|image|env|client|wheel)\b")
 ANY = "X"

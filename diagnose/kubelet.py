@@ -14,16 +14,18 @@ from api.pending import Trouble, clean_words, trouble
 from diagnose.facts import SeenPod
 from diagnose.remedies import IN_A_NEW, find_fix
 
-EXIT_CODES = {
+_KILLED = 137
+_EXIT_CODES = {
     128: "the container could not be started",
     126: "the command may not be executed",
     127: "the command was not found",
     134: "aborted, SIGABRT",
-    137: "killed, SIGKILL: often for lack of memory",
+    _KILLED: "killed, SIGKILL: often for lack of memory",
     139: "crashed, SIGSEGV",
     143: "ended from outside, SIGTERM",
 }
 """What shells and container runtimes mean by an exit code."""
+_NOT_FOR_MEMORY = "killed, SIGKILL; the kubelet does not say OOMKilled"
 _PROBE = re.compile("(Startup|Liveness|Readiness) probe (failed|errored)")
 _ENDS = re.compile("^Unhealthy: (Startup|Liveness) probe|^FailedPostStartHook")
 """Reasons and notes of Warnings about what made a kubelet end a container."""
@@ -31,6 +33,10 @@ _OF_CONTAINER = re.compile(r"spec\.\w+\{(.+)\}")
 _BEFORE_START = re.compile("^Failed(Mount|AttachVolume|MapVolume|CreatePod)|^NetworkNotReady|^HostPortConflict")
 """Reasons of Warnings about pods whose containers the kubelet cannot create yet."""
 _RETRIED = "the kubelet tries again by itself"
+_REFUSED = (
+    "the kubelet of node {node} refused it after it was bound: kubectl describe node {node} shows what the node has"
+    " left, and its labels; a device plugin there may have to be restarted"
+)
 _REMEDIES: dict[str, str] = {
     "ErrImage|ImagePullBackOff|InvalidImageName|ImageInspectError": (
         f"{{describe}} says more: correct the image or, for a private registry, imagePullSecrets {IN_A_NEW}"
@@ -93,10 +99,10 @@ _REMEDIES: dict[str, str] = {
     "SysctlForbidden": (
         f"leave out the sysctl {IN_A_NEW}, or have an administrator allow it (kubelet --allowed-unsafe-sysctls)"
     ),
-    "^OutOf|^NodeAffinity|^UnexpectedAdmissionError|^PodFitsOn|Pod was rejected|Predicate .* failed": (
-        "the kubelet of node {node} refused it after it was bound: kubectl describe node {node} shows what the node has"
-        " left, and its labels; a device plugin there may have to be restarted"
+    r"^(OutOf\w+|NodeAffinity|UnexpectedAdmissionError|PodFitsOn\w+)": (
+        f"{_REFUSED}; a rule of the failure policy with onPodReasons: [{{name}}] decides about such pods {IN_A_NEW}"
     ),
+    "Pod was rejected|Predicate .* failed": _REFUSED,
 }
 """Patterns of what a kubelet says, and what to do. The first that is found counts."""
 
@@ -156,6 +162,11 @@ def known_remedy(words: str, namespace: str, pod: str, node: str, logs: str = ""
     return find_fix(_REMEDIES, words, logs=logs, **where).removesuffix("; ")
 
 
+def meaning_of(code: int | None, *, seen: bool) -> str:
+    """What an exit code means, in words; may be empty. `seen`: the kubelet has said how it ended, and no more."""
+    return _NOT_FOR_MEMORY if seen and code == _KILLED else _EXIT_CODES.get(code or 0, "")
+
+
 def how_it_failed(pod: SeenPod) -> str:
     """`container main, exit code 137 (OOMKilled)`; of a pod that its kubelet has ended or refused, what that says."""
     status, target = pod.status, pod.status.condition("DisruptionTarget")
@@ -166,6 +177,6 @@ def how_it_failed(pod: SeenPod) -> str:
     if pod.failed_container is None:
         return "no container of it says why"
     name, end = pod.failed_container
-    why = EXIT_CODES.get(end.exit_code, "") if end.reason in {"", "Error"} else end.reason
+    why = meaning_of(end.exit_code, seen=bool(end.reason)) if end.reason in {"", "Error"} else end.reason
     said = f": {clean_words(end.message)}" if end.message.strip() else ""
     return f"container {name}, exit code {end.exit_code}" + (f" ({why})" if why else "") + said

@@ -22,6 +22,16 @@ class _RestartRule(Base, frozen=True, kw_only=True):
     action: str = ""
 
 
+class _Probe(Base, frozen=True, kw_only=True):
+    """core/v1 Probe, of which only its presence counts."""
+
+
+class _ReadinessGate(Base, frozen=True, kw_only=True):
+    """core/v1 PodReadinessGate."""
+
+    condition_type: str = ""
+
+
 class _Container(Base, frozen=True, kw_only=True):
     """core/v1 Container. An init container with restartPolicy Always is a sidecar."""
 
@@ -29,6 +39,8 @@ class _Container(Base, frozen=True, kw_only=True):
     restart_policy: str = ""
     restart_policy_rules: tuple[_RestartRule, ...] = ()
     resources: _Resources = _Resources()
+    readiness_probe: _Probe | None = None
+    startup_probe: _Probe | None = None
 
 
 class Toleration(Base, frozen=True, kw_only=True):
@@ -126,6 +138,7 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
     host_users: bool | None = None
     init_containers: tuple[_Container, ...] = ()
     overhead: dict[str, Any] = {}
+    readiness_gates: tuple[_ReadinessGate, ...] = ()
     resource_claims: tuple[_DeviceClaim, ...] = ()
     resources: _Resources = _Resources()
     tolerations: tuple[Toleration, ...] = ()

@@ -217,7 +217,7 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         elif pods:
             why = next(filter(None, (why_unready(pod, case.warnings_about(pod)) for pod in pods)), None)
             message += f"; {pods_are(pods)} running, not ready" + (f": {why.words}" if why else "")
-            fix = why.fix if why else "see the readiness probes of its containers"
+            fix = why.fix if why else _until_ready(pods[0])
         elif case.facts.pods is None:
             message += "; its pods are not known"
         elif loop := next(filter(None, map(crash_loop, case.pods_of(child))), None):
@@ -226,6 +226,22 @@ def unready(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
         message += f"; {failed}" if failed else ""
         finding = Finding(Level.WAITS, "not-ready", message, fix=fix)
         yield KeyedFinding(child.name, (bool(starting), bool(pods), bool(failed)), finding)
+
+
+def _until_ready(pod: SeenPod) -> str:
+    """What a pod that runs waits for, where neither its kubelet nor a container says so."""
+    ready = {status.name for status in pod.status.container_statuses if status.ready}
+    left = [container for container in pod.spec.containers if container.name not in ready]
+    if starting := [container.name for container in left if container.startup_probe is not None]:
+        return f"wait: the startup probe of container {starting[0]} has not succeeded yet"
+    if any(container.readiness_probe is not None for container in left):
+        return "see the readiness probes of its containers"
+    gates = (gate.condition_type for gate in pod.spec.readiness_gates)
+    conditions = {name: pod.status.condition(name) for name in gates}
+    closed = next((name for name, found in conditions.items() if found is None or found.status != "True"), "")
+    if closed:
+        return f"its readinessGate {closed} is not True: look at the controller that sets this condition of pods"
+    return f"look again in a moment; kubectl describe pod -n {pod.metadata.namespace} {pod.name} shows its conditions"
 
 
 def _exclusive_jobs(case: Case, left: frozenset[str]) -> Iterator[tuple[Child, str, SeenPod]]:

@@ -14,7 +14,7 @@ from diagnose.case import Case
 from diagnose.disruptions import disruption_in_history, not_counted, rjob_of
 from diagnose.ends import end_words
 from diagnose.finding import Answer, Finding, Level, join_names, pluralize
-from diagnose.kubelet import EXIT_CODES, known_remedy
+from diagnose.kubelet import known_remedy, meaning_of
 from diagnose.remedies import IN_A_NEW
 from diagnose.states import LOOP, RECENT, State, failed_lately
 from diagnose.times import seconds_since
@@ -53,7 +53,7 @@ def decisive_container(status: JobSetStatus, message: str) -> str:
     last = status.attempt_history[-1] if status.attempt_history else FailedAttempt()
     if not last.pod or last.pod in message or f"(first failed job: {last.failed_job})" not in message:
         return ""
-    meaning = "" if why_it_failed(last) else EXIT_CODES.get(last.exit_code or 0)
+    meaning = "" if why_it_failed(last) else meaning_of(last.exit_code, seen=bool(last.node))
     return _of_pod(last) + (f" ({meaning})" if meaning else "")
 
 
@@ -159,7 +159,7 @@ def _endless(js: JobSet, failed: FailedAttempt) -> str:
 def _logs(case: Case, last: FailedAttempt) -> str:
     """What the exit code means and where to look: pods of an earlier attempt are gone, those of this one are there."""
     meta, code = case.facts.jobset.metadata, last.exit_code
-    meaning = why_it_failed(last) or EXIT_CODES.get(code or 0)
+    meaning = why_it_failed(last) or meaning_of(code, seen=bool(last.node))
     job = f" --job {last.failed_job}" if last.failed_job else ""
     look = f"jobset logs {meta.name} -n {meta.namespace}{job} shows what the present attempt writes"
     remedy = known_remedy(why_it_failed(last), meta.namespace, last.pod, last.node)

@@ -55,7 +55,7 @@ def test_each_set_has_one_line_with_its_state_and_the_cause(command, managed):
 @pytest.mark.parametrize(
     ("said", "end"),
     [
-        ("", ": container main of pod over-workers-0-0-x on node n, exit code 137 (killed, SIGKILL: often for lack of memory)"),
+        ("", ": container main of pod over-workers-0-0-x on node n, exit code 137 (killed, SIGKILL; the kubelet does not say OOMKilled)"),
         (": container main of pod over-workers-0-0-x on node n: exit code 137", ": exit code 137"),
     ],
 )  # fmt: skip

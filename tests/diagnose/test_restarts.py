@@ -38,7 +38,7 @@ def restarted(*history: JSON, ready: int = 1, most: int = 20, **status: Any) -> 
 
 
 FIX = (
-    "exit code 137: killed, SIGKILL: often for lack of memory; jobset logs train -n team-a --job train-workers-0 shows"
+    "exit code 137: killed, SIGKILL; the kubelet does not say OOMKilled; jobset logs train -n team-a --job train-workers-0 shows"
     " what the present attempt writes"
 )
 PLACE = {"pod": "train-workers-0-0-x", "node": "node-3", "container": "main", "exitCode": 137}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from diagnose.facts import Facts, SeenClaim, SeenPod, SeenStorageClass
@@ -196,12 +198,35 @@ row(
     "jobset logs train -n team-a --job train-workers-0 -c download",
     lambda: initializing({"state": {"running": {"startedAt": at(MOMENT)}}}),
 )
-row(
-    "a readiness probe that fails",
-    f"Job train-workers-0: 0 of 1 pod ready; pod {POD} is running, not ready",
-    "see the readiness probes",
-    lambda: about_pod(node="node-1", statuses=[{"name": "main", "ready": False, "state": {"running": {}}}]),
-)
+
+
+def not_ready(*, ready: bool = False, started: bool = True, **container: JSON) -> Facts:
+    """A pod that runs and is not ready; nobody says why."""
+    status = {"name": "main", "ready": ready, "started": started, "state": {"running": {}}}
+    gates = {"readinessGates": container.pop("readinessGates")} if "readinessGates" in container else {}
+    return about_pod(node="node-1", statuses=[status], containers=({"name": "main", **container},), **gates)
+
+
+for title, given, fix in (
+    ("a readiness probe that fails", {"readinessProbe": {"exec": {}}}, "see the readiness probes"),
+    (
+        "a startup probe that has not succeeded yet",
+        {"started": False, "startupProbe": {"exec": {}}, "readinessProbe": {"exec": {}}},
+        "wait: the startup probe of container main has not succeeded yet",
+    ),
+    (
+        "a readiness gate",
+        {"ready": True, "readinessGates": [{"conditionType": "example.com/fabric"}]},
+        "its readinessGate example.com/fabric is not True",
+    ),
+    ("a pod that is about to be ready", {}, f"kubectl describe pod -n team-a {POD} shows its conditions"),
+):
+    row(
+        title,
+        f"Job train-workers-0: 0 of 1 pod ready; pod {POD} is running, not ready",
+        fix,
+        partial(not_ready, **given),
+    )
 
 
 def kept_out(said: str, *holders: SeenPod) -> Facts:

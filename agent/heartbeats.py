@@ -11,7 +11,7 @@ from pathlib import Path
 from agent.follow import say
 from agent.watchdog_settings import PATTERN
 
-# A process that runs looks several times a second, even on a busy node. If it has not looked for so long, it was
+# A process that runs looks several times a second, even on a busy node. If it has not looked for that long, it was
 # stopped: SIGSTOP, a frozen container, a machine that was suspended or moved. The worker was stopped with it.
 LONGEST_GAP = 5.0
 # A pattern such as (a+)+$ can take longer than a year for one line. Meanwhile nothing else of the agent runs.
@@ -46,8 +46,8 @@ class Silence:
 class HeartbeatFile:
     """A file whose changes are heartbeats, or a named pipe that is read.
 
-    Changes are noticed by comparison with the last look, so no clock of a file system is compared with another clock.
-    What was there before the worker, such as the file of an earlier attempt, is no heartbeat.
+    Changes are noticed by comparison with the last check, so no clock of a file system is compared with another clock.
+    What was there before the worker, such as the file of an earlier attempt, is not a heartbeat.
     """
 
     def __init__(self, path: Path) -> None:

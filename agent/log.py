@@ -18,9 +18,9 @@ READ_BYTES = 64 << 10
 LONGEST_LINE = 4096
 """Bytes of a line in which the pattern is looked for."""
 DRAIN_SECONDS = 5.0
-"""What the worker has printed is passed on within so long after its end, if somebody reads it."""
+"""What the worker has printed is passed on within that long after its end, if somebody reads it."""
 LAST_BYTES = 1000
-"""Of stderr that are kept."""
+"""The end of stderr that is kept."""
 _ENDS = re.compile(rb"[\r\n]")  # progress bars end their lines with a carriage return
 
 

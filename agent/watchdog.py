@@ -18,7 +18,7 @@ LOOK_SECONDS = 0.25
 
 
 class Watchdog:
-    """Watches one worker. To be made before the worker starts: what is there by then is no heartbeat.
+    """Watches one worker. To be made before the worker starts: what is there by then is not a heartbeat.
 
     `hang` is called once, with the reason as a sentence. Lines of the worker's output are for `match`.
     """

@@ -34,7 +34,7 @@ OPTIONS = (
 
 HELP = f"""\
 to end a worker that makes no progress any more (watchdog; main container mode only):
-  {DEADLINE}    a worker without a heartbeat for so long hangs; without it there is no watchdog
+  {DEADLINE}    a worker without a heartbeat for that long hangs; without it there is no watchdog
   {FILE}        a heartbeat is each change of this file (touch), or each write to it where it is a named
                                pipe. The worker finds the path in this variable, too
   {PATTERN}        a heartbeat is each line of the worker's stdout or stderr in which this regular
@@ -112,7 +112,7 @@ def _pattern(env: Mapping[str, str], problems: list[str]) -> re.Pattern[bytes] |
         pattern = re.compile(text.encode(errors="surrogateescape"))
         empty = pattern.search(b"") is not None
     except (re.error, OverflowError, RecursionError) as error:
-        problems.append(f"{PATTERN} is {text[:100]!r}, which is no regular expression: {error}")
+        problems.append(f"{PATTERN} is {text[:100]!r}, which is not a regular expression: {error}")
         return None
     if empty:
         problems.append(f"{PATTERN} is {text[:100]!r}, which matches every line: write what only progress prints")

@@ -1,7 +1,7 @@
 """The worker of main container mode: started, signalled, reaped, and never left behind.
 
-The agent is process 1 of its container, or else makes itself the one that orphans fall to; either way everything the
-worker ever started is sooner or later a child of the agent, and can be waited for and killed.
+The agent is process 1 of its container, or else makes itself their reaper. Either way every process that the worker
+starts becomes a child of the agent once its parent ends, and can be waited for and killed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def adopt_orphans() -> None:
-    """Make this process the parent of descendants whose parents end, as process 1 is by nature. Linux only."""
+    """Make this process the reaper of orphaned descendants, as process 1 always is. Linux only."""
     if os.getpid() == 1:
         return
     import ctypes  # noqa: PLC0415 - a megabyte that no agent in a container of its own needs
@@ -48,7 +48,7 @@ def start(
 
 
 def reap(worker: int, ended: Callable[[int], None], all_gone: Callable[[], None]) -> None:
-    """Wait for the worker and whatever it leaves behind; for a thread of its own.
+    """Wait for the worker and its orphans; for a thread of its own.
 
     `ended` gets the worker's exit code, 128 + signal where a signal ended it; `all_gone` is called when no descendant
     is left.
@@ -77,7 +77,7 @@ def send_signal_to(pid: int, number: int) -> None:
 
 
 def wait_for_group(group: int, seconds: float) -> bool:
-    """Wait until a process group has ended; whether it has after so long. Needs `reap` to run."""
+    """Whether a process group has ended within `seconds`; waits for that. Needs `reap` to run."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         try:
@@ -109,8 +109,8 @@ def handles(pid: int, number: int) -> bool:
 def kill(worker: int) -> bool:
     """Kill the worker and everything it started, sessions of their own included; whether all are gone.
 
-    Needs `reap` to run. Something that even SIGKILL cannot end (a driver that hangs) is given up after a while: the end
-    of the container takes it along.
+    Needs `reap` to run. Something that even SIGKILL cannot end (a driver that hangs) is left after a while, and ends
+    with the container.
     """
     send_signal(worker, signal.SIGKILL)
     deadline = time.monotonic() + KILL_SECONDS
@@ -126,7 +126,7 @@ def kill(worker: int) -> bool:
 def _children(pid: str = "self") -> list[int]:
     """Processes whose parent is this one, or `pid`; none where the kernel does not list them."""
     found: list[int] = []
-    for name in glob.glob(f"/proc/{pid}/task/*/children"):  # noqa: PTH207 - lists of threads that end are no errors
+    for name in glob.glob(f"/proc/{pid}/task/*/children"):  # noqa: PTH207 - lists of threads that end are not errors
         with contextlib.suppress(OSError):
             found += map(int, Path(name).read_text().split())
     return found

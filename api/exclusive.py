@@ -98,7 +98,7 @@ def anti_affinity_term(topology: str, job_key: str, priority: str | None, form: 
 
 
 def valid_leader(leaders: Iterable[Leader]) -> Leader | None:
-    """Of the leader pods of one Job UID the one that counts: alive, and the newest attempt of those."""
+    """The leader pod of a Job, from all that carry its UID: the one alive, of the newest attempt."""
     return _newest(leader for leader in leaders if leader.live)
 
 

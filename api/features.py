@@ -43,11 +43,11 @@ STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
 
 class FeatureGateError(ValueError):
-    """An unknown gate, a locked gate set to another value, or a text that is no list of gates."""
+    """An unknown gate, a locked gate set to another value, or a text that is not a list of gates."""
 
 
 def gate_faults(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Names that are unknown, values that are no truth values, and locked gates that are changed: name and message."""
+    """Names that are unknown, values that are not truth values, and locked gates that are changed: name and message."""
     names = [*GATES, *STAGES]
     for name, value in settings.items():
         gate = GATES.get(name)
@@ -81,7 +81,7 @@ DEFAULT_GATES = FeatureGates()
 
 
 def parse_feature_gates(text: str) -> dict[str, bool]:
-    """Read `A=true,B=false`; an empty text is no setting. Raises `FeatureGateError` with all that is malformed."""
+    """Read `A=true,B=false`; an empty text is not a setting. Raises `FeatureGateError` with all that is malformed."""
     settings: dict[str, bool] = {}
     malformed: list[str] = []
     for item in filter(None, (part.strip() for part in text.split(","))):
@@ -91,6 +91,6 @@ def parse_feature_gates(text: str) -> dict[str, bool]:
         else:
             malformed.append(repr(item))
     if malformed:
-        problem = "is no feature gate setting" if len(malformed) == 1 else "are no feature gate settings"
+        problem = "is not a feature gate setting" if len(malformed) == 1 else "are not feature gate settings"
         raise FeatureGateError(f"{', '.join(malformed)} {problem}: write NAME=true or NAME=false")
     return settings

@@ -57,7 +57,7 @@ def build_group(js: JobSet, forest: Forest, group: Group, parent: str, gang: int
 def same(found: StoredGroup, group: Group, parent: str) -> bool:
     """Whether a stored group is as it is wanted; its count and its priority are left out.
 
-    A missing disruption mode is no difference: an API server drops fields that it does not know.
+    A missing disruption mode is not a difference: an API server drops fields that it does not know.
     """
     spec = found.spec
     topology = spec.scheduling_constraints.topology if spec.scheduling_constraints else ()
@@ -95,7 +95,7 @@ def dropped_fields(body: JSON, stored: Mapping[str, object]) -> list[str]:
 
 
 def _dropped_template_fields(sent: JSON, stored: object) -> Iterator[str]:
-    """Of one level of templates, and of those below it."""
+    """Fields missing from one level of templates and from the levels below it."""
     kept = stored if isinstance(stored, Mapping) else {}
     yield from (name for name in (*RULES, *TEMPLATES) if sent.get(name) and not kept.get(name))
     for name in TEMPLATES:

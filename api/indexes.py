@@ -79,18 +79,18 @@ class Indexes(AbstractSet[int]):
         return Indexes(chain(self.intervals, ((index, index + 1) for index in new))) if new else self
 
     def missing(self, limit: int) -> Iterator[int]:
-        """Those below `limit` that are not in it, ascending. What is in it costs a step for each interval."""
+        """The indexes below `limit` that are not in it, ascending. Takes one step for each interval and each result."""
         edges = chain([0], chain.from_iterable(self.intervals), [limit])
         return (index for start, end in _gaps(edges) for index in range(start, min(end, limit)))
 
 
 def _gaps(edges: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Of edges where a set ends and begins in turn, the intervals between."""
+    """The intervals between pairs of edges: where one interval ends and where the next begins."""
     return (gap for number, gap in enumerate(pairwise(edges)) if number % 2 == 0)
 
 
 def longest_text(texts: int) -> int:
-    """Bytes from which on each of so many texts is a bitmap if that is shorter."""
+    """Bytes from which on each of that many texts is a bitmap if that is shorter."""
     return min(LONG, LONG_TOGETHER // max(texts, 1))
 
 
@@ -126,7 +126,7 @@ def _bitmap(text: str) -> bytes:
 
 
 def _intervals(bitmap: bytes, limit: int) -> Iterator[tuple[int, int]]:
-    """Of the bits that are set, those next to each other as one interval."""
+    """The bits that are set; adjacent ones make one interval."""
     limit = max(limit, 0)
     digits = bin(int.from_bytes(bitmap[: limit // 8 + 1], "little"))[:1:-1]
     for run in re.finditer("1+", digits[:limit]):

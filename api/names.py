@@ -51,7 +51,7 @@ def volume_claim_name(template: str, jobset: str) -> str:
 
 
 def volume_claim_names(js: JobSet) -> Iterator[str]:
-    """Those of all claims that a JobSet wants."""
+    """The names of all claims that a JobSet wants."""
     for policy in js.spec.volume_claim_policies:
         for template in policy.templates:
             yield volume_claim_name(template["metadata"]["name"], js.metadata.name)

@@ -17,7 +17,7 @@ def offers_of(allocatable: Any) -> Amounts:
 
 
 def devices(offered: Iterable[str]) -> list[str]:
-    """Of the resources that nodes offer, those of device plugins, sorted."""
+    """The resources of device plugins among those that nodes offer, sorted."""
     return sorted(name for name in offered if name not in _EVERY_NODE and not name.startswith(_HUGE_PAGES))
 
 

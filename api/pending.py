@@ -12,7 +12,7 @@ MOST_WORDS = 400
 _COUNTS = re.compile(r"0/[0-9]+ nodes are available: ")
 """How kube-scheduler begins."""
 _STARTING = {"", "ContainerCreating", "PodInitializing"}
-"""Reasons of a waiting container that are no trouble."""
+"""Reasons of a waiting container that are not problems."""
 _IN_PLACE = "RestartingAllContainers"
 """Reason of a container that ended because all containers of its pod restart: no failure of its own."""
 

@@ -18,7 +18,7 @@ INT64: Final = {"format": "int64"}
 MOST_FAILED_NODES: Final = 32
 """Nodes that a set remembers, and may keep away from."""
 PodReason = Annotated[str, doc("A reason.", maxLength=256)]
-ExitCode = Annotated[int, doc("An exit code other than 0, which is no failure.", minimum=1, **INT32)]
+ExitCode = Annotated[int, doc("An exit code other than 0, which is not a failure.", minimum=1, **INT32)]
 
 ANY_WITH_SHARE = "minSucceeded and operator Any exclude each other: Any means one Job; keep All beside minSucceeded"
 SHARE_RULE: Final = {"rule": "!has(self.minSucceeded) || self.operator != 'Any'", "message": ANY_WITH_SHARE}
@@ -105,7 +105,7 @@ class Escalation(Base, frozen=True, kw_only=True):
     ]
     within_seconds: Annotated[
         int | None,
-        doc("Only restarts of the last so many seconds count. Absent: all of them.", minimum=1, **INT32),
+        doc("Only restarts within this many seconds before now count. Absent: all of them.", minimum=1, **INT32),
     ] = None
     action: Annotated[
         str,

@@ -11,7 +11,7 @@ from api.policies import RestartAgent
 from kube.model.meta import JSON
 
 NAME: Final = "jobset-agent"
-"""Of the container and, where the agent is copied, the volume that are added."""
+"""Name of the container that is added and, where the agent is copied, of the volume."""
 
 DEFAULT_PORT: Final = 8081
 FOLDER: Final = "/jobset-agent"

@@ -42,7 +42,7 @@ def largest_status(js: JobSet, *, alone: bool) -> int:
 
 
 def _entry(rjob: ReplicatedJob, long: int, alone: bool) -> int:
-    """Of one ReplicatedJob. `long`: from how many bytes on its completed indexes are a bitmap."""
+    """Bytes of one ReplicatedJob. `long`: completed indexes of this many bytes or more are written as a bitmap."""
     digits = len(str(rjob.replicas))
     indexes = min(rjob.replicas * (digits + 1), max(long, rjob.replicas // 6 + 16))
     restarts = LISTS + RESTARTS * min(rjob.replicas, MAX_REPLICAS_TO_RESTART) if alone else 0

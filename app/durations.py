@@ -17,12 +17,12 @@ def parse_duration(text: Any) -> float:
         return 0
     parts = _DURATION.findall(text)
     if "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no duration: write it like 15s or 1m30s")
+        raise ValueError(f"{text!r} is not a duration: write it like 15s or 1m30s")
     return float(sum(float(number) * _SECONDS[unit] for number, unit in parts))
 
 
 def duration_text(seconds: float) -> str:
-    """The duration that `parse_duration` reads as so many seconds, as Go writes it: `15s`, `1m30s`, `500ms`."""
+    """The duration that `parse_duration` reads as that many seconds, as Go writes it: `15s`, `1m30s`, `500ms`."""
     if 0 < seconds < 1:
         return f"{seconds * 1000:g}ms"
     minutes, seconds = divmod(seconds, 60)

@@ -27,7 +27,7 @@ _Place = tuple[str, str, int]
 
 
 class LimitedHandler(logging.StreamHandler[TextIO]):
-    """Writes records to a stream, but no more than so many a second."""
+    """Writes records to a stream, but no more than that many a second."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__(stream)
@@ -36,7 +36,7 @@ class LimitedHandler(logging.StreamHandler[TextIO]):
         """Written in this second."""
         self._left_out: Counter[_Place] = Counter()
         self._templates: dict[_Place, str] = {}
-        """Of what is left out."""
+        """The message templates of the records that are left out."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record if there may be one more; before it, what was left out in an earlier second."""

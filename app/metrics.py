@@ -319,7 +319,7 @@ class CertificateHooks:
         self._families.expiry.labels(f"{self._name}-ca").set(not_after)
 
     def on_registration(self, configuration: str, webhooks: int) -> None:
-        """A webhook configuration lists so many webhooks."""
+        """A webhook configuration lists that many webhooks."""
         self._families.webhooks.labels(configuration).set(webhooks)
 
 

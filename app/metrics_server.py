@@ -266,7 +266,7 @@ class MetricsServer:
 def metrics_server(
     app: MetricsApp, address: Address, *, cert_dir: str, tls: TLSSettings, poll: float = POLL
 ) -> MetricsServer:
-    """Bind now (raises `BindError`); its `run` serves. `poll` is seconds between two looks at `cert_dir`.
+    """Bind now (raises `BindError`); its `run` serves. `poll` is seconds between two checks of `cert_dir`.
 
     Without a usable pair in `cert_dir` it serves a self-signed certificate for localhost until one appears there. A
     folder that is not there when it starts is not mounted, and not looked for again.

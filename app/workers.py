@@ -54,7 +54,7 @@ MAX_USED = 1_000
 """Different exceptions that one report names; what is beyond is named when it is used again."""
 
 MAX_REPORT = 16 * 2**20
-"""Bytes of one report: more than so many answers and decisions take."""
+"""Bytes of one report: more than that many answers and decisions take."""
 
 
 class WorkerError(Exception):
@@ -149,7 +149,7 @@ class Records:
         return msgspec.json.encode(report) + b"\n"
 
     async def send(self, writer: asyncio.StreamWriter, *, every: float = REPORT_EVERY) -> None:
-        """Report every so many seconds for as long as the manager listens."""
+        """Report every that many seconds for as long as the manager listens."""
         with contextlib.suppress(ConnectionError):
             while not writer.is_closing():
                 writer.write(self.report())

@@ -61,7 +61,7 @@ class ClientAuthority:
             self.problem = problem
 
     def load(self) -> None:
-        """Take over what the file holds. Raises `CertificateError` and changes nothing if that is no CA."""
+        """Take over what the file holds. Raises `CertificateError` and changes nothing if that is not a CA."""
         try:
             authorities = self._file.read_bytes()
         except OSError as error:

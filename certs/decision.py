@@ -53,7 +53,7 @@ def decide(material: Material, hosts: Sequence[str], now: datetime) -> Decision:
 def heal(material: Material, hosts: Sequence[str], fresh: Fresh, served: bytes = b"") -> tuple[Decision, Material]:
     """What was decided about the material, and what to use: itself, or what has been renewed (see `certs.pki.renew`).
 
-    ValueError if even a new CA cannot make what is needed, such as for a host that is no name.
+    ValueError if even a new CA cannot make what is needed, such as for a host that is not a name.
     """
     decision = decide(material, hosts, fresh.now)
     trusted = renew(material, Renewal.BUNDLE, hosts, fresh, served)

@@ -19,7 +19,7 @@ from kube.resources import Resource
 log = logging.getLogger(__name__)
 
 POLL = 2.0
-"""Seconds between two looks at the folder."""
+"""Seconds between two checks of the folder."""
 
 FIRST_PAIR_TIMEOUT = 60.0
 """Seconds that the files may take to appear."""

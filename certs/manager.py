@@ -311,7 +311,7 @@ class CertManager:
 
 
 def material_of(secret: JSON) -> Material:
-    """Contents of the Secret; what is no base64 counts as absent."""
+    """Contents of the Secret; what is not base64 counts as absent."""
     data = secret.get("data") or {}
     fields = {}
     for key, field in _KEYS.items():

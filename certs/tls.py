@@ -104,7 +104,7 @@ def server_context(min_version: str = "", cipher_suites: Sequence[str] = ()) -> 
 
 
 def install(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Serve this PEM pair from the next handshake on; raises `CertificateError` and changes nothing if it is no pair.
+    """Serve this PEM pair from the next handshake on; raises `CertificateError`, and changes nothing, if it is none.
 
     The pair is tried on a context of its own first: a mismatched one would break the live context.
     """

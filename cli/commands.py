@@ -56,7 +56,7 @@ def number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def whole_number(text: str) -> int:
@@ -64,7 +64,7 @@ def whole_number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
 
 
 class FlagValueError(Exception):

@@ -97,7 +97,7 @@ class Story:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Those of the manager."""
+        """The flags of the manager."""
         gates = (*GATES, POLICIES_GATE) if self.policies else GATES
         return (f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}",)
 

@@ -69,14 +69,14 @@ def jobset_name(text: str) -> str:
     """The name in `NAME` or `jobset/NAME`. Raises `UsageError`."""
     kind, slash, name = text.rpartition("/")
     if slash and kind not in _KINDS:
-        raise UsageError(f"{text!r} is no name: write NAME or jobset/NAME")
+        raise UsageError(f"{text!r} is not a name: write NAME or jobset/NAME")
     return check_name(name)
 
 
 def check_name(name: str) -> str:
     """The name of an object or a namespace, which may stand in a path. Raises `UsageError`."""
     if not name or dns1123_subdomain(name):
-        raise UsageError(f"{name!r} is no name: lower case letters, digits, - and . only")
+        raise UsageError(f"{name!r} is not a name: lower case letters, digits, - and . only")
     return name
 
 
@@ -141,7 +141,7 @@ async def names(session: Session) -> list[str]:
 
 
 async def no_namespace(client: Client, namespace: str) -> str:
-    """That there is no such namespace, and which may have been meant; empty if there is, or if that is not known."""
+    """A sentence if the namespace does not exist, with a similar name; empty if it exists or that is not known."""
     try:
         await client.get(NAMESPACES, namespace, type=Owned, timeout=COMMAND_TIMEOUT)
     except NotFound:
@@ -195,7 +195,7 @@ def run(
 
 
 async def _not_found(client: Client, namespace: str, name: str) -> str:
-    """That there is none, and which may have been meant."""
+    """The message for a JobSet that does not exist, with a similar name."""
     text = f"there is no JobSet {name} in namespace {namespace}"
     try:
         here = await names(Session(client, namespace))

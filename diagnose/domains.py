@@ -36,7 +36,7 @@ def domain_of_job(pods: Iterable[SeenPod], topology: str) -> str:
 
 
 def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...]:
-    """Of a leader that has no node: how many domains there are and who has them."""
+    """For a leader without a node: how many domains there are and who holds them."""
     nodes, word = case.facts.nodes, noun(topology)
     if nodes is None:
         return (_nodes_not_listed(topology, word),)

@@ -309,7 +309,7 @@ class _Gatherer:
         return None
 
     async def _holders(self, waiting: list[SeenPod]) -> Sequence[SeenPod] | None:
-        """Of the Jobs of all JobSets the pods with index 0 that are on a node.
+        """The pods with index 0 on a node, of the Jobs of all JobSets.
 
         If that leaves domains open, also another pod that is there, of the priority of a leader that waits: pods of
         Jobs that are not exclusive, or have lost their leader, keep it out just the same.

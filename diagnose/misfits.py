@@ -35,7 +35,7 @@ def misfit(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | Non
 
 
 def _too_many(case: Case, pod: SeenPod, nodes: Nodes) -> Finding | None:
-    """That the pods of its ReplicatedJob hold the nodes themselves; None if all of them fit at once."""
+    """A finding that pods of its own ReplicatedJob hold the nodes; None if all of them fit at once."""
     children = (child for child in case.survey.unready if child.job.metadata.uid == pod.job_uid)
     rjob = next((child.replicated_job for child in children), None)
     if rjob is None:
@@ -104,7 +104,7 @@ def _with_holders(case: Case, nodes: Nodes, pod: SeenPod, resource: str, in_use:
 
 
 def lacking_resource(pod: SeenPod) -> str:
-    """Of the resources that it requests, the one of which too little is free on most nodes; empty without one."""
+    """The requested resource that most nodes have too little of; empty without one."""
     said, needs = pod.scheduling_failure, pod.spec.requests()
     found = insufficient(said.message) if said is not None else []
     return max(((nodes, "/" in name, name) for nodes, name in found if name in needs), default=(0, False, ""))[2]

@@ -175,7 +175,7 @@ class SeenSpec(PodSpec, frozen=True, kw_only=True):
         return (*named, *self.ephemeral_claims(pod))
 
     def ephemeral_claims(self, pod: str) -> tuple[str, ...]:
-        """Those that Kubernetes makes for the pod from its volumes."""
+        """Names of the claims that Kubernetes makes for the pod from its ephemeral volumes."""
         return tuple(f"{pod}-{volume.name}" for volume in self.volumes if volume.ephemeral is not None)
 
     @property

@@ -17,13 +17,13 @@ from kube.model.requests import Amount, Amounts, exceeding, sum_requests
 from kube.model.suggest import nearest
 
 _PODS = 110
-"""Pods that a node takes that does not say how many: what the kubelet takes by default."""
+"""Pods on a node that reports no number: the kubelet's default."""
 
 
 FITS_NOWHERE = frozenset({"no-such-label", "no-such-resource", "too-large"})
 """Causes of findings about a pod that no node of today could take, whoever runs there."""
 _OTHER_LABEL = "write another one in a new JobSet, "
-"""The beginning of a fix where no label that was likely meant is known."""
+"""The beginning of a fix where no similar label is known."""
 
 
 class _Spec(Base, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class _Node(NamedTuple):
     offers: Amounts
 
     def takes(self, needs: Amounts) -> bool:
-        """Whether it has so much while it is idle."""
+        """Whether the pod fits on it while it is idle."""
         return all(self.offers.get(name, 0) >= amount for name, amount in needs.items())
 
     def room(self, needs: Amounts) -> int:
@@ -76,7 +76,7 @@ _R = TypeVar("_R")
 def _remember(
     question: Callable[Concatenate["Nodes", SeenSpec, _P], _R],
 ) -> Callable[Concatenate["Nodes", SeenSpec, _P], _R]:
-    """Ask a question about the nodes once for all pods that fit on the same nodes."""
+    """Cache the answer to a question about the nodes for all pods that fit on the same ones."""
 
     @wraps(question)
     def answer(nodes: "Nodes", spec: SeenSpec, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -90,7 +90,7 @@ def _remember(
 
 
 class Nodes:
-    """All nodes of a cluster, and what pods find on them. `memory`: answers that were given."""
+    """All nodes of a cluster, and which pods fit on them. `memory`: answers given before."""
 
     def __init__(self, nodes: Iterable[SeenNode] = (), labels: frozenset[str] | None = None) -> None:
         """`labels`: keys of labels to keep; None keeps all."""
@@ -141,7 +141,7 @@ class Nodes:
         return max(room.values(), default=0)
 
     def most(self, resource: str, keys: Sequence[str]) -> Amount:
-        """Of a resource, as much as the domain offers that offers most; a domain as in `largest`."""
+        """How much of a resource the largest domain offers; a domain as in `largest`."""
         key = resource, tuple(keys)
         if key not in self.memory:
             offered = defaultdict[tuple[str, ...], Amount](int)
@@ -154,7 +154,7 @@ class Nodes:
 
     @_remember
     def too_many(self, spec: SeenSpec, wanted: int, running: int) -> Finding | None:
-        """That `wanted` such pods never fit on the nodes at once, of which `running` run; None if they do.
+        """A finding that `wanted` such pods never fit on the nodes at once; `running` of them run. None if they fit.
 
         Each node may have too little for one more though all together have enough.
         """
@@ -179,12 +179,12 @@ class Nodes:
         return frozenset(node.name for node in self._nodes if _may_use(spec, node) and node.takes(needs))
 
     def offered_amount(self, spec: SeenSpec, resource: str) -> Amount:
-        """Of a resource, what the nodes together have that take such a pod while they are idle."""
+        """How much of a resource the nodes together have that take such a pod while they are idle."""
         takers = self.takers(spec)
         return sum(node.offers.get(resource, 0) for node in self._nodes if node.name in takers)
 
     def blocking_taints(self, spec: SeenSpec) -> dict[str, Taint]:
-        """Of each node that only a taint keeps from taking such a pod while it is idle, the first such taint."""
+        """The first taint of each node, by name, that takes such a pod while idle but for its taints."""
         needs = spec.requests()
         return {
             node.name: taint
@@ -193,7 +193,7 @@ class Nodes:
         }
 
     def too_little(self, needs: Amounts) -> Finding | None:
-        """The first resource of which the pods of a set request more together than all nodes have; None without one."""
+        """The first resource that all nodes together have less of than the pods of a set request; None without one."""
         offered = sum_requests((node.offers, 1) for node in self._nodes)
         for name in exceeding(needs, offered)[:1]:
             need = f"the pods of its JobSet need {in_words(needs[name], name)} in all"
@@ -206,7 +206,7 @@ class Nodes:
     def why_none(self, spec: SeenSpec, recreate: str) -> Finding | None:
         """Why no node takes such a pod even when it is idle (FAULT), or how many do (WAITS); None without nodes.
 
-        `recreate`: a command that makes the set again with one text replaced, with `{old}` and `{new}` for it.
+        `recreate`: a command that creates the set again with `{old}` replaced by `{new}`.
         The message of the finding is a sentence about the pod.
         """
         needs = spec.requests()
@@ -290,7 +290,7 @@ class Nodes:
         return Lack(has, f"choose a value of {key} that nodes have ({join_names(values)}) in a new JobSet, ", meant)
 
     def _too_large(self, needs: Amounts, chosen: Sequence[_Node]) -> Finding:
-        """More than any node that is chosen has: of one resource, or of all together."""
+        """A finding that the pod requests more than any chosen node has: of one resource, or of all together."""
         narrowed = len(chosen) < len(self._nodes)
         where = f" of the {pluralize(len(chosen), 'node')} that its labels choose" if narrowed else " node"
         for name, amount in needs.items():
@@ -307,7 +307,7 @@ class Nodes:
 
 
 def shape_of(spec: SeenSpec) -> bytes:
-    """What is the same of pods that fit on the same nodes."""
+    """The part of a spec that decides which nodes a pod fits on, as bytes to compare."""
     shape = (spec.node_selector, spec.affinity, spec.tolerations, spec.containers, spec.init_containers)
     return msgspec.json.encode((*shape, spec.overhead, spec.resources))
 
@@ -323,12 +323,12 @@ def _may_use(spec: SeenSpec, node: _Node) -> bool:
 
 
 def _keeps_out(spec: SeenSpec, node: _Node) -> bool:
-    """Whether a taint keeps the pod out that says nothing about the state of the node."""
+    """Whether a taint that is not about the state of the node keeps the pod out."""
     return hindering(spec, (taint for taint in node.taints if not taint.passes)) is not None
 
 
 def _taint_finding(hinders: Mapping[str, Taint]) -> Finding:
-    """Every node that would hold it has a taint that it does not tolerate."""
+    """A finding that every node with room for the pod has a taint that it does not tolerate."""
     message = (
         f"it does not tolerate the taints of {pluralize(len(hinders), 'node')} that could hold it: {numbers(hinders)}"
     )

@@ -25,7 +25,7 @@ class QuotaRefusal:
     gone: bool = False
 
     def words(self, objects: int = 1) -> str:
-        """`need 24 cpu, quota compute has 2 left of 26`; so many objects need it together."""
+        """`need 24 cpu, quota compute has 2 left of 26`; that many objects need it together."""
         if self.gone:
             return f"quota {self.quota} refused them, and there is no such quota any more"
         need = "needs" if objects == 1 else "need"
@@ -35,7 +35,7 @@ class QuotaRefusal:
         return f"{needs}, quota {self.quota} has {left} left of {limit}{now}"
 
     def too_few(self, objects: int) -> bool:
-        """Whether it never allows so many objects at once, even if nothing else uses it."""
+        """Whether it never allows that many objects at once, even if nothing else uses it."""
         return not self.gone and self.needs * objects > self.limit
 
     def in_all(self, objects: int, noun: str) -> str:
@@ -55,7 +55,7 @@ class QuotaRefusal:
         return self.gone or self.needs <= self.left
 
     def fix(self, namespace: str, objects: int, in_all: int) -> str:
-        """How to allow so many objects. `in_all`: how many of them the set is to have at once."""
+        """How to allow that many objects. `in_all`: how many of them the set is to have at once."""
         enough = self._number(self.limit - self.left + self.needs * objects)
         patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough}"}}}}}}'
         raised = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"

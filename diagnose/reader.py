@@ -10,7 +10,7 @@ from kube.options import COMMAND_TIMEOUT, ListOptions
 from kube.resources import Resource
 
 LOOKED_AT = 3
-"""Objects that are read one by one, of many in the same state."""
+"""Objects that are read one by one where many are in the same state."""
 PAGE = 500
 MOST_PAGES = 20
 """Pages of what belongs to others: leaders of other JobSets, events of other Jobs."""
@@ -85,7 +85,7 @@ class Reader:
         return {}
 
     def noting(self, note: str = "") -> "_Noting":
-        """A context that ends where the user lacks a right; the note says which, and what is not known therefore."""
+        """A context that ends where the user lacks a right; the note names the right and what is unknown without it."""
         return _Noting(self, note)
 
     def skip(self, note: str) -> None:

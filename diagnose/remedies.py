@@ -201,7 +201,7 @@ def make_again(js: JobSet) -> str:
 
 
 def unknown_scheduler(pod: SeenPod) -> str:
-    """Of a pod at which no scheduler has looked, the scheduler that it asks for; empty for the default one."""
+    """The scheduler that a pod asks for and that has not handled it; empty for the default one."""
     name = pod.spec.scheduler_name
     return "" if pod.spec.node_name or name == DEFAULT_SCHEDULER else name
 

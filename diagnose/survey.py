@@ -106,7 +106,7 @@ def survey_jobs(js: JobSet, jobs: Iterable[Job]) -> Survey:
 
 
 def _missing_jobs(js: JobSet, layout: Layout, children: ChildJobs) -> tuple[JobPosition, ...]:
-    """Those that neither exist nor have completed, and those whose name a Job of an earlier attempt has."""
+    """The Jobs that neither exist nor have completed, and those whose name a Job of an earlier attempt holds."""
     old = {child.name for child in children.previous}
     return tuple(
         position

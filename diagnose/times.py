@@ -16,7 +16,7 @@ def seconds_since(moment: str, now: datetime) -> float | None:
 
 
 def clock(moment: str, now: datetime) -> str:
-    """`14:05:03Z`, with the date where it was another day; empty for a text that is no RFC 3339 moment."""
+    """`14:05:03Z`, with the date where it was another day; empty for a text that is not an RFC 3339 moment."""
     if seconds_since(moment, now) is None:
         return ""
     when = datetime.fromisoformat(moment).astimezone(UTC)

@@ -19,7 +19,7 @@ HELD = f"{GROUP}/webhooks-off"
 
 
 class State(enum.Enum):
-    """Of one configuration."""
+    """State of one webhook configuration."""
 
     ON = "on"
     OFF = "off"

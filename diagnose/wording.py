@@ -59,7 +59,7 @@ def is_about_group(text: str) -> bool:
 
 
 class Shortfall(NamedTuple):
-    """kube-scheduler: a level of a group `wanted` so many members, and only `fit` had room in the first placement.
+    """kube-scheduler: a level of a group `wanted` that many members, and only `fit` had room in the first placement.
 
     `placements`: how many were tried; empty if that is not said.
     """

@@ -12,7 +12,7 @@ Address = tuple[str, int]
 """Host ("" = every interface) and TCP port (0 = any free one)."""
 
 _NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")
-"""Of a host, as resolvers take it: more than DNS-1123, which has no underscores."""
+"""A host name as resolvers accept it: with underscores, unlike DNS-1123."""
 
 BACKLOG = 2048
 """Connections that wait to be accepted."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Of one server."""
+    """Limits of the connections of one server."""
 
     handshake_timeout: float = 10.0
     """Seconds for the TLS handshake."""

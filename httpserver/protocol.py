@@ -206,7 +206,7 @@ class Connection(HttpToolsProtocol):
         task.add_done_callback(self._working.pop)
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Answer in HTTP/1.1, and end the connection: what follows is not for us. It is no fault that has to be logged.
+        """Answer in HTTP/1.1, and end the connection: what follows is not for us. It is not a fault to be logged.
 
         uvicorn would write two lines for each of thousands of requests on a connection.
         """

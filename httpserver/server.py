@@ -78,7 +78,7 @@ class Server:
             self._listener.close()
 
     def _with_limits(self, app: App) -> App:
-        """The application, within the limits. A request that is dropped is no error of it, as uvicorn would log it."""
+        """The application, within the limits. A request that is dropped is not an error, as uvicorn would log it."""
 
         async def answer_within_limits(scope: Message, receive: Receive, send: Send) -> None:
             async def answer(message: Message) -> None:

@@ -189,7 +189,7 @@ def _refusal(picked: "_Picked", file: Path, at: datetime) -> str:
 
 
 def _expiry(picked: "_Picked", file: Path, at: datetime) -> str:
-    """That the client certificate has expired; "" for one that has not, for none, and for what cannot be read."""
+    """A sentence that the client certificate has expired; "" if it is valid, absent or unreadable."""
     from cryptography import x509  # noqa: PLC0415 - for a rare message
 
     data, name = picked.user.get("client-certificate-data"), picked.user.get("client-certificate")

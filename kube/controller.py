@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Success. `requeue_after` asks for another look in so many seconds."""
+    """Success. `requeue_after` asks for another reconcile in that many seconds."""
 
     requeue_after: float | None = None
 

@@ -194,7 +194,7 @@ _PLAIN: Mapping[bytes, str] = {
     ),
     b"404 page not found": "404 page not found: the API server serves nothing at this path",
 }
-"""Bodies that are no Status, of the API server itself, and what they mean."""
+"""Bodies that are not a Status, of the API server itself, and what they mean."""
 
 
 def parse_status(body: bytes | msgspec.Raw) -> Status | None:
@@ -223,7 +223,7 @@ def from_response(code: int, headers: Mapping[str, str], body: bytes, call: Call
     """The error for an HTTP answer. `headers` has lower-case names. A body that is not known is dropped."""
     known = next((meaning for words, meaning in _PLAIN.items() if body.strip() == words), "")
     status = parse_status(body) or Status(
-        message=known or f"HTTP {code} with a body that is no Kubernetes Status (dropped)"
+        message=known or f"HTTP {code} with a body that is not a Kubernetes Status (dropped)"
     )
     return from_status(status, code=code, call=call, retry_after=_seconds(headers.get("retry-after")))
 

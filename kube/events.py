@@ -1,9 +1,9 @@
 """events.k8s.io/v1 recorder: records what happened, without ever slowing or failing a reconcile.
 
 `record` is synchronous and only remembers; `run` writes. Repetitions become one Event with a series
-(docs/reference/events.md): the key leaves out the note and the resourceVersion of what it regards, so the
-same trouble on a changing object stays one Event. The second occurrence is written at once, later ones every half hour
-and when the series ends. Must not raise into callers.
+(docs/reference/events.md): the key leaves out the note and the resourceVersion of what it regards, so the same problem
+of a changing object stays one Event. The second occurrence is written at once, later ones every half hour and when the
+series ends. Must not raise into callers.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ SERIES_FLUSH = 1800.0
 """Seconds between writes of a series that goes on."""
 
 SWEEP_PERIOD = 30.0
-"""Seconds between looks for series to flush or end."""
+"""Seconds between checks for series to write or end."""
 
 ATTEMPTS = 12
 RETRY_PERIOD = 10.0
-"""Tries to write one Event, and seconds between them: two minutes of an unreachable API server."""
+"""Attempts to write one Event, and seconds between them: two minutes without an API server."""
 
 WRITERS = 4
 """Events written at once, so that one that is being retried does not hold up the others."""
@@ -223,7 +223,7 @@ class EventRecorder:
                 self._queue.task_done()
 
     async def _write(self, series: _Series) -> None:
-        """Try for a while; what the API server refuses is dropped, since no later try would fare better."""
+        """Try for a while; what the API server refuses is dropped, since it would refuse it again."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 await self._send(series)

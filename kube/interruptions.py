@@ -19,7 +19,7 @@ CLUSTER_ROLES = f"apply the manager's ClusterRoles again: {APPLY_ROLES}"
 
 
 class Interruptions:
-    """Those of one watch. `clock` gives seconds. `remedy`: what to do if the right to list or watch is missing.
+    """Interruptions of one watch. `clock` gives seconds. `remedy`: what to do if the right to list or watch is missing.
 
     `on_end`: called when the watch works again.
     """

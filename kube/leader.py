@@ -206,7 +206,7 @@ class LeaderElector:
             pause = self._config.retry_period / 4
 
     async def _try(self, seconds: float) -> bool:
-        """One attempt to take or renew the lease within so many seconds; False when it did not surely succeed."""
+        """One attempt to take or renew the lease within that many seconds; False when it did not surely succeed."""
         started = self._now()
         try:
             async with asyncio.timeout(seconds):

@@ -5,7 +5,7 @@ from kube.interruptions import CLUSTER_ROLES, LOG_EVERY
 
 
 class MissingRights:
-    """Those that were said."""
+    """Remembers which missing rights were logged."""
 
     def __init__(self) -> None:
         self._say_again_at: dict[str, float] = {}

@@ -44,7 +44,7 @@ class Request:
     `limited` False passes the client-side rate and concurrency limits (lease renewals must not queue behind a burst of
     creates). `accept` names the form of the answer. `guard` is called in the moment in which the request is sent, after
     all waiting; what it raises ends the call. `break_after`: a stream of any text: a longer line is given in pieces of
-    about so many bytes, and what follows the last newline is a line, too. 0: a watch.
+    about that many bytes, and what follows the last newline is a line, too. 0: a watch.
     """
 
     method: str

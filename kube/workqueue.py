@@ -24,7 +24,7 @@ MAX_DELAY = 1000.0
 """Longest back-off in seconds."""
 
 SPARE_DELAYS = 64
-"""Superseded delays that are kept on top of as many as there are keys: dropping them costs a look at all."""
+"""Superseded delays that are kept on top of as many as there are keys: dropping them visits all."""
 
 
 class QueueMetrics:

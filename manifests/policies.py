@@ -61,7 +61,7 @@ def _as_list(expressions: Mapping[str, str]) -> list[Object]:
 
 
 def _variables(*names: str, **terms: JSON) -> list[Object]:
-    """Those of the variables above, and terms, which may be made of them."""
+    """The named variables, and `terms`, whose expressions may use them."""
     return _as_list({name: _VARIABLES[name] for name in names} | {name: _literal(term) for name, term in terms.items()})
 
 

@@ -1,4 +1,4 @@
-"""All that is installed, by who admits pods and where the manager runs.
+"""The installed objects, depending on who admits pods and where the manager runs.
 
 See docs/reference/manager.md#installed-objects.
 """
@@ -12,7 +12,7 @@ from manifests.objects import RBAC, objects
 from manifests.policies import pod_policies
 
 MANAGER = "manager/manager.yaml"
-"""Configuration, Secret, Service of the metrics, Deployment, and what keeps that available."""
+"""Configuration, Secret, metrics Service, Deployment, PodDisruptionBudget and NetworkPolicy."""
 WEBHOOK_SERVICE = "webhook/service.yaml"
 
 PodAdmission = Literal["webhooks", "policies", "policies-without-manager"]
@@ -28,7 +28,7 @@ def pod_admission(pods: PodAdmission, *, url_base: str | None = None, ca_bundle:
 
 
 def policy_objects(*, webhook_url: str | None = None) -> list[Object]:
-    """What is installed beside that for JobSetPolicies. `webhook_url`: as for `install_objects`."""
+    """The further objects that are installed for JobSetPolicies. `webhook_url`: as for `install_objects`."""
     webhooks = policy_webhook_configurations(url_base=webhook_url)
     return [policy_crd(), exception_crd(), *objects("policy/rbac.yaml"), *webhooks]
 

@@ -55,7 +55,7 @@ class Foreign(str):
     __slots__ = ()
 
     def __format__(self, _: str) -> str:
-        raise TypeError("a text of an object is no expression: write it with text()")
+        raise TypeError("a text of an object is not an expression: write it with text()")
 
 
 def foreign(value: T) -> T:

@@ -36,7 +36,7 @@ class Tally:
     """When a rule was violated last, in the form of the API."""
 
     def add(self, rule: str, action: str, count: int, at: str) -> None:
-        """Count one decision so many times."""
+        """Count one decision that many times."""
         self.times[rule, action] += count
         if action in FIELDS:
             self.seen[rule] = max(at, self.seen.get(rule, ""))

@@ -69,7 +69,7 @@ class Defaults(Base, frozen=True, kw_only=True):
     ] = ()
 
     def faults(self, path: Path) -> Iterator[FieldError]:
-        """Defaults without one, or with a value that the API server would refuse."""
+        """An empty `defaults`, and values that the API server would refuse."""
         if self == Defaults():
             yield NO_DEFAULTS.at(path)
         for name, labels in (("labels", self.labels), ("nodeSelector", self.node_selector)):

@@ -79,7 +79,7 @@ def exception_warnings(
 
 
 def own_faults(exception: JobSetPolicyException) -> list[FieldError]:
-    """Those that an exception has whatever the policies and the time."""
+    """Faults of an exception that depend neither on policies nor on the time."""
     spec, found = exception.spec, []
     if not spec.rules:
         found.append(NO_RULES.at(SPEC.at("rules")))

@@ -75,7 +75,7 @@ def standing(
         return Standing(f"policy {name} allows no exceptions in this namespace: {why}", reason=NOT_ALLOWED)
     until = ends_at(exception, allowed, now)
     if until is None:
-        return Standing("expiresAt is no time with a time zone", reason=NOT_ALLOWED)
+        return Standing("expiresAt is not a time with a time zone", reason=NOT_ALLOWED)
     return _until(exception, policy, until, now)
 
 
@@ -91,7 +91,7 @@ def _until(exception: JobSetPolicyException, policy: JobSetPolicy, until: dateti
 
 
 def ends_at(exception: JobSetPolicyException, allowed: Exceptions, now: datetime) -> datetime | None:
-    """When an exception ends that its policy allows; None if its own end is no time."""
+    """When an exception ends that its policy allows; None if its own end is not a time."""
     expires = time_of(exception.spec.expires_at)
     created = time_of(exception.metadata.creation_timestamp or "") or now
     return None if expires is None else min(expires, created + duration_of(allowed.max_duration))

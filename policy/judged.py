@@ -98,7 +98,7 @@ class Template:
 
     @property
     def own_containers(self) -> tuple[tuple[str, int, JSON], ...]:
-        """Those that the author has written: nobody else can state what they need."""
+        """The containers that the author has written, who alone can state what they need."""
         return _containers(self.rjob.pod_spec)
 
     def request_place(self, resource: str) -> Path:
@@ -147,7 +147,7 @@ class Judged:
     _known: dict[Callable[[Template], Any], Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def each(self, look: Callable[[Template], T]) -> Sequence[T]:
-        """What a look at each template gives: done once for all policies, so it must be small."""
+        """What is read from each template, once for all policies, so it must be small."""
         if look not in self._known:
             self._known[look] = tuple(map(look, self.templates))
         return self._known[look]

@@ -81,7 +81,7 @@ def form_of(limit: Limit) -> str:
 
 
 def read_limit(limit: Limit, text: int | str) -> Amount | None:
-    """What a limit that is written so allows; None if that is no limit, or a negative one."""
+    """What a limit that is written so allows; None if that is not a limit, or a negative one."""
     if not isinstance(limit, ResourceLimit) and isinstance(text, str) and not _WHOLE.fullmatch(text):
         return None
     return amount_of(text)

@@ -40,7 +40,7 @@ from tests.support.processor_time import ProcessorTime
 # that is never closed, and some later test fails with a ResourceWarning.
 asyncio.set_event_loop(None)
 
-# A busy machine is no failure: pytest-timeout ends what hangs. Continuous integration always tries the same examples, so
+# A busy machine is not a failure: pytest-timeout ends what hangs. Continuous integration always tries the same examples, so
 # that it judges the change and not the day's luck; everywhere else the search goes on.
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)

@@ -12,7 +12,7 @@ from webhooks.offload import Costly, Turn, Turns, compute, costly
 from webhooks.review import MAX_BODY, Review, ReviewError, check_fields, decode_review, fields_of
 
 _DISCARD = 4 * MAX_BODY
-"""Bytes that are read and thrown away to let a sender of too much finish and hear the answer."""
+"""Bytes of a body that is too large that are read and discarded, so that the sender reads the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,25 +20,25 @@ class BodyLimits:
     """What reviews may take of the process."""
 
     body_timeout: float = 10.0
-    """Seconds in which the whole body has to arrive: the API server gives up on us after as long."""
+    """Seconds in which the whole body has to arrive: as long as the API server waits."""
 
     grace: float = 3.0
-    """Seconds that a sender has beside those which its bytes take at the lowest rate."""
+    """Seconds added to the time that the bytes take at `min_rate`."""
 
     min_rate: int = 256 * 1024
     """The lowest rate, in bytes per second: a hundredth of what a network inside a cluster gives."""
 
     held: int = 24 * 1024 * 1024
-    """Bytes of large bodies that are held until they are decoded. More drop the largest that nobody works on yet."""
+    """Bytes of large bodies held until they are decoded. Beyond that the largest that waits is dropped."""
 
     held_small: int = 32 * 1024 * 1024
-    """The same of all other bodies: no large one takes of it. Enough for a medium one on every connection."""
+    """The same for all other bodies, apart from the large ones. Enough for a medium one on every connection."""
 
     large: int = 256 * 1024
     """Bytes above which a review is large: ten times what people write."""
 
     large_fields: int = 16 * 1024
-    """Fields and items above which it is large, however few bytes it has."""
+    """Fields and items above which a review is large, however few bytes it has."""
 
     large_at_once: int = 2
     """Large reviews that are worked on at once, some 200 MiB each at worst; others wait, whole."""
@@ -49,8 +49,7 @@ class BodyLimits:
     medium_at_once: int = 16
 
     costly: int = 2048
-    """Fields and items above which a review has to have a place, too, and is worked on beside the event loop: each may
-    take 4 microseconds."""
+    """Fields and items above which a review needs a place, too, and is worked on in a thread: 4 microseconds each."""
 
 
 BODY_LIMITS = BodyLimits()
@@ -59,7 +58,7 @@ BODY_LIMITS = BodyLimits()
 class Room:
     """What bodies of about one size share: bytes, places for those that are worked on, and one thread.
 
-    Too many bytes drop the largest body on which nobody works yet, be it the one that comes.
+    Where there are too many bytes, the largest body that is not yet worked on is dropped, even if it is the new one.
     """
 
     def __init__(self, size: int, at_once: int) -> None:
@@ -89,7 +88,7 @@ class Room:
         self._droppable.pop(body, None)
 
     def give_back(self, body: "Body") -> None:
-        """Hold nothing of a body."""
+        """Release the bytes of a body."""
         self.keep(body)
         self.held -= body.held
         body.held = 0
@@ -111,9 +110,9 @@ class Bodies:
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """The body of one request. What it takes of the process is given back at the end of the block.
+    """The body of one request. Its bytes and its place are released at the end of the block.
 
-    If a thread still works on it then, because its client has left, its place is given back at the end of that.
+    If its client has left while a thread works on it, they are released when the thread is done.
     """
 
     bodies: Bodies
@@ -170,7 +169,7 @@ class Body:
         return review
 
     async def _arrive(self, request: Request, begun: float) -> None:
-        """Hold the body as it comes. What is too much is read, too, so that its sender hears the answer."""
+        """Hold the body as it comes. One that is too large is read to its end, so that the sender reads the answer."""
         limits = self.bodies.limits
         declared = request.headers.get("content-length", "")
         length = int(declared[:20]) if declared.isdecimal() else 0
@@ -209,7 +208,7 @@ class Body:
             room.take(self, size)
 
     def drop(self) -> None:
-        """Hold nothing of the body any more, and give its place back or up."""
+        """Release the bytes of the body and its place, also one that it waits for."""
         self.dropped = True
         self.room.give_back(self)
         self.chunks.clear()

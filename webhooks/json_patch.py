@@ -13,7 +13,7 @@ from kube.model.meta import JSON
 from webhooks.work import Work
 
 _STEPS = 60
-"""Of looking at one place."""
+"""Steps of reading one place of the object."""
 
 
 @dataclass(slots=True)
@@ -26,9 +26,9 @@ class PatchDraft:
     _copies: dict[int, Any] = field(default_factory=dict)
 
     def default(self, path: Path, value: Any, *, empty_is_absent: bool = False) -> None:
-        """Set `value` where nothing is; do nothing where something is, or where a parent is no container.
+        """Set `value` where nothing is; do nothing where something is, or where a parent is not a container.
 
-        `empty_is_absent`: an empty text at the end of the path counts as nothing. As a parent it is no container.
+        `empty_is_absent`: an empty text at the end of the path counts as nothing. As a parent it is not a container.
         """
         if depth := self._gap(path, empty_is_absent=empty_is_absent):
             self._add(path, depth, value)

@@ -8,7 +8,7 @@ that takes, before or while it does so.
 import math
 
 STEPS = 30_000_000
-"""Of one review: twice what is needed for any JobSet that etcd can store."""
+"""Steps of one review: twice what any JobSet that etcd can store needs."""
 
 
 TOO_MUCH_WORK = (
@@ -30,7 +30,7 @@ class Work:
         self.stopped = False
 
     def spend(self, steps: int = 1) -> None:
-        """Take so many steps. Raises `TooMuchWorkError` if there are no more."""
+        """Take that many steps. Raises `TooMuchWorkError` if there are no more."""
         self.left -= steps
         if self.left < 0 or self.stopped:
             raise TooMuchWorkError

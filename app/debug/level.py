@@ -35,7 +35,7 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True, rename={"duration": "fo
 
 
 class LogLevel:
-    """Of this process and, by `tell`, of others. Made in a running event loop, after `app.logs.configure`."""
+    """The log level of this process and, by `tell`, of others. To be made in an event loop, after `logs.configure`."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell

@@ -39,7 +39,7 @@ from webhooks.router import WebhookMetrics, create_app
 log = logging.getLogger(__name__)
 
 DIAL_EVERY = 0.05
-"""Seconds between two looks whether admission answers."""
+"""Seconds between two checks whether admission answers."""
 
 FOLLOWER_WAIT = 0.25
 """Seconds that the admission of a follower waits for its leader to be scheduled."""

@@ -21,7 +21,7 @@ from kube.resources import PODS
 
 log = logging.getLogger(__name__)
 
-LOOK_EVERY: Final = 2.0
+CHECK_PERIOD: Final = 2.0
 LIST_EVERY: Final = 10.0
 """Seconds between two lists of the replicas."""
 SILENT: Final = 3
@@ -60,7 +60,7 @@ class _Pod(msgspec.Struct, frozen=True):
 async def is_reachable(address: str, port: int) -> bool:
     """Whether a machine answers at that address, with a connection or by refusing it."""
     try:
-        async with asyncio.timeout(LOOK_EVERY):
+        async with asyncio.timeout(CHECK_PERIOD):
             _, writer = await asyncio.open_connection(address, port)
     except ConnectionRefusedError:
         return True
@@ -80,8 +80,8 @@ async def watch_peers(client: Client, namespace: str, probe: Probe) -> None:
         peers = await _peers(client, namespace)
         names = {pod.metadata.name for pod in peers}
         silent = {name: times for name, times in silent.items() if name in names}
-        for _ in range(int(LIST_EVERY / LOOK_EVERY)):
-            await asyncio.sleep(LOOK_EVERY)
+        for _ in range(int(LIST_EVERY / CHECK_PERIOD)):
+            await asyncio.sleep(CHECK_PERIOD)
             answered = await asyncio.gather(*(probe(pod.status.pod_ip) for pod in peers))
             for pod, answer in zip(peers, answered, strict=True):
                 name = pod.metadata.name

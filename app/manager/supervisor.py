@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Of the stop, in seconds, one after the other.
+    """Time limits of the stages of a stop, in seconds, one after the other.
 
     With the release of the lease (`kube.leader.RELEASE_TIMEOUT`, 3 s) they add up to 9 s. The pod is
     killed 20 s after its end began, of which its preStop takes the first 5.

@@ -22,8 +22,8 @@ from kube.model.field import shorten
 from kube.model.meta import seconds_between
 from kube.resources import LEASES
 
-LOOK_EVERY: Final = 10.0
-"""Seconds between two looks. Most managers are ready before the first."""
+CHECK_PERIOD: Final = 10.0
+"""Seconds between two checks. Most managers are ready before the first."""
 NOTE_EVERY: Final = 30.0
 """Seconds after which the same is noted again, with a new time."""
 HELD_FOR: Final = 2
@@ -47,11 +47,11 @@ async def note_unready(client: Client, health: Health, lease: LeaseConfig) -> No
     A note that fails is left out.
     """
     note = _Note(client, lease)
-    await asyncio.sleep(LOOK_EVERY)
+    await asyncio.sleep(CHECK_PERIOD)
     while faults := await health.unready():
         with contextlib.suppress(KubeError, TimeoutError):
             await note.write(shorten("; ".join(dict.fromkeys(faults.values())), MOST))
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(CHECK_PERIOD)
     with contextlib.suppress(KubeError, TimeoutError):
         await note.remove()
 

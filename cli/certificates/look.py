@@ -24,7 +24,7 @@ SOON = timedelta(days=14)
 """Time before the end at which it is a problem; the alert JobSetCertificateExpires has the same."""
 
 LATE = timedelta(days=1)
-"""Time after which the manager should have renewed its own certificate: it looks every 12 hours."""
+"""Time after which the manager should have renewed its own certificate: it checks every 12 hours."""
 
 CERT_MANAGER = "cert-manager.io/certificate-name"
 """Annotation of the Secrets that cert-manager makes: the name of the Certificate."""

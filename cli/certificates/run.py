@@ -31,7 +31,7 @@ _OF_POLICIES = (
     (MUTATING_WEBHOOK_CONFIGURATIONS, POLICY_MUTATING_CONFIGURATION),
     (VALIDATING_WEBHOOK_CONFIGURATIONS, POLICY_VALIDATING_CONFIGURATION),
 )
-"""Those of manifests/policy, which is not part of every installation."""
+"""The webhook configurations of manifests/policy, which not every installation has."""
 _CRD = f"{JOBSETS.plural}.{JOBSETS.group}"
 
 

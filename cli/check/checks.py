@@ -25,7 +25,7 @@ _TWO_SENTENCES = {"subdomain-form", "child-resource-name"}
 """Rules that the API server has two sentences for, with one remedy."""
 
 _JOB_LENGTH, _POD_LENGTH = "job-name-length", "pod-name-length"
-"""Of a name that is too long for both, what its pods need is enough: more has to go."""
+"""Two rules about the length of a name. Where both are broken, only the stricter one, about its pods, is reported."""
 
 
 class CheckError(Exception):
@@ -167,7 +167,7 @@ def _is(error: FieldError, rule: str) -> bool:
 
 
 def _says_the_same(first: FieldError, second: FieldError) -> bool:
-    """Of two findings about one value."""
+    """Whether two findings about one value say the same."""
     if first.rule is not None and first.rule is second.rule and first.rule.id in _TWO_SENTENCES:
         return True
     return (first.detail, first.verbatim) == (second.detail, second.verbatim)

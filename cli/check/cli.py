@@ -144,5 +144,5 @@ def _namespace(text: str) -> str:
     from kube.model.validation import dns1123_label  # noqa: PLC0415 (only for this flag)
 
     if text and (complaints := dns1123_label(text)):
-        raise argparse.ArgumentTypeError(f"{text!r} is no name of a namespace: {complaints[0]}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name of a namespace: {complaints[0]}")
     return text

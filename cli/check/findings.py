@@ -30,7 +30,7 @@ NOTES = {
 }  # fmt: skip
 """Rules about what was not checked, and about what to do: neither faults nor warnings."""
 NOT_MADE = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}
-"""Those of them that another right, or another try, would have checked."""
+"""The notes that more rights, or another try, would turn into a check."""
 AT_KEY = {"schema-unknown-field", "schema-misplaced-field"}
 """Rules about a field that should not be there: the caret goes under its name."""
 

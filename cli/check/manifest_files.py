@@ -48,7 +48,7 @@ class Inputs:
     recursive: bool = False
     wanted: Callable[[JSON], bool] = is_jobset
     allow_none: bool = False
-    """Whether a directory without manifests is no problem."""
+    """Whether a directory without manifests is not a problem."""
     files: int = 0
     other_objects: int = 0
     named: set[Named] = field(default_factory=set)
@@ -58,7 +58,7 @@ class Inputs:
     problems: list[str] = field(default_factory=list)
 
     def documents(self) -> Iterator[Document]:
-        """Every object that is wanted, and every document that cannot be read or is no object."""
+        """Every object that is wanted, and every document that cannot be read or is not an object."""
         for name in self.names:
             try:
                 paths = list(_expand(name, recursive=self.recursive, allow_none=self.allow_none))
@@ -184,7 +184,7 @@ def _items(document: Document) -> Iterator[Document]:
 
 
 def _is_reported(document: Document, wanted: Callable[[JSON], bool]) -> bool:
-    """Whether the document is reported: it is wanted, cannot be read, or is no object."""
+    """Whether the document is reported: it is wanted, cannot be read, or is not an object."""
     value = document.value
     if document.broken or not isinstance(value, dict):
         if not document.broken:

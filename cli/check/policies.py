@@ -222,7 +222,7 @@ def is_either(obj: JSON) -> bool:
 
 
 def _split_exceptions(documents: Iterable[Document]) -> tuple[list[Document], list[Document]]:
-    """The documents that are no exceptions, and those that are."""
+    """The documents that are not exceptions, and those that are."""
     policies_only: list[Document] = []
     exceptions: list[Document] = []
     for document in documents:
@@ -318,7 +318,7 @@ def warn_of_conflicts(filed: Sequence[Filed[JobSetPolicy]], report: Report, gate
 
 
 def _namespace_warning(document: Document) -> Iterator[FieldError]:
-    """That a policy names a namespace."""
+    """A warning if a policy, which has no namespace, names one."""
     path = Path(("metadata", "namespace"))
     if isinstance(namespace := dig(document.value, *path.parts), str) and namespace:
         yield POLICY_NAMESPACE.at(path, namespace, namespace=namespace)

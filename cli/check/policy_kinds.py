@@ -49,6 +49,6 @@ def is_suite(obj: JSON) -> bool:
 
 
 def kind_faults(obj: JSON) -> Iterator[FieldError]:
-    """That the kind is misspelt."""
+    """A fault if the kind is misspelt."""
     if obj.get("kind") not in KINDS:
         yield POLICY_KIND.at(Path(("kind",)), obj.get("kind"), kind=intended_kind(obj) or KIND)

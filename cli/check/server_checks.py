@@ -78,7 +78,7 @@ NOT_LOOKED_UP = warning(
 )
 NOT_ALLOWED = warning(
     "children-not-allowed",
-    "{subject}; the manager may, so this is no fault",
+    "{subject}; the manager may, so this is not a fault",
     "ask for the right to create them, to have them checked",
     source="API: RBAC",
 )
@@ -112,7 +112,8 @@ class ServerChecks:
     def __init__(self, client: Client, namespace: str = "", *, empty: bool = False) -> None:
         """`namespace` is for manifests that name none.
 
-        `empty`: the cluster runs for these checks only. Namespaces are created there, and what it lacks is no finding.
+        `empty`: the cluster runs for these checks only. Namespaces are created there, and what it lacks is not a
+        finding.
         """
         self._client = client
         self._empty = empty
@@ -290,7 +291,7 @@ def _found_in_full(said: FieldError, found: Sequence[FieldError]) -> bool:
 
 @cache
 def _wording(message: str) -> re.Pattern[str]:
-    """Of a rule's message, whatever words it is filled with."""
+    """A pattern for the message of a rule, whatever its placeholders are filled with."""
     texts = with_placeholders(message, lambda _: "\0").split("\0")
     return re.compile(".*".join(map(re.escape, texts)), re.DOTALL)
 

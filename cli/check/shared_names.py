@@ -30,7 +30,7 @@ NAME = Path(("metadata", "name"))
 class Names:
     """By file, namespace and name the line of the JobSet that had them first.
 
-    The same name in two files is no mistake: overlays of one JobSet are alternatives.
+    The same name in two files is not a mistake: overlays of one JobSet are alternatives.
     """
 
     def __init__(self) -> None:

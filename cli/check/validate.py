@@ -52,8 +52,8 @@ class Options:
     """What to check, and the form of the report.
 
     `server`: check at the cluster of `kubeconfig` and `context` as well; `local_server`: at an API server that is
-    started on this machine for the run. `allow_none`: files without any JobSet are no problem. At most `most_findings`
-    are shown; the rest is counted.
+    started on this machine for the run. `allow_none`: files without any JobSet are not a problem. At most
+    `most_findings` are shown; the rest is counted.
 
     `policies`: files and directories with JobSetPolicies and exceptions from them, for the time `at` and a namespace of
     these labels and annotations; `explain` shows what each of their rules decides. `command`: what the user called.

@@ -23,9 +23,9 @@ from kube.clock import now as wall_clock
 ENDED = (State.COMPLETED, State.FAILED)
 """States after which nothing changes."""
 EVERY = 2.0
-"""Seconds between two looks of who watches."""
+"""Seconds between two updates of `--watch`."""
 _AGES = re.compile(r'"time": "[^"]*"|\d+ (?:s|min|h|d)\b')
-"""What differs from look to look though nothing has changed."""
+"""Texts that differ between updates though nothing has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,5 +136,5 @@ def _seconds(text: str) -> float:
 
 def _attempt(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of restarts: 0 or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of restarts: 0 or more")
     return int(text)

@@ -192,7 +192,7 @@ async def _write(to: session.Session, chosen: Sequence[Log], tail: int, out: Tex
 
 
 def _without_log(log: Log, namespace: str) -> str:
-    """Of a container that waits, and of which the last run is not known: why it has no log."""
+    """Why a waiting container whose last run is unknown has no log."""
     _, restarts = log.run
     if not restarts:
         return f"{log.prefix} has not started: {log.waits}"

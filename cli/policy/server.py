@@ -38,7 +38,7 @@ TRIES = 5
 TIMEOUT = 30.0
 
 NO_VERDICTS = {409, 429, 502, 503, 504}
-"""Codes of answers that are no verdict about the JobSet: it changed meanwhile, or there is too much to do."""
+"""Codes of answers that are not verdicts about the JobSet: it changed meanwhile, or there is too much to do."""
 NO_WEBHOOK = "failed calling webhook"
 """Begins what the API server says when a webhook has not answered in time."""
 
@@ -60,11 +60,11 @@ class Sent:
 
 @dataclass(slots=True)
 class Server:
-    """What is stored, and how much was asked. `looks`: how many looks were taken (`probes`)."""
+    """What is stored, and how much was asked. `probes`: how many were sent."""
 
     client: Client
     audit_log: Path
-    looks: int = 0
+    probes: int = 0
     asked: int = 0
     done: int = 0
     jobsets: list[tuple[str, str]] = field(default_factory=list)
@@ -77,7 +77,7 @@ class Server:
         await self._have_namespace(SuiteNamespace(name=probes.NAME))
 
         async def is_defaulted() -> bool:
-            answer = (await self._look_at_probe()).body
+            answer = (await self._send_probe()).body
             return dig(answer, "spec", "replicatedJobs", 0, "template", "spec", "completionMode") is not None
 
         await _until(is_defaulted, "the webhooks of JobSets")
@@ -192,18 +192,18 @@ class Server:
         await _until(is_complete, "the audit log")
         return found
 
-    async def _look_at_probe(self) -> Sent:
+    async def _send_probe(self) -> Sent:
         return await self._dry_run("POST", JOBSETS.path(probes.NAME), probes.jobset(JOBSETS.api_version))
 
     async def _know_policies(self, *, exceptions: bool = False) -> None:
         """Wait until our webhooks know the policies and namespaces that are stored now; and the exceptions."""
-        self.looks += 1
-        number, name = self.looks, probes.name(self.looks)
+        self.probes += 1
+        number, name = self.probes, probes.name(self.probes)
         await self._create(JOBSET_POLICIES, probes.policy(number), name)
         await self._have_namespace(SuiteNamespace(name=probes.NAME, labels={probes.LABEL: str(number)}))
 
         async def refusals() -> int:
-            causes = items((await self._look_at_probe()).body, "details", "causes")
+            causes = items((await self._send_probe()).body, "details", "causes")
             return sum(f"policy {name}" in cause["message"] for cause in causes)
 
         async def is_known() -> bool:
@@ -222,13 +222,13 @@ class Server:
 
     async def _know_admission(self) -> None:
         """Wait until the API server knows the admission policies that are stored now."""
-        self.looks += 1
-        name, bodies = probes.name(self.looks), probes.admission(self.looks)
+        self.probes += 1
+        name, bodies = probes.name(self.probes), probes.admission(self.probes)
         for body in bodies:
             await self._create(_resource(body), body, name)
 
         async def has_warned() -> bool:
-            return any(f"'{name}'" in text for text in (await self._look_at_probe()).warnings)
+            return any(f"'{name}'" in text for text in (await self._send_probe()).warnings)
 
         await _until(has_warned, "the admission policies")
         for body in reversed(bodies):
@@ -295,7 +295,7 @@ def _recording(manifest: JSON) -> JSON:
 
 
 def _elsewhere(body: JSON) -> JSON:
-    """An admission policy as it is; a binding without the namespace of the looks, where it might be in the way."""
+    """An admission policy as it is; a binding without the namespace of the probes, which it might affect."""
     if not body["kind"].endswith("Binding"):
         return body
     but = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": [probes.NAME]}

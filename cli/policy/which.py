@@ -1,6 +1,6 @@
 """`jobset policy which`: the policies that are about a namespace, and the exceptions there. Reads; changes nothing.
 
-Exit codes: 0 shown, also if there are none; 2 it is not known.
+Exit codes: 0, also if there are none; 2 if they cannot be read.
 """
 
 import json
@@ -28,7 +28,7 @@ from policy.types import JobSetPolicy, JobSetPolicyObject, Selector
 NOT_SAID = "the manager has said nothing about it"
 _HELD = {True: "holds it", False: "does not", None: "not known"}
 _GATES = FeatureGates({"AllAlpha": True})
-"""Those of the manager are not known here: nothing is said of defaults that need one."""
+"""The manager's feature gates are not known here, so defaults that need one are listed without a remark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,8 +36,8 @@ MOST_TOPOLOGIES = 20
 
 PAUSE = 0.5
 """Seconds between two versions of the board."""
-LOOK_EVERY = 15.0
-"""Seconds between two looks at whether the API server answers."""
+CHECK_PERIOD = 15.0
+"""Seconds between two checks whether the API server answers."""
 LOOK_TIMEOUT = 10.0
 
 MISSING = {
@@ -147,7 +147,7 @@ class Caches:
                 refused = isinstance(error, ApiError) and error.code < 500
                 reason = str(error) or "no answer in time"
                 self._unreachable = "" if refused else f"the cluster does not answer, this may be out of date: {reason}"
-            await asyncio.sleep(LOOK_EVERY)
+            await asyncio.sleep(CHECK_PERIOD)
 
     def _notes(self, watched: Iterable[Informer[Any]]) -> list[str]:
         notes = [self._unreachable] if self._unreachable else []

@@ -1,4 +1,4 @@
-"""One run of `jobset ui`: connect, watch, serve until it is ended. The only place that knows all of them."""
+"""One run of `jobset ui`: connect, watch, serve until it is ended. Wires the modules of the page together."""
 
 import asyncio
 import secrets
@@ -95,7 +95,7 @@ def _bind_server(guard: Guard, address: Address) -> Server:
 
 
 def shown_host(address: Address) -> str:
-    """The host of the address that browsers open: of all interfaces, the loopback one."""
+    """The host to open in a browser: the loopback one where the server listens on all interfaces."""
     host = address[0] or "127.0.0.1"
     ip = ip_of(host)
     if ip is not None and ip.is_unspecified:

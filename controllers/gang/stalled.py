@@ -30,14 +30,14 @@ log = logging.getLogger(__name__)
 QUIET = 30.0
 """Seconds that the scheduler has for a first report once the pods exist."""
 
-LOOK_INTERVAL = 60.0
-"""Seconds between two looks at the pods of a set."""
+CHECK_INTERVAL = 60.0
+"""Seconds between two checks of the pods of a set."""
 
 LIST_TIMEOUT = 2.0
 """Seconds for the list of pods: a reconcile waits for it."""
 
 MOST_PODS = 500
-"""Pending pods that are listed for one look."""
+"""Pending pods that are listed for one check."""
 
 MOST_NOTE = 900
 """Characters of an event's note."""
@@ -115,15 +115,15 @@ NO_EVENTS: frozenset[Event] = frozenset()
 
 @dataclass(slots=True)
 class Reports:
-    """What was reported of one JobSet. `next_look`: seconds of the event loop's clock. `wait`: those before it."""
+    """What was reported of one JobSet. `next_check`: seconds of the event loop's clock. `wait`: those before it."""
 
-    next_look: float = 0.0
+    next_check: float = 0.0
     events: frozenset[Event] = NO_EVENTS
     wait: float = 0.0
 
     def clear(self) -> None:
         """Forget everything: the set is not waiting any more."""
-        self.next_look, self.events, self.wait = 0.0, NO_EVENTS, 0.0
+        self.next_check, self.events, self.wait = 0.0, NO_EVENTS, 0.0
 
 
 class StalledGangs:
@@ -133,23 +133,23 @@ class StalledGangs:
         self._client = client
         self._record = record
 
-    async def look(self, observed: Observed, reports: Reports) -> float | None:
-        """Warn if it is time. Returns the seconds until the next look; None if the set does not wait. Never fails."""
+    async def check(self, observed: Observed, reports: Reports) -> float | None:
+        """Warn if it is time. Returns the seconds until the next check; None if the set does not wait. Never fails."""
         js = observed.jobset
         if js.spec.scheduling is None or not _waits(js):
             reports.clear()
             return None
         clock = asyncio.get_running_loop().time
-        if clock() < reports.next_look:
-            return reports.next_look - clock()
+        if clock() < reports.next_check:
+            return reports.next_check - clock()
         found = stalled_trees(observed)
         events = await self._events(observed, found)
         if events is not None:
             for event in events - reports.events:
                 self._record(js, event)
             reports.events = events
-        wait = LOOK_INTERVAL if found.trees or found.ignored else QUIET if found.wait is None else found.wait
-        reports.next_look = clock() + wait
+        wait = CHECK_INTERVAL if found.trees or found.ignored else QUIET if found.wait is None else found.wait
+        reports.next_check = clock() + wait
         return wait
 
     async def _events(self, observed: Observed, found: Stalled) -> frozenset[Event] | None:

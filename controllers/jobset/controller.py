@@ -26,7 +26,7 @@ from controllers.jobset.failed_pods import list_failed_pods
 from controllers.jobset.leftover_pods import LeftoverPods
 from controllers.jobset.memory import Memories, Memory, Until
 from controllers.jobset.milestones import Milestones, Stopwatch
-from controllers.jobset.pending_pods import look_at_pending_pods
+from controllers.jobset.pending_pods import find_pending_pods
 from controllers.jobset.unscheduled_pods import UnscheduledPods
 from controllers.jobset.watches import BY_SET
 from controllers.planning.actions import (
@@ -172,8 +172,8 @@ class JobSetReconciler:
             memory.resumptions.note(decided, self._caches.jobs, request.namespace, clock())
         group_retry = memory.group_error.time - clock()
         waiting = self._unscheduled if js.spec.scheduling is None else self._stalled
-        look = await waiting.look(observed, memory.stalled)
-        again = (decided.requeue_after, group_retry if group_retry > 0 else None, look)
+        delay = await waiting.check(observed, memory.stalled)
+        again = (decided.requeue_after, group_retry if group_retry > 0 else None, delay)
         return Result(min((seconds for seconds in again if seconds is not None), default=None))
 
     async def _carry_out(self, js: JobSet, decided: Plan, memory: Memory) -> bool:
@@ -253,7 +253,7 @@ class JobSetReconciler:
                 return dataclasses.replace(observed, pods_on_failed_nodes=on_failed, read_nodes=read)
             case PendingPodQuery():
                 memory = self.memories.get_or_create(Request(js.metadata.namespace, js.metadata.name), js.metadata.uid)
-                pending, memory.start_look = await look_at_pending_pods(self._client, observed)
+                pending, memory.next_start_check = await find_pending_pods(self._client, observed)
                 return dataclasses.replace(observed, pending_pods=pending)
             case FailedPodQuery():
                 keep = candidates_of(js, observed.jobs)
@@ -309,7 +309,7 @@ class JobSetReconciler:
             priorities=self._priorities(),
             groups=self._known_groups(js, memory),
             reported_group=memory.reported_group,
-            start_look=memory.start_look,
+            next_start_check=memory.next_start_check,
             held_back=memory.resumptions.seconds_left(clock()),
             pods_on_failed_nodes=() if nodes is None else nodes.of_set(js, time),
         )

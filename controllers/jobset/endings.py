@@ -80,7 +80,7 @@ class Endings:
                 self._outcomes.node_failed()
 
     def _seconds_counted(self, old: Recovery | None, new: Recovery | None) -> None:
-        """Those of the first state that this process saw were counted by an earlier one."""
+        """Seconds to count since `old`. None for the first state that is seen: an earlier process counted those."""
         if old is None or new is None or old is new:
             return
         running, lost = new.running_seconds - old.running_seconds, new.lost_seconds - old.lost_seconds

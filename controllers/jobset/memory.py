@@ -1,7 +1,7 @@
 """What this process knows of each JobSet beyond the caches: one record for each, and one place that forgets.
 
-A process that starts, or becomes the leader, begins with empty records. No decision depends on them but on
-`Memory.departed`.
+A process that starts, or becomes the leader, begins with empty records. Of all its fields only `Memory.departed`
+affects decisions.
 """
 
 from collections.abc import Mapping
@@ -53,15 +53,15 @@ class Memory:
     speed: planning of one set takes at most a fifth of a processor."""
 
     tried: str = ""
-    """The log line of what was tried last, until it is done. Without it the line is logged again."""
+    """The last log line about a write that failed, until it succeeds. Without it the line is logged again."""
 
     warned: frozenset[Event] = NO_EVENTS
     """The warnings of the last plan, until they change. Without it the same event is sent again, or not at all."""
 
     departed: dict[str, Job] = field(default_factory=dict)
     """By UID: Jobs that were deleted finished, or bound to fail, until the status records their end or the set has
-    ended. **The one field that cannot be made again**: without it the Job is created again, a failure counts for
-    nothing, and what had completed runs a second time."""
+    ended. **The one field that cannot be made again**: without it the Job is created again, so a
+    failure is not counted and a completed Job runs twice."""
 
     foreign: Until[Mapping[str, Owner]] = Until(MappingProxyType({}), 0.0)  # noqa: RUF009 (immutable)
     """Names of Jobs that belong to other owners, until 10 s after the last was found. Without it the API server is
@@ -92,8 +92,8 @@ class Memory:
     """What was reported of gangs that the scheduler says nothing about and of pods that it finds no node for, until it
     changes. Without it the same event is sent again, or not at all."""
 
-    start_look: str = ""
-    """RFC 3339: before this moment no look at pending pods can find one that is late. Without it they are listed at
+    next_start_check: str = ""
+    """RFC 3339: before this moment no check of pending pods can find one that is late. Without it they are listed at
     once. For speed: at most 20 lists in the time that a pod may take, in place of one for each change of a pod."""
 
     followed: Followed | None = None

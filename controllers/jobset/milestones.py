@@ -135,7 +135,7 @@ def _lacks_jobs(js: JobSet, jobs: Collection[Job]) -> bool:
     completed = {status.name: status.completed_indexes for status in js.status.replicated_jobs_status}
     done = {rjob.name: parse_indexes(completed.get(rjob.name, ""), rjob.replicas) for rjob in js.spec.replicated_jobs}
     if len(jobs) + sum(map(len, done.values())) < sum(rjob.replicas for rjob in js.spec.replicated_jobs):
-        return True  # while Jobs are created, nearly always, and without a look at each
+        return True  # while Jobs are created, nearly always, and without checking each
     attempt = str(js.status.restarts)
     labels = [job.metadata.labels for job in jobs if job.metadata.deletion_timestamp is None]
     there = {

@@ -10,7 +10,7 @@ from api.owners import owning_job
 from api.pending import clean_words, may_lack_a_node, why_pending
 from api.pod import DetailedPod
 from controllers.planning.observed import Observed, PendingPod
-from controllers.planning.start_timeout import is_late, limits, next_look
+from controllers.planning.start_timeout import is_late, limits, next_check
 from kube.client import Client
 from kube.errors import KubeError
 from kube.options import ListOptions
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 PAGE = 500
 MOST_EXPLAINED = 3
-"""Late pods of one look about which events are read."""
+"""Late pods of one check whose events are read."""
 MOST_EVENTS = 50
 """Events that are read about one pod."""
 ANSWER = 2.0
@@ -29,14 +29,14 @@ LONGEST_REASON = 512
 """Characters of what the kubelet or the scheduler says."""
 
 
-async def look_at_pending_pods(client: Client, observed: Observed) -> tuple[Mapping[str, PendingPod], str]:
-    """The pending pod that was created first, by the UID of its Job, and when the next look is worth it.
+async def find_pending_pods(client: Client, observed: Observed) -> tuple[Mapping[str, PendingPod], str]:
+    """The pending pod of each Job that was created first, by the UID of the Job, and when to check next.
 
     One list of the pending pods of the set, in pages. Raises what the client raises.
     """
     meta = observed.jobset.metadata
     first: dict[str, PendingPod] = {}
-    homeless: dict[str, PendingPod] = {}
+    nodeless: dict[str, PendingPod] = {}
     jobs = {job.metadata.uid for job in observed.jobs}
     pages = client.pages(
         PODS,
@@ -56,20 +56,20 @@ async def look_at_pending_pods(client: Client, observed: Observed) -> tuple[Mapp
         seen = PendingPod(pod.metadata.name, pod.spec.node_name, pod.metadata.creation_timestamp or "", why)
         _keep_first(first, uid, seen)
         if may_lack_a_node(pod):
-            _keep_first(homeless, uid, seen)
+            _keep_first(nodeless, uid, seen)
     asked = limits(observed.jobset)
-    found = {uid: dataclasses.replace(pod, homeless=homeless.get(uid)) for uid, pod in first.items()}
+    found = {uid: dataclasses.replace(pod, nodeless=nodeless.get(uid)) for uid, pod in first.items()}
     late = [uid for uid, pod in found.items() if asked.start is not None and is_late(pod, asked.start, observed.now)]
     for uid in [uid for uid in late if found[uid].node][:MOST_EXPLAINED]:
         if warning := await _latest_warning(client, meta.namespace, found[uid].name):
             found[uid] = dataclasses.replace(found[uid], why=f"{found[uid].why}; {warning}")
-    return found, next_look(found.values(), asked, observed.now)
+    return found, next_check(found.values(), asked, observed.now)
 
 
 async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
     """What the kubelet has last said about a pod that it cannot start; empty if that is not known.
 
-    A volume, or the network of a pod, has no place in its status. Nothing depends on the answer.
+    The status of a pod says nothing of its volumes and its network; events do. No decision depends on the answer.
     """
     fields = f"regarding.kind=Pod,regarding.name={pod},type=Warning"
     options: ListOptions = {"namespace": namespace, "field_selector": fields, "limit": MOST_EVENTS, "timeout": ANSWER}
@@ -83,7 +83,7 @@ async def _latest_warning(client: Client, namespace: str, pod: str) -> str:
 
 
 def _keep_first(kept: dict[str, PendingPod], uid: str, pod: PendingPod) -> None:
-    """Of the pods of a Job the one that was created first."""
+    """Keep the pod if it was created before the one that is kept for its Job."""
     other = kept.get(uid)
     if other is None or (pod.created, pod.name) < (other.created, other.name):
         kept[uid] = pod

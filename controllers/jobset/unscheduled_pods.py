@@ -22,17 +22,17 @@ from kube.resources import PODS
 
 log = logging.getLogger(__name__)
 
-FIRST_LOOK = 30.0
-"""Seconds that pods have to become ready before anybody looks."""
+FIRST_CHECK = 30.0
+"""Seconds that pods have to become ready before the first check."""
 
 LONGEST = 600.0
-"""Seconds between two looks at most."""
+"""Most seconds between two checks."""
 
 LIST_TIMEOUT = 2.0
 """Seconds for the list of pods: a reconcile waits for it."""
 
 MOST_PODS = 100
-"""Pods that one look lists."""
+"""Pods that one check lists."""
 
 MOST_WORDS = 700
 """Characters of what the scheduler says that an event quotes."""
@@ -45,17 +45,17 @@ class UnscheduledPods:
         self._client = client
         self._record = record
 
-    async def look(self, observed: Observed, reports: Reports) -> float | None:
-        """Warn if it is time. Returns the seconds until the next look; None if no pod waits. Never fails."""
+    async def check(self, observed: Observed, reports: Reports) -> float | None:
+        """Warn if it is time. Returns the seconds until the next check; None if no pod waits. Never fails."""
         js = observed.jobset
         if not _waits(js):
             reports.clear()
             return None
         clock = asyncio.get_running_loop().time
-        if not reports.next_look:
-            reports.next_look, reports.wait = clock() + FIRST_LOOK, FIRST_LOOK
-        if clock() < reports.next_look:
-            return reports.next_look - clock()
+        if not reports.next_check:
+            reports.next_check, reports.wait = clock() + FIRST_CHECK, FIRST_CHECK
+        if clock() < reports.next_check:
+            return reports.next_check - clock()
         try:
             event = await self._event(observed)
         except (KubeError, TimeoutError) as error:
@@ -65,7 +65,7 @@ class UnscheduledPods:
                 self._record(js, event)
             reports.events = frozenset([event]) if event else NO_EVENTS
         reports.wait = min(2 * reports.wait, LONGEST)
-        reports.next_look = clock() + reports.wait
+        reports.next_check = clock() + reports.wait
         return reports.wait
 
     async def _event(self, observed: Observed) -> Event | None:

@@ -45,13 +45,13 @@ WORKERS = 50
 """Jobs that are reconciled at the same time. Most of them send nothing, and those that list pods share a list."""
 
 RELABEL_PAUSE = 5.0
-"""Seconds between a node's change of domain and the look for misplaced pods: a whole rack is renamed node by node."""
+"""Seconds between a node's change of domain and the check for misplaced pods: a whole rack is renamed node by node."""
 
 LONGEST_RELABEL = 30.0
-"""Seconds after which that look is due even if nodes go on changing their domains."""
+"""Seconds after which that check is due even if nodes go on changing their domains."""
 
-LAST_LOOK = 150.0
-"""Seconds until the last look at a Job that has lost its leader. A replica with a dead watch notices the loss by then;
+LAST_CHECK = 150.0
+"""Seconds until the last check of a Job that has lost its leader. A replica with a dead watch notices the loss by then;
 before that, its webhook may send followers to the domain of the lost leader."""
 
 
@@ -92,7 +92,7 @@ class PlacementReconciler:
         clock = asyncio.get_running_loop().time()
         for job in self._jobs.store.list():
             if job.status.active > 1 and topology_of(job.spec.template.metadata.annotations) is not None:
-                self.memories.look_at(JobRequest.from_job(job), clock)
+                self.memories.check_at(JobRequest.from_job(job), clock)
         leaders.on_event(self._leader_changed)
         leaders.enqueue(queue, self._requests_of_leader)
         self._watches.followers.enqueue(queue, lambda pod: [JobRequest.of_pod(pod)])
@@ -104,21 +104,21 @@ class PlacementReconciler:
         request = JobRequest.of_pod(pod)
         leader = self._map.leader(request.namespace, request.uid)
         placed = leader is None or isinstance(self._map.find(request.namespace, request.uid, leader.topology), Domain)
-        if not placed or self.memories.looks(request) or self._watches.followers.store.by_index(BY_JOB, request.pods):
+        if not placed or self.memories.checks(request) or self._watches.followers.store.by_index(BY_JOB, request.pods):
             return [request]
         self.memories.has_domain(request)
         return []
 
     def _leader_changed(self, _kind: ChangeKind, old: Leader | None, new: Leader | None) -> None:
-        """Plan looks when a leader is lost: its followers may be in another domain than the next leader."""
+        """Plan checks when a leader is lost: its followers may be in another domain than the next leader."""
         if old is None or not old.node or not old.live or (new is not None and (new.live or new.succeeded)):
             return
         job = self._job(JobRequest.of_pod(old))
         if job is not None and job.metadata.deletion_timestamp is None:
             clock = asyncio.get_running_loop().time()
             # All pods of a suspended Job are deleted, and no follower is admitted before it is resumed.
-            later = () if job.spec.suspend else (clock + LAST_LOOK,)
-            self.memories.look_at(JobRequest.from_job(job), clock, *later)
+            later = () if job.spec.suspend else (clock + LAST_CHECK,)
+            self.memories.check_at(JobRequest.from_job(job), clock, *later)
 
     def _job_changed(self, kind: ChangeKind, old: Job | None, _new: Job | None) -> None:
         """A Job that is gone is forgotten."""
@@ -142,17 +142,17 @@ class PlacementReconciler:
         else:
             self._relabelled.first = loop.time()
         when = min(loop.time() + RELABEL_PAUSE, self._relabelled.first + LONGEST_RELABEL)
-        self._relabelled.timer = loop.call_at(when, self._look_where_relabelled, queue)
+        self._relabelled.timer = loop.call_at(when, self._check_where_relabelled, queue)
         self._relabelled.domains |= {(key, node.label(key)) for key in changed for node in (old, new)}
 
-    def _look_where_relabelled(self, queue: WorkQueue[JobRequest]) -> None:
+    def _check_where_relabelled(self, queue: WorkQueue[JobRequest]) -> None:
         clock = asyncio.get_running_loop().time()
         domains, self._relabelled = self._relabelled.domains, _Relabelled()
         for leader in self._watches.leaders.store.list():
             here = leader.topology, self._map.label(leader.topology, leader.node)
             request = JobRequest.of_pod(leader)
             if leader.node and here in domains and self._job(request) is not None:
-                self.memories.look_at(request, clock)
+                self.memories.check_at(request, clock)
                 queue.add(request)
 
     async def reconcile(self, request: JobRequest) -> Result:
@@ -174,8 +174,8 @@ class PlacementReconciler:
         failures += await self._repair(request, domain, leader.topology)
         if failures:
             raise ExceptionGroup("pods could not be written", [failure.error for failure in failures])
-        looks = self.memories.looks(request)
-        return Result(max(0.0, looks[0] - asyncio.get_running_loop().time()) if looks else None)
+        checks = self.memories.checks(request)
+        return Result(max(0.0, checks[0] - asyncio.get_running_loop().time()) if checks else None)
 
     def _lack(self, leader: Leader, domain: NoDomain) -> float:
         """Report a leader without a domain. Returns the seconds until its next reconcile."""
@@ -187,10 +187,10 @@ class PlacementReconciler:
         return self._reports.without_domain(leader, domain)
 
     async def _repair(self, request: JobRequest, domain: Domain, topology: str) -> list[Failure]:
-        """Evict misplaced followers, if a look for them is due. A look that fails is due again."""
-        clock, planned = asyncio.get_running_loop().time(), self.memories.looks(request)
-        # Done before the pods are read: a leader that is lost while they are read needs another look.
-        if self.memories.forget_looks(request, clock) == planned:
+        """Evict misplaced followers, if a check for them is due. A check that fails is due again."""
+        clock, planned = asyncio.get_running_loop().time(), self.memories.checks(request)
+        # Done before the pods are read: a leader that is lost while they are read needs another check.
+        if self.memories.forget_checks(request, clock) == planned:
             return []
         done = False
         try:
@@ -204,7 +204,7 @@ class PlacementReconciler:
             done = not failures
         finally:
             if not done and self._job(request) is not None:
-                self.memories.look_at(request, clock)
+                self.memories.check_at(request, clock)
         return failures
 
     async def _lift(self, lift: Lift) -> None:

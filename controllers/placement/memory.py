@@ -41,10 +41,10 @@ class JobRequest(NamedTuple):
 class JobMemory:
     """One Job by namespace, name and UID, until it is gone. Times are seconds of the event loop's clock."""
 
-    looks: tuple[float, ...] = ()
-    """When to look for misplaced pods, soonest first.
+    checks: tuple[float, ...] = ()
+    """When to check for misplaced pods, soonest first.
 
-    Remembered: until the look. A process that starts looks once at every exclusive Job that runs.
+    Remembered: until the check. A process that starts checks every running exclusive Job once.
     """
     without_domain_since: float | None = None
     """Since when it has no leader, or one whose node has no domain; None: it has a domain.
@@ -54,7 +54,7 @@ class JobMemory:
 
     @property
     def empty(self) -> bool:
-        return not self.looks and self.without_domain_since is None
+        return not self.checks and self.without_domain_since is None
 
 
 class JobMemories:
@@ -71,25 +71,25 @@ class JobMemories:
     def __len__(self) -> int:
         return len(self._records)
 
-    def looks(self, request: JobRequest) -> tuple[float, ...]:
-        """When to look for misplaced pods of a Job."""
+    def checks(self, request: JobRequest) -> tuple[float, ...]:
+        """When to check for misplaced pods of a Job."""
         memory = self._records.get(request)
-        return memory.looks if memory else ()
+        return memory.checks if memory else ()
 
-    def look_at(self, request: JobRequest, *times: float) -> None:
-        """Look for misplaced pods of a Job at those times, too. Of all its looks, the first and the last are kept."""
+    def check_at(self, request: JobRequest, *times: float) -> None:
+        """Check for misplaced pods of a Job at those times, too. Only its first and its last check are kept."""
         memory = self._records.setdefault(request, JobMemory())
-        due = {*memory.looks, *times}
-        memory.looks = (min(due), max(due)) if len(due) > 1 else tuple(due)
+        due = {*memory.checks, *times}
+        memory.checks = (min(due), max(due)) if len(due) > 1 else tuple(due)
 
-    def forget_looks(self, request: JobRequest, until: float) -> tuple[float, ...]:
-        """Forget the looks that were due at `until`, and return those that are left."""
+    def forget_checks(self, request: JobRequest, until: float) -> tuple[float, ...]:
+        """Forget the checks that were due at `until`, and return those that are left."""
         memory = self._records.get(request)
         if memory is None:
             return ()
-        memory.looks = tuple(look for look in memory.looks if look > until)
+        memory.checks = tuple(check for check in memory.checks if check > until)
         self._drop_if_empty(request)
-        return memory.looks
+        return memory.checks
 
     def without_domain(self, request: JobRequest, now: float) -> float:
         """Since when a Job has no domain: `now` if that is new."""

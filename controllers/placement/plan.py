@@ -17,7 +17,7 @@ REPORT_AFTER = 5.0
 """Seconds that a Job may wait for its domain before that is reported."""
 
 NODE_PAUSE = 0.5
-"""Seconds until the next look for a node or its label that another watch is about to show."""
+"""Seconds until the next check for a node or its label that another watch is about to deliver."""
 
 REPORT_EVERY = 60.0
 """Seconds between two reports about one JobSet while it waits: they count up one Event."""
@@ -50,7 +50,7 @@ def lifts(domain: Domain | NoDomain, waiting: list[Follower]) -> list[Lift]:
 
 
 def evictions(domain: Domain, topology: str, pods: Iterable[DetailedPod], label: NodeLabel) -> list[Evict]:
-    """Of pods of a Job, the followers that are or will be in another domain than their leader."""
+    """The followers among the pods of a Job that are or will be in another domain than their leader."""
     wrong = [pod for pod in pods if pod.follows and _misplaced(pod, domain, topology, label)]
     return [Evict(pod.metadata.name, pod.metadata.uid) for pod in wrong]
 

@@ -25,7 +25,7 @@ Judge = Callable[[Sequence[DetailedPod]], list[Evict]]
 
 
 @dataclass(slots=True)
-class _Look:
+class _Search:
     """One Job's part in a list: `found` is complete when it is `done`."""
 
     judge: Judge
@@ -35,9 +35,9 @@ class _Look:
 
 @dataclass(slots=True)
 class _Namespace:
-    """Looks by the UID of the Job. The look that holds `turn` reads for those that wait for it."""
+    """Searches by the UID of the Job. The search that holds `turn` reads for those that wait for it."""
 
-    looks: dict[str, _Look] = field(default_factory=dict)
+    searches: dict[str, _Search] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -54,27 +54,27 @@ class PodReader:
         An error of a list is raised for the Job that sent it. The other Jobs of that list send another one.
         """
         here = self._namespaces.setdefault(namespace, _Namespace())
-        look = here.looks[job_uid] = _Look(judge)
+        search = here.searches[job_uid] = _Search(judge)
         try:
             async with here.turn:
-                if not look.done:
-                    await self._read(namespace, dict(islice({job_uid: look, **here.looks}.items(), TOGETHER)))
+                if not search.done:
+                    await self._read(namespace, dict(islice({job_uid: search, **here.searches}.items(), TOGETHER)))
         finally:
-            del here.looks[job_uid]
-            if not here.looks:
+            del here.searches[job_uid]
+            if not here.searches:
                 del self._namespaces[namespace]
-        return look.found
+        return search.found
 
-    async def _read(self, namespace: str, looks: Mapping[str, _Look]) -> None:
-        for look in looks.values():
-            look.found.clear()
-        selector = one_of(keys.JOB_UID, [*looks])
+    async def _read(self, namespace: str, searches: Mapping[str, _Search]) -> None:
+        for search in searches.values():
+            search.found.clear()
+        selector = one_of(keys.JOB_UID, [*searches])
         pods = self._client.pages(PODS, type=DetailedPod, namespace=namespace, label_selector=selector)
         async for pod in pods:
             owner = owning_job(pod.metadata)
             # The label by which it was found can be written by anybody.
-            own = None if owner is None else looks.get(owner.uid)
+            own = None if owner is None else searches.get(owner.uid)
             if own is not None:
                 own.found += own.judge([pod])
-        for look in looks.values():
-            look.done = True
+        for search in searches.values():
+            search.done = True

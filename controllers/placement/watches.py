@@ -104,7 +104,7 @@ class PlacementWatches(InformerGroup):
             shares = Counter(namespace for key in used_keys for namespace in self._users.get(key, ()))
 
             def share(key: str) -> float:
-                """That of the namespace with the fewest, of those that use the key."""
+                """The share of the namespace with the smallest one, among those that use the key."""
                 return min((shares[namespace] for namespace in self._users.get(key, ())), default=inf)
 
             largest = max(used_keys, key=share)

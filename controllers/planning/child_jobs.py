@@ -91,7 +91,7 @@ def of_one(child: Child) -> Tally:
 
 
 def tally(children: Iterable[Child]) -> Mapping[str, Tally]:
-    """Of all these, by ReplicatedJob."""
+    """The counts of these Jobs by ReplicatedJob."""
     like: dict[tuple[str, Tally], int] = {}
     for child in children:
         key = child.replicated_job, of_one(child)
@@ -139,7 +139,7 @@ class ChildJobs:
     tallies: Mapping[str, Tally]
 
     def tally(self, name: str) -> Tally:
-        """Of the active Jobs of one ReplicatedJob."""
+        """The counts of the active Jobs of one ReplicatedJob."""
         return self.tallies.get(name, NONE)
 
 

@@ -24,7 +24,7 @@ BACKOFF_LIMIT = 6
 MOST_COUNTED = 10_000
 """The most failed pods of one Job that are kept to find the decisive one, while further pages of pods are read.
 
-If a Job has a backoffLimit of this number or more, the last pod of so many counts as the decisive one
+If a Job has a backoffLimit of this number or more, the last pod of that many counts as the decisive one
 (`beyond_counting`). Kubernetes deletes finished pods if a cluster has more than 12,500 of them
 (kube-controller-manager, --terminated-pod-gc-threshold).
 """
@@ -164,7 +164,7 @@ def matches_pod(rule: FailurePolicyRule, pod: FailedPod) -> bool:
 
 
 def matching(on: OnExitCodes, ends: Sequence[Ended]) -> Ended | None:
-    """Of the containers that a rule matches, the first to fail."""
+    """The first container to fail among those that a rule matches."""
     if on.container_name:
         ends = [end for end in ends if end.container == on.container_name]
     return _first([end for end in ends if (end.exit_code in on.values) == (on.operator == "In")])

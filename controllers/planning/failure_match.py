@@ -44,7 +44,7 @@ class FailedByPod(NamedTuple):
 
 
 def failed_by_pods(ctx: Context) -> dict[str, FailedByPod]:
-    """Those Jobs by UID."""
+    """The Jobs that failed by their pods, by UID."""
     policy, observed = ctx.js.spec.failure_policy, ctx.observed
     found = _failed_by_workers(ctx) if ctx.restarts_in_place else {}
     if policy is not None and policy.start_timeout_seconds is not None and observed.pending_pods:
@@ -79,7 +79,7 @@ def _failed_by_restarted_nodes(ctx: Context) -> dict[str, FailedByPod]:
 
 
 def _failed_by_workers(ctx: Context) -> dict[str, FailedByPod]:
-    """Those with a worker about which a rule decides. All other workers that failed restart in place."""
+    """The Jobs with a failed worker that a rule matches. All other failed workers restart in place."""
     policy = ctx.js.spec.failure_policy
     found: dict[str, FailedByPod] = {}
     if policy is None or all(rule.on_exit_codes is None for rule in policy.rules):
@@ -215,7 +215,7 @@ class _Criteria:
 
 
 def _criteria(rules: Sequence[FailurePolicyRule]) -> tuple[_Criteria, ...]:
-    """Those of each rule. Patterns after the first `MOST_PATTERNS` are left out: they match nothing."""
+    """The criteria of each rule. Patterns after the first `MOST_PATTERNS` are left out: they match nothing."""
     left = iter(range(MOST_PATTERNS))
     return tuple(
         _Criteria(

@@ -97,7 +97,7 @@ def misplaced(child: Child, wanted: Forest | None) -> bool:
 def required_members(ctx: GroupContext, group: Group) -> int | None:
     """How many members of a gang have to fit together: at most those that have not ended yet (kubernetes#142330).
 
-    None if the group is no gang, or all its members have ended: then the stored number stays as it is.
+    None if the group is not a gang, or all its members have ended: then the stored number stays as it is.
     """
     if group.gang is None:
         return None

@@ -54,10 +54,9 @@ def resume(child: Child, wanted: JSON, *, resources: bool) -> PatchJob | None:
 
 
 def guard(child: Child, patch: JSON) -> JSON:
-    """The patch, refused by the API server if the Job has changed by then, or the name belongs to a newer one.
+    """The patch with a precondition: the API server refuses it if the Job has changed or was replaced.
 
-    A UID alone would not do: a patch that was held back on its way may arrive after another leader has suspended and
-    resumed the Job.
+    The UID alone is not enough: a delayed patch may arrive after another leader has suspended and resumed the Job.
     """
     return {**patch, "metadata": {**patch.get("metadata", {}), **child.job.metadata.precondition}}
 

@@ -12,14 +12,14 @@ class Limits:
     - `suspended_jobs`: Jobs that are created in one plan for a suspended set; the next plan goes on.
     - `new_groups`: groups for kube-scheduler that are created in one plan; the next plan goes on.
     - `judged_jobs`: failed Jobs that are looked at in one plan, the earliest first.
-    - `judgements`: of failed Jobs by rules and patterns of the failure policy, in one plan. Where there are many rules
-      and patterns, fewer Jobs are looked at.
+    - `judgements`: comparisons of a failed Job with a rule or pattern of the failure policy, in one plan. Where there
+      are many rules and patterns, fewer Jobs are looked at.
     - `batch_deletion_from`: a set with this many Jobs or more deletes those of earlier attempts many at a time. In a
       smaller set that would cost more calls than it saves: it takes two more to look for their pods.
     - `jobs_per_deletion`: Jobs that one such call deletes. The API server deletes the Jobs of one call one after the
       other, and handles several calls at the same time.
-    - `sorted_jobs_from`: of a set with this many Jobs or more it is remembered how they were sorted. In a smaller set
-      that would save little, and it takes a quarter of a KiB for each Job.
+    - `sorted_jobs_from`: a set with this many Jobs or more keeps them sorted between plans. In a smaller set that would
+      save little, and it takes a quarter of a KiB for each Job.
     - `foreign_retry`: seconds until the next check whether the name that another owner's object holds is free.
     - `cache_lag`: seconds that the cache of JobSets may be behind that of Jobs.
     - `named_objects`: objects that one warning names; the rest is counted.

@@ -46,7 +46,7 @@ def _seconds_waited(pod: PodOnFailedNode, now: str) -> float:
 
 
 def due(pods: Iterable[PodOnFailedNode], seconds: int, now: str) -> list[PodOnFailedNode]:
-    """Those whose node has been so for long enough, the longest first."""
+    """The pods whose node has failed for at least `seconds`, the longest first."""
     found = [pod for pod in pods if _seconds_waited(pod, now) >= seconds]
     return sorted(found, key=lambda pod: (pod.since, pod.name))
 
@@ -72,7 +72,7 @@ class Lost:
 def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnFailedNode]) -> Lost:
     """What becomes of the Jobs of the attempt that have a pod among these.
 
-    A pod that has ended, or is being deleted while the Job has another in its place, is no failure.
+    A pod that has ended, or is being deleted while the Job has another in its place, is not a failure.
     """
     running = {child.job.metadata.uid: child for child in children if not (child.deleting or child.job.spec.suspend)}
     failed: dict[str, tuple[Child, PodOnFailedNode]] = {}

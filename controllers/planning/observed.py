@@ -62,7 +62,7 @@ class FailedPod:
 class PendingPod:
     """A pod of phase Pending without a scheduling gate. `created`: RFC 3339. `why`: what keeps it from running.
 
-    `homeless`: of the pods of the same Job the one that was created first of those for which the scheduler has found no
+    `nodeless`: of the pods of the same Job the one that was created first of those for which the scheduler has found no
     node, and for which one more node may be of use; None if there is none.
     """
 
@@ -70,7 +70,7 @@ class PendingPod:
     node: str
     created: str
     why: str
-    homeless: "PendingPod | None" = None
+    nodeless: "PendingPod | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,8 @@ class Observed:
     - `reported_group`: the PodGroup that the last plan of this process reported as unschedulable; empty: not known.
     - `failed_pods`: the answers to `Plan.pod_query` so far.
     - `pending_pods`: by the UID of their Job, the one of each that was created first; None: they were not looked up.
-      `start_look`: before this moment (RFC 3339, empty: any) no look can find a pod that has been pending too long.
+      `next_start_check`: before this moment (RFC 3339, empty: any) no check can find a pod that has been pending too
+      long.
     - `pods_on_failed_nodes`: as the caches of pods and nodes have them; empty unless the set asks for `nodeFailure`.
       `read_nodes`: names of the nodes that were read for this plan, with the pods on them.
     - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: somebody suspends them again.
@@ -161,7 +162,7 @@ class Observed:
     reported_group: str = ""
     unreadable: Mapping[str, str] = field(default_factory=dict)
     pending_pods: Mapping[str, PendingPod] | None = None
-    start_look: str = ""
+    next_start_check: str = ""
     pods_on_failed_nodes: tuple[PodOnFailedNode, ...] = ()
     read_nodes: frozenset[str] = frozenset()
     held_back: Mapping[str, float] = field(default_factory=dict)

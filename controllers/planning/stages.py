@@ -77,7 +77,7 @@ class Stages:
         return self._front is not None and self._place[name] > self._place[self._front]
 
     def in_turn(self) -> Iterator[ReplicatedJob]:
-        """Those that may start now, in the order of the list: in an ordered start up to the first that has not."""
+        """The ReplicatedJobs that may start now, in order: in an ordered start up to the first that has not started."""
         for rjob in self._replicated_jobs:
             if self.may_start(rjob):
                 yield rjob

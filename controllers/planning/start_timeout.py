@@ -24,7 +24,7 @@ GATE = "JobSetStartTimeout"
 REASON = "StartTimeout"
 """Reason with which such a Job counts as failed."""
 LOOKS = 20
-"""At most so many looks in the time of one pod, but one a second is always possible."""
+"""At most this many checks in the time limit of one pod, but one a second is always possible."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Limits:
 
     @property
     def seconds(self) -> tuple[int, ...]:
-        """Those that there are."""
+        """The limits that are set."""
         return tuple(seconds for seconds in (self.start, self.node) if seconds is not None)
 
 
@@ -46,10 +46,10 @@ def starting(job: Job) -> bool:
     return status.start_time is not None and not job.spec.suspend and status.active > (status.ready or 0)
 
 
-def seconds_left(jobs: Iterable[Job], seconds: int, now: str, start_look: str) -> float:
+def seconds_left(jobs: Iterable[Job], seconds: int, now: str, next_start_check: str) -> float:
     """Seconds until a pod of one of these Jobs may be late; 0 or less if one may be now. There is at least one Job."""
     left = seconds - max(age(job.status.start_time or "", now, unknown=0) for job in jobs)
-    return max(left, -age(start_look, now, unknown=0)) if start_look else left
+    return max(left, -age(next_start_check, now, unknown=0)) if next_start_check else left
 
 
 def limits(js: JobSet) -> Limits:
@@ -61,23 +61,23 @@ def limits(js: JobSet) -> Limits:
     )
 
 
-def next_look(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
-    """When the next look may find a late pod, after a look at `now` that found `pods`: RFC 3339.
+def next_check(pods: Collection[PendingPod], limits: Limits, now: str) -> str:
+    """When the next check may find a late pod, after one at `now` that found `pods`: RFC 3339.
 
     A pod that is created after `now` cannot be late sooner than a time limit after that.
     """
     least = float(min(limits.seconds, default=0))
     waits = [least, *(limits.start - age(pod.created, now, unknown=0) for pod in pods if limits.start is not None)]
-    homeless = (pod.homeless for pod in pods)
+    nodeless = (pod.nodeless for pod in pods)
     if limits.node is not None:
-        waits += [limits.node - age(pod.created, now, unknown=0) for pod in homeless if pod is not None]
+        waits += [limits.node - age(pod.created, now, unknown=0) for pod in nodeless if pod is not None]
     wait = max(min(waits), least / LOOKS, 1.0)
     return (datetime.fromisoformat(now) + timedelta(seconds=wait)).isoformat()
 
 
 def without_node(pending: Mapping[str, PendingPod] | None, seconds: int, now: str) -> dict[str, PendingPod]:
-    """The pods that have found no node for so long, by the UID of their Job; one of each Job."""
-    found = {uid: pod.homeless for uid, pod in (pending or {}).items() if pod.homeless is not None}
+    """The pods that have found no node for that long, by the UID of their Job; one of each Job."""
+    found = {uid: pod.nodeless for uid, pod in (pending or {}).items() if pod.nodeless is not None}
     return {uid: pod for uid, pod in found.items() if age(pod.created, now, unknown=0) >= seconds}
 
 

@@ -52,7 +52,7 @@ class WorkerFailure(NamedTuple):
 def worker_failures(
     js: JobSet, children: Iterable[Child], pods: Iterable[Pod], last_ends: Mapping[str, Ended] = _NONE
 ) -> Iterator[WorkerFailure]:
-    """Those that the set has not restarted for, in the order of the pods.
+    """The failures for which the set has not restarted yet, in the order of the pods.
 
     Of pods whose agent says nothing, those of `last_ends` (by UID) are: their containers start again. So are those of
     pods that have restarted too often, before their agents ask for anything.

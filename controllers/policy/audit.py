@@ -31,8 +31,8 @@ AT_ONCE = 10
 """JobSets that are judged without a pause."""
 PAUSE = 4.0
 """Length of a pause, as a multiple of the work before it."""
-LOOK_EVERY = 5.0
-"""Seconds between two looks whether policies have come or changed."""
+CHECK_PERIOD = 5.0
+"""Seconds between two checks for new or changed policies."""
 SOON = 30.0
 """Seconds after which an audit may follow another one because policies have changed."""
 
@@ -73,7 +73,7 @@ class PolicyAudits:
         self._now = now
 
     async def run(self) -> None:
-        """Audit until cancelled: every so many seconds, and soon after policies have changed."""
+        """Audit until cancelled: every that many seconds, and soon after policies have changed."""
         begun = -self._every
         audited: tuple[tuple[str, int], ...] = ()
         while True:
@@ -82,7 +82,7 @@ class PolicyAudits:
             if policies and passed >= (self._every if policies == audited else min(SOON, self._every)):
                 begun, audited = asyncio.get_running_loop().time(), policies
                 await self.audit()
-            await asyncio.sleep(min(LOOK_EVERY, self._every))
+            await asyncio.sleep(min(CHECK_PERIOD, self._every))
 
     async def audit(self) -> None:
         """Audit all JobSets once, by the policies that are in force at the start."""
@@ -102,7 +102,7 @@ class PolicyAudits:
             await self._reports.write(audit)
 
     async def _subjects(self, keys: Sequence[Key], namespaces: dict[str, Namespace | None]) -> AsyncIterator[_Subject]:
-        """Those JobSets that are still there and stay. `namespaces`: what is known of them, None if not readable."""
+        """The JobSets that still exist and are not being deleted. `namespaces`: gets theirs, None if unreadable."""
         for namespace, name in keys:
             jobset = self._jobsets.get(namespace, name)
             if jobset is None or jobset.metadata.deletion_timestamp is not None:

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 MOST_POLICIES = 10_000
 """Policies with counts that are not written yet; what others decide then is not counted."""
 TRIES = 5
-"""Of one write, while other replicas write, too."""
+"""Attempts at one write, while other replicas write, too."""
 PAUSE = 0.2
 """Seconds until the next try, at most; more for each further one."""
 TIMEOUT = 10.0

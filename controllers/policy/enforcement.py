@@ -43,8 +43,8 @@ KINDS = (
     MUTATING_ADMISSION_POLICY_BINDINGS,
 )
 """Policies before their bindings: a binding alone does nothing."""
-LOOK_EVERY = 0.5
-"""Seconds between two looks whether policies or exceptions have changed. A look sends no request."""
+CHECK_PERIOD = 0.5
+"""Seconds between two checks for changed policies or exceptions. A check sends no request."""
 AGAIN = 60.0
 """Seconds after which everything is applied again, whatever somebody else has made of it."""
 RETRY = 5.0
@@ -96,7 +96,7 @@ class Enforcement:
         self._gates = gates
         self._trusted = tuple(trusted)
         self._now = now
-        self._looked_at: object = None
+        self._checked: object = None
         self._stored: dict[Key, bytes] | None = None
         """What was applied; None: it is not known what a manager before this one has applied."""
         self._due = 0.0
@@ -105,13 +105,13 @@ class Enforcement:
     async def run(self) -> None:
         """Keep the objects of all policies applied, until cancelled."""
         while True:  # noqa: ASYNC110 -- it may be due because of the time alone
-            await asyncio.sleep(LOOK_EVERY if await self.look() else RETRY)
+            await asyncio.sleep(CHECK_PERIOD if await self.check() else RETRY)
 
     def state(self, name: str) -> Held | None:
         """Whether the API server holds the policy of that name; None: it is not known yet."""
         return self._held.get(name)
 
-    async def look(self) -> bool:
+    async def check(self) -> bool:
         """Apply what has changed. Returns whether all of it was applied."""
         policies, time = self._source.in_force, asyncio.get_running_loop().time()
         asked = [policy for policy in policies if policy.spec.in_api_server]
@@ -123,10 +123,10 @@ class Enforcement:
             [(each.metadata.uid, each.metadata.resource_version) for each in exceptions if _is_about(each, asked)],
         )
         again = bool(asked) and time >= self._due
-        if seen == self._looked_at and not again:
+        if seen == self._checked and not again:
             return True
         done = await self._apply(policies, exceptions, again=again)
-        self._looked_at = seen if done else None
+        self._checked = seen if done else None
         self._due = time + AGAIN if again else self._due
         return done
 

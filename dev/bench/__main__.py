@@ -1,7 +1,7 @@
 """`python -m dev.bench`: measures managers of JobSets against each other and against the floor of API calls.
 
 Tables on the terminal; raw figures and plots in a folder. The exit code is 1 if something could not be measured or had
-a wrong result; a goal that is missed is no error.
+a wrong result; a goal that is missed is not an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dev.cluster.errors import DevclusterError
 
 SCENARIOS = tuple(f"P{number}" for number in range(1, 23))
 ALL = SCENARIOS[:16]
-"""Those that are measured without a choice; the others are variants, and take long."""
+"""The scenarios that are measured by default; the others are variants, and take long."""
 
 OF_P10 = {"P1", "P2", "P3", "P4"}
 RESULTS = "results.json"
@@ -129,7 +129,9 @@ def _results_file(text: str) -> Path:
     path = Path(text)
     path = path / RESULTS if path.is_dir() else path
     if not path.is_file():
-        raise argparse.ArgumentTypeError(f"{text} is no file of results: runs keep them in build/bench/TIME/{RESULTS}")
+        raise argparse.ArgumentTypeError(
+            f"{text} is not a file of results: runs keep them in build/bench/TIME/{RESULTS}"
+        )
     return path
 
 

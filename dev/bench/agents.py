@@ -223,7 +223,7 @@ class Agents:
         return list(self._moments.get(attempt, {}).values())
 
     def wait(self, attempt: int, count: int, timeout: float = STALL_SECONDS) -> None:
-        """Wait until so many agents have begun an attempt. Raises what ended all of them, if anything has."""
+        """Wait until that many agents have begun an attempt. Raises what ended all of them, if anything has."""
 
         def has_begun() -> bool:
             if self._playing.done():

@@ -18,7 +18,7 @@ from dev.bench.simulated.many import GROWING as GROWING_WITH_SETS
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure and its bound: `value` is to be at most `limit`, or `at_least` so much."""
+    """A figure and its bound: `value` is to be at most `limit`, or `at_least` that much."""
 
     name: str
     value: float

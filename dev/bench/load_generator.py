@@ -53,7 +53,7 @@ def run(port: int, authorities: Path, reviews: Sequence[Review], load: Load) -> 
     """Send the reviews in turn, over TLS.
 
     `answered` counts all answers and `requests` those in the time that counts, of which `refused` did not let the
-    object pass and `errors` were no HTTP 200; `lost` are connections that ended early. Times in milliseconds;
+    object pass and `errors` were not HTTP 200; `lost` are connections that ended early. Times in milliseconds;
     `generator_us` is the generator's own processor time for one request. Raises `DevclusterError` without a server.
     """
     order = {

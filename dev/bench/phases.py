@@ -69,13 +69,13 @@ def running(scene: Scene, selector: str = "") -> contextlib.AbstractContextManag
 
 
 def reaching(events: Iterator[Event], until: str, pods: int) -> Iterator[tuple[float, JSON]]:
-    """Moment and metadata of each of so many pods at its first event of a type, in the order of the moments."""
+    """Moment and metadata of each of that many pods at its first event of a type, in the order of the moments."""
     for event in first_events(events, lambda event: event.type == until, pods):
         yield event.moment, event.metadata
 
 
 def first_events(events: Iterator[Event], is_wanted: Callable[[Event], bool], count: int) -> Iterator[Event]:
-    """The first wanted event of each of so many objects."""
+    """The first wanted event of each of that many objects."""
     seen: set[str] = set()
     while len(seen) < count:
         event = next(events)

@@ -259,7 +259,7 @@ def memory(count: int) -> tuple[int, int]:
 
 
 def measure(rounds: int = 15) -> list[Row]:
-    """A row for each scenario; the fastest of so many plans counts."""
+    """A row for each scenario; the fastest of that many plans counts."""
     rows = []
     for each in SCENARIOS:
         seconds = {

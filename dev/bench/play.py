@@ -67,7 +67,7 @@ class Play:
     """The next attempt of agents for restarts in place."""
     side: JSON = field(default_factory=dict)
     managers: list[local.Manager] = field(default_factory=list)
-    """Those that have been started, the last one last."""
+    """The managers that have been started, the latest last."""
     start_manager: StartManager = _start_none
     over: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
     """What ends with the scenario."""
@@ -163,7 +163,7 @@ class Play:
         return self._check_phase(phase, len(self.pods))
 
     def _measure_fault(self, fault: Fault, selector: str, pods: int) -> JSON:
-        """From the fault until so many pods of a selector run; the fault lasts until then."""
+        """From the fault until that many pods of a selector run; the fault lasts until then."""
         reported = partial(says, self.scene, restarts=self.restarts, ready=self.jobs)
         with (
             contextlib.ExitStack() as over,
@@ -209,5 +209,5 @@ def scale_count(count: int, scale: float) -> int:
 
 
 def watched_mib(size: int, events: int, agents: int) -> float:
-    """MiB that the API server sends to agents that watch a JobSet of so many bytes, for so many of its changes."""
+    """MiB that the API server sends to agents that watch a JobSet of that many bytes, for that many of its changes."""
     return size * events * agents / 2**20

@@ -16,7 +16,7 @@ from dev.bench.output import JSON
 from dev.bench.report import Spread, managers, names, rounds
 
 WIDTH = 0.8
-"""Of all bars of a group."""
+"""Width of all bars of a group."""
 
 CALLS = {"creates": "Jobs created", "deletes": "deletions", "status_writes": "status writes"}
 OTHER = "other requests"

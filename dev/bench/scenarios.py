@@ -76,7 +76,7 @@ class Scenario:
 
 
 def create(jobs: int, pods: int = 1, change: Callable[[JSON], JSON] = lambda manifest: manifest, cpu: str = "") -> Act:
-    """Create a JobSet of so many Jobs, scaled. `change` has the last word on the manifest."""
+    """Create a JobSet of that many Jobs, scaled. `change` has the last word on the manifest."""
     return lambda play: play.create(change(jobset(play.scale_count(jobs), pods, cpu=cpu)))
 
 

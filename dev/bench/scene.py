@@ -150,7 +150,7 @@ def _events(
 
 
 def wait(reached: Callable[[], bool], seconds: float, goal: str) -> None:
-    """Poll until `reached` is true. Raises `BenchmarkError` after so many seconds."""
+    """Poll until `reached` is true. Raises `BenchmarkError` after that many seconds."""
     deadline = time.monotonic() + seconds
     while not reached():
         if time.monotonic() > deadline:

@@ -76,7 +76,7 @@ def statuses(scene: Scene) -> list[JSON]:
 
 
 def says(scene: Scene, *, restarts: int = 0, **counters: int) -> bool:
-    """Whether all JobSets together count so many Jobs (`ready`, `suspended`, ...), and each so many restarts."""
+    """Whether all JobSets together count that many Jobs (`ready`, `suspended`, ...), and each that many restarts."""
     found = statuses(scene)
     rows = [row for status in found for row in status.get("replicatedJobsStatus") or ()]
     return all(status.get("restarts", 0) == restarts for status in found) and all(
@@ -97,7 +97,7 @@ def end_pod(scene: Scene, pod: str, *, code: int) -> None:
 
 
 def running_pods(scene: Scene, pods: int, *, restarts: int = 0) -> list[JSON]:
-    """All pods. Raises `BenchmarkError` unless there are so many, all of one attempt, and all run."""
+    """All pods. Raises `BenchmarkError` unless there are that many, all of one attempt, and all run."""
     found = scene.items("pods")
     kinds = Counter((pod["metadata"]["labels"][keys.RESTART_ATTEMPT], _state(pod)) for pod in found)
     if kinds != {(str(restarts), "Running"): pods}:

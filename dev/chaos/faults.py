@@ -140,7 +140,7 @@ _LONG = {Kind.ALL_DOWN}
 
 
 def schedule(seed: int, seconds: float, kinds: Sequence[Kind] = tuple(Kind)) -> list[Fault]:
-    """The faults of a run of so many seconds, in order; all end before it does.
+    """The faults of a run of that many seconds, in order; all end before it does.
 
     Every kind comes once before any comes twice. Some begin while the fault before them lasts. Strangers are there all
     the time; with a neighbour, no other fault begins before it.

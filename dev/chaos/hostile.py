@@ -147,7 +147,7 @@ def post(port: Port, body: bytes, *headers: str) -> bytes:
 
 
 def review(spec: JSON, name: str = "hostile", namespace: str = "hostile", **fields: str) -> bytes:
-    """Of a JobSet that is to be created, as the API server sends it but for `fields` of the request."""
+    """The review of a new JobSet as the API server sends it, with `fields` of the request replaced."""
     metadata = {"name": name, "namespace": namespace}
     jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
     asked = {"uid": "hostile", "operation": "CREATE", "namespace": namespace, "object": jobset, **fields}

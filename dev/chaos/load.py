@@ -23,7 +23,7 @@ EXIT_CODE = "kwok.jobset.dev/exit-code"
 KINDS = ("plain", "failing", "in-order", "depends-on", "restarting", "suspended", "exclusive", "ttl")
 TTL = 3
 PODS_OF_EXCLUSIVE = 2
-"""Of each Job."""
+"""Pods of each Job with exclusive placement."""
 
 
 @dataclass(frozen=True, slots=True)

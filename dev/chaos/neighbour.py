@@ -21,7 +21,7 @@ from webhooks.review import MOST_FIELDS, fields_of
 
 NAMESPACE = "chaos-neighbour"
 MOST_JOBS = 4
-"""Of a JobSet in the namespace, by a policy."""
+"""Jobs that a policy allows a JobSet in the namespace."""
 
 TURN = 15.0
 """Seconds for which one replica gets what does not come to all."""
@@ -37,7 +37,7 @@ WARNED = 3000
 """Requests for another protocol on one connection."""
 
 VARIABLES = 700
-"""Of a JobSet with 20 KiB: more fields than are worked on in the event loop."""
+"""Variables of a JobSet of 20 KiB: more fields than the event loop works on."""
 
 NICE = 10
 """It has a machine of its own, whose time is not the replicas'."""
@@ -45,7 +45,7 @@ NICE = 10
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """What it does at the ports that serve so, `every` so many seconds, and leaves after `stays` at most.
+    """What it does at the ports that serve so, `every` that many seconds, and leaves after `stays` at most.
 
     `pause`: seconds between two parts. `turns`: whether one replica at a time gets it, or all.
     """

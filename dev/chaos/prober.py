@@ -24,7 +24,7 @@ DEADLINE = {LIVENESS: 1.0, REVIEW: NEVER}
 """Seconds for which a kubelet and an API server wait."""
 
 VARIABLES = 130
-"""Of the JobSet, which makes its review 4 KiB."""
+"""Variables of the JobSet: its review has 4 KiB."""
 
 BODY = review({"replicatedJobs": [group(VARIABLES)]}, "small", NAMESPACE)
 

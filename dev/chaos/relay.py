@@ -35,7 +35,7 @@ LARGEST = 64 * 2**20
 class Conditions:
     """How bad the connection is. `delay` and `behind` are in seconds, `refused` is a share of requests.
 
-    `behind`: watches, and the lists that they begin with, show everything so much later. Other reads are answered at
+    `behind`: watches, and the lists that they begin with, show everything that much later. Other reads are answered at
     once: an API server whose cache is behind answers them from etcd. `held`: nothing passes in either direction.
     """
 

@@ -103,7 +103,7 @@ class Replica:
 
     @property
     def name(self) -> str:
-        """Of this life."""
+        """Name of the replica between one start and the next."""
         return f"{self.place}-{len(self.lives)}"
 
     @property
@@ -113,7 +113,7 @@ class Replica:
 
     @property
     def pid(self) -> int | None:
-        """Of the process that the others are children of, while it lives."""
+        """Id of the parent process while it lives."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
     @property

@@ -35,7 +35,7 @@ SETS = 8
 TURN = 0.4
 """Seconds between two turns of the drivers."""
 
-LOOK_EVERY = 1.0
+CHECK_PERIOD = 1.0
 SAY_EVERY = 10.0
 SHOWN = 20
 """Violations in the report for people."""
@@ -158,7 +158,7 @@ class Run:
         begun = time.monotonic()
         for driver in self._drivers:
             driver.turn(more=more)
-        if begun - self._looked >= LOOK_EVERY:
+        if begun - self._looked >= CHECK_PERIOD:
             self._looked = begun
             self._look()
         if begun - self._said >= SAY_EVERY:

@@ -1,4 +1,4 @@
-"""`python -m dev.chaos.shifted SECONDS ARGUMENTS`: our program with a clock that is wrong by so much."""
+"""`python -m dev.chaos.shifted SECONDS ARGUMENTS`: our program with a clock that is wrong by that much."""
 
 from __future__ import annotations
 

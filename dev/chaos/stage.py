@@ -71,7 +71,7 @@ class Stage:
     neighbour: Counter[str] = field(default_factory=Counter)
 
     def pid(self, component: str) -> int:
-        """Of a process of the control plane as it is now."""
+        """Id of the current process of a control plane component."""
         [status] = [one for one in statuses(state_root=self.folder / "cluster") if one["name"] == self.name]
         pid: int = status["components"][component]
         return pid
@@ -83,7 +83,7 @@ class Stage:
 
     @contextlib.contextmanager
     def excuse(self, after: float) -> Iterator[None]:
-        """Admission may fail within the block, and so many seconds after it."""
+        """Admission may fail within the block, and that many seconds after it."""
         begin = time.time() - 0.2
         yield
         self.excused.append((begin, time.time() + after))
@@ -142,7 +142,7 @@ def stage(folder: Path, seed: int, lease: Mapping[str, str]) -> Iterator[Stage]:
 
 
 def not_ready(stage: Stage, seconds: float = local.START_SECONDS) -> list[str]:
-    """Waits until every replica is ready, at most so long; gives the names of those that are not."""
+    """Waits until every replica is ready, at most that long; gives the names of those that are not."""
     deadline = time.monotonic() + seconds
     while missing := [replica.name for replica in stage.replicas if not replica.ready]:
         if time.monotonic() > deadline:

@@ -227,7 +227,7 @@ def _pair(text: str, form: str) -> tuple[str, str]:
 def _resource(text: str) -> tuple[str, str]:
     name, amount = _pair(text, "RESOURCE=QUANTITY")
     if (parsed := parse_quantity(amount)) is None or parsed < 0:
-        raise argparse.ArgumentTypeError(f"{amount!r} is no quantity: write one such as 8, 500m or 64Gi after the =")
+        raise argparse.ArgumentTypeError(f"{amount!r} is not a quantity: write one such as 8, 500m or 64Gi after the =")
     return name, amount
 
 

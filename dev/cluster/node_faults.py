@@ -143,7 +143,7 @@ def _get(connection: Connection, name: str) -> dict[str, Any]:
 
 
 def _patch(connection: Connection, path: str, body: Mapping[str, Any], content: str = MERGE) -> int:
-    """Send the patch; returns the status. A pod that is gone meanwhile (404) and a conflict (409) are no errors."""
+    """Send the patch; returns the status. A pod that is gone meanwhile (404) and a conflict (409) are not errors."""
     status, answer = connection.request("PATCH", path, body, content)
     if status not in (200, 409) and not (status == 404 and "/pods/" in path):
         raise DevclusterError(f"the change of {path} was refused with status {status}: {reason_of(answer)}")

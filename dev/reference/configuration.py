@@ -88,7 +88,7 @@ def _section(
 
 
 def _documented() -> dict[tuple[str, str], str]:
-    """Of each class and field of app/settings.py the text below the field."""
+    """The docstring below each field of each class of app/settings.py."""
     found = {}
     for record in ast.parse(inspect.getsource(settings)).body:
         if isinstance(record, ast.ClassDef):

@@ -110,7 +110,7 @@ def _type(path: str, schema: Mapping[str, Any]) -> str:
 
 
 def _examples() -> dict[str, tuple[str, str]]:
-    """Of each path of a field the first short value in examples/, and the file."""
+    """The first short value of each field in examples/, and its file, by the path of the field."""
     found: dict[str, tuple[str, str]] = {}
     for file in sorted((_ROOT / "examples").rglob("*.yaml")):
         if file.name == "mistakes.yaml":

@@ -61,7 +61,7 @@ class Request:
         try:
             return msgspec.json.decode(self.body, type=JSON) if self.body else {}
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            message = f"{self.method} {self.path}: the body is no JSON object: {error}"
+            message = f"{self.method} {self.path}: the body is not a JSON object: {error}"
             raise RefusedError(400, "BadRequest", message) from None
 
 

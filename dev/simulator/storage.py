@@ -154,7 +154,7 @@ class Collection:
 
     @property
     def version(self) -> int:
-        """That of the last change."""
+        """The resourceVersion of the last change."""
         return self.history[-1].version if self.history else self.forgotten
 
     def find(self, scope: Scope) -> Iterator[Item]:

@@ -82,7 +82,7 @@ def _split_tag(text: str) -> tuple[str, str, str]:
 def _tag_fault(tag: str) -> str:
     if not tag:
         return "the tag is missing"
-    return "" if _TAG.fullmatch(tag) else f'"{tag}" is no tag'
+    return "" if _TAG.fullmatch(tag) else f'"{tag}" is not a tag'
 
 
 def _name_fault(name: str) -> str:
@@ -91,7 +91,7 @@ def _name_fault(name: str) -> str:
     host, path = host_and_path(name)
     upper = host != host.lower()
     if host and not _HOST.fullmatch(host):
-        return f'"{host}" is no host of a registry'
+        return f'"{host}" is not a host of a registry'
     if host and upper and not ("." in host or ":" in host):
         return f'"{host}", for its upper case, is read as the host of a registry'
     if path != path.lower():

@@ -1,7 +1,7 @@
 """Kubernetes resource quantities, read as the API server reads them, and how it writes one.
 
-A text that is no quantity is no error here: the API server's schema refuses it elsewhere. Work and memory are linear in
-the text, however many digits it has.
+A text that is not a quantity is not an error here: the API server's schema refuses it elsewhere. Work and memory are
+linear in the text, however many digits it has.
 """
 
 import re
@@ -38,7 +38,7 @@ _DIGITS: Final = _MOST_POWER - _NANO + max(_BINARY.values()) + 1
 
 
 def parse_quantity(value: Any) -> Fraction | None:
-    """Exact amount of `500m`, `1Gi`, `1e3`, `0.5`, 2; None when it is no quantity, or one beyond any use."""
+    """Exact amount of `500m`, `1Gi`, `1e3`, `0.5`, 2; None when it is not a quantity, or one beyond any use."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if isinstance(value, int):

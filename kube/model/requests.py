@@ -41,7 +41,7 @@ def plain(amount: Fraction) -> Amount:
 
 
 def amount_of(value: Any) -> Amount | None:
-    """The amount that a quantity stands for; None when it is no quantity, negative, or written at great length."""
+    """The amount that a quantity stands for; None when it is not a quantity, negative, or written at great length."""
     if type(value) is int:
         return value if value >= 0 else None
     text = str(value) if isinstance(value, str | float) else ""

@@ -37,7 +37,7 @@ POINTERS = frozenset(
 """Scalar fields for which zero differs from absent."""
 
 _STRUCTS = frozenset({"metadata", "spec", "template", "podAffinityTerm", "preference", "resources"})
-"""Object fields whose Go type is no pointer: empty is the same as absent. For all others presence means something."""
+"""Fields whose Go type is not a pointer: empty is the same as absent. For all others presence means something."""
 
 _QUANTITY_MAPS = frozenset({"limits", "requests", "overhead"})
 _TEXT_MAPS = frozenset(

@@ -1,4 +1,4 @@
-"""Names that a mistyped one may have been meant for. Pure."""
+"""Finds the names that a mistyped name resembles. Pure."""
 
 from collections.abc import Iterable
 from itertools import islice
@@ -8,7 +8,7 @@ from kube.model.field import quote, shorten
 MAX_CANDIDATES = 100
 """Names that are compared: an answer has to be quick whatever is sent."""
 CLOSE = 0.7
-"""Likeness from which on a name may have been meant."""
+"""Likeness from which a name is suggested."""
 _MAX_LISTED = 8
 _MAX_NAME = 63
 
@@ -31,7 +31,7 @@ def did_you_mean(word: str, names: Iterable[str], *, intro: str = "there are", m
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """The one name that is likely meant, whatever its case; empty when none is close."""
+    """The most similar name, whatever its case; empty when none is close."""
     compare, best, found = Comparison(word), CLOSE, ""
     for name in islice(names, MAX_CANDIDATES):
         like = compare.likeness(name)
@@ -54,7 +54,7 @@ class Comparison:
             self._places[char] = self._places.get(char, 0) | 1 << i
 
     def likeness(self, name: str) -> float:
-        """From 0 to 1: the share of characters that both have in the same order; 0 where it is surely below `CLOSE`."""
+        """From 0 to 1: the share of characters that both have in the same order; 0 if it cannot reach `CLOSE`."""
         name = _fold(name)
         length = len(self._word) + len(name)
         if 2 * min(len(self._word), len(name)) < CLOSE * length:

@@ -59,7 +59,7 @@ def _is_used(name: str, template: Template) -> bool:
 
 
 _USED = {name: partial(_is_used, name) for name in _FINDERS}
-"""Whether the pods of a template use it: one look for all policies."""
+"""Whether the pods of a template use it: read once for all policies."""
 
 
 def find_forbid(rule: tuple[str, ...], judged: Judged, _: Namespace) -> Iterator[FieldError]:

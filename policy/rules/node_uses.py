@@ -118,7 +118,7 @@ _CAPABILITIES = (
     "SETUID",
     "SYS_CHROOT",
 )
-"""Those that container runtimes give every container."""
+"""Capabilities that container runtimes give every container."""
 _SYSCTLS = (
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -133,7 +133,7 @@ _SYSCTLS = (
     "net.ipv4.tcp_syncookies",
     "net.ipv4.tcp_wmem",
 )
-"""Those of the pod's own namespaces, which reach no other pod."""
+"""Sysctls of the pod's own namespaces, which affect no other pod."""
 _SE_LINUX = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
 _PROFILES = ("", "RuntimeDefault", "Localhost")
 _HANDLERS = (

@@ -166,7 +166,7 @@ def _verdict(
 
 
 def _note(verdict: Verdict) -> str:
-    """That no policy is about the JobSet, and why; empty if one is."""
+    """A note that no policy matches the JobSet, and why; empty if one does."""
     asked = verdict.asked or ()
     if any(mismatch is None for _, mismatch in asked):
         return ""

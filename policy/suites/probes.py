@@ -1,7 +1,7 @@
 """Small objects that show when an API server and our webhooks know what was stored before them. Pure.
 
-Each look has a number. A watch delivers changes of one kind in their order: who knows the policy of the newest number
-knows all changes of policies before it, and the same holds for namespaces, exceptions and admission policies.
+Each probe has a number. A watch delivers changes of one kind in order: a process that knows the policy of the newest
+number knows all earlier changes of policies. The same holds for namespaces, exceptions and admission policies.
 """
 
 from datetime import timedelta
@@ -14,12 +14,12 @@ from policy.suites.types import MUTATING, VALIDATING
 from policy.types import API_VERSION, KIND
 
 NAME: Final = "jobset-policy-test"
-"""The namespace of all looks, and how the names of their objects begin."""
+"""The namespace of all probes, and the prefix of the names of their objects."""
 LABEL: Final = f"{NAME}.jobset.x-k8s.io/look"
 _KEY: Final = "0"
 """A key that sorts before others, so that its finding stands in every answer, however many there are."""
 SOON: Final = timedelta(hours=1)
-"""When the exception of a look ends."""
+"""How long the exception of a probe lasts."""
 _ADMISSION: Final = "admissionregistration.k8s.io/v1"
 _HERE: Final = {
     "namespaceSelector": {"matchLabels": {NAMESPACE_NAME: NAME}},
@@ -28,7 +28,7 @@ _HERE: Final = {
 
 
 def name(number: int) -> str:
-    """The name of the objects of a look; no name is the prefix of another."""
+    """The name of the objects of a probe; no name is the prefix of another."""
     return f"{NAME}-{number:06}"
 
 

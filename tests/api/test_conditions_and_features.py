@@ -76,6 +76,6 @@ def test_what_is_no_gate_list_is_refused(text):
 
 def test_all_malformed_feature_gates_are_named_at_once():
     with pytest.raises(
-        FeatureGateError, match=r"^'RestartJob', 'a=1' are no feature gate settings: write NAME=true or"
+        FeatureGateError, match=r"^'RestartJob', 'a=1' are not feature gate settings: write NAME=true or"
     ):
         parse_feature_gates("RestartJob,InPlaceRestart=true,a=1")

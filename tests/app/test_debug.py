@@ -271,7 +271,7 @@ async def test_the_line_about_less_logging_is_written(caplog: pytest.LogCaptureF
         (b"{}", "missing required field `level`"),
         (change("loud"), "level loud: must be one of debug, info, error, panic or a number above 0"),
         (change("debug", seconds=3), "unknown field `seconds`"),
-        (change("debug", **{"for": "long"}), "for: 'long' is no duration"),
+        (change("debug", **{"for": "long"}), "for: 'long' is not a duration"),
         (change("debug", **{"for": "0s"}), "for: must be more than 0 and at most 24h"),
         (change("debug", **{"for": "25h"}), "for: must be more than 0 and at most 24h"),
     ],

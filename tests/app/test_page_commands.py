@@ -141,7 +141,7 @@ def test_every_jobset_command_of_a_page_is_understood():
 
 
 def test_words_and_flags_of_a_jobset_command_in_a_sentence_exist():
-    """There it stands without what it needs. `[...]` and `a|b` are choices, and what has a colon is no command."""
+    """There it stands without what it needs. `[...]` and `a|b` are choices, and what has a colon is not a command."""
     named = {found for page in PAGES for found in INLINE.findall(page)}
     whole = {command for command in named if not re.search(r"[\[|:]|\.\.\.|^COMMAND", command)}
     wrong = {command: said for command in whole if (said := _misunderstood(command))}

@@ -128,7 +128,7 @@ def test_every_fault_is_named_in_one_answer():
         ),
         (
             HEAD + "leaderElection: {leaderElect: 'yes', leaseDuration: soon}",
-            ["leaderElection.leaderElect: must be true", "leaderElection.leaseDuration: 'soon' is no duration"],
+            ["leaderElection.leaderElect: must be true", "leaderElection.leaseDuration: 'soon' is not a duration"],
         ),
         (
             HEAD + "tls: {minVersion: 1, cipherSuites: [ROT13]}",

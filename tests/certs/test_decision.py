@@ -80,7 +80,7 @@ def test_no_content_of_the_secret_is_beyond_healing(content: Material):
 
 
 def test_a_ca_that_openssl_cannot_read_is_not_kept():
-    """Its name is no UTF-8, which only some libraries mind. OpenSSL refuses a bundle with it as a whole."""
+    """Its name is not UTF-8, which only some libraries mind. OpenSSL refuses a bundle with it as a whole."""
     name = b"jobset-ca"
     before, between, *rest = der(GOOD.authorities).split(name)
     changed = before + name + between + b"\x00\x00\x80set-ca" + name.join(rest)

@@ -291,8 +291,8 @@ def test_words_of_others_cannot_move_the_cursor():
     ("args", "words"),
     [
         (["--kubeconfig", "/nowhere/at/all"], "no such file"),
-        (["--secret", "a/b"], "'a/b' is no name"),
-        (["-n", "A"], "'A' is no name"),
+        (["--secret", "a/b"], "'a/b' is not a name"),
+        (["-n", "A"], "'A' is not a name"),
     ],
 )
 def test_what_cannot_be_known_ends_with_2_and_one_clear_line(args: list[str], words: str, capsys: Any):

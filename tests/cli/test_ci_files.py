@@ -30,7 +30,7 @@ def test_the_hook_of_pre_commit_checks_the_files_that_it_is_given(command, write
     assert command(*words, write(TYPO))[0] == 1
     assert command(*words, write(POLICY))[0] == 0
     assert command(*words, write(BAD_POLICY))[0] == 1
-    assert words[-1] == "--", "a name is no flag"
+    assert words[-1] == "--", "a name is not a flag"
 
 
 RECORDER = """#!/bin/sh

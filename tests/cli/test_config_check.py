@@ -144,8 +144,8 @@ def test_a_wrong_form_is_wrong_usage(check):
     ("flag", "words"),
     [
         ("--check-config=", "argument --check-config: it names no file: write a file, or leave out the flag"),
-        ("--kube-api-qps=abc", "argument --kube-api-qps: 'abc' is no number"),
-        ("--kube-api-burst=1.5", "argument --kube-api-burst: '1.5' is no whole number"),
+        ("--kube-api-qps=abc", "argument --kube-api-qps: 'abc' is not a number"),
+        ("--kube-api-burst=1.5", "argument --kube-api-burst: '1.5' is not a whole number"),
         ("--frobnicate", "unknown: --frobnicate"),
     ],
 )

@@ -283,7 +283,7 @@ def test_a_namespace_has_the_name_of_one(validate, write):
     assert 'error: metadata.namespace: Invalid value: "Team_A": a lowercase RFC 1123 label must consist of' in out
     code, _, err = validate("-f", write(GOOD), "-n", "team.a")
     assert code == 2
-    assert "argument -n/--namespace: 'team.a' is no name of a namespace: a lowercase" in err
+    assert "argument -n/--namespace: 'team.a' is not a name of a namespace: a lowercase" in err
 
 
 def test_feature_gates_are_those_of_the_cluster(validate, write):

@@ -35,7 +35,7 @@ def fields(schema: JSON, path: str = "") -> Iterator[tuple[str, str]]:
 
 
 def test_every_field_of_the_crd_is_an_attribute():
-    """Found by writing each field alone: what is no attribute would be kept as an unknown field."""
+    """Found by writing each field alone: what is not an attribute would be kept as an unknown field."""
     schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     seen = 0
     for path, _ in fields(schema):

@@ -37,7 +37,9 @@ def test_a_dry_run_stores_nothing():
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "Train", "a_b", "-a", "a" * 254, None, 3, JobSet()])
 def test_what_is_no_name_is_not_sent(name: Any):
-    what = "a name is a text, and this is " if not isinstance(name, str) else "' is no name: lower case letters, digits"
+    what = (
+        "a name is a text, and this is " if not isinstance(name, str) else "' is not a name: lower case letters, digits"
+    )
     for operation in (operations.get, operations.suspend, operations.resume, operations.explain):
         played = play(operation("team-a", name), [])
         assert (type(played.error), played.steps) == (errors.UnreadableError, [])
@@ -54,7 +56,7 @@ def test_what_is_no_namespace_is_not_sent():
     ):
         played = play(operation, [])
         assert (str(played.error), played.steps) == (
-            "'Team A' is no namespace: lower case letters, digits, - and . only",
+            "'Team A' is not a namespace: lower case letters, digits, - and . only",
             [],
         )
 
@@ -298,7 +300,7 @@ def test_a_wait_for_a_set_that_is_gone_already_is_both_kinds_of_error():
 def test_a_state_that_there_is_not_is_named():
     played = play(operations.wait("team-a", "train", "Ready"), [])
     assert isinstance(played.error, errors.JobSetError)
-    assert '"Ready" is no state; there are: completed, failed, finished, ready, suspended' in str(played.error)
+    assert '"Ready" is not a state; there are: completed, failed, finished, ready, suspended' in str(played.error)
 
 
 def test_a_set_that_is_being_deleted_is_not_waited_for():

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.planning.actions import PendingPodQuery, PodQuery
 from controllers.planning.observed import Ended, FailedPod, Observed, PendingPod
-from controllers.planning.start_timeout import limits, next_look
+from controllers.planning.start_timeout import limits, next_check
 from tests.controllers.test_node_failure import NodeWorld, at, later, on_failed_node
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -21,20 +21,20 @@ class AvoidingWorld(NodeWorld):
 
     def __init__(self, js, **gates):
         super().__init__(js, **gates)
-        self.homeless: dict[str, int] = {}
-        self.start_look, self.looks = "", 0
+        self.nodeless: dict[str, int] = {}
+        self.next_start_check, self.looks = "", 0
 
     def observe(self) -> Observed:
-        return replace(super().observe(), start_look=self.start_look)
+        return replace(super().observe(), next_start_check=self.next_start_check)
 
     def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         if not isinstance(pod_query, PendingPodQuery):
             return super().answer(observed, pod_query)
         found = {}
-        for name, second in self.homeless.items():
+        for name, second in self.nodeless.items():
             pod = PendingPod(f"{name}-0", "", at(second), NO_NODE)
-            found[self.jobs[name]["metadata"]["uid"]] = replace(pod, homeless=pod)
-        self.start_look = next_look(found.values(), limits(observed.jobset), self.now)
+            found[self.jobs[name]["metadata"]["uid"]] = replace(pod, nodeless=pod)
+        self.next_start_check = next_check(found.values(), limits(observed.jobset), self.now)
         self.looks += 1
         return replace(observed, pending_pods=found)
 
@@ -285,7 +285,7 @@ class TestWhenNothingFits:
 
     def no_node(self, world: AvoidingWorld, job: str = "js-workers-1", **status) -> None:
         self.status(world, job, active=1, ready=0, **status)
-        world.homeless[job] = world.seconds
+        world.nodeless[job] = world.seconds
 
     def status(self, world: AvoidingWorld, job: str, **status) -> None:
         world.jobs[job]["status"] |= status
@@ -297,7 +297,7 @@ class TestWhenNothingFits:
         first = world.jobs["js-workers-0"]["metadata"]["uid"]
         later(world, 1)
         assert world.live() == ["js-workers-0"]
-        del world.homeless["js-workers-1"]
+        del world.nodeless["js-workers-1"]
         world.collect()
         world.settle()
         assert world.avoided() == ["n2"]
@@ -314,7 +314,7 @@ class TestWhenNothingFits:
         dropped = world.plan()
         assert dropped.status_first, "else a crash leaves Jobs that are created again with the same terms"
         world._store(dropped.status)
-        world.start_look = ""  # the next process knows of no look
+        world.next_start_check = ""  # the next process knows of no look
         world.settle()
         assert (world.live(), world.failed_nodes()) == (["js-workers-0"], [("n2", 1)])
 
@@ -323,7 +323,7 @@ class TestWhenNothingFits:
         for left in (["n2", "n3"], ["n3"], []):
             world.seconds += 120
             world.settle()
-            del world.homeless["js-workers-1"]
+            del world.nodeless["js-workers-1"]
             world.collect()
             world.settle()
             world.run("js-workers-1", ready=False)
@@ -366,7 +366,7 @@ class TestWhenNothingFits:
 
     def test_looks_are_few(self):
         world = self.stuck("n1", dropAfterSeconds=300)
-        world.homeless.clear()
+        world.nodeless.clear()
         for _ in range(300):
             later(world, 1)
         assert 0 < world.looks <= 1

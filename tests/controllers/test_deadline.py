@@ -121,7 +121,7 @@ class TestTheStart:
         assert len(of_type(decided, CreateJob)) == 2
 
     def test_jobs_that_are_refused_again_and_again_do_not_put_it_off(self):
-        """What a plan counted is stored after a failure, and the start is no part of that: it was stored before."""
+        """What a plan counted is stored after a failure, and the start is not part of that: it was stored before."""
         world = later(running(), 30)
         del world.jobs["js-workers-1"]
         decided = world.plan()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from api import keys
-from controllers.gang.stalled import LOOK_INTERVAL, QUIET, Reports, StalledGangs, stalled_trees
+from controllers.gang.stalled import CHECK_INTERVAL, QUIET, Reports, StalledGangs, stalled_trees
 from controllers.planning.actions import Event
 from kube.client import Client
 from tests.support.model.memory_api import MemoryApi, refuse
@@ -61,7 +61,7 @@ class Looks:
         self.reports = Reports()
 
     async def look(self, world: World) -> float | None:
-        return await self.gangs.look(world.observe(), self.reports)
+        return await self.gangs.check(world.observe(), self.reports)
 
 
 async def looked(world: World, **first: JSON) -> list[Event]:
@@ -134,11 +134,11 @@ async def test_the_scheduling_gated_condition_is_no_report_of_the_scheduler():
 async def test_it_is_looked_at_once_a_minute_and_reported_once():
     world = waiting()
     looks = Looks(pods_of(world))
-    assert await looks.look(world) == LOOK_INTERVAL
-    assert await looks.look(world) == LOOK_INTERVAL
+    assert await looks.look(world) == CHECK_INTERVAL
+    assert await looks.look(world) == CHECK_INTERVAL
     assert len(looks.api.requests) == 1
-    world.seconds += int(LOOK_INTERVAL)
-    await asyncio.sleep(LOOK_INTERVAL)
+    world.seconds += int(CHECK_INTERVAL)
+    await asyncio.sleep(CHECK_INTERVAL)
     await looks.look(world)
     assert (len(looks.api.requests), len(looks.events)) == (2, 1)
 
@@ -154,7 +154,7 @@ async def test_without_the_pods_nothing_is_reported():
     world = waiting()
     looks = Looks(pods_of(world))
     looks.api.answering = refuse(500)
-    assert await looks.look(world) == LOOK_INTERVAL
+    assert await looks.look(world) == CHECK_INTERVAL
     assert looks.events == []
 
 

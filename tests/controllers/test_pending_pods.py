@@ -9,7 +9,7 @@ from api import keys
 from api.batch import Job
 from api.pending import why_pending
 from api.pod import DetailedPod
-from controllers.jobset.pending_pods import LONGEST_REASON, look_at_pending_pods
+from controllers.jobset.pending_pods import LONGEST_REASON, find_pending_pods
 from controllers.planning.observed import Observed, PendingPod
 from kube.client import Client
 from tests.support.model.blind import Blind
@@ -70,7 +70,7 @@ class TestTheLook:
         js = jobset(rjob(), failurePolicy=policy)
         uids = (f"u{number}" for number in range(jobs))
         jobs = tuple(msgspec.convert({"metadata": {"name": uid, "uid": uid}}, Job) for uid in uids)
-        found, again = await look_at_pending_pods(Client(api), Observed(js, jobs, None, frozenset(), NOW))
+        found, again = await find_pending_pods(Client(api), Observed(js, jobs, None, frozenset(), NOW))
         return dict(found), again
 
     async def test_one_list_of_the_set_gives_the_oldest_pod_of_each_job(self):
@@ -140,7 +140,7 @@ class TestReconciling:
         await blind.reconcile()
         assert looks(api) == 1, "no pod can be late before"
         assert "terminalState" not in api.objects("jobsets")["ns", "js"].get("status", {})
-        blind.memory.start_look = ""
+        blind.memory.next_start_check = ""
         TestTheLook().add(api, "p", 1, job=job, **unscheduled("Unschedulable", "0/3 nodes are available"))
         await blind.reconcile()
         status = api.objects("jobsets")["ns", "js"]["status"]

@@ -12,23 +12,23 @@ JOB = JobRequest("ns", "js-a-0", "uid")
 def test_a_later_look_is_not_lost_to_a_sooner_one():
     """A node that is relabelled must not cancel the look after a lost leader."""
     memories = JobMemories()
-    memories.look_at(JOB, 0.0, 150.0)
-    memories.look_at(JOB, 20.0)
-    assert memories.forget_looks(JOB, 20.0) == (150.0,)
-    assert memories.forget_looks(JOB, 150.0) == ()
+    memories.check_at(JOB, 0.0, 150.0)
+    memories.check_at(JOB, 20.0)
+    assert memories.forget_checks(JOB, 20.0) == (150.0,)
+    assert memories.forget_checks(JOB, 150.0) == ()
     assert len(memories) == 0
 
 
 def test_of_many_looks_the_first_and_the_last_are_kept():
     memories = JobMemories()
     for second in range(100):
-        memories.look_at(JOB, float(second), second + 150.0)
-    assert memories.looks(JOB) == (0.0, 249.0)
+        memories.check_at(JOB, float(second), second + 150.0)
+    assert memories.checks(JOB) == (0.0, 249.0)
 
 
 def test_a_job_that_is_gone_is_forgotten():
     memories = JobMemories()
-    memories.look_at(JOB, 1.0)
+    memories.check_at(JOB, 1.0)
     assert memories.without_domain(JOB, 5.0) == 5.0
     assert memories.without_domain(JOB, 9.0) == 5.0
     memories.forget(JOB)
@@ -39,7 +39,7 @@ def test_a_job_that_is_gone_is_forgotten():
 
 HAPPENS = st.lists(
     st.tuples(
-        st.sampled_from(["look_at", "looked", "without_domain", "has_domain", "forget", "report"]), st.integers(0, 2)
+        st.sampled_from(["check_at", "looked", "without_domain", "has_domain", "forget", "report"]), st.integers(0, 2)
     ),
     max_size=50,
 )
@@ -57,10 +57,10 @@ def test_what_is_remembered_ends(happens: list[tuple[str, int]], gone: bool):
         clock += REPORT_EVERY / 4
         request = jobs[number]
         match what:
-            case "look_at":
-                memories.look_at(request, clock, clock + 150.0)
+            case "check_at":
+                memories.check_at(request, clock, clock + 150.0)
             case "looked":
-                memories.forget_looks(request, clock)
+                memories.forget_checks(request, clock)
             case "without_domain":
                 assert memories.without_domain(request, clock) <= clock
             case "has_domain":
@@ -71,14 +71,14 @@ def test_what_is_remembered_ends(happens: list[tuple[str, int]], gone: bool):
                 memories.report(f"set-{number}", clock, REPORT_EVERY)
         assert len(memories) <= len(jobs)
     new = JobRequest("ns", "js-a-0", "uid-new")
-    assert memories.looks(new) == ()
+    assert memories.checks(new) == ()
     assert memories.without_domain(new, clock) == clock
     for request in (*jobs, new):
         if gone:
             memories.forget(request)
         else:
             memories.has_domain(request)
-            memories.forget_looks(request, clock + 150.0)
+            memories.forget_checks(request, clock + 150.0)
     assert len(memories) == 0
     memories.report("set-new", clock + REPORT_EVERY, REPORT_EVERY)
     assert all(memories.last_report(f"set-{number}") is None for number in range(3))

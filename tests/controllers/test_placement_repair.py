@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from api import keys
-from controllers.placement.controller import LAST_LOOK, RELABEL_PAUSE, JobRequest
+from controllers.placement.controller import LAST_CHECK, RELABEL_PAUSE, JobRequest
 from dev.simulator.storage import Scope, Watcher
 from kube.transport import Request, Response
 from tests.support.model.faults import Answer
@@ -196,7 +196,7 @@ class TestRepair:
         show(bench.watches.leaders, NEXT)
         await bench.until_idle()
         assert bench.api.lists == [REQUEST.uid], "once"
-        await asyncio.sleep(LAST_LOOK - 1)
+        await asyncio.sleep(LAST_CHECK - 1)
         await bench.until_idle()
         assert bench.api.lists == [REQUEST.uid]
         bench.add_pod(2, spec={"nodeSelector": {RACK: "r1"}})
@@ -204,7 +204,7 @@ class TestRepair:
         await bench.until_idle()
         assert bench.api.lists == [REQUEST.uid] * 2, "and when every replica must have noticed"
         assert bench.deleted()[1:] == [f"{JOB}-2-abcde"]
-        await asyncio.sleep(3 * LAST_LOOK)
+        await asyncio.sleep(3 * LAST_CHECK)
         await bench.until_idle()
         assert len(bench.api.lists) == 2
         assert bench.remembered() == {}
@@ -219,7 +219,7 @@ class TestRepair:
         show(bench.jobs, job_of())
         show(bench.watches.leaders, NEXT)
         await bench.until_idle()
-        await asyncio.sleep(2 * LAST_LOOK)
+        await asyncio.sleep(2 * LAST_CHECK)
         await bench.until_idle()
         assert bench.api.lists == [REQUEST.uid]
 

@@ -173,7 +173,7 @@ async def test_without_policies_nothing_is_asked_or_written():
 
 
 async def test_audits_follow_each_other_and_a_change_of_policies(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(module, "LOOK_EVERY", 0.005)
+    monkeypatch.setattr(module, "CHECK_PERIOD", 0.005)
     monkeypatch.setattr(module, "SOON", 0.01)
     played = Played(policy(maxJobs={"max": 1}))
     played.add(1)

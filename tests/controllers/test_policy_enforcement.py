@@ -83,54 +83,54 @@ def enforcement(world: World) -> Enforcement:
 
 async def test_without_policies_nobody_is_asked(world: World):
     manager = enforcement(world)
-    assert await manager.look()
+    assert await manager.check()
     assert world.asked() == []
     world.in_force = (read_policy(manifest(maxJobs={"max": 1})),)
-    assert await manager.look()
+    assert await manager.check()
     assert set(world.asked()) == {"GET"}, "once, whether a manager before left something"
-    assert await manager.look()
+    assert await manager.check()
     assert world.asked() == []
 
 
 async def test_without_the_right_it_asks_once_for_what_was_left_behind(world: World):
     manager = enforcement(world)
     world.in_force, world.refuses = (read_policy(manifest(maxJobs={"max": 1})),), "admissionpolic"
-    assert await manager.look()
-    assert await manager.look()
+    assert await manager.check()
+    assert await manager.check()
     assert [request.path for request in world.requests] == [f"{PREFIX}validatingadmissionpolicies"]
 
 
 async def test_each_change_is_applied_once_and_owned_by_the_policy(world: World):
     manager = enforcement(world)
     world.in_force = (asking(defaults={"labels": {"a": "b"}}),)
-    assert await manager.look()
+    assert await manager.check()
     assert world.kinds == RULES | DEFAULTS
     (owner,) = world.stored["validatingadmissionpolicies/jobset-policy-limits"]["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("JobSetPolicy", "limits", "uid-limits")
     world.asked()
-    assert await manager.look()
+    assert await manager.check()
     assert world.asked() == []
     world.in_force = (asking(version=2, defaults={"labels": {"a": "b"}}),)
-    assert await manager.look()
+    assert await manager.check()
     assert world.asked() == ["PATCH"], "only the policy with the rule has changed"
 
 
 @pytest.mark.parametrize("actions", [("Warn",), ("Audit",), ("Warn", "Audit")])
 async def test_rules_that_do_not_deny_are_left_to_the_webhooks(world: World, actions: tuple[str, ...]):
     world.in_force = (asking(actions=actions, defaults={"labels": {"a": "b"}}),)
-    assert await enforcement(world).look()
+    assert await enforcement(world).check()
     assert world.kinds == DEFAULTS
 
 
 async def test_what_no_policy_asks_for_is_removed_also_by_the_next_manager(world: World):
     manager = enforcement(world)
     world.in_force = (asking(), asking("other"))
-    assert await manager.look()
+    assert await manager.check()
     world.in_force = (asking(),)
-    assert await manager.look()
+    assert await manager.check()
     assert {path.partition("/")[2] for path in world.stored} == {"jobset-policy-limits"}
     world.in_force = (read_policy(manifest(maxJobs={"max": 1})),)
-    assert await enforcement(world).look()
+    assert await enforcement(world).check()
     assert world.stored == {}
 
 
@@ -140,18 +140,18 @@ async def test_an_exception_that_comes_or_goes_changes_what_is_applied(world: Wo
     manager = enforcement(world)
     for exceptions, there in (((), False), ((read_exception(exception()),), True), ((), False)):
         world.all_exceptions = exceptions
-        assert await manager.look()
+        assert await manager.check()
         assert ("2031-01-01T00:00:00Z" in json.dumps(world.stored)) is there
 
 
 async def test_without_the_right_it_is_tried_again_and_said(world: World, caplog: pytest.LogCaptureFixture):
     manager = enforcement(world)
     world.in_force, world.refuses = (asking(),), "validating"
-    assert not await manager.look()
+    assert not await manager.check()
     assert "kubectl apply --server-side -k manifests/policy-in-api-server" in caplog.text
     assert "..." not in caplog.text
     world.refuses = ""
-    assert await manager.look()
+    assert await manager.check()
     assert world.kinds == RULES
 
 
@@ -160,7 +160,7 @@ async def test_a_policy_that_cannot_be_compiled_keeps_no_other_from_it(
 ):
     manager = enforcement(world)
     world.in_force = (asking("broken"), asking("good"))
-    assert await manager.look()
+    assert await manager.check()
     validating = enforced.validating
 
     def failing(policy: JobSetPolicy, *more: Any) -> Any:
@@ -168,7 +168,7 @@ async def test_a_policy_that_cannot_be_compiled_keeps_no_other_from_it(
 
     monkeypatch.setattr(enforced, "validating", failing)
     world.in_force = (asking("broken", version=2), asking("good", version=2))
-    assert not await manager.look()
+    assert not await manager.check()
     assert "policy broken is not kept in the API server: ZeroDivisionError" in caplog.text
     texts = {
         path: json.dumps(body) for path, body in world.stored.items() if path.startswith("validatingadmissionpolicies/")
@@ -183,12 +183,12 @@ async def test_a_policy_that_cannot_be_compiled_keeps_no_other_from_it(
 async def test_what_somebody_else_has_changed_is_applied_again(world: World):
     manager = enforcement(world)
     world.in_force = (asking(),)
-    assert await manager.look()
+    assert await manager.check()
     world.stored.clear()
-    assert await manager.look()
+    assert await manager.check()
     assert world.stored == {}
     await asyncio.sleep(AGAIN)
-    assert await manager.look()
+    assert await manager.check()
     assert world.kinds == RULES
 
 
@@ -203,14 +203,14 @@ async def test_whether_it_holds_is_told_once_for_each_reason(world: World):
     world.in_force, world.refuses = (asking(), read_policy(manifest("other", maxJobs={"max": 1}))), "validating"
     assert manager.state("limits") is None
     for _ in range(2):
-        assert not await manager.look()
+        assert not await manager.check()
     held = manager.state("limits")
     assert held is not None
     assert (held.holds, held.reason) == (False, "Forbidden")
     assert "kubectl apply --server-side -k manifests/policy-in-api-server" in held.message
     assert names == ["limits"], "a second try that fails in the same way is not told"
     world.refuses = ""
-    assert await manager.look()
+    assert await manager.check()
     assert manager.state("limits") == APPLIED
     assert names == ["limits", "limits"]
     assert manager.state("other") is None
@@ -219,5 +219,5 @@ async def test_whether_it_holds_is_told_once_for_each_reason(world: World):
 async def test_a_policy_with_nothing_for_the_api_server_is_told(world: World):
     manager, _ = heard(world)
     world.in_force = (asking(actions=("Warn",)),)
-    assert await manager.look()
+    assert await manager.check()
     assert manager.state("limits") == NOTHING

@@ -8,7 +8,7 @@ import pytest
 
 from controllers.planning.actions import PendingPodQuery, PodQuery
 from controllers.planning.observed import Observed, PendingPod
-from controllers.planning.start_timeout import Limits, limits, next_look
+from controllers.planning.start_timeout import Limits, limits, next_check
 from tests.support.model.lives import restart, resume, suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
@@ -32,17 +32,17 @@ class StartingWorld(World):
     def __init__(self, js, **gates):
         super().__init__(js, **gates)
         self.pending_pods: dict[str, PendingPod] = {}
-        self.start_look, self.looks = "", 0
+        self.next_start_check, self.looks = "", 0
 
     def observe(self) -> Observed:
-        return replace(super().observe(), start_look=self.start_look)
+        return replace(super().observe(), next_start_check=self.next_start_check)
 
     def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
         if not isinstance(pod_query, PendingPodQuery):
             return super().answer(observed, pod_query)
         assert observed.pending_pods is None, "an answered query is asked again"
         there = {name: pod for name, pod in self.pending_pods.items() if name in self.jobs}
-        self.start_look = next_look(there.values(), limits(observed.jobset), self.now)
+        self.next_start_check = next_check(there.values(), limits(observed.jobset), self.now)
         self.looks += 1
         by_uid = {self.jobs[name]["metadata"]["uid"]: pod for name, pod in there.items()}
         return replace(observed, pending_pods=by_uid)
@@ -193,12 +193,12 @@ class TestLooks:
     )
     def test_the_next_look_is_when_the_first_pod_may_be_late(self, created, seconds, look):
         pods = [pending(second) for second in created]
-        assert next_look(pods, Limits(start=seconds), at(100)).replace("+00:00", "Z") == at(look)
+        assert next_check(pods, Limits(start=seconds), at(100)).replace("+00:00", "Z") == at(look)
 
     @pytest.mark.parametrize(("created", "look"), [([], 160), ([0], 103), ([90], 150)])
     def test_a_pod_without_a_node_may_be_late_sooner(self, created, look):
-        pods = [pending(99), *(replace(pending(99), homeless=pending(second)) for second in created)]
-        assert next_look(pods, Limits(start=900, node=60), at(100)).replace("+00:00", "Z") == at(look)
+        pods = [pending(99), *(replace(pending(99), nodeless=pending(second)) for second in created)]
+        assert next_check(pods, Limits(start=900, node=60), at(100)).replace("+00:00", "Z") == at(look)
 
     def test_a_creation_that_cannot_be_read_makes_no_pod_late(self):
         world = starting()

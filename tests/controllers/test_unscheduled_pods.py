@@ -11,7 +11,7 @@ import pytest
 from api import keys
 from api.pod import DetailedPod
 from controllers.gang.stalled import Reports
-from controllers.jobset.unscheduled_pods import FIRST_LOOK, LONGEST, UnscheduledPods, note_of
+from controllers.jobset.unscheduled_pods import FIRST_CHECK, LONGEST, UnscheduledPods, note_of
 from controllers.planning.actions import Event
 from kube.client import Client
 from tests.support.model.memory_api import MemoryApi, refuse, serve
@@ -63,7 +63,7 @@ class Looks:
         self.api.put("pods", name, metadata=meta, spec=body["spec"], status=body["status"])
 
     async def look(self) -> float | None:
-        return await self.unscheduled.look(self.world.observe(), self.reports)
+        return await self.unscheduled.check(self.world.observe(), self.reports)
 
     async def after(self, seconds: float) -> float | None:
         await asyncio.sleep(seconds)
@@ -72,9 +72,9 @@ class Looks:
 
 async def test_the_schedulers_reason_is_reported_once_for_all_pods():
     looks = Looks(waiting(), pod("js-workers-0-0"), pod("js-workers-0-1"), pod("js-workers-1-0", CORDONED))
-    assert await looks.look() == FIRST_LOOK
-    await looks.after(FIRST_LOOK)
-    await looks.after(2 * FIRST_LOOK)
+    assert await looks.look() == FIRST_CHECK
+    await looks.after(FIRST_CHECK)
+    await looks.after(2 * FIRST_CHECK)
     [event] = looks.events
     assert (event.type, event.reason) == ("Warning", "PodsUnschedulable")
     assert event.note == (
@@ -87,10 +87,10 @@ async def test_the_schedulers_reason_is_reported_once_for_all_pods():
 async def test_a_set_that_starts_in_time_costs_no_call():
     looks = Looks(waiting(), pod("js-workers-0-0"))
     await looks.look()
-    await looks.after(FIRST_LOOK - 1)
+    await looks.after(FIRST_CHECK - 1)
     looks.world.run()
     looks.world.settle()
-    assert await looks.after(FIRST_LOOK) is None
+    assert await looks.after(FIRST_CHECK) is None
     assert (looks.api.requests, looks.events) == ([], [])
 
 
@@ -110,23 +110,23 @@ async def test_looks_become_rare_for_as_long_as_pods_wait():
 async def test_time_begins_again_when_the_pods_have_run():
     looks = Looks(waiting(), pod("js-workers-0-0"))
     await looks.look()
-    await looks.after(FIRST_LOOK)
+    await looks.after(FIRST_CHECK)
     looks.world.run()
     looks.world.settle()
     await looks.look()
     looks.world.run("js-workers-0", ready=False)
     looks.world.settle()
-    assert await looks.look() == FIRST_LOOK
-    await looks.after(FIRST_LOOK)
+    assert await looks.look() == FIRST_CHECK
+    await looks.after(FIRST_CHECK)
     assert len(looks.events) == 2, "it is a new wait"
 
 
 async def test_another_reason_is_another_event():
     looks = Looks(waiting(), pod("js-workers-0-0"))
     await looks.look()
-    await looks.after(FIRST_LOOK)
+    await looks.after(FIRST_CHECK)
     looks.put(pod("js-workers-0-0", CORDONED))
-    await looks.after(2 * FIRST_LOOK)
+    await looks.after(2 * FIRST_CHECK)
     assert [event.note.partition("available: ")[2] for event in looks.events] == [
         "2 Insufficient cpu",
         "2 node(s) were unschedulable",
@@ -136,7 +136,7 @@ async def test_another_reason_is_another_event():
 async def test_only_pending_pods_without_a_node_are_listed():
     looks = Looks(waiting(), pod("js-workers-0-0", node="n1"), pod("js-workers-0-1", status={"phase": "Failed"}))
     await looks.look()
-    await looks.after(FIRST_LOOK)
+    await looks.after(FIRST_CHECK)
     [request] = looks.api.requests
     assert dict(request.query) == {
         "labelSelector": f"{keys.JOBSET_UID}={looks.set_uid}",
@@ -150,10 +150,10 @@ async def test_an_api_server_that_fails_is_asked_again_later():
     looks = Looks(waiting(), pod("js-workers-0-0"))
     looks.api.answering = refuse(500)
     await looks.look()
-    assert await looks.after(FIRST_LOOK) == 2 * FIRST_LOOK
+    assert await looks.after(FIRST_CHECK) == 2 * FIRST_CHECK
     assert looks.events == []
     looks.api.answering = serve
-    await looks.after(2 * FIRST_LOOK)
+    await looks.after(2 * FIRST_CHECK)
     assert len(looks.events) == 1
 
 

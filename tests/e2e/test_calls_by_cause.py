@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from controllers.jobset.unscheduled_pods import FIRST_LOOK
+from controllers.jobset.unscheduled_pods import FIRST_CHECK
 from dev.bench.pod_admission import WEBHOOK_TIMES
 from dev.cluster import audit
 from tests.support import calls_by_cause as calls
@@ -127,6 +127,6 @@ def test_all_that_is_asked_because_of_a_jobset_is_in_the_table(sets, manager):
     life.wait_until_quiet()
     for cause, step in steps.items():
         found, seconds = life.calls_of(step)
-        more = {calls.COUNTS: int(COUNTS_A_SECOND * seconds), LISTS: int(seconds // FIRST_LOOK)}
+        more = {calls.COUNTS: int(COUNTS_A_SECOND * seconds), LISTS: int(seconds // FIRST_CHECK)}
         wanted.found(cause, found, more=more)
     wanted.check()

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from controllers.jobset.unscheduled_pods import FIRST_LOOK
+from controllers.jobset.unscheduled_pods import FIRST_CHECK
 from dev.cluster import audit
 from manifests import NAMESPACE
 from tests.support.cluster.jobs import JOBSETS, group, manifest
@@ -44,7 +44,7 @@ def test_jobs_are_created_with_one_call_each_and_deleted_thirty_at_a_time(sets, 
     sets.end(sets.pods()[0], 1)
     wait_for(lambda: sets.status()["restarts"] == 1, timeout=60)
     sets.wait_ready(number, timeout=150)
-    looks = (time.monotonic() - begun) // FIRST_LOOK
+    looks = (time.monotonic() - begun) // FIRST_CHECK
     calls = manager.calls(start, namespace=sets.namespace)
     assert calls["create", "jobs", 201] == number
     assert calls["deletecollection", "jobs", 200] == number / 30

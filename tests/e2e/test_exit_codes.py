@@ -97,7 +97,7 @@ class TestRulesByExitCode:
 
     @pytest.mark.slow
     def test_where_each_index_may_fail_the_one_that_failed_for_good_decides(self, sets):
-        """Index 0 fails and is tried again with success, index 1 fails twice, later: the first failed pod is no cause."""
+        """Index 0 fails and is tried again with success, index 1 fails twice, later: the first failed pod is not a cause."""
         rules = [rule("late", "FailJobSet", **codes(7)), rule("early", "RestartJobSet", **codes(5))]
         job = {"backoffLimit": None, "backoffLimitPerIndex": 1}
         sets.apply(manifest(group(pods_per_job=2, job=job), failurePolicy={"maxRestarts": 1, "rules": rules}))

@@ -127,4 +127,4 @@ async def test_a_request_for_another_protocol_is_answered_and_ends_its_connectio
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert answer.count(b"HTTP/1.1") == 1
     assert b"connection: close" in answer
-    assert caplog.messages == [], "it is no fault of ours"
+    assert caplog.messages == [], "it is not a fault of ours"

@@ -72,7 +72,7 @@ def world(tmp_path_factory: pytest.TempPathFactory, binaries: Any) -> Iterator[W
 
 
 def store(api: Connection, case: Case, name: str) -> JSON:
-    """Create it under a name of its own, as the mutating webhook would pass it on; what is refused is no object."""
+    """Create it under a name of its own, as the mutating webhook would pass it on; what is refused is not an object."""
     body = engine(FeatureGates()).create(case.manifest).object if not case.errors else case.manifest
     body = {**body, "metadata": {"name": name, "annotations": {"case": case.id}}}
     status, answer = api.request("POST", f"{PATH}?{STRICT}", body)

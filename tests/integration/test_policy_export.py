@@ -240,11 +240,11 @@ def test_a_limit_stands_at_the_namespace_and_one_that_is_none_is_said(jobset_ser
     assert answered(jobset_server, sized(3))[0] == 201
     assert "by label" not in answered(jobset_server, sized(3))[1]
     namespace, merge = f"/api/v1/namespaces/{DENIED}", "application/merge-patch+json"
-    said = 'the limit of Jobs is "1.5" by label quota.example.com/jobs of the namespace, which is no whole number'
+    said = 'the limit of Jobs is "1.5" by label quota.example.com/jobs of the namespace, which is not a whole number'
     try:
         bad = {"metadata": {"labels": {"quota.example.com/jobs": "1.5"}}}
         assert request(jobset_server, "PATCH", namespace, bad, merge)[0] == 200
-        wait_for(lambda: said in answered(jobset_server, sized(3))[1], what="the label that is no whole number")
+        wait_for(lambda: said in answered(jobset_server, sized(3))[1], what="the label that is not a whole number")
     finally:
         request(jobset_server, "PATCH", namespace, {"metadata": {"labels": LABELS}}, merge)
     wait_for(lambda: answered(jobset_server, sized(3))[0] == 201, what="the label that is a whole number")

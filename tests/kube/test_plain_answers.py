@@ -1,4 +1,4 @@
-"""Answers that are no Status of Kubernetes: the API server's own few words are kept, a proxy's page is not."""
+"""Answers that are not a Status of Kubernetes: the API server's own few words are kept, a proxy's page is not."""
 
 import pytest
 
@@ -23,7 +23,11 @@ CALL = Call("list", "/apis/x")
             b"404 page not found\n",
             "list /apis/x: 404: 404 page not found: the API server serves nothing at this path",
         ),
-        (502, b"<html>secret</html>", "list /apis/x: 502: HTTP 502 with a body that is no Kubernetes Status (dropped)"),
+        (
+            502,
+            b"<html>secret</html>",
+            "list /apis/x: 502: HTTP 502 with a body that is not a Kubernetes Status (dropped)",
+        ),
         (
             403,
             b'{"kind": "Status", "reason": "Forbidden", "message": "no right"}',

@@ -43,7 +43,7 @@ def test_an_image_of_a_registry_takes_the_place_of_the_local_one(tmp_path: Path)
 def test_what_is_no_image_changes_nothing(tmp_path: Path):
     done = installed(tmp_path, image="a b|c")
     assert done.returncode == 2
-    assert "'a b|c' is no image, and nothing was changed: write IMAGE=registry.example/jobset:v0.1.0" in done.stderr
+    assert "'a b|c' is not an image, and nothing was changed: write IMAGE=registry.example/jobset:v0.1.0" in done.stderr
     assert not (tmp_path / "asked").exists()
 
 

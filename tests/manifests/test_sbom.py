@@ -103,7 +103,7 @@ def test_a_package_leads_to_those_that_it_brings(documents):
 def test_licences_are_those_of_the_list(documents):
     packages = {each["name"]: each for each in spdx(documents)["packages"]}
     assert packages["aiohttp"]["licenseDeclared"] == "Apache-2.0 AND MIT"
-    assert packages["google-re2"]["licenseDeclared"] == "NOASSERTION", "'BSD License' is no name that SPDX knows"
+    assert packages["google-re2"]["licenseDeclared"] == "NOASSERTION", "'BSD License' is not a name that SPDX knows"
     assert packages["google-re2"]["licenseComments"] == "the package says: BSD License"
     assert packages["libc6"]["licenseDeclared"] == "NOASSERTION"
 

@@ -106,9 +106,9 @@ def test_a_limit_of_the_namespace_wins_and_one_that_is_none_is_a_finding():
         f"namespaceObject.metadata.?{each}" for each in ("labels[?'jobs']", "annotations[?'example.com/jobs']")
     )
     assert found.index(label) < found.index(annotation) < found.index("['2', '']")
-    assert "which is no whole number; ask the administrator of the namespace to correct it" in found
+    assert "which is not a whole number; ask the administrator of the namespace to correct it" in found
     totals = {"resources": [{"name": "cpu", "fromNamespaceLabel": "cpus"}]}
-    assert "which is no amount; " in expressions(manifest(maxTotals=totals))["maxTotals"]
+    assert "which is not an amount; " in expressions(manifest(maxTotals=totals))["maxTotals"]
 
 
 def test_a_policy_of_defaults_alone_has_nothing_to_validate():

@@ -99,7 +99,7 @@ class TestLimitsOfTheNamespace:
     @pytest.mark.parametrize("text", ["many", "", "-1", "1.5", "1Gi", "\u0664"])
     def test_one_that_is_no_whole_number_is_a_violation_that_says_where_it_is(self, text: str):
         (found,) = texts(judged(), self.limits, namespace=Namespace("n", {"x/jobs": text}))
-        assert f'the limit of Jobs is "{text}" by label x/jobs of the namespace, which is no whole number' in found
+        assert f'the limit of Jobs is "{text}" by label x/jobs of the namespace, which is not a whole number' in found
 
     @pytest.mark.parametrize(("text", "found"), [("500m", 1), ("2Gi", 0), ("-1", 1), ("much", 1)])
     def test_one_of_a_resource_is_an_amount(self, text: str, found: int):
@@ -107,7 +107,7 @@ class TestLimitsOfTheNamespace:
         large = of_pod(containers=[{"name": "a", "resources": {"requests": {"cpu": "4"}}}])
         said = texts(large, policy(maxTotals=limit), namespace=Namespace("n", {"x/cpu": text}))
         assert len(said) == found
-        assert all("which is no amount" in each for each in said) or text == "500m"
+        assert all("which is not an amount" in each for each in said) or text == "500m"
 
     def test_without_any_there_is_no_limit(self):
         assert texts(LARGE, policy(maxJobs={"fromNamespaceLabel": "x/jobs"})) == []

@@ -56,7 +56,7 @@ def test_a_time_needs_a_time_zone(text: str):
         ({}, "2029-12-31T23:30:00Z", "it ended at 2030-01-01T00:30:00Z"),
         ({"expiresAt": "2030-01-01T00:30:01Z"}, "2030-01-01T00:00:00Z", ""),
         ({"expiresAt": "2030-01-01T01:30:00+01:00"}, "2030-01-01T00:00:00Z", "it ended at 2030-01-01T01:30:00+01:00"),
-        ({"expiresAt": "2030-02-30T00:00:00Z"}, None, "expiresAt is no time with a time zone"),
+        ({"expiresAt": "2030-02-30T00:00:00Z"}, None, "expiresAt is not a time with a time zone"),
     ],
 )
 def test_it_ends_when_it_says_and_no_later_than_the_policy_allows(spec: JSON, created: str | None, why_not: str):

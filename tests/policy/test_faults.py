@@ -39,7 +39,7 @@ def said(obj: dict[str, Any]) -> list[str]:
         ({"maxJobs": {"max": -1}}, "spec.rules.maxJobs.max: Invalid value: -1: a limit is not negative"),
         (
             {"maxTotals": {"resources": [{"name": "cpu", "max": "1e1.5"}]}},
-            'spec.rules.maxTotals.resources[0].max: Invalid value: "1e1.5": "1e1.5" is no amount; write an amount',
+            'spec.rules.maxTotals.resources[0].max: Invalid value: "1e1.5": "1e1.5" is not an amount; write an amount',
         ),
         ({"maxTotals": {"resources": [{"name": "cpu", "max": "-1"}]}}, "a limit is not negative; write an amount"),
         ({"maxJobs": {"fromNamespaceLabel": "a b"}}, 'spec.rules.maxJobs.fromNamespaceLabel: Invalid value: "a b"'),

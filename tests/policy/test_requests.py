@@ -63,7 +63,7 @@ def cpu(*amounts: str, sidecar: bool = False) -> list[dict[str, Any]]:
             2,
             id="overhead beside the pod's request",
         ),
-        pytest.param({"containers": cpu("wrong")}, None, id="what is no quantity is not counted"),
+        pytest.param({"containers": cpu("wrong")}, None, id="what is not a quantity is not counted"),
         pytest.param({"containers": [{}]}, None, id="nothing"),
     ],
 )

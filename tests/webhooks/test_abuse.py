@@ -46,7 +46,7 @@ REFUSED = {
     "review in a list": b"[" + GOOD + b"]",
     "a number beyond floats": swap(b'"replicas":1', b'"replicas":-1e400'),
     "minus infinity": swap(b'"replicas":1', b'"replicas":-Infinity'),
-    "a key that is no text": swap(b'"replicas":1', b"1:1"),
+    "a key that is not text": swap(b'"replicas":1', b"1:1"),
     "a key with a lone surrogate": swap(b'"replicas":1', b'"\\udc00":1'),
     "a raw control character": swap(b"workers", b"wor\x00kers"),
     "a byte order mark": b"\xef\xbb\xbf" + GOOD,

@@ -179,7 +179,7 @@ BROKEN = {
     "a length beyond all numbers": POST + b"content-length: " + b"9" * 40 + b"\r\n\r\n",
     "a chunk size that is none": CHUNKED + b"zz\r\n",
     "no path": b"POST HTTP/1.1\r\n\r\n",
-    "a path that is no text": b"POST /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
+    "a path that is not text": b"POST /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
     "a space before the colon": POST + b"content-length : 5\r\n\r\nhello",
     "another protocol": b"\x16\x03\x01\x00\xa5\x01\x00",
 }

@@ -141,7 +141,7 @@ ACCEPTED = {
     ),
     "coordinator": stored(jobset(coordinator={"replicatedJob": "workers"})),
     "negative maxRestarts": jobset(failurePolicy={"maxRestarts": -1}),
-    "a pattern that is no regular expression": jobset(failurePolicy=rules({"onJobFailureMessagePatterns": ["("]})),
+    "a pattern that is not a regular expression": jobset(failurePolicy=rules({"onJobFailureMessagePatterns": ["("]})),
     "rule name of 128": jobset(failurePolicy=rules({"name": "r" * 128})),
     "rule name with all signs": jobset(failurePolicy=rules({"name": "a:,_9_"})),
     "claim": jobset(mounting("data"), volumeClaimPolicies=claim("data")),

@@ -29,7 +29,7 @@ MAX_FINDINGS = 500
 """Findings after which an object is not looked at any further."""
 
 _UPDATE_STEPS = 8
-"""Of the checks of an update, for each step of one check."""
+"""Steps of an update for each step of checking one object."""
 
 _FOUND_ELSEWHERE = {UNMOUNTED: ("spec", "replicatedJobs")}
 """Rules that report at one place what they find at another: if that other place was repaired, it is a consequence."""

@@ -82,7 +82,7 @@ class PolicySource(Protocol):
 
 
 _STEPS = 8
-"""Of the rules of one policy, for each step of a check."""
+"""Steps of the rules of one policy for each step of checking an object."""
 
 Clock = Callable[[], datetime]
 

@@ -36,7 +36,7 @@ UNREADABLE = Rule(
 )
 T = TypeVar("T")
 _STEPS = 120
-"""Of reading one ReplicatedJob."""
+"""Steps of reading one ReplicatedJob."""
 
 
 class Named(Base, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ Clock = Callable[[], datetime]
 
 @dataclass(frozen=True, slots=True)
 class Schemas:
-    """Those of the CRDs of policies and of exceptions."""
+    """Schemas of the CRDs of policies and of exceptions."""
 
     policy: Schema
     exception: Schema

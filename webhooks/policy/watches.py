@@ -33,7 +33,7 @@ READ_TIMEOUT = 2.0
 """Seconds for a namespace that is not in the cache."""
 
 READS = 16
-"""Such namespaces that are read at the same time."""
+"""Namespaces that are read at the same time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

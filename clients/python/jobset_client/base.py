@@ -230,7 +230,7 @@ class Resource(Model):
             if body.get(name, wanted) != wanted:
                 where = f"line {line((name,))}: " if line else ""
                 other.append(f"{where}{name} is {as_json(body[name])}, not {as_json(wanted)}")
-                if name == "kind":  # the fields of another kind are no faults
+                if name == "kind":  # the fields of another kind are not faults
                     raise UnreadableError("; ".join(other), causes=tuple(other))
         called = mapping(body.get("metadata")).get("name")
         who = f"{cls.__name__} {called}" if isinstance(called, str) and called else f"{cls.__name__} without a name"

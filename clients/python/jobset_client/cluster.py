@@ -66,7 +66,7 @@ class Wire(Generic[Response]):
 
 
 class Body:
-    """An answer that comes in pieces, at most so many bytes as the call allows."""
+    """An answer that comes in pieces, at most that many bytes as the call allows."""
 
     def __init__(self, call: Call) -> None:
         self._call = call

@@ -25,7 +25,7 @@ FIELD_MANAGER = "jobset-client"
 TIMEOUT = 15.0
 """Seconds for one request."""
 MOST_BYTES = 256 << 20
-"""Of one answer: a page of 500 JobSets that are as large as etcd takes them."""
+"""Largest answer: a page of 500 JobSets, each as large as etcd stores."""
 MOST_IN_A_LINE = 8 << 20
 """Bytes of one event of a watch; etcd takes objects of 1.5 MiB."""
 TRIES = 5
@@ -66,7 +66,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """Wait so many seconds."""
+    """Wait that many seconds."""
 
     seconds: float
 
@@ -114,7 +114,7 @@ class Deadline:
         return self.seconds_left(1.0) <= 0
 
     def seconds_left(self, most: float) -> float:
-        """Seconds until then, at most so many."""
+        """Seconds until then, at most that many."""
         return most if self.seconds is None else min(most, self.seconds - (self._clock() - self._start))
 
 
@@ -184,7 +184,7 @@ def warning_texts(header: str) -> list[str]:
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait after so many failures in a row: 0.5 to 30, never the same for all clients."""
+    """Seconds to wait after that many failures in a row: 0.5 to 30, never the same for all clients."""
     return min(30.0, 0.5 * (1 << min(failures, 10))) * random.uniform(0.5, 1)  # noqa: S311 (no secret)
 
 

@@ -36,7 +36,7 @@ class Chosen:
     """For messages: the file and its context."""
     file: str = ""
     namespace: str = ""
-    """Of the context or the pod; empty if that is not known."""
+    """The namespace of the context or the pod; empty if that is not known."""
     user: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -168,7 +168,7 @@ def _read(file: Path) -> Any:
         why = (error.strerror or "it cannot be read").lower()
         raise CredentialsError(f"kubeconfig {file}: {why}; {_NO_FILE}") from error
     except (ValueError, RecursionError) as error:
-        raise CredentialsError(f"kubeconfig {file}: not a kubeconfig: it is no text that can be read") from error
+        raise CredentialsError(f"kubeconfig {file}: not a kubeconfig: it is not text that can be read") from error
 
 
 def _misshapen(config: Any) -> str:

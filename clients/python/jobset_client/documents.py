@@ -63,7 +63,7 @@ class Document:
 
 
 class _JsonError(Exception):
-    """The text is no JSON, from this offset on; `expected` is what could stand there."""
+    """The text is not JSON, from this offset on; `expected` is what could stand there."""
 
     def __init__(self, offset: int, expected: str) -> None:
         super().__init__(expected)
@@ -225,7 +225,7 @@ _NEXT = {
     (", or ]", ","): "next [",
     (", or ]", "]"): "close [",
 }
-"""What a token means where it stands; whatever is not here is no JSON."""
+"""What a token means where it stands; whatever is not here is not JSON."""
 
 
 def _json_step(builder: Builder, action: str, stack: list[str], token: tuple[str, Span]) -> str:

@@ -108,7 +108,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 _UNSERVED = "could not find the requested resource"
 """What an API server says about a path that it does not serve, if it does not answer with a page."""
 _MOST_CHARACTERS = 4096
-"""Of an answer that is no Status."""
+"""Characters that are quoted of an answer that is not a Status."""
 
 
 def refusal(status: int, body: Any, task: str, server: str = "") -> ApiError:

@@ -13,7 +13,7 @@ from jobset_client.words import count_noun
 MOST_EVENTS = 500
 """Events that are read."""
 NAMED = 5
-"""Of these, the latest ones that are shown."""
+"""How many of these are listed, the latest first."""
 _LATER = {"Suspended": "its Jobs are suspended", "RestartingJobSet": "it restarts"}
 """Conditions that the state says already."""
 

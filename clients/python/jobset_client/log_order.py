@@ -47,7 +47,7 @@ class LogPod:
     containers: tuple[Container, ...]
 
     def matching(self, container: str) -> Iterator[Container]:
-        """Those of that name; without a name, all but init containers that have succeeded."""
+        """The containers of this name; without a name, all but init containers that have succeeded."""
         for each in self.containers:
             if each.name == container or not (container or (each.init and each.succeeded)):
                 yield each
@@ -79,7 +79,7 @@ def prefix(pod: str, job: str, index: str, container: str) -> str:
 
 
 def selector(js: AnyJobSet, job: str) -> str:
-    """Of the pods of this very JobSet, or of one Job of it."""
+    """Label selector for the pods of this JobSet, by its UID, or of one of its Jobs."""
     return f"{JOBSET_UID}={js.metadata.uid}" + (f",{JOB_NAME}={job}" if job else "")
 
 

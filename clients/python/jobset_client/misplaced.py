@@ -1,4 +1,4 @@
-"""Where a field belongs that stands at the wrong place of an object."""
+"""Finds the object that a misplaced field belongs to."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -10,14 +10,14 @@ from pydantic import BaseModel
 _Place = tuple[str, ...]
 """Names as the API has them, and `*` for the items of a list."""
 _OTHERS = frozenset({"metadata", "status"})
-"""Members of an object whose fields are not proposed for a misplaced one: metadata is everywhere, status is read."""
+"""Members whose fields are not proposed: metadata is in many objects, and status is not written by users."""
 _TEMPLATE: Mapping[_Place, str] = {
     ("spec",): "parallelism completions completionMode backoffLimit backoffLimitPerIndex podFailurePolicy"
     " podReplacementPolicy",
     ("spec", "template", "spec"): "containers initContainers restartPolicy nodeSelector tolerations affinity volumes"
     " serviceAccountName priorityClassName schedulerName imagePullSecrets",
 }
-"""Members of a Job's template, which is no model, that are written elsewhere by mistake."""
+"""Fields of a Job's template, which has no model here, that are often misplaced."""
 
 
 def belongs(model: type[BaseModel], path: Sequence[str | int]) -> str:
@@ -59,7 +59,7 @@ def _walk(model: type[BaseModel], place: _Place) -> Iterator[tuple[_Place, str]]
 
 
 def _models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Place]]:
-    """The models that a field of this type holds, and the way from the field to them."""
+    """The models inside a field of this type, and the path from the field to them."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, ()
     elif get_origin(annotation) in {list, Union, UnionType}:
@@ -69,7 +69,7 @@ def _models(annotation: Any) -> Iterator[tuple[type[BaseModel], _Place]]:
 
 
 def _common(here: _Place, there: _Place) -> int:
-    """Length of the way that two places share."""
+    """Length of the common prefix of two places."""
     pairs = zip(here, there, strict=False)
     return next((i for i, (mine, other) in enumerate(pairs) if mine != other), min(len(here), len(there)))
 

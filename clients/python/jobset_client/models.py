@@ -100,7 +100,7 @@ class Escalation(Model):
     after_restarts: StrictInt
     """Restarts by the action before it, after which this one takes over."""
     within_seconds: StrictInt | None = None
-    """Only restarts of the last so many seconds count. Absent: all of them."""
+    """Only restarts within this many seconds before now count. Absent: all of them."""
     action: str
     """What is done then, as in rules; it has to recreate more.
 

@@ -184,7 +184,7 @@ def wait(
     Raises `NeverError` as soon as it never will be, `WaitTimeoutError` after `timeout` seconds.
     """
     if state not in STATES:
-        raise UnreadableError(f"{as_json(state)} is no state; there are: {', '.join(STATES)}")
+        raise UnreadableError(f"{as_json(state)} is not a state; there are: {', '.join(STATES)}")
     deadline = Deadline(timeout)
     try:
         first = yield from get(home, name, namespace=namespace)

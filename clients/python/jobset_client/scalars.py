@@ -100,7 +100,7 @@ def _binary(text: str) -> str:
     try:
         return base64.b64decode("".join(text.split()), validate=True).decode(errors="replace")
     except (binascii.Error, ValueError) as error:
-        raise ScalarError("this is no base64, which !!binary stands for") from error
+        raise ScalarError("this is not base64, which !!binary stands for") from error
 
 
 def _go_float(value: float) -> str:

@@ -83,7 +83,7 @@ class Changes:
     _version: str = ""
     """Where the watch is; empty before the list."""
     _lines: Lines | None = None
-    """Of the stream that is open."""
+    """The lines of the open stream."""
     _failures: int = 0
 
     def next(self) -> Operation[Change | None]:

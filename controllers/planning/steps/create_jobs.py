@@ -115,7 +115,7 @@ def _warn_of_unreadable(ctx: Context, draft: StatusDraft, places: _Places) -> No
 
 
 def _wanted_places(ctx: Context, names: Collection[str]) -> _Places:
-    """Of those names, the ones that the set wants for its Jobs."""
+    """The names among these that the set wants for its Jobs."""
     places: dict[str, dict[int, str]] = {}
     rjobs = {job_name_prefix(ctx.js.metadata.name, rjob.name): rjob for rjob in ctx.js.spec.replicated_jobs if names}
     for name in names:

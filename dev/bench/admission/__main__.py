@@ -64,7 +64,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--warm-up", type=int, default=5, help="seconds before it (default %(default)s)")
     parser.add_argument("--dry-run", action="store_true", help="measure the child dry run against a local API server")
     parser.add_argument("--saturation", action="store_true", help="measure how many reviews are answered at most")
-    parser.add_argument("--policies", type=int, default=0, metavar="N", help="measure with so many policies in force")
+    parser.add_argument("--policies", type=int, default=0, metavar="N", help="measure with that many policies in force")
     return parser.parse_args()
 
 

@@ -1,6 +1,6 @@
 """Processor time of one review without HTTP: reading it, deciding, writing the answer.
 
-Run in a fresh process (`python -m dev.bench.admission.cpu`; with a number: the cost of so many policies), so that
+Run in a fresh process (`python -m dev.bench.admission.cpu`; with a number: the cost of that many policies), so that
 only the code under test is warm. Must not open sockets.
 """
 
@@ -57,7 +57,7 @@ def measure() -> list[JSON]:
 
 
 def measure_policies(number: int) -> JSON:
-    """The cost of so many policies, with defaults and exceptions, for a new JobSet; of one rule in microseconds."""
+    """The cost of that many policies, with defaults and exceptions, for a new JobSet; of one rule in microseconds."""
     gates = FeatureGates()
     rows = []
     for count in sorted({0, 1, number}):
@@ -115,7 +115,7 @@ def _median_decision(handler: Handler, request: Any) -> float:
 
 
 def _median_of_rounds(spend: Callable[[int], float]) -> float:
-    """Milliseconds of one call, with as many calls as fill a round. `spend` returns the seconds of so many calls."""
+    """Milliseconds of one call, with as many calls as fill a round. `spend` returns the seconds of that many calls."""
     count = 1
     while (taken := spend(count)) < ROUND_SECONDS / 10:
         count *= 2

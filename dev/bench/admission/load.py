@@ -40,7 +40,7 @@ def cores() -> tuple[int, int]:
 
 @contextlib.contextmanager
 def server(core: int, policies: int = 0) -> Iterator[tuple[Running, dict[int, int]]]:
-    """A server process with so many policies; the dict has its answers by code once the block is over."""
+    """A server process with that many policies; the dict has its answers by code once the block is over."""
     codes: dict[int, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         authorities = Path(folder) / "ca.crt"

@@ -33,7 +33,7 @@ PICTURE = Path(__file__).parents[3] / "docs/images/dashboard.svg"
 NAMESPACE = "bench"
 READY_SECONDS = 30
 RUN_SECONDS = "kwok.jobset.dev/run-seconds"
-"""Annotation of a fake pod: it succeeds so long after its start."""
+"""Annotation of a fake pod: it succeeds that long after its start."""
 
 GATES = {"JobSetActiveDeadlineSeconds": True, "JobSetStartTimeout": True}
 
@@ -84,7 +84,7 @@ def load(scene: Scene, until: float, numbers: Iterator[int]) -> None:
 
 
 def _token(cluster: Cluster) -> str:
-    """Of an account that may read metrics."""
+    """The token of an account that may read metrics."""
     who = f"system:serviceaccount:{NAMESPACE}:default"
     local.kubectl(
         cluster, "create", "clusterrolebinding", "scraper", "--clusterrole=jobset-metrics-reader", f"--user={who}"
@@ -101,7 +101,7 @@ def _refuses(scene: Scene) -> bool:
 
 
 def scrape_load(seconds: int) -> Scrapes:
-    """The scrapes of a run with so many seconds of load. Raises `BenchmarkError`, `LocalError` or `DevclusterError`."""
+    """The scrapes of a run with `seconds` of load. Raises `BenchmarkError`, `LocalError` or `DevclusterError`."""
     spec = ClusterSpec(name="dashboard", nodes=FakeNodes(count=20))
     with scratch_cluster(spec) as (cluster, folder), contextlib.ExitStack() as on_end:
         webhooks, metrics = ([local.free_port() for _ in range(2)] for _ in range(2))

@@ -99,7 +99,7 @@ class Bench:
         )
         running = self.get("running")
         if wrong := {name: running[name] for name in names if running[name] != jobs}:
-            raise SimulationError(f"the status says that {jobs} Jobs are ready, but so many are: {wrong}")
+            raise SimulationError(f"the status says that {jobs} Jobs are ready, but that many are: {wrong}")
 
     def wait_until_idle(self) -> float:
         """Wait until the manager is at rest; since when it is, in monotonic seconds. Raises `SimulationError`."""

@@ -31,7 +31,7 @@ MIB = 2**20
 
 
 def measure(command: Sequence[str], pods: int, *, pods_per_job: int = 100, start_seconds: float = 1.0) -> JSON:
-    """One row of the table: a JobSet of so many pods restarts in place once. Sizes of memory are in MiB.
+    """One row of the table: a JobSet of that many pods restarts in place once. Sizes of memory are in MiB.
 
     `start_seconds`: the time that a kubelet takes to start a container again. Raises `SimulationError` if the restart
     stalls, or if pods were created.

@@ -41,7 +41,7 @@ def measure(
 ) -> JSON:
     """One row of the table. `rest_seconds` is the length of the time at rest. Raises `SimulationError`.
 
-    `nodes`: all JobSets watch so many nodes, which report as kubelets do (gate JobSetNodeFailure).
+    `nodes`: all JobSets watch that many nodes, which report as kubelets do (gate JobSetNodeFailure).
     """
     fleet = replace(FLEET, jobsets=sets)
     gates = NODE_GATES if nodes else None
@@ -73,7 +73,7 @@ def measure(
 
 
 def _fail_jobs(bench: Bench, count: int) -> JSON:
-    """Let a Job of each of so many JobSets fail, at a fixed rate whatever the manager does."""
+    """Let a Job of each of that many JobSets fail, at a fixed rate whatever the manager does."""
     earlier = len(bench.get("counts")["delays"])
     with bench.measure_phase() as phase:
         begun = time.monotonic()

@@ -27,7 +27,7 @@ TIMES_SLOWER = 4.0
 """What 99 of 100 reviews may take beside a neighbour, for each second that they take without it."""
 
 MOST_LINES = 200.0
-"""Of the log of a replica in a second."""
+"""Most lines in a second of the log of a replica."""
 
 OVER = 10
 """Seconds over which they are counted."""
@@ -114,7 +114,7 @@ def check_reviews(
 
 
 def _expected_answers(answers: Iterable[Answer], kind: str, expected: Expected) -> dict[str, list[Answer]]:
-    """Of each replica, in order of time: what it was there for from beginning to end."""
+    """The answers of each replica, in order of time, that it was up for from beginning to end."""
     found = defaultdict(list)
     for answer in sorted(answers, key=lambda answer: answer.at):
         if answer.kind == kind and within(expected[answer.replica], answer.at, answer.end):

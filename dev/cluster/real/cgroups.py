@@ -40,9 +40,9 @@ class Hierarchy:
 
 
 def hierarchies(mounts: str, own: str) -> list[Hierarchy]:
-    """Those in the texts of /proc/self/mountinfo and /proc/self/cgroup.
+    """Hierarchies in the texts of /proc/self/mountinfo and /proc/self/cgroup.
 
-    A version 2 beside a version 1 is left out. Of version 2 the first that is mounted counts.
+    Version 2 is left out where version 1 exists. Of version 2 the first that is mounted counts.
     """
     paths = {}
     for line in own.splitlines():
@@ -94,7 +94,7 @@ def join(folders: Iterable[Path]) -> None:
 
 
 def remove(folders: Iterable[Path]) -> None:
-    """Remove them and all below, with the processes that are left there. Those that are gone are no error."""
+    """Remove them and all below, with the processes that are left there. Those that are gone are not errors."""
     deadline = time.monotonic() + _REMOVE_SECONDS
     for folder in folders:
         while folder.is_dir():

@@ -1,4 +1,4 @@
-"""`python -m dev.cluster.real.node ROOT INDEX`: runs one real node, and again after a power cut once it may.
+"""`python -m dev.cluster.real.node ROOT INDEX`: runs one real node, and restarts it after a power cut.
 
 The node's PID 1 is its child in a new PID namespace: when this process ends, the kernel kills all of the node, and with
 its processes go its mounts and its network. The cgroups are removed here, or by `remove_cgroups` after a kill.
@@ -43,7 +43,7 @@ class Runner:
             self._pid = self._start(folders)
             _write(self._node.process, str(self._pid))
             if self._is_stopped():
-                self._kill()  # it was not there yet when the signal came
+                self._kill()  # the signal came before the process existed
             _, status = os.waitpid(self._pid, 0)
             self._pid = 0
             self._node.process.unlink(missing_ok=True)
@@ -101,7 +101,7 @@ class Runner:
 
 
 def cgroup_name(node: RealNode) -> str:
-    """One that no other cluster on the machine uses: the folder of the cluster has that inode."""
+    """A name that no other cluster on the machine uses: it has the inode of the cluster's folder."""
     return f"jobset-{node.layout.root.name}-{node.layout.root.stat().st_ino}-{node.name}"
 
 
@@ -113,13 +113,13 @@ def remove_cgroups(node: RealNode) -> None:
 
 
 def remove_remains(layout: Layout) -> None:
-    """Remove what a killed supervisor has left of the cluster's real nodes: their cgroups. All else is gone."""
+    """Remove the cgroups of real nodes after their supervisor was killed; nothing else is left of them."""
     for file in real.folder(layout).glob("real-*/cgroups"):
         remove_cgroups(RealNode(layout, int(file.parent.name.removeprefix("real-"))))
 
 
 def _write(file: Path, text: str) -> None:
-    """In one step: who sees the file sees all of it."""
+    """Write the file atomically: a reader never sees a part of it."""
     scratch = file.with_suffix(".tmp")
     scratch.write_text(text)
     scratch.replace(file)

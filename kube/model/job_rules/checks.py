@@ -65,7 +65,7 @@ def whole(value: Any) -> TypeGuard[int]:
 
 
 def entries(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a list, with their numbers; none of what is no list."""
+    """The objects of a list, with their numbers; none of what is not a list."""
     if isinstance(value, list):
         yield from ((i, item) for i, item in enumerate(value) if isinstance(item, dict))
 

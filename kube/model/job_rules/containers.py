@@ -35,7 +35,7 @@ MAX_PORT = 65535
 _PORT_RANGE = f"must be between 1 and {MAX_PORT}, inclusive"
 _MAX_RESTART_RULES = 20
 _GRACE_PERIOD = 30
-"""Seconds that a pod is given to end where it does not say how many."""
+"""Kubernetes' default of terminationGracePeriodSeconds."""
 
 
 def _port_number(*, zero: bool) -> Check:
@@ -67,7 +67,7 @@ def _port_names(path: Path, value: Any) -> Iterator[FieldError]:
 
 
 def _host_ports(containers: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
-    """Ports of the node that several containers or ports take."""
+    """Host ports that are used more than once."""
     return duplicates(
         (
             path.at("ports", p, "hostPort"),
@@ -128,7 +128,7 @@ _VARIABLES = fields(
 
 
 def _one_handler(*kinds: str) -> Check:
-    """A handler of exactly one kind: of two, the second in the API server's order is one too many."""
+    """A handler of exactly one kind. Where there are two, the second in the API server's order is refused."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         given = [kind for kind in kinds if value.get(kind) is not None]
@@ -187,7 +187,7 @@ _PROBES: dict[str, Check] = {
 }
 _HOOK = fields(_one_handler("exec", "httpGet", "tcpSocket", "sleep"))
 _HOOKS_AND_PROBES = fields(lifecycle=fields(postStart=_HOOK, preStop=_HOOK), **_PROBES)
-"""What only containers have that run as long as the pod: init containers of other kinds have none."""
+"""Fields of containers that run as long as the pod; init containers, but for sidecars, must not have them."""
 
 
 def _sleeps(path: Path, container: Any, grace_period: int) -> Iterator[FieldError]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from api.keys import MANAGER_SELECTOR
-from app.manager.peers import LIST_EVERY, LOOK_EVERY, SILENT, is_reachable, watch_peers
+from app.manager.peers import CHECK_PERIOD, LIST_EVERY, SILENT, is_reachable, watch_peers
 from kube.client import Client
 from tests.support.model.memory_api import MemoryApi
 
@@ -50,11 +50,11 @@ async def test_a_replica_that_answers_no_more_is_marked_and_one_that_answers_is_
     replica(api, "gone", "10.0.0.1")
     replica(api, "well", "10.0.0.2")
     async with watching(api, answering):
-        await asyncio.sleep(2 * LOOK_EVERY + 1)
+        await asyncio.sleep(2 * CHECK_PERIOD + 1)
         answering.remove("10.0.0.1")
-        await asyncio.sleep((SILENT - 1) * LOOK_EVERY)
+        await asyncio.sleep((SILENT - 1) * CHECK_PERIOD)
         assert ready_of(api, "gone")["status"] == "True", "a lost packet is nothing"
-        await asyncio.sleep(LOOK_EVERY)
+        await asyncio.sleep(CHECK_PERIOD)
     assert (ready_of(api, "gone")["status"], ready_of(api, "gone")["reason"]) == ("False", "NoAnswer")
     assert ready_of(api, "well")["status"] == "True"
 

@@ -11,7 +11,7 @@ import pytest
 
 from api.keys import NOT_READY
 from app.health import Health, fails, passes
-from app.manager.unready import LOOK_EVERY, MOST, NOTE_EVERY, note_unready
+from app.manager.unready import CHECK_PERIOD, MOST, NOTE_EVERY, note_unready
 from kube import clock
 from kube.client import Client
 from kube.leader import LeaderElector, LeaseConfig
@@ -46,14 +46,14 @@ async def noting(api: MemoryApi, fault: str) -> AsyncIterator[Health]:
 async def test_the_reason_is_noted_every_half_minute_until_it_is_ready():
     api = MemoryApi()
     async with noting(api, "pods not listed yet") as health:
-        await asyncio.sleep(LOOK_EVERY - 1)
+        await asyncio.sleep(CHECK_PERIOD - 1)
         assert writes(api) == 0, "most managers are ready by then"
         await asyncio.sleep(2)
         assert said(api).endswith(": pods not listed yet"), "what two checks say stands there once"
         before = writes(api)
-        await asyncio.sleep(NOTE_EVERY - LOOK_EVERY)
+        await asyncio.sleep(NOTE_EVERY - CHECK_PERIOD)
         assert writes(api) == before
-        await asyncio.sleep(2 * LOOK_EVERY)
+        await asyncio.sleep(2 * CHECK_PERIOD)
         assert writes(api) == before + 1, "a new time"
         health.set_readiness("caches", passes)
         health.set_readiness("rights", passes)
@@ -73,12 +73,12 @@ async def test_a_leader_is_not_disturbed(holder: str, noted: bool):
     api = MemoryApi()
     api.put("leases", "lock", spec={"holderIdentity": holder, "renewTime": clock.micro_time(clock.now())})
     async with noting(api, "pods not listed yet"):
-        await asyncio.sleep(LOOK_EVERY + 1)
+        await asyncio.sleep(CHECK_PERIOD + 1)
         assert bool(said(api)) is noted
 
 
 async def test_what_is_noted_is_bounded():
     api = MemoryApi()
     async with noting(api, "x" * 10_000):
-        await asyncio.sleep(LOOK_EVERY + 1)
+        await asyncio.sleep(CHECK_PERIOD + 1)
         assert MOST < len(said(api)) < MOST + 100

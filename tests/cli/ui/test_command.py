@@ -19,7 +19,7 @@ SET = made(stored(jobset(namespace="team-a")))
         (["--address", "nonsense"], "write host:port"),
         (["--address", "0"], "listens nowhere"),
         (["--address", "127.0.0.1:99999"], "write host:port"),
-        (["-n", "No/Name"], "is no name"),
+        (["-n", "No/Name"], "is not a name"),
         (["-n", "team-a,team-b"], "one page shows one namespace, or all (-A): start one for each"),
     ],
 )

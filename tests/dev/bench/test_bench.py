@@ -35,7 +35,7 @@ from tests.dev.bench.commands import run_module
         (["--scale", "1.5"], "1.5 is not between 0 and 1"),
         (["--manager", "mine="], "names no command"),
         (["--manager", "jobset", "--manager", "jobset"], "jobset is given twice"),
-        (["--from", "nowhere.json"], "nowhere.json is no file of results"),
+        (["--from", "nowhere.json"], "nowhere.json is not a file of results"),
     ],
 )
 def test_what_cannot_be_measured_is_refused_before_anything_starts(arguments, said, monkeypatch, capsys):

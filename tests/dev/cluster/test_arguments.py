@@ -15,9 +15,9 @@ from dev.cluster.cli import main
         (["--capacity", "cpu"], "--capacity: 'cpu' is not of the form RESOURCE=QUANTITY"),
         (
             ["--capacity", "cpu=lots"],
-            "--capacity: 'lots' is no quantity: write one such as 8, 500m or 64Gi after the =",
+            "--capacity: 'lots' is not a quantity: write one such as 8, 500m or 64Gi after the =",
         ),
-        (["--capacity", "cpu=-1"], "--capacity: '-1' is no quantity"),
+        (["--capacity", "cpu=-1"], "--capacity: '-1' is not a quantity"),
     ],
 )
 def test_what_cannot_be_meant_is_named_in_words(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]):

@@ -128,7 +128,7 @@ def test_cluster_outlives_the_command_line_and_ends_with_its_supervisor(root, bi
     wait_for(lambda: not any(alive(pid) for pid in entry["components"].values()), what="components are gone")
     assert "gone" in cli("status", "--state-dir", str(root)).stdout
     assert cli("kubeconfig", *where).returncode == 1
-    # The stale folder is no obstacle.
+    # The stale folder is not an obstacle.
     answer = cli("up", *where, "--profile", "api", "--assets", str(binaries))
     assert answer.stdout.startswith("Cluster one had ended. It starts without the objects and logs that it had.\n")
     assert "is up at" in answer.stdout, answer.stderr

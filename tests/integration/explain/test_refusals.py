@@ -81,4 +81,4 @@ def test_a_name_of_another_namespace(world: World):
 def test_what_is_no_name_is_not_sent(tmp_path: Path, name: str):
     code, _, err = explain(tmp_path / "none", "default", name)
     assert code == 2
-    assert "is no name" in err
+    assert "is not a name" in err

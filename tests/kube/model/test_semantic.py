@@ -37,7 +37,7 @@ DIFFERENT = {
     "empty text in a map": ({"labels": {"a": ""}}, {"labels": {}}),
     "zero in a quantity map": ({"limits": {"cpu": "0"}}, {}),
     "amounts": ({"limits": {"cpu": "1"}}, {"limits": {"cpu": "2"}}),
-    "a label is no quantity": ({"labels": {"cpu": "1"}}, {"labels": {"cpu": "1000m"}}),
+    "a label is not a quantity": ({"labels": {"cpu": "1"}}, {"labels": {"cpu": "1000m"}}),
     "network flag": ({"enableDNSHostnames": False}, {}),
 }
 

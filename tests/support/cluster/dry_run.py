@@ -20,7 +20,7 @@ from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
 
 GATES = FeatureGates()
-BUDGET = 8.0  # seconds: a busy machine is no failure
+BUDGET = 8.0  # seconds: a busy machine is not a failure
 SPEC = "spec.replicatedJobs[0].template.spec"
 POD = f"{SPEC}.template.spec"
 

@@ -65,7 +65,7 @@ LITERALS = (
     "0", "8", "-1", "1.0", "1.5", "1e3", "1E3", "1e-3", "2.5e1", "1e20", "1e21", "9007199254740993", "9223372036854775807",
     "9223372036854775808", "-0", "true", "false", "null", "[]", "{}",
 )  # fmt: skip
-"""JSON that is no text."""
+"""JSON that is not text."""
 
 
 class Answer(NamedTuple):

@@ -50,7 +50,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
     spec_of: Callable[[], JobSet | None] = lambda: None
     lost: Callable[[], set[str]] = set
     """Jobs that may count as failed because of a node."""
-    homeless: Callable[[str], bool] = lambda _: False
+    nodeless: Callable[[str], bool] = lambda _: False
     """Whether the pods of a Job keep away from all nodes that have room, for too long."""
     view: View | None = None
     places: dict[str, Place] = field(default_factory=dict)
@@ -303,8 +303,8 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         wanted = forest(view.jobset)
         leaf = None if wanted is None else wanted.of_job(name)
         misplaced = seen.spec.suspend and seen.spec.template.spec.pod_group != ("" if leaf is None else leaf.name)
-        homeless = self.homeless(job.metadata.uid)
-        assert js.status.terminal_state or old or high or misplaced or homeless, f"{name} of this attempt is deleted"
+        nodeless = self.nodeless(job.metadata.uid)
+        assert js.status.terminal_state or old or high or misplaced or nodeless, f"{name} of this attempt is deleted"
 
     def job_patched(self, old: Job, new: Job) -> None:
         owner = old.metadata.controller()

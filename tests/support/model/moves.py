@@ -104,7 +104,7 @@ class Moves(PodMoves, RuleBasedStateMachine):
         self.server = Server(self.ledger, old=old_server)
         self.agents = Agents(self.server)
         self.ledger.spec_of = lambda: self.server.jobset
-        self.ledger.lost, self.ledger.homeless = self.server.lost_jobs, self.server.waits_for_a_node
+        self.ledger.lost, self.ledger.nodeless = self.server.lost_jobs, self.server.waits_for_a_node
         self.loop = ModelTimeLoop(lambda: float(self.server.seconds))
         self.template = spec_of(**setup)
         self.server.new_jobset(self.template)

@@ -134,7 +134,7 @@ class Bench:
     def remembered(self) -> dict[JobRequest, Any]:
         """Jobs whose pods will be read, and when."""
         known = self.reconciler.memories
-        return {request: known.looks(request) for request in known._records if known.looks(request)}
+        return {request: known.checks(request) for request in known._records if known.checks(request)}
 
     def deleted(self) -> list[str]:
         return [name for verb, name, _ in self.api.writes if verb == "delete"]

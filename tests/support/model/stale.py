@@ -176,7 +176,7 @@ class Server(FailingNodes):
         """Pods of a Job that may run do run."""
         job = self.jobs[name].content
         self._start_pods(job)
-        wanted = 0 if self.homeless(job) or not ready else job_status.pods_wanted(job)
+        wanted = 0 if self.nodeless(job) or not ready else job_status.pods_wanted(job)
         self._set_status(job, job_status.start_status(job, self.timestamp(), ready=wanted))
 
     def pend(self, name: str) -> None:
@@ -201,7 +201,7 @@ class Server(FailingNodes):
         pod = {"name": f"pod-of-{meta['uid']}", "namespace": NS, "uid": self.uid(), "labels": labels}
         pod |= {"ownerReferences": [ref], "creationTimestamp": self.timestamp(), "finalizers": [keys.JOB_TRACKING]}
         spec, pod["annotations"] = _placed(job)
-        if self.homeless(job):
+        if self.nodeless(job):
             spec["nodeName"], phase = "", "Pending"
         elif spec["nodeName"] not in self.failed_nodes:
             self.add_node(spec["nodeName"])
@@ -215,7 +215,7 @@ class Server(FailingNodes):
         return self.tables["pods"].live.get(f"pod-of-{job_uid}")
 
     @staticmethod
-    def homeless(job: JSON) -> bool:
+    def nodeless(job: JSON) -> bool:
         """Whether the pods of a Job keep away from the only node that has room for them."""
         meta = job["metadata"]
         return node_of_job(meta["name"]) in avoided_by(meta.get("annotations") or {})

@@ -204,7 +204,7 @@ class Scene:
                 found.append(f"a reconcile failed: {error!r}")
             for _, job in looks:
                 request = JobRequest("ns", job, f"job-{job}")
-                self.placing.memories.look_at(request, 0.0)
+                self.placing.memories.check_at(request, 0.0)
                 found.append(f"{job}: {self.domains.find('ns', request.uid, ZONE)}")
                 with contextlib.suppress(ExceptionGroup):
                     await self.placing.reconcile(request)

@@ -270,7 +270,7 @@ class ClusterChecks:
 
 
 def _read(raw: JSON, gates: FeatureGates) -> Subject | None:
-    """None for what is no JobSet at all: that is refused elsewhere."""
+    """None for what is not a JobSet at all: that is refused elsewhere."""
     try:
         return subject(raw, gates)
     except Unreadable:

@@ -3,7 +3,7 @@
 See docs/reference/validation.md#volume-claims.
 
 A claim that was retained has been defaulted and bound since, so only what the template sets is compared, quantities by
-amount. A claim that is being deleted is no conflict: it is created again once it is gone.
+amount. A claim that is being deleted is not a conflict: it is created again once it is gone.
 """
 
 from collections.abc import Iterator

@@ -211,7 +211,7 @@ class DryRuns:
         return None
 
     async def _owner(self, resource: Resource, name: str, request: Request) -> str:
-        """Kind and name of the owner of an object; empty when the object is no conflict.
+        """Kind and name of the owner of an object; empty when the object is not a conflict.
 
         That is: it is gone by now, it is this JobSet's own, or one of an earlier JobSet of this name, which will be
         garbage-collected.

@@ -19,9 +19,9 @@ class Lookups(Generic[K, V]):
         self._asking: dict[K, asyncio.Lock] = {}
 
     async def get(self, key: K, look: Callable[[], Awaitable[V]], kept: Callable[[V], float]) -> V:
-        """The answer that is known, or that of `look`, which is then known for `kept` seconds. Raises what `look` does.
+        """The cached answer, or that of `look`, which is then cached for `kept` seconds. Raises what `look` does.
 
-        Many who want the same answer at once cost one look.
+        Concurrent callers of one key share one request.
         """
         now = asyncio.get_running_loop().time
         lock = self._asking.setdefault(key, asyncio.Lock())

@@ -83,7 +83,7 @@ class _Node(msgspec.Struct, gc=False):
 
 
 def unmet(judged: Judged, largest: Amounts, *, own_rights: bool) -> Iterator[FieldError]:
-    """Of each ReplicatedJob the first resource, by name, that no node offers, and the first that none has enough of.
+    """For each ReplicatedJob, the first resource by name that no node offers, and the first that none has enough of.
 
     `own_rights`: the author may know how much the largest node has.
     """

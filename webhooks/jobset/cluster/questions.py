@@ -18,7 +18,7 @@ PER_REVIEW = 16
 AT_ONCE = 4
 """Requests about one review that are in flight at once."""
 REVIEWS = 16
-"""Reviews about which requests are sent at once: all that are in flight cost at most so many times `PER_REVIEW`."""
+"""Reviews about which requests are sent at once: all that are in flight cost at most that many times `PER_REVIEW`."""
 TURN_TIMEOUT = 0.5
 """Seconds that a review waits for its turn: if very many come at once they are answered unchecked, not late."""
 
@@ -26,7 +26,7 @@ Ask = Callable[[], Awaitable[list[FieldError]]]
 
 
 class NotAskedError(KubeError):
-    """The request was not sent: so many have been sent about this review already."""
+    """The request was not sent: that many have been sent about this review already."""
 
 
 class BusyError(KubeError):

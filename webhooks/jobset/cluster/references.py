@@ -11,7 +11,7 @@ _VOLUME = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "secretName")
 _SOURCE = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "name"))
 _VARIABLE = ((CONFIG_MAPS, "configMapKeyRef", "name"), (SECRETS, "secretKeyRef", "name"))
 _ENVIRONMENT = ((CONFIG_MAPS, "configMapRef", "name"), (SECRETS, "secretRef", "name"))
-"""Of each holder of references: what is named, the field that names it, and in which member."""
+"""For each kind of reference: the resource, the field that holds it, and the member with the name."""
 
 
 def references(pod: Any) -> Iterator[tuple[Resource, Any, Place]]:

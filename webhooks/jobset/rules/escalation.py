@@ -110,7 +110,7 @@ def _of_rule(subject: Subject, rule: FailurePolicyRule, path: Path) -> Iterator[
 
 
 def _comes(used: int, limit: int, *, limited: bool) -> bool:
-    """Whether so many restarts are allowed, and after them an action that is `limited`, too, or not."""
+    """Whether that many restarts are allowed, and after them an action that is `limited`, too, or not."""
     return used < limit or (used == limit and not limited)
 
 

@@ -16,7 +16,7 @@ from webhooks.jobset.rules.failure import RULES
 from webhooks.jobset.subject import Entry, Subject
 
 MAX_POD_FAILURE_RULES = 20
-"""Of one Job, by batch/v1."""
+"""Rules of one Job that batch/v1 allows."""
 _MAX_NAMED = 8
 
 _POLICY = Source("replicatedJobs[].exitCodePolicy")

@@ -27,7 +27,7 @@ IN_A_ROW = Source("docs/concepts/recovery.md#how-long-pods-take-to-end").warning
 def in_a_row(subject: Subject) -> Iterator[FieldError]:
     """A restart that waits for one grace period after the other, where somebody has made one longer.
 
-    The two default ones are no warning: nearly every set has them, and most programs end at SIGTERM.
+    The two default ones do not cause a warning: nearly every set has them, and most programs end at SIGTERM.
     """
     policy = subject.failure_policy
     of_all = [_seconds(entry) for entry in subject.entries]

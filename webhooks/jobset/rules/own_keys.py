@@ -1,4 +1,4 @@
-"""Labels and annotations with JobSet's own prefixes that mean nothing to it: misspelt ones. Warnings only. Pure.
+"""Misspelt labels and annotations: unknown keys with JobSet's own prefixes. Warnings only. Pure.
 
 See docs/reference/validation.md#labels-and-annotations.
 """
@@ -15,7 +15,7 @@ from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Subject
 
 MOST = 8
-"""Keys of one set that are named: as many as an answer has warnings."""
+"""Most keys that are reported for a set: an answer has no more warnings."""
 LONGEST = max(map(len, OUR_PREFIXES)) + MAX_LABEL
 """Characters of a key: a longer one is an error of its own."""
 
@@ -48,7 +48,7 @@ def _unknown(js: Subject) -> Iterator[tuple[Path, str]]:
 
 
 def _suggestion(key: str) -> str:
-    """The key that its author likely meant, compared without the prefixes, which are alike."""
+    """The most similar known key, compared without the prefixes, which are alike."""
     name = key.rpartition("/")[2]
     for keys in (SET_BY_USERS, sorted(OUR_KEYS)):
         names = {known.rpartition("/")[2]: known for known in keys}

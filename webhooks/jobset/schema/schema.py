@@ -127,7 +127,7 @@ def _good(node: JSON) -> _Check:
     def good(value: Any) -> bool:
         try:
             return is_valid(value) and is_unique(value)
-        except ValueError:  # nested deeper than the library goes, or a text that is no Unicode
+        except ValueError:  # nested deeper than the library goes, or a text that is not Unicode
             return False
 
     return good

@@ -70,7 +70,7 @@ def zero(node: JSON) -> Any:
 _Parts = tuple[str | int, ...]
 
 _STEPS = 40
-"""Of visiting one value."""
+"""Steps of visiting one value."""
 
 
 class _EnoughError(Exception):

@@ -111,7 +111,7 @@ def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
 
 
 def _how_devices(value: Any, path: Path) -> str:
-    """The amount to write for a part of a device; empty where it is no amount of devices."""
+    """The amount to write for a part of a device; empty where it is not an amount of devices."""
     of_devices = path.parts[-2:-1] in (("requests",), ("limits",)) and not is_native(str(path.parts[-1]))
     if not of_devices or not isinstance(value, float) or not 0 < value < MAX_INT32:
         return ""

@@ -1,6 +1,6 @@
 """Requests and limits of containers, which a suspended JobSet may change (KEP-1150).
 
-Pure. With gate MutablePodResourcesForSuspendedJobSets. Claims, and resources of the pod as a whole, are no part of it.
+Pure. With gate MutablePodResourcesForSuspendedJobSets. Claims, and resources of the pod as a whole, are not part of it.
 """
 
 from collections.abc import Iterator

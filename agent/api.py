@@ -89,7 +89,7 @@ class Api:
         self._select = {"fieldSelector": f"metadata.name={settings.jobset}"}
 
     def close(self) -> None:
-        if self._answer is not None:  # closes with its connection only where that was to be used again
+        if self._answer is not None:  # closing the connection does not always close its answer
             self._answer.close()
             self._answer = None
         if self._connection is not None:
@@ -100,7 +100,9 @@ class Api:
         """Make the request that is open fail."""
         if (sock := self._sock) is not None:
             with contextlib.suppress(OSError):
-                socket.socket.shutdown(sock, socket.SHUT_RDWR)  # that of TLS would change what the other thread reads
+                socket.socket.shutdown(
+                    sock, socket.SHUT_RDWR
+                )  # SSLSocket.shutdown would change state that the other thread reads
 
     def list(self) -> JSON | None:
         """The JobSet, read from storage and not from a watch cache; None if it does not exist."""
@@ -138,7 +140,7 @@ class Api:
         namespace, pod = self._settings.namespace, self._settings.pod
         annotations: JSON = {ANNOTATION: str(attempt)}
         if self._settings.restart_failed:
-            annotations[FAILURE] = failure or None  # what an earlier agent wrote goes
+            annotations[FAILURE] = failure or None  # removes what an earlier agent wrote
         body = {"metadata": {"annotations": annotations}}
         query = urlencode({"fieldManager": MANAGER})
         path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(pod, safe='')}?{query}"

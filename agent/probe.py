@@ -29,7 +29,7 @@ class Probe:
         self._lifted.set()
 
     def serve(self) -> None:
-        """For ever; for a thread of its own."""
+        """Answer requests for ever; for a thread of its own."""
         while True:
             connection, _ = self._server.accept()
             with connection:

@@ -18,7 +18,7 @@ LOOK_SECONDS = 0.25
 
 
 class Watchdog:
-    """Watches one worker. To be made before the worker starts: what is there by then is not a heartbeat.
+    """Watches one worker. To be created before the worker starts: an older file is not a heartbeat.
 
     `hang` is called once, with the reason as a sentence. Lines of the worker's output are for `match`.
     """
@@ -48,11 +48,11 @@ class Watchdog:
         hang.end(self._settings, self._shell, pid, self._stopped)
 
     def stop(self) -> None:
-        """The worker has ended: watch no more."""
+        """Stop watching: the worker has ended."""
         self._stopped.set()
 
     def watch(self) -> None:
-        """Until the worker hangs or `stop` is called; for a thread of its own."""
+        """Watch until the worker hangs or `stop` is called; for a thread of its own."""
         silence = Silence(self._settings.first, self._settings.deadline, time.monotonic())
         while not self._stopped.wait(LOOK_SECONDS):
             heartbeat, self._beat = self._beat, False

@@ -151,7 +151,7 @@ def in_group(job: JSON, template: str, name: str) -> JSON:
 def with_priority(job: JSON, priorities: Priorities) -> JSON:
     """The Job, whose pods have the label of their priority from the template and need no webhook for it.
 
-    Exclusive placement keeps pods of one priority apart by that label; the node-selector strategy does without.
+    Exclusive placement keeps pods of one priority apart by that label; the node-selector strategy does not need it.
     """
     template = job["spec"]["template"]
     meta, priority = template["metadata"], priorities.priority_of(template["spec"])

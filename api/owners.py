@@ -25,7 +25,7 @@ def owning_jobset(meta: Identity) -> OwnerReference | None:
 
 
 def owning_job(meta: Identity) -> OwnerReference | None:
-    """The same for a Job."""
+    """The Job that controls the object; None if none does."""
     return _controller(meta, "Job", "batch/v1")
 
 

@@ -269,7 +269,7 @@ def metrics_server(
     """Bind now (raises `BindError`); its `run` serves. `poll` is seconds between two checks of `cert_dir`.
 
     Without a usable pair in `cert_dir` it serves a self-signed certificate for localhost until one appears there. A
-    folder that is not there when it starts is not mounted, and not looked for again.
+    folder that is missing at the start is not mounted, and not looked for again.
     """
     from certs.self_signed import self_signed  # noqa: PLC0415 (9 MiB that a manager without metrics need not have)
 

@@ -32,7 +32,7 @@ class OutcomeHooks:
         self._by_state[state].labels(name, namespace).inc()
 
     def deadline_exceeded(self, namespace: str, name: str) -> None:
-        """One that failed, and counts as such, failed by its deadline."""
+        """A JobSet that is counted as failed, failed by its deadline."""
         self._too_long.labels(name, namespace).inc()
 
     def start_timed_out(self, namespace: str, name: str) -> None:

@@ -209,7 +209,7 @@ class Worker:
             metrics.used(namespace, name, uid)
 
     def release(self) -> None:
-        """The same where no event loop runs (any more)."""
+        """Close the channel without an event loop."""
         with contextlib.suppress(OSError):
             if self._writer is None:
                 self.channel.send(STOP)

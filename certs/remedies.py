@@ -14,7 +14,7 @@ NOT_BY_SERVICE = (
     "apply again what you have installed, but not manifests/install.yaml, which has a Service called in place of a URL;"
     f" {_START_DEMO}"
 )
-"""The same for a manager outside the cluster, which no Service leads to."""
+"""What to do for a manager outside the cluster, without a Service."""
 
 
 def apply_again(configurations: Iterable[JSON | None]) -> str:

@@ -37,11 +37,11 @@ _KINDS = ("jobset", "jobsets", "js", "jobset.jobset.x-k8s.io", "jobsets.jobset.x
 
 
 class UsageError(Exception):
-    """What the user wrote cannot be meant; the text says why."""
+    """The arguments of the command are not valid; the text says why."""
 
 
 class NoJobSetError(Exception):
-    """There is no JobSet of that name; the text says which there are."""
+    """There is no JobSet of that name; the text lists existing ones."""
 
 
 class NoRightError(KubeError):

@@ -76,7 +76,7 @@ class Case:
         return [event for event in self.facts.ends if not event.note.startswith("Cancelling") and self._newer(event)]
 
     def _newer(self, event: SeenEvent) -> bool:
-        """Whether it happened last while the JobSet was there."""
+        """Whether the event last happened after the JobSet was created."""
         there = seconds_since(self.facts.jobset.metadata.creation_timestamp or "", self.facts.now)
         ago = seconds_since(event.last, self.facts.now)
         return there is None or ago is None or ago <= there
@@ -98,13 +98,13 @@ class Case:
     def pods_where(
         self, left: frozenset[str], holds: Callable[[SeenPod], bool]
     ) -> Iterator[tuple[Child, list[SeenPod]]]:
-        """The Jobs of `unready_jobs` that have pods for which that holds, with these."""
+        """The Jobs of `unready_jobs` that have such pods, with these pods."""
         for child in self.unready_jobs(left):
             if pods := [pod for pod in self.pods_of(child) if holds(pod)]:
                 yield child, pods
 
     def pods_of(self, child: Child) -> list[SeenPod]:
-        """What is known of a Job's pods, its leader first."""
+        """The known pods of a Job, its leader first."""
         uid = child.job.metadata.uid
         return [*([self.leaders[uid]] if uid in self.leaders else []), *self.followers.get(uid, ())]
 
@@ -133,7 +133,7 @@ def about_jobs(find: Callable[[Case, frozenset[str]], Iterable[KeyedFinding]]) -
 
 
 def case(facts: Facts) -> Case:
-    """Sort the facts. Of several pods with index 0 the newest that lives is the leader, or the newest."""
+    """Sort the facts. The leader is the newest live pod with index 0; without one, the newest."""
     known = facts.jobs is not None
     survey = survey_jobs(facts.jobset, facts.jobs) if facts.jobs is not None else Survey()
     found = Case(facts, survey, forest(facts.jobset) if known else None, _shortage(facts, survey))

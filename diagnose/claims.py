@@ -120,7 +120,7 @@ def _pending(source: _Source, claim: SeenClaim, classes: _Classes) -> tuple[str,
 
 
 def _of_class(source: _Source, claim: SeenClaim, wanted: str, classes: _Classes) -> tuple[str, str]:
-    """The same of a claim that names a StorageClass."""
+    """Causes for a pending claim that names a StorageClass."""
     provisioner = "" if classes is None else {known.metadata.name: known.provisioner for known in classes}.get(wanted)
     if classes is not None and provisioner is None:
         meant = nearest(wanted, _names(classes))

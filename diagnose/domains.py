@@ -54,8 +54,8 @@ def in_the_way(case: Case, leader: SeenPod, topology: str) -> tuple[Finding, ...
 def kept_out(case: Case, pod: SeenPod, *, in_group: bool = False) -> Finding | None:
     """Which exclusive Jobs keep a pod that is not exclusive out of their domains; None if none do, or it is not known.
 
-    `in_group`: of a pod in a group the scheduler may not say so, as it may speak of the first placement only. Then the
-    Jobs count that are on nodes which could take the pod.
+    `in_group`: the scheduler may not mention them for a pod in a group, as it may report the first placement only. Then
+    the Jobs on nodes that could take the pod count.
     """
     said, nodes = pod.scheduling_failure, case.facts.node_offers
     told = said is not None and ANTI_AFFINITY.search(said.message) is not None
@@ -109,7 +109,7 @@ def _too_few(case: Case, topology: str, word: str, domains: int) -> tuple[Findin
 
 
 def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: str) -> Iterator[Finding]:
-    """What there is to say of the domains, by who holds them. `domains`: that of each node."""
+    """Findings about the domains, grouped by who holds them. `domains`: the domain of each node."""
     held: dict[str, list[SeenPod]] = {domain: [] for domain in sorted(set(domains.values()))}
     for pod in case.facts.holders or ():
         if pod.spec.node_name in domains and pod.job_uid != leader.job_uid:
@@ -137,7 +137,7 @@ def _by_holders(case: Case, leader: SeenPod, domains: Mapping[str, str], word: s
 
 
 def _cause(leader: SeenPod, pods: Sequence[SeenPod]) -> tuple[str, Sequence[SeenPod]]:
-    """Why a domain with these pods is not for the leader, and those of the pods that say so."""
+    """Why the leader cannot have a domain with these pods, and the pods that prevent it."""
     if same := [pod for pod in pods if pod.priority == leader.priority]:
         return "equal-priority", same
     if above := [pod for pod in pods if pod.priority > leader.priority]:

@@ -229,7 +229,7 @@ class Facts:
     - `managers`: the manager's pods, looked up where none holds the lease.
     - `quotas`: those that have refused Jobs or pods, by name; None for one that is gone.
     - `webhooks`: whether the mutating webhooks are called, looked up for a set that lacks their defaults.
-    - `claims`: of pods that have no node because of them. `storage_classes`: those that there are.
+    - `claims`: of pods that have no node because of them. `storage_classes`: all of the cluster.
     - `device_claims`: whether ResourceClaims exist, of pods at which no scheduler has looked.
     - `nodes_by_name`: of pods that run and are not ready, and of `ending` and `earlier`; None for one that is gone.
     - `kueue`: whether Kueue is in the cluster, looked up for a suspended set of a queue.

@@ -53,10 +53,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A finding and the Jobs that it explains, so that later causes need not. `state` is that of the set.
+    """A finding and the Jobs that it explains; later causes leave these out. `state` is that of the set.
 
     `headline` stands behind the state in the first line. `ends`: this is all there is to say about the set. `follows`:
-    it stands behind what the other Jobs wait for.
+    it is printed after the findings about other Jobs.
     """
 
     finding: Finding

@@ -12,7 +12,7 @@ from kube.model.requests import sum_requests
 
 
 def why_never(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
-    """Why a tree never gets nodes; empty if nothing of the kind is known. `pods`: of each Job one without a node."""
+    """Why a tree never gets nodes; empty if unknown. `pods`: one pod without a node for each Job."""
     return _labels(root, nodes) or _small_domains(root, nodes, pods)
 
 
@@ -41,14 +41,14 @@ def _labels(root: Group, nodes: Nodes) -> list[Finding]:
 
 
 def _no_label(message: str, instead: str, *keys: str) -> Finding:
-    """`instead`: what else to do, with a comma."""
+    """`instead`: the beginning of the fix, ending in a comma."""
     label = f"kubectl label node NODE {' '.join(f'{key}=VALUE' for key in keys)}"
     fix = f"{instead}{'or ' if instead else ''}{label}; kubectl get nodes --show-labels shows the labels of the nodes"
     return Finding(Level.FAULT, "no-such-label", message, fix=fix)
 
 
 def _small_domains(root: Group, nodes: Nodes, pods: Mapping[str, SeenSpec]) -> list[Finding]:
-    """Levels with more pods than any domain of theirs takes while it is idle, each kind of group once."""
+    """Levels with more pods than their largest domain takes while idle; one finding for each kind of group."""
     found: dict[str, Finding] = {}
     for path in paths(root):
         group = path[-1]
@@ -101,7 +101,7 @@ def _finding(path: Sequence[Group], message: str) -> Finding:
 
 
 def _at_once(group: Group) -> int:
-    """How many pods below it have to be in its domain together; of basic PodGroups all, as they run at once."""
+    """How many pods below the group have to be in its domain together; all pods of basic PodGroups count."""
     if not group.composite:
         return group.pods if group.gang is None else group.gang
     fewest = sorted(map(_at_once, group.children))

@@ -12,7 +12,7 @@ from kube.model.quantity import parse_quantity
 
 @dataclass(frozen=True, slots=True)
 class QuotaRefusal:
-    """A quota and, of the first resource that it refuses, what one object needs and what is left of the limit.
+    """A quota, and for the first resource that it refuses, what one object needs and what is left of the limit.
 
     `gone`: there is no such quota any more.
     """
@@ -35,7 +35,7 @@ class QuotaRefusal:
         return f"{needs}, quota {self.quota} has {left} left of {limit}{now}"
 
     def too_few(self, objects: int) -> bool:
-        """Whether it never allows that many objects at once, even if nothing else uses it."""
+        """Whether the quota is too small for that many objects, even if nothing else uses it."""
         return not self.gone and self.needs * objects > self.limit
 
     def in_all(self, objects: int, noun: str) -> str:
@@ -55,7 +55,7 @@ class QuotaRefusal:
         return self.gone or self.needs <= self.left
 
     def fix(self, namespace: str, objects: int, in_all: int) -> str:
-        """How to allow that many objects. `in_all`: how many of them the set is to have at once."""
+        """How to make room for that many objects. `in_all`: how many the set has when all of them exist."""
         enough = self._number(self.limit - self.left + self.needs * objects)
         patch = f'{{"spec":{{"hard":{{"{self.resource}":"{enough}"}}}}}}'
         raised = f"kubectl patch quota {self.quota} -n {namespace} --type=merge -p '{patch}'"

@@ -59,7 +59,7 @@ class Reader:
         pages: int = MOST_PAGES,
         **options: Unpack[ListOptions],
     ) -> list[T] | None:
-        """The same as a list; None if it may not be read, which is noted."""
+        """The objects as a list; None if it may not be read, which is noted."""
         with self.noting(note):
             return [item async for item in self.some(resource, kind, subject, pages=pages, **options)]
         return None

@@ -70,7 +70,7 @@ def switched_on(stored: JSON) -> JSON:
 
 
 def _held_webhooks(stored: JSON) -> JSON | None:
-    """What the annotation holds; None if there is none that can be read."""
+    """What the annotation holds; None without a readable one."""
     try:
         held: Any = json.loads((stored["metadata"].get("annotations") or {})[HELD])
     except (KeyError, ValueError):

@@ -139,7 +139,7 @@ class Client:
         self._guard = guard
 
     def with_guard(self, guard: Callable[[], None]) -> "Client":
-        """The same client with a guard of its writes."""
+        """A copy of the client with a guard of its writes."""
         return Client(self.transport, limited=self._limited, repeats=self._repeats, guard=guard)
 
     def require_writes(self) -> None:
@@ -148,7 +148,7 @@ class Client:
             self._guard()
 
     def without_limits(self) -> "Client":
-        """The same client past the limits of rate and concurrency, and without repeats of requests that got no answer.
+        """A copy of the client without limits of rate and concurrency, and without retries of unanswered requests.
 
         For calls that have a short deadline of their own and must not queue behind a burst of others: lease renewals.
         An answer that says when to come back is still waited for (`MAX_PAUSE`).

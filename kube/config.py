@@ -156,7 +156,7 @@ def describe_target(kubeconfig: str = "", context: str = "") -> str:
 
 
 def explain_error(error: KubeError, kubeconfig: str = "", context: str = "", *, at: datetime | None = None) -> str:
-    """What went wrong, for who chose the credentials: of which cluster, and what to do about a user that is refused.
+    """The error with its cluster, and what to do about a refused user: for messages to the person who chose both.
 
     `at`: the time; None: now. Files that cannot be read any more leave the error as it is.
     """
@@ -295,7 +295,7 @@ def _inspect(path: str, context: str | None) -> _Picked:
 
 
 def _misshapen(config: Any) -> str:
-    """What of a file has not the shape of a kubeconfig; "" if all has."""
+    """The first part of a file that does not have the form of a kubeconfig; "" if there is none."""
     if not isinstance(config, dict):
         return "it must be a mapping"
     for name in ("contexts", "clusters", "users"):
@@ -328,7 +328,7 @@ def _check(cluster: dict[str, Any], user: dict[str, Any], where: str) -> None:
 
 
 def _check_program(plugin: dict[str, Any], where: str) -> None:
-    """Whether the program of an exec plugin is there; the library logs that it is not, without saying what for."""
+    """Raise if the program of an exec plugin does not exist; the library would log that without the context."""
     command = plugin["command"]
     if command and shutil.which(command) is None:
         hint = plugin.get("installHint") or "install it, or correct the path"

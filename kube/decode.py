@@ -37,7 +37,7 @@ def decode(type: type[T], data: bytes) -> T:  # noqa: A002 -- what it is
 
 
 def convert(type: type[T], value: Any) -> T:  # noqa: A002 -- what it is
-    """The same from JSON that was decoded before."""
+    """An object of this type from decoded JSON."""
     try:
         return msgspec.convert(without_nulls(value), type)
     except msgspec.ValidationError as error:

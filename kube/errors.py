@@ -272,14 +272,14 @@ def disposition(error: BaseException) -> Disposition:
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """All errors of a group, at any depth; an error that is not a group alone."""
+    """All errors of a group, at any depth; for a single error, that error."""
     if not isinstance(error, BaseExceptionGroup):
         return [error]
     return [leaf for inner in error.exceptions for leaf in leaves(inner)]
 
 
 def missing_right(error: BaseException) -> str:
-    """The right whose lack the API server names, such as `patch jobsets/status.jobset.x-k8s.io`; "" for none."""
+    """The missing right that the API server names, such as `patch jobsets/status.jobset.x-k8s.io`; "" for none."""
     refused = _NO_RIGHT.search(str(error))
     if refused is None:
         return ""
@@ -288,7 +288,7 @@ def missing_right(error: BaseException) -> str:
 
 
 def raised_at(error: BaseException) -> str:
-    """Function and line that raised it; "?" of one that was put into a group without being raised."""
+    """Function and line that raised the error; "?" if it was put into a group without being raised."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{frames[-1].name}:{frames[-1].lineno}" if frames else "?"
 

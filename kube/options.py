@@ -20,7 +20,7 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 """Form of an object, or of an event of a watch, of which only the metadata is sent."""
 
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-"""The same for a list."""
+"""`Accept` for a list of metadata."""
 
 
 class ReadOptions(TypedDict, total=False):

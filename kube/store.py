@@ -68,7 +68,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Stands in for an object that exists and is not wanted here: for readers it is not there."""
+    """Stands in for an object that exists and is not wanted here: readers do not see it."""
 
     metadata: Meta
 
@@ -147,7 +147,7 @@ class Store(Generic[T]):
         self._pins: dict[Key, _Pin[T]] = {}
         self._due: list[tuple[int, Key]] = []
         self._gone: dict[str, float] = {}
-        """UIDs that were deleted while another object had the name here, with the end of that: no pin can hide them."""
+        """UIDs deleted while another object had the name, and until when they are hidden, which no pin can do."""
         self._next: _Next[T] | None = None
         self._clock = clock
         self.unreadable: dict[Key, str] = {}
@@ -172,12 +172,12 @@ class Store(Generic[T]):
     def by_index(self, index: str, key: IndexKey) -> Objects[T]:
         """Objects of the key's namespace for which the index function gave its value.
 
-        What changed last is at the end, but for a new list.
+        What changed last is at the end, except after a new list.
         """
         return self._indexes.get(index, key)
 
     def by_cluster_index(self, index: str, value: str) -> Objects[T]:
-        """The same of one of the `cluster_indexes`, in whatever namespace."""
+        """Objects of all namespaces for which one of the `cluster_indexes` gave this value."""
         return self._indexes.get(index, IndexKey("", value))
 
     # What this process wrote
@@ -188,7 +188,7 @@ class Store(Generic[T]):
         key, version = key_of(obj), version_of(obj)
         pin, current = self._pins.get(key), self._objects.get(key)
         if pin is not None and pin.written is None and pin.uid == obj.metadata.uid:
-            # Taken for gone, and there: a finalizer came between.
+            # It counted as deleted and still exists: it had a finalizer.
             del self._pins[key]
             self._set(key, pin.watched)
             current, pin = pin.watched, None

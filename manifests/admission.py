@@ -49,7 +49,10 @@ def webhook_configurations(
 
 
 def policy_webhook_configurations(*, url_base: str | None = None) -> list[Object]:
-    """The same for JobSetPolicies and exceptions. Mutating webhooks change nothing: they say more than the schema."""
+    """Webhook configurations for JobSetPolicies and exceptions.
+
+    The mutating ones change nothing: they explain faults that the schema refuses in fewer words.
+    """
     return _with_client(objects(POLICY_CONFIGURATIONS), url_base, None)
 
 

@@ -27,7 +27,7 @@ _COLUMNS: list[Object] = [
     {"name": "Completed", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Completed")].status'},
     {"name": "Suspended", "type": "string", "jsonPath": ".spec.suspend"},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-    # Behind those of the Go JobSet, which keep their places. Priority 1: only with -o wide.
+    # After the columns of the Go JobSet, which keep their places. Priority 1: only with -o wide.
     {"name": "Ready", "type": "string", "jsonPath": ".status.readyJobs"},
     {"name": "Stage", "type": "string", "jsonPath": ".status.currentStage"},
     {"name": "Attempts", "type": "integer", "jsonPath": ".status.executionAttempts", "priority": 1},

@@ -24,7 +24,7 @@ FIELDS: Final[Mapping[str, str]] = {
 }
 """Actions about a rule, and the field in which each is counted."""
 _WHOLE: Final[Mapping[str, str]] = {MATCHED: "matched", SET: "defaulted"}
-"""The same for actions that are counted for the policy alone."""
+"""Names in the status for actions that are counted for the policy alone."""
 
 
 @dataclass(slots=True)

@@ -41,7 +41,7 @@ class Limit(Base, frozen=True, kw_only=True):
             if str(self.max).startswith("-"):
                 yield rule.at(place, self.max, what="a limit is not negative")
             elif read_limit(self, self.max) is None:
-                yield rule.at(place, self.max, what=f"{render_value(self.max)} is no {form_of(self)}")
+                yield rule.at(place, self.max, what=f"{render_value(self.max)} is not {form_of(self)}")
         elif not (self.from_namespace_label or self.from_namespace_annotation or self.demands_more):
             yield NO_LIMIT.at(path)
 
@@ -76,8 +76,8 @@ _WHOLE = re.compile(WHOLE_PATTERN, re.ASCII)
 
 
 def form_of(limit: Limit) -> str:
-    """What its text has to be: resources have amounts, and everything else is counted."""
-    return "amount" if isinstance(limit, ResourceLimit) else "whole number"
+    """The form of its text: amounts for resources, whole numbers for all else."""
+    return "an amount" if isinstance(limit, ResourceLimit) else "a whole number"
 
 
 def read_limit(limit: Limit, text: int | str) -> Amount | None:
@@ -146,7 +146,7 @@ def limit_sentence(name: str, fix: str) -> Rule:
 BAD_LIMIT = Rule(
     "policy-limit-unreadable",
     ErrorType.FORBIDDEN,
-    'the limit of {what} is "{text}" by {source}, which is no {form}',
+    'the limit of {what} is "{text}" by {source}, which is not {form}',
     "ask the administrator of the namespace to correct it",
     source("README"),
 )

@@ -74,12 +74,12 @@ def of_jobs(*fields: str) -> tuple[str, ...]:
 
 
 def of_pods(*fields: str) -> tuple[str, ...]:
-    """The same, of the spec of pods."""
+    """Paths of fields in the spec of pods."""
     return of_jobs(*(f"template.spec.{field}" for field in fields))
 
 
 def of_containers(*fields: str) -> tuple[str, ...]:
-    """The same, of containers and init containers."""
+    """Paths of fields of containers and init containers."""
     return of_pods(*(f"{kind}[].{field}" for field in fields for kind in ("containers", "initContainers")))
 
 
@@ -95,7 +95,7 @@ def by_numbers(numbers: Numbers, exceeded: Rule) -> Find:
 
 
 def check_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...] | None) -> Iterator[FieldError]:
-    """The finding that a value is none of those that are allowed (None: all are)."""
+    """A finding for a value that is not allowed (`allowed` None: all are)."""
     if allowed is not None and value not in allowed:
         yield rule.at(path, value, value=value, allowed=lambda: did_you_mean(value, allowed, intro="allowed are"))
 
@@ -106,7 +106,7 @@ def list_allowed(names: Sequence[str]) -> str:
 
 
 def compile_allowed(rule: Rule, path: Path, value: str, allowed: tuple[str, ...], say: Say) -> Cel:
-    """The finding that a value, an optional one in CEL, is there and is none of those that are allowed."""
+    """CEL of a finding for an optional value that is set and not allowed."""
     shown = quote_text(Cel(f"string({value}.orValue(''))"))
     finding = say.at(rule, text(str(path)), shown=shown, allowed=list_allowed(allowed))
     return list_if(f"{value}.hasValue() && !({value}.orValue('') in {texts(allowed)})", finding)

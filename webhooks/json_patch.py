@@ -1,6 +1,6 @@
 """Changes of an object as JSON-patch operations (RFC 6902), collected one by one. Pure; the original stays as it is.
 
-Null is the same as absent, so what is not there is added, and so are its parents.
+Null is the same as absent, so an absent member is added, and so are its parents.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ class PatchDraft:
         del self._open(path.parts[:-1])[path.parts[-1]]
 
     def append(self, path: Path, item: JSON) -> None:
-        """Add `item` to the end of a list that has it not, making the list where it is missing."""
+        """Add `item` to the end of a list unless it is in it, creating the list where it is missing."""
         present = dig(self.object, *path.parts)
         if present is None:
             self.put(path, [item])

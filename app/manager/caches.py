@@ -24,11 +24,11 @@ def start_placement_watches(deps: Deps) -> PlacementWatches:
 
 
 async def fill_caches(deps: Deps, health: Health, placement: PlacementWatches) -> Watches:
-    """What the JobSet controller reads, once it is all there; until then readiness fails and says what is not.
+    """Wait for all caches of the JobSet controller and return them.
 
-    From then on it fails while the watch of JobSets says that they are not served any more.
+    Until then readiness fails and names those missing. Later it fails while JobSets are not served any more.
 
-    Raises `kube.informer.SyncTimeoutError`, which names what is not there after `SYNC_TIMEOUT`.
+    Raises `kube.informer.SyncTimeoutError`, which names what is missing after `SYNC_TIMEOUT`.
     """
     settings = deps.options.settings
     watches = Watches(

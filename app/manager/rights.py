@@ -81,7 +81,7 @@ class _Review(msgspec.Struct, frozen=True):
 async def watch_rights(
     client: Client, health: Health, lease: LeaseConfig | None, look_ups: Collection[LookUp] = ()
 ) -> None:
-    """Tell `health` about missing rights until there are none. What it cannot find out counts as granted.
+    """Tell `health` about missing rights until there are none. A right that cannot be checked counts as granted.
 
     `lease`: the one of the leader; None where there is no election. `look_ups`: those of admission.
     """

@@ -93,7 +93,7 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
 
 
 def _prepare(parsed: argparse.Namespace) -> None:
-    """Set what is to be read, first what has no flag, and the gates. Ends the program where that cannot be meant."""
+    """Set the files to read, and the feature gates. Ends the program where the flags contradict each other."""
     parsed.names = [*parsed.files, *parsed.filename]
     from api.features import FeatureGates  # noqa: PLC0415 (not to print help or completions)
 

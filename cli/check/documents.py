@@ -49,7 +49,7 @@ class Fault:
 class Document:
     """One document of a text. `number` counts from 1; a `broken` one could not be read, its faults say why.
 
-    `item` is the index in the list that the document is, None where it is not a list.
+    `item` is the index of an object in a document that is a list, else None.
     """
 
     source: Source

@@ -58,7 +58,7 @@ def _new(children: Iterable[ChildJob], findings: Findings, js: JobSet) -> list[F
 
 
 def _with_jobs(js: JobSet) -> JobSet:
-    """The same with one Job where there is none."""
+    """The JobSet with one Job in ReplicatedJobs that have none."""
     rjobs = tuple(replace(rjob, replicas=rjob.replicas or 1) for rjob in js.spec.replicated_jobs)
     return replace(js, spec=replace(js.spec, replicated_jobs=rjobs))
 

@@ -61,7 +61,7 @@ ANNOTATIONS_TOO_LONG = _rule(
     "keep large texts in a ConfigMap",
 )
 STAND_IN = "x"
-"""Takes the place of a name that is no good, so that the names made from it are not found fault with as well."""
+"""Replaces an invalid name, so that the names derived from it are not reported as well."""
 
 
 def check_object(obj: JSON, namespace: str = "") -> tuple[list[FieldError], JSON]:

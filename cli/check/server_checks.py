@@ -131,7 +131,7 @@ class ServerChecks:
             raise CheckError(_reason(error)) from error
 
     async def namespace(self, name: str) -> Namespace | None:
-        """The namespace of manifests that name this one, or none; None if it is not there, or may not be read."""
+        """The namespace of manifests that name this one, or none; None if it does not exist, or may not be read."""
         try:
             sent = await self._client.get(NAMESPACES, name or self._namespace, type=NamespaceMetadata, timeout=TIMEOUT)
         except (NotFound, Forbidden):

@@ -196,7 +196,7 @@ class Follower:
                 self._out.flush()
 
     def _now(self, log: Log) -> Log | None:
-        """The same log as its pod is known now; None if the pod is gone."""
+        """The log with the current state of its pod; None if the pod is gone."""
         pod = self._pods.get(log.pod)
         if pod is None or pod.uid != log.run[0]:
             return None

@@ -11,7 +11,7 @@ _KUBELET = re.compile(r'Get "https?://(?P<host>[^/"]+?)(?::\d+)?/containerLogs[^
 
 
 class Unread(NamedTuple):
-    """A log that there is not: how its lines would begin, and why.
+    """A log that cannot be read: the prefix of its lines, and why.
 
     `host`: the node whose kubelet is not reached; empty for other causes.
     """

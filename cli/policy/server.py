@@ -38,9 +38,9 @@ TRIES = 5
 TIMEOUT = 30.0
 
 NO_VERDICTS = {409, 429, 502, 503, 504}
-"""Codes of answers that are not verdicts about the JobSet: it changed meanwhile, or there is too much to do."""
+"""Codes of answers that are not verdicts about the JobSet: a conflict, or too many requests."""
 NO_WEBHOOK = "failed calling webhook"
-"""Begins what the API server says when a webhook has not answered in time."""
+"""Prefix of the API server's message when a webhook has not answered in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +254,7 @@ class Server:
         return had
 
     async def _create(self, resource: Resource, body: JSON, subject: str, namespace: str | None = None) -> None:
-        """Create an object, again while a webhook does not answer yet."""
+        """Create an object; tries again while a webhook does not answer."""
 
         async def is_accepted() -> bool:
             try:

@@ -170,7 +170,7 @@ class Caches:
         return self._sets.store.get(*key) is not None
 
     def detail(self, key: Key) -> JSON | None:
-        """Everything about one set; None if it is not there."""
+        """Everything about one set; None if it does not exist."""
         js = self._sets.store.get(*key)
         if js is None:
             return None

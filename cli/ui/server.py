@@ -127,7 +127,7 @@ class Pages:
         return self._answer(f"set {'/'.join(key)}", lambda: self._shown.detail(key))
 
     def _answer(self, page: str, make: Callable[[], JSON | None]) -> Response:
-        """The same answer for all browsers, until something has changed."""
+        """An answer that all browsers share until something changes."""
         if self._kept_version != self._board.version:
             self._kept, self._kept_version = {}, self._board.version
         body = self._kept.get(page)

@@ -108,7 +108,7 @@ class ContestedJobs:
         self._client = client
         self._record = record
 
-    async def look(self, observed: Observed, resumptions: Resumptions) -> None:
+    async def check(self, observed: Observed, resumptions: Resumptions) -> None:
         """Warn if a Job that was resumed is suspended again. Never fails."""
         if not observed.held_back or resumptions.is_reported:
             return

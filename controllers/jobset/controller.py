@@ -149,7 +149,7 @@ class JobSetReconciler:
             observed = await self._answer(observed, decided.pod_query)
             decided = self._plan(observed, memory)
         self._warn(js, decided, memory)
-        await self._contested.look(observed, memory.resumptions)
+        await self._contested.check(observed, memory.resumptions)
         said = summary(js, decided)
         if said and said != memory.tried:
             self._client.require_writes()

@@ -41,8 +41,10 @@ PAGE = 500
 """Failed pods of a page of an answer that is needed. All pages are read: the plan keeps few of the pods."""
 
 Keep = Callable[[str, Sequence[FailedPod]], Sequence[FailedPod]]
-"""From the UID of a Job and failed pods of it to those that are kept. Called after each page with the pods kept so far
-and those of the page (`controllers.planning.decisive_pod.candidates_of`)."""
+"""Takes the UID of a Job and failed pods of it, returns those to keep.
+
+Called after each page with the pods kept so far and those of the page (`planning.decisive_pod.candidates_of`).
+"""
 
 
 async def list_failed_pods(

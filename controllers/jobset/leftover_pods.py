@@ -40,7 +40,7 @@ class LeftoverPods:
         self._enqueue = queue.add
 
     def names(self, js: JobSet) -> frozenset[str] | None:
-        """The Jobs of which pods of earlier attempts are left; None while that is not known."""
+        """The names of Jobs with pods left of earlier attempts; None while that is not known."""
         followed = self._current(js)
         if followed is None:
             return None

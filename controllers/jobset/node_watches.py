@@ -29,7 +29,7 @@ BY_SET = "set"
 """Index of pods by the UID of their JobSet."""
 
 GONE = (("", ""),)
-"""In place of the taints of a node that does not exist."""
+"""Stands for the taints of a node that does not exist."""
 
 
 class NodeWatches:
@@ -104,7 +104,7 @@ class NodeWatches:
         return tuple(_on_failed_node(pod, *since[pod.node], domains.get(pod.job_uid, pod.domain)) for pod in found)
 
     def _pods(self, js: JobSet) -> list[BoundPod]:
-        """The pods with the labels of a set, of Jobs that have the name of one of its Jobs, now or before."""
+        """The pods that carry the labels of a set, and a Job name that one of its Jobs has or had."""
         meta, is_job = js.metadata, job_names(js)
         return [pod for pod in self.pods.store.by_index(BY_SET, IndexKey(meta.namespace, meta.uid)) if is_job(pod.job)]
 
@@ -138,7 +138,7 @@ class NodeWatches:
             store.overlay(pod)
 
     def _node_seen(self, _kind: ChangeKind, old: Node | None, new: Node | None) -> None:
-        """Forget since when the node has had what it has no more."""
+        """Forget the times of taints that the node does not have any more."""
         name = new.name if new is not None else old.name if old is not None else ""
         seen, taints = self._first_seen.pop(name, {}), dict(GONE if new is None else new.taints)
         left = {taint: since for taint, since in seen.items() if taint in taints}
@@ -151,7 +151,7 @@ class NodeWatches:
             self._first_seen.pop(old.node, None)
 
     def _taints(self, node: str) -> tuple[tuple[str, str], ...]:
-        """The taints of a node that count; a node that is gone has one without a key. Else there are none."""
+        """The taints of a node by which its pods count as failed; for a node that is gone, one without a key."""
         stored, unreadable = self.nodes.store.get("", node), self.nodes.store.unreadable
         if stored is not None:
             return stored.taints
@@ -159,7 +159,7 @@ class NodeWatches:
 
 
 def _on_failed_node(pod: BoundPod, since: str, taint: str, domain: str) -> PodOnFailedNode:
-    """`domain`: a leader's own record does not have it, those of its followers do."""
+    """`domain`: that of the followers of the pod, as a leader's own record has none."""
     return PodOnFailedNode(
         name=pod.name,
         uid=pod.uid,

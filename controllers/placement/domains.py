@@ -101,7 +101,7 @@ class Domains:
         return self._map.find(namespace, job_uid, topology)
 
     async def settle(self, namespace: str, job_uid: str, topology: str) -> Domain | NoDomain:
-        """The same after a wait for it, unless too many Jobs wait already. The followers of a Job share one wait."""
+        """The domain after a wait, unless too many Jobs wait already. The followers of a Job share one wait."""
         answer, job = self.find(namespace, job_uid, topology), IndexKey(namespace, job_uid)
         if isinstance(answer, Domain) or not job_uid or job in self._given_up or self._longest_wait <= 0:
             return answer

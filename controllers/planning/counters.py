@@ -51,7 +51,7 @@ def all_ready(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:
 
 
 def with_ready_jobs(js: JobSet, status: JobSetStatus) -> JobSetStatus:
-    """A status that is about to be written, with `readyJobs`. Nothing is written for this alone."""
+    """Adds `readyJobs` to a status that is about to be written; it is not a reason to write one."""
     done = sum(entry.ready + entry.succeeded for entry in status.replicated_jobs_status)
     wanted = sum(r.replicas for r in js.spec.replicated_jobs)
     return msgspec.structs.replace(status, ready_jobs=f"{done}/{wanted}")
@@ -83,7 +83,7 @@ def write_delay(
 
 
 def _milestones(status: JobSetStatus, jobs: int) -> set[str]:
-    """The states that hold of those that clients wait for (Kueue: nothing active, everything ready or done)."""
+    """The states that clients wait for (Kueue: nothing active, everything ready or done), as far as reached."""
     entries = status.replicated_jobs_status
     idle = sum(s.active for s in entries) == 0
     ready = sum(s.ready + s.succeeded for s in entries) == jobs
@@ -91,6 +91,6 @@ def _milestones(status: JobSetStatus, jobs: int) -> set[str]:
 
 
 def _without_counts(status: JobSetStatus) -> JobSetStatus:
-    """The status with nothing counted: a difference in the rest is written at once."""
+    """The status without counts, to compare: other differences are written at once."""
     entries = tuple(msgspec.structs.replace(entry, **NO_COUNTS) for entry in status.replicated_jobs_status)
     return msgspec.structs.replace(status, replicated_jobs_status=entries)

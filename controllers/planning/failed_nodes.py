@@ -1,8 +1,8 @@
 """Which nodes failed the set (`failurePolicy.avoidNodes`). See docs/concepts/avoid-nodes.md.
 
-A node fails the set when a Job fails by nodeFailure because of it, or makes another pod in place of one on it, or fails
-with a failed pod on it whose exit code or reason the policy names, or when a worker on it that starts again in its pod
-ended with such a code. Several pods of one decision count once. Failures count with the restart that they lead to.
+A node fails the set when a Job fails by nodeFailure because of it, or replaces a pod on it, or fails with a failed pod
+on it whose exit code or reason the policy names, or when a worker that starts again in its pod on it ended with such a
+code. Several pods of one decision count once. Failures count with the restart that they lead to.
 """
 
 from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ def note(ctx: Context, draft: StatusDraft, failed: Iterable[Child]) -> None:
 
 
 def note_replaced(ctx: Context, draft: StatusDraft, pods: Iterable[PodOnFailedNode]) -> bool:
-    """The same for the nodes of pods that are replaced while the others restart in place; returns if any is counted.
+    """Note the nodes of pods that are replaced while the others restart in place; returns if any is counted.
 
     A pod is seen until its deletion is. So what was counted since its node failed is not counted again.
     """

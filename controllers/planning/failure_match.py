@@ -33,8 +33,8 @@ from kube.model.patterns import MOST_PATTERNS, compile_pattern
 class FailedByPod(NamedTuple):
     """A Job that counts as failed because of a pod whatever its own reason, and that pod.
 
-    The pod does not start, its node has failed or restarted, or its worker and not its container. `since`: RFC 3339,
-    when the pod was created, or its node failed. `place`: of the rule that decides about the worker.
+    The pod does not start, its node has failed or restarted, or its worker has failed while its container runs on.
+    `since`: RFC 3339, when the pod was created, or its node failed. `place`: of the rule that decides about the worker.
     """
 
     child: Child
@@ -158,7 +158,7 @@ class Matcher:
         return first is not None and first.is_about_pods and decides_by_pods(child.job)
 
     def is_beyond_counting(self, child: Child) -> bool:
-        """Whether the Job may have another decisive pod than the one that is taken, and a rule depends on it."""
+        """Whether the Job has so many failed pods that the decisive one is uncertain, and a rule depends on it."""
         pods = self._failed_pods.get(child.job.metadata.uid, ())
         rjob = self._replicated_jobs[child.replicated_job]
         return self.needs_pods(child) and beyond_counting(child.job, rjob, pods)
@@ -186,7 +186,7 @@ class Matcher:
         return place, Failure(child, rule, rjob, pods, by_pod.pod if by_pod else None)
 
     def _places(self, child: Child) -> tuple[int, ...]:
-        """Places of the rules that match a failed Job apart from what they want of its pods."""
+        """Places of the rules that match a failed Job, apart from conditions about its pods."""
         uid = child.job.metadata.uid
         if uid not in self._matching:
             self._matching[uid] = tuple(place for place, wanted in enumerate(self._criteria) if wanted.match(child))
@@ -195,14 +195,14 @@ class Matcher:
 
 @dataclass(frozen=True, slots=True)
 class _Criteria:
-    """What a rule wants of the Job, ready to be compared with many. None: anything. Its pods are not looked at."""
+    """What a rule demands of the Job itself, compiled to match many Jobs. None: anything. Pods are not compared."""
 
     reasons: frozenset[str] | None
     targets: frozenset[str] | None
     patterns: tuple[str, ...] | None
 
     def match(self, child: Child) -> bool:
-        """Whether reason, message and ReplicatedJob of a failed Job are all among those the rule names."""
+        """Whether the rule matches reason, message and ReplicatedJob of a failed Job."""
         failure = child.job.failure
         if failure is None or (self.reasons is not None and failure.reason not in self.reasons):
             return False

@@ -12,7 +12,7 @@ __all__ = ["NOTHING", "Partial", "Stop", "combine", "of_draft"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop(Partial):
-    """The same, and the plan ends with it: no later step runs."""
+    """What one step adds to the plan, and the plan ends with it: no later step runs."""
 
 
 NOTHING = Partial()

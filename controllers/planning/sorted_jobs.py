@@ -1,9 +1,9 @@
-"""Sorts the Jobs of a large set again when some of them have changed, without a look at the others.
+"""Sorts the Jobs of a large set again when some of them have changed, without reading the others.
 
 `SortedJobs.sort` gives what `child_jobs.sort_jobs` gives. Where a Job belongs depends on that Job and the JobSet alone,
-so what the Jobs that changed or are gone were counted for is taken out, and what they are now is put in. That holds for
-nearly all changes: Jobs that are created, pods that start and end, Jobs of an old attempt that are deleted. After
-another change all are sorted again.
+so the entries of Jobs that changed or are gone are removed, and the entries of their current state are added. That
+holds for nearly all changes: Jobs that are created, pods that start and end, Jobs of an old attempt that are deleted.
+After another change all are sorted again.
 """
 
 import dataclasses
@@ -80,8 +80,8 @@ def _circumstances(js: JobSet, gates: FeatureGates) -> Hashable:
 def _differences(before: tuple[Job, ...], now: tuple[Job, ...]) -> tuple[list[Job], tuple[Job, ...]] | None:
     """The Jobs that are gone and those that are new. None where these are many, or in another order than the cache's.
 
-    The cache keeps the order, and puts what changes at the end. So up to the next Job that is gone, `now` continues as
-    `before` does: where that is, is found by bisection, and that it is so, by a comparison of both up to there.
+    The cache keeps the order, and puts what changes at the end. So both are equal up to the next Job that is gone:
+    bisection finds it, and a comparison of both up to there proves it.
     """
     gone: list[Job] = []
 
@@ -123,7 +123,7 @@ def _exchange(known: ChildJobs, before: ChildJobs, after: ChildJobs, layout: Lay
 
 
 def _unplaced(children: ChildJobs) -> bool:
-    """Whether there are Jobs without an index, in an order of their own, or that tell of a JobSet that is not known."""
+    """Whether there are Jobs without an index, Jobs in an order of their own, or Jobs of an unknown later JobSet."""
     without_index = any(child.global_index < 0 for child in children.previous)
     return bool(without_index or children.unrecognized or children.unrecorded or children.newer)
 

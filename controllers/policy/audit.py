@@ -53,7 +53,7 @@ class Reports(Protocol):
 
 
 class PolicyAudits:
-    """`every`: seconds from the begin of one audit to that of the next. `reports` None: there are none."""
+    """`every`: seconds from the start of one audit to that of the next. `reports` None: no reports are written."""
 
     def __init__(
         self,

@@ -184,7 +184,7 @@ class PolicyReconciler:
         return Result(min((stands.until - at).total_seconds() + LATE, LOOK_AGAIN))
 
     async def _write(self, exception: JobSetPolicyException, status: dict[str, object]) -> None:
-        """Every field that is set here, so that one that is not there any more goes."""
+        """Write every field that is set here, so that fields that are unset now are removed."""
         meta = exception.metadata
         fields = {"until": None, **{key: value for key, value in status.items() if key not in _OF_REPLICAS}}
         body = {"metadata": {"resourceVersion": meta.resource_version}, "status": fields}

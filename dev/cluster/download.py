@@ -38,11 +38,11 @@ DEFAULT_BASES = {
 
 
 class UnavailableError(Exception):
-    """A file cannot be had here now; another source may have it."""
+    """A file is not available now; another source may have it."""
 
 
 class UnreachableError(UnavailableError):
-    """The whole server cannot be talked to: no use in asking it for more."""
+    """The server cannot be reached: it is not asked for more."""
 
 
 @dataclass(frozen=True)

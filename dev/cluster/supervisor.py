@@ -183,7 +183,7 @@ def death_signal() -> Callable[[], None] | None:
 def stop_in_order(running: Iterable[tuple[Component, subprocess.Popen[bytes]]]) -> None:
     """Clients first, then the API server, etcd last: an API server without etcd takes long to stop."""
     pairs = list(running)
-    # One that has lost its server or store only waits for it in vain.
+    # A process without its server or store would not end by itself.
     seconds = STOP_SECONDS if all(process.poll() is None for _, process in pairs) else CRIPPLED_STOP_SECONDS
     for rank in sorted({component.rank for component, _ in pairs}, reverse=True):
         group = [process for component, process in pairs if component.rank == rank]

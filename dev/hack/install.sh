@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../.."
 file=manifests/install.yaml
 if [ -n "${IMAGE:-}" ]; then
     if ! [[ $IMAGE =~ ^[A-Za-z0-9._:/@-]+$ ]]; then
-        echo "make install: '$IMAGE' is no image, and nothing was changed: write IMAGE=registry.example/jobset:v0.1.0" >&2
+        echo "make install: '$IMAGE' is not an image, and nothing was changed: write IMAGE=registry.example/jobset:v0.1.0" >&2
         exit 2
     fi
     mkdir -p build

@@ -15,7 +15,7 @@ def in_json_words(complaint: object) -> str:
 
 
 def dig(value: Any, *keys: str | int) -> Any:
-    """The value at `keys`; None where there is none, be it absent, null or under something of another shape."""
+    """The value at `keys`; None where it is absent or null, or a parent has another type."""
     for key in keys:
         if isinstance(key, str) and isinstance(value, dict):
             value = value.get(key)
@@ -27,7 +27,7 @@ def dig(value: Any, *keys: str | int) -> Any:
 
 
 def items(value: Any, *keys: str | int) -> list[Any]:
-    """The list at `keys`; empty where there is none, be it absent, null or something of another shape."""
+    """The list at `keys`; empty where it is absent, null, or of another type."""
     found = dig(value, *keys)
     return found if isinstance(found, list) else []
 
@@ -48,7 +48,7 @@ def _set(node: Any, keys: Sequence[str | int], value: Any) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """The same tree without members that are null: they mean the same as absent. Items of lists stay."""
+    """The tree without members that are null, which mean the same as absent. Items of lists stay."""
     if isinstance(value, dict):
         return {key: without_nulls(member) for key, member in value.items() if member is not None}
     if isinstance(value, list):

@@ -55,7 +55,7 @@ NO_TEXTS: dict[str, str] = {}
 
 
 def share_texts(texts: dict[str, str]) -> dict[str, str]:
-    """The same map of texts that equal ones of other objects share: Jobs of a JobSet differ in few labels.
+    """One copy of equal maps of texts, for all objects that have it: Jobs of a JobSet differ in few labels.
 
     A text is kept as long as an object has it.
     """

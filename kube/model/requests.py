@@ -36,7 +36,7 @@ def _parse(text: str) -> Amount | None:
 
 
 def plain(amount: Fraction) -> Amount:
-    """A whole number as such: it is added and compared much faster."""
+    """The amount as an int if it is whole: that is added and compared much faster."""
     return amount.numerator if amount.denominator == 1 else amount
 
 

@@ -117,7 +117,7 @@ def _value(key: str, path: str) -> str:
 
 
 def _optional(key: str, path: str) -> str:
-    """The same, unless the value is empty."""
+    """The line of a key, unless its value is empty."""
     indent = " " * (len(key) - len(key.lstrip()))
     return f"{indent}{{{{- if .Values.{path} }}}}\n{_value(key, path)}{indent}{{{{- end }}}}\n"
 

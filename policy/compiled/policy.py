@@ -81,7 +81,7 @@ def _rule(draft: _Draft, name: str, compiled: Compiled, say: Say, unless: str) -
 
 
 def _new(now: Cel, before: Cel) -> Cel:
-    """The findings that an update has added: those of which there are more than before, whatever their index."""
+    """The findings that an update adds: more of a kind than before, whatever their indexes."""
     new, gone = f"{now}.filter(f, !(f in {before}))", f"{before}.filter(f, !(f in {now}))"
     same = "g[0] == f[0] && g[2] == f[2]"
     surplus = f"m.slice(0, i + 1).filter(g, {same}).size() > b.filter(g, {same}).size()"

@@ -15,7 +15,7 @@ def _pods(root: Root) -> Cel:
 
 
 def _changed_pods(root: Root) -> Cel:
-    """The same, but an empty one where an update leaves the ReplicatedJob as it is: nothing new is found there."""
+    """The pod of each ReplicatedJob; an empty one where an update does not change the ReplicatedJob."""
     other = OLD if root == NEW else NEW
     jobs, other_jobs = root.variable("jobs"), other.variable("jobs")
     same = f"oldObject != null && i < {other_jobs}.size() && j == {other_jobs}[i]"

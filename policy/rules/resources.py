@@ -42,7 +42,7 @@ def unknown_resource(name: str, path: Path) -> Iterator[FieldError]:
 
 
 def unknown_resources(names: tuple[str, ...], path: Path) -> Iterator[FieldError]:
-    """The same for a list of resources."""
+    """Unknown names in a list of resources."""
     for i, name in enumerate(names):
         yield from unknown_resource(name, path.at(i))
 
@@ -56,7 +56,7 @@ def find_allowed_resources(rule: tuple[str, ...], judged: Judged, _: Namespace) 
     """Pods may request or limit only certain resources, each by its whole name.
 
     So nothing that a cluster offers under another name goes around a limit, such as the devices of a DeviceClass with
-    an extendedResourceName. Claims for devices are no resources: `forbid` refuses them, `maxTotals` counts them.
+    an extendedResourceName. Claims for devices are not resources: `forbid` refuses them, `maxTotals` counts them.
     """
     for template in judged.templates:
         for path, name in _named_resources(template):

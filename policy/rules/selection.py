@@ -75,7 +75,7 @@ def _terms(affinity: JSON) -> _Terms:
 
 
 def _pod_terms(affinity: JSON) -> _Terms:
-    """Terms that select the nodes where certain pods run, or where pods of other namespaces do not."""
+    """Affinity terms to certain pods, and anti-affinity terms to pods of other namespaces."""
     for kind in _POD_KINDS:
         terms: JSON = affinity.get(kind) or {}
         required = (((kind, _REQUIRED, i), term) for i, term in enumerate(terms.get(_REQUIRED) or ()))
@@ -101,7 +101,7 @@ def _term(path: Path, term: JSON, allowed: Mapping[str, NodeLabel]) -> Iterator[
 def _check_label(
     path: Path, allowed: Mapping[str, NodeLabel], key: str, values: tuple[str, ...] | None, stated: object
 ) -> Iterator[FieldError]:
-    """Nodes that are selected by a label: for these values, or in a way that names none (None).
+    """Findings about nodes that are selected by a label, for these values; None: by an operator without values.
 
     `stated`: all of what the author has written. It is not shown; an update that changes it is a new violation.
     """
@@ -135,7 +135,7 @@ def compile_node_selectors(rule: NodeSelectors, say: Say) -> Compiled:
 
 
 def _cel_terms(root: Root) -> Cel:
-    """Each term of node affinity as a map: `j`, `k` its number, its place `a` and `z` around that, and `t`."""
+    """Each term `t` of node affinity as a map, with its index `k`, and its path as `a`, index, `z`."""
     affinity = "p.?affinity.?nodeAffinity"
     required = (
         f"{affinity}.?{_REQUIRED}.?nodeSelectorTerms.orValue([]).transformList(k, t,"

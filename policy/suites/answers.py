@@ -151,7 +151,7 @@ def _describe(key: tuple[str, str, str, str, str]) -> str:
 
 
 def _not_in_refusal(own: Verdict, answer: Answer) -> Iterator[str]:
-    """Refusals that are not, to the letter, in the answer of a refusal. One that names too many errors counts some."""
+    """Refusals whose text is missing in the API server's answer, unless that leaves out some of many errors."""
     if answer.object is not None or not answer.causes or len(answer.causes) > MAX_SHOWN_ERRORS:
         return
     told = {f"{place}: {text}" for place, text in answer.causes}

@@ -107,7 +107,7 @@ class SuiteContents:
 
 
 def missing_jobset(path: Path, name: str, jobsets: dict[str, JSON]) -> FieldError:
-    """The finding that a test names a JobSet that is not there."""
+    """The finding that a test names an unknown JobSet."""
     return NO_JOBSET.at(path, name, names=", ".join(sorted(jobsets)) or "none")
 
 

@@ -13,7 +13,7 @@ from tests.support.pages.files import ROOT
 
 COMMAND = re.compile(r"(?<!get )\bjobset ((?:[\w.%{}/=-]+ ?)+)")
 SENTENCES = {"failed", "is", "completed", "chart", "train", "agent", "COMMAND", "NAME"}
-"""Words after `jobset` that are no command: those of the Go JobSet's sentences, and of names."""
+"""Words after `jobset` that are not commands: those of the Go JobSet's sentences, and of names."""
 IN_CLONE = re.compile(r"\.venv/|\bmake (?:[a-z]+-[a-z]+|install|demo|run|image|env|client|wheel)\b")
 ANY = "X"
 """Stands for what is filled in."""

@@ -3,7 +3,7 @@
 See docs/reference/defaulting.md.
 
 Works on the JSON as it came, so that what this program does not know survives. Null is the same as absent. A value that
-has not the shape that the schema wants is left alone, for the API server to refuse.
+does not have the form that the schema demands is left alone, for the API server to refuse.
 
 Defaults are set on update as well, because a client-side apply of an unchanged manifest sends the list of
 ReplicatedJobs without them. On update a default is set only where the stored object has a value: one that was stored

@@ -372,5 +372,5 @@ def _failure(policy: JobSetPolicy, rule: str, error: Exception) -> Failure:
 
 
 def _looked_at(obj: JSON | None) -> tuple[Any, ...]:
-    """The parts of an object that rules and selectors read; `suspend` is none of them."""
+    """The parts of an object that rules and selectors read; they do not read `suspend`."""
     return spec_apart_from_suspend(obj), dig(obj, "metadata", "labels"), dig(obj, "metadata", "annotations")

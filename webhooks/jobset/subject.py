@@ -276,7 +276,7 @@ class Subject:
 
 
 class Unreadable(Exception):  # noqa: N818 -- the object is, nothing failed
-    """The object has not the shape of a JobSet; `error` says where."""
+    """The object does not have the form of a JobSet; `error` says where."""
 
     def __init__(self, error: FieldError) -> None:
         super().__init__(str(error))

@@ -1,4 +1,4 @@
-"""A pod as its webhooks read it, which is in few places. Pure.
+"""A pod as its webhooks read it: only the fields that they need. Pure.
 
 The API server has normally decoded the pod before; where it has not, what cannot be read is reported, never guessed.
 """
@@ -42,13 +42,13 @@ class Pod(Base, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name it has, or one as it will have."""
+        """The name of the pod, or an example of one for a generateName."""
         meta = self.metadata
         return meta.name or f"{meta.generate_name}{GENERATED_SUFFIX}"
 
     @property
     def ours(self) -> bool:
-        """Whether it belongs to a JobSet and has not the node-selector strategy, which needs nothing of pods."""
+        """Whether it belongs to a JobSet without the node-selector strategy, which needs no webhook of pods."""
         annotations = self.metadata.annotations
         return keys.JOBSET_NAME in annotations and keys.NODE_SELECTOR_STRATEGY not in annotations
 
@@ -80,7 +80,7 @@ class Pod(Base, frozen=True, kw_only=True):
 
 
 class UnreadablePodError(ValueError):
-    """The object has not the shape of a pod; the text says where, and quotes nothing of it."""
+    """The object does not have the form of a pod; the text says where, and quotes nothing of it."""
 
 
 def read(pod: JSON) -> Pod:

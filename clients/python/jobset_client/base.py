@@ -32,7 +32,7 @@ class Model(BaseModel):
     """A part of an object.
 
     Attributes have names such as `replicated_jobs`; the API's names, such as `replicatedJobs`, are read and written. A
-    field that is absent or null is None, or empty where it is a list. A field that there is not is refused, with the
+    field that is absent or null is None, or empty where it is a list. An unknown field is refused, with the
     name that was likely meant; objects of the API server, and those read with `keep_unknown=True`, keep such fields.
     """
 
@@ -58,7 +58,7 @@ class Model(BaseModel):
     if not TYPE_CHECKING:  # a type checker that sees it takes an assignment to any name for right
 
         def __setattr__(self, name: str, value: Any) -> None:
-            """Raises `UnreadableError` for an attribute that there is not, and for a value of a wrong type."""
+            """Raises `UnreadableError` for an unknown attribute, and for a value of a wrong type."""
             model = type(self)
             field = model.model_fields.get(name)
             absent = value is None and field is not None and not field.is_required()

@@ -124,11 +124,11 @@ def path(*parts: str) -> str:
 
 
 def check_name(name: str, kind: str = "name") -> str:
-    """The name, or namespace, of an object. Raises `UnreadableError` for what can be none."""
+    """The name, or namespace, of an object. Raises `UnreadableError` for an invalid one."""
     if not isinstance(name, str):
         raise UnreadableError(f"a {kind} is a text, and this is {type_of(name)}: give metadata.{kind} of a JobSet")
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
-        raise UnreadableError(f"{name[:_LONGEST_NAME]!r} is no {kind}: lower case letters, digits, - and . only")
+        raise UnreadableError(f"{name[:_LONGEST_NAME]!r} is not a {kind}: lower case letters, digits, - and . only")
     return name
 
 
@@ -142,7 +142,7 @@ def ask(call: Call) -> Operation[Any]:
 
 
 def send(call: Call) -> Operation[Answer]:
-    """The same without decoding. Warnings of the API server become `JobSetWarning`."""
+    """Send a call and return the answer undecoded. Warnings of the API server become `JobSetWarning`."""
     for attempt in range(TRIES):
         try:
             answer = yield call

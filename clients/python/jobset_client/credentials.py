@@ -172,7 +172,7 @@ def _read(file: Path) -> Any:
 
 
 def _misshapen(config: Any) -> str:
-    """What of a file has not the shape of a kubeconfig; empty if all has."""
+    """The first part of a file that does not have the form of a kubeconfig; empty if there is none."""
     if not isinstance(config, dict):
         return "it must be a mapping"
     for name in ("contexts", "clusters", "users"):

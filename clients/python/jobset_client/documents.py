@@ -29,7 +29,7 @@ _JSON_TOKEN = re.compile(
 _JSON_WORDS = {"true": True, "false": False, "null": None}
 _JSON_START = re.compile(r"[ \t\r\n]*[{\[]")
 _PROPERTIES = re.compile(r"(?:[&!]\S*[ \t]+)*")
-"""Anchor and tag, which a parser takes for the beginning of what they belong to."""
+"""Anchor and tag, where a parser sees the beginning of their value."""
 _TAB_HINT = "indent with spaces: YAML does not allow tabs there"
 
 _HINTS = (

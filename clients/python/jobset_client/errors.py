@@ -11,7 +11,7 @@ class JobSetError(Exception):
 
 
 class UnreadableError(JobSetError, ValueError):
-    """What was given is no JobSet, no name or no state; or a field of it is unknown or of a wrong type."""
+    """An argument is not a valid JobSet, name or state, or it has an unknown field or a value of a wrong type."""
 
     def __init__(self, message: str, *, causes: tuple[str, ...] = ()) -> None:
         super().__init__(message)
@@ -77,7 +77,7 @@ class BusyError(ApiError):
 
 
 class RefusedError(JobSetError):
-    """It would change nothing, or somebody else decides about it; nothing was written."""
+    """The operation would change nothing, or another controller decides about it; nothing was written."""
 
 
 class NeverError(JobSetError):
@@ -165,6 +165,6 @@ _NOT_FOUND = {
     "jobsets": "list() gives those of a namespace, list(everywhere=True) all",
     "namespaces": "create that namespace first, or choose another",
 }
-"""What to do about an object of this kind that there is not."""
+"""What to do where an object of this kind does not exist."""
 _OF_THE_CLUSTER = {NotServedError, UnauthorizedError, BusyError}
 """Errors that are about the cluster and not about an object: the message names its address."""

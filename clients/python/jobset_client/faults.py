@@ -40,7 +40,7 @@ class UnknownFieldError(ValueError):
 
 
 def unknown(name: Any, value: Any, attributes: Iterable[str], names: Iterable[str]) -> Any:
-    """The fault of a field that there is not (`InitErrorDetails` of pydantic)."""
+    """The fault of an unknown field (`InitErrorDetails` of pydantic)."""
     text = name if isinstance(name, str) else as_json(name)
     close = nearest(text, [*names, *attributes])
     listed = attributes if "_" in text else names
@@ -76,7 +76,7 @@ def is_new(error: ValidationError, belongs: Belongs | None = None) -> bool:
 
 
 def _unknown(fault: Any) -> UnknownFieldError | None:
-    """The fault as one about a field that there is not; None for others."""
+    """The fault as one about an unknown field; None for others."""
     error = fault.get("ctx", {}).get("error")
     return error if isinstance(error, UnknownFieldError) else None
 

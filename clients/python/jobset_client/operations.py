@@ -29,7 +29,7 @@ from jobset_client.words import as_json, count_noun, did_you_mean, mapping, type
 MOST_LISTED = 10_000
 """JobSets that `list` gives at most, unless the caller says more."""
 _COMPARED = 100
-"""Names that one which there is not is compared with."""
+"""Names that an unknown name is compared with."""
 MERGE = "application/merge-patch+json"
 _OF_THE_SERVER = {
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
@@ -59,7 +59,7 @@ def place(namespace: str | None, name: str = "") -> str:
 
 
 def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: bool = False) -> Operation[JobSet]:
-    """Create it; gives it as the API server stored it. `dry_run`: let it be checked, and store nothing."""
+    """Create it, and return it as the API server stored it. `dry_run`: it is checked, and not stored."""
     given: object = jobset
     if not isinstance(given, JobSet):
         make = "from_yaml" if isinstance(given, str | bytes) else "from_dict"
@@ -82,7 +82,7 @@ def create(home: str, jobset: JobSet, *, namespace: str | None = None, dry_run: 
 
 
 def get(home: str, name: str, *, namespace: str | None = None) -> Operation[JobSet]:
-    """Read one. Raises `NotFoundError`, with the names that there are, if they may be listed."""
+    """Read one. Raises `NotFoundError`, with existing names if they may be listed."""
     namespace = namespace or home
     core.check_name(name)
     try:
@@ -158,7 +158,7 @@ def watch(
     labels: str = "",
     timeout: float | None = None,
 ) -> Emitter[Event]:
-    """Each JobSet that there is as ADDED, then each change, until the timeout in seconds; without end if None."""
+    """Each existing JobSet as ADDED, then each change, until the timeout in seconds; without end if None."""
     selection = _selection(None if everywhere else namespace or home, name, labels)
     changes = Changes(selection, f"watch JobSets{_with_labels(labels)}", Deadline(timeout))
     while (change := (yield from changes.next())) is not None:
@@ -179,7 +179,7 @@ def _selection(namespace: str | None, name: str = "", labels: str = "") -> Selec
 def wait(
     home: str, name: str, state: State = "finished", *, namespace: str | None = None, timeout: float | None = None
 ) -> Operation[JobSet]:
-    """Wait until it is completed, failed, finished (one of both), ready or suspended; gives it as it is then.
+    """Wait until it is completed, failed, finished (one of both), ready or suspended, and return it in that state.
 
     Raises `NeverError` as soon as it never will be, `WaitTimeoutError` after `timeout` seconds.
     """

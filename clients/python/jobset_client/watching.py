@@ -64,7 +64,7 @@ def _pages(selection: Selection, task: str, most: int) -> Operation[tuple[list[J
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """ADDED, MODIFIED or DELETED with the object; LISTED, without one, after each list of all that there are."""
+    """ADDED, MODIFIED or DELETED with the object; LISTED, without one, at the end of each list."""
 
     type: str
     body: JSON = field(default_factory=dict)

@@ -14,7 +14,7 @@ _MOST_NAMES = 8
 """Names that a message lists."""
 _MOST_IN_A_NAME = 63
 _CLOSE, _SURE = 0.7, 0.85
-"""Likeness from which on a name may have been meant, and surely was."""
+"""Likeness from which a name is suggested, and from which it is taken for certain."""
 _TYPES = {
     type(None): "null",
     bool: "a boolean",
@@ -47,14 +47,14 @@ def as_json(value: Any) -> str:
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """The name that is likely meant, whatever its case; empty where none is close."""
+    """The most similar name, whatever its case; empty where none is close."""
     folded = {name.lower()[:_MOST_IN_A_NAME]: name for name in names}
     found = difflib.get_close_matches(word.lower()[:_MOST_IN_A_NAME], folded, 1, _CLOSE)
     return folded[found[0]] if found else ""
 
 
 def did_you_mean(word: str, names: Iterable[str]) -> str:
-    """`did you mean "train"? there are: "eval", "train"`, or only what there is; empty where there is nothing."""
+    """`did you mean "train"? there are: "eval", "train"`, or only the names; empty where there are none."""
     known = sorted(set(names))
     close = nearest(word, known)
     guess = f"did you mean {as_json(close)}? " if close else ""

@@ -1,7 +1,7 @@
 """Step: pods on nodes that have failed (gate JobSetNodeFailure). See docs/concepts/node-failure.md.
 
-It asks that the nodes are read that something depends on, and deletes pods that nobody else ends, and those that their
-Jobs replace while all others restart in place. `apply_failure_policy` judges the Jobs of the other pods.
+It asks for the nodes that a decision depends on. It deletes pods on failed nodes that nothing else deletes, and pods
+that their Jobs replace while all others restart in place. `apply_failure_policy` judges the Jobs of the other pods.
 """
 
 from collections.abc import Container, Iterable
@@ -21,7 +21,7 @@ MOST_NODES = 50
 
 
 def watch_nodes(ctx: Context) -> Partial:
-    """The query, or what follows from its answer; and the time until the next pod counts."""
+    """A query for nodes, or the deletions that its answer leads to, and the time until the next pod counts."""
     wanted = node_failure.policy_of(ctx.js)
     if wanted is None:
         return NOTHING
@@ -63,7 +63,7 @@ def watch_nodes(ctx: Context) -> Partial:
 
 
 def _has_to_go(pod: PodOnFailedNode, wanted: NodeFailure) -> bool:
-    """Whether it is deleted without its node: as the set asks, or because the node does not exist any more."""
+    """Whether the pod is to be deleted without its node: the set asks for it, or the node does not exist any more."""
     return pod.deleting and (wanted.force_delete_pods or not pod.taint)
 
 

@@ -31,12 +31,12 @@ def forbidden(path: Path, detail: str) -> FieldError:
 
 
 def duplicate(path: Path, value: Any) -> FieldError:
-    """A value that was there before."""
+    """A value that an earlier item has."""
     return FieldError(path, ErrorType.DUPLICATE, value)
 
 
 def duplicates(values: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
-    """Each value, at its place, that an earlier place has already."""
+    """Each value that an earlier place has already."""
     seen: set[Any] = set()
     for path, value in values:
         if value in seen:
@@ -45,12 +45,12 @@ def duplicates(values: Iterable[tuple[Path, Any]]) -> Iterator[FieldError]:
 
 
 def not_found(path: Path, value: Any, detail: str = "") -> FieldError:
-    """The name of something that is not there."""
+    """A name of something that does not exist."""
     return FieldError(path, ErrorType.NOT_FOUND, value, detail)
 
 
 def not_supported(path: Path, value: Any, supported: Iterable[str]) -> FieldError:
-    """A word that is none of those supported."""
+    """An unsupported word."""
     return FieldError(path, ErrorType.NOT_SUPPORTED, value, f"supported values: {', '.join(map(quote, supported))}")
 
 
@@ -65,13 +65,13 @@ def whole(value: Any) -> TypeGuard[int]:
 
 
 def entries(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a list, with their numbers; none of what is not a list."""
+    """The objects in a list with their indexes; nothing for a value that is not a list."""
     if isinstance(value, list):
         yield from ((i, item) for i, item in enumerate(value) if isinstance(item, dict))
 
 
 def fields(*of_all: Check, **of_members: Check) -> Check:
-    """Checks of an object's members, by name where they are set, and of the object as such."""
+    """Checks of the object as a whole, and of its members by name, where they are set."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if not isinstance(value, dict):
@@ -115,7 +115,7 @@ def member(name: str, absent: Any, check: Check) -> Check:
 
 
 def text(complaints: Callable[[str], Iterable[str]], *, empty: bool = False) -> Check:
-    """A text of a certain form; `empty`: whether that of no characters is looked at, too."""
+    """A text of a certain form; `empty`: whether an empty text is checked, too."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if isinstance(value, str) and (value or empty):
@@ -125,7 +125,7 @@ def text(complaints: Callable[[str], Iterable[str]], *, empty: bool = False) -> 
 
 
 def one_of(*supported: str, empty: bool = False) -> Check:
-    """One of these words; `empty`: whether no text at all is a mistake, too, instead of standing for the default."""
+    """One of these words; `empty`: whether an empty text is refused, too, instead of standing for the default."""
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:
         if isinstance(value, str) and (value or empty) and value not in supported:
@@ -135,7 +135,7 @@ def one_of(*supported: str, empty: bool = False) -> Check:
 
 
 def word_of(*supported: str) -> Check:
-    """The same for a word that has to be there: an empty one is reported with those that are supported."""
+    """One of these words, which is required: where it is empty, the supported ones are reported."""
     words = " ".join(map(quote, supported))
 
     def check(path: Path, value: Any) -> Iterator[FieldError]:

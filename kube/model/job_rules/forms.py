@@ -123,6 +123,6 @@ def descending(path: str) -> list[str]:
 
 
 def file_in_volume(path: str) -> list[str]:
-    """The same for a file of a volume, whose name may not begin like those that the kubelet makes."""
+    """A path of a file in a volume, which may not begin like the names that the kubelet makes."""
     reserved = path.startswith("..") and not path.startswith("../")
     return [*descending(path), *(["must not start with '..'"] if reserved and path != ".." else [])]

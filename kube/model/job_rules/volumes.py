@@ -229,7 +229,7 @@ _VOLUME = fields(needs("name"), _source, name=text(label))
 
 
 def volumes(path: Path, pod: Any) -> Iterator[FieldError]:
-    """A check of a pod: its volumes, and that containers mount what there is."""
+    """A check of a pod: its volumes, and that containers mount existing ones."""
     good: dict[str, Any] = {}
     for i, volume in entries(pod.get("volumes")):
         found, name = list(_VOLUME(path.at("volumes", i), volume)), volume.get("name")

@@ -140,7 +140,7 @@ class ClusterChecks:
     async def update(
         self, old: JSON, js: JSON, known: Sequence[FieldError], gates: FeatureGates, *, namespace: str
     ) -> list[FieldError]:
-        """The same for an update: templates that change while suspended are checked, nothing else.
+        """Check an update with the cluster: templates that change while suspended, nothing else.
 
         A set that is being suspended gets its scheduling fields back as they were: of it, only new amounts are checked.
         """

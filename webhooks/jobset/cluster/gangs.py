@@ -40,7 +40,7 @@ class SchedulingApi:
         self._asking = asyncio.Lock()
 
     async def missing(self, js: JobSet, client: Client) -> list[FieldError]:
-        """Warnings about what its groups need and the API server has not; raises when there is no answer."""
+        """Warnings about APIs that its groups need and the API server does not serve; raises without an answer."""
         wanted = shape(js)
         lack = None if wanted is None else lacking(wanted, await self._look(client))
         if lack is None or lack is UNKNOWN:
@@ -64,7 +64,7 @@ class SchedulingApi:
 
 
 async def _keeps_topology(client: Client) -> bool | None:
-    """None when the API server refuses to try."""
+    """Whether topology is stored; None when the API server refuses the dry run."""
     try:
         tried: JSON = await client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)
     except ApiError:

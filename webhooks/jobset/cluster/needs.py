@@ -51,17 +51,17 @@ from webhooks.jobset.subject import Entry, Subject
 FOUND_FOR = 60.0
 """Seconds for which something that exists is not looked up again."""
 MISSING_FOR = 5.0
-"""The same for something that is missing: short, because a reader of the warning may create it and apply again."""
+"""Seconds for which a missing object is remembered: short, since a reader of the warning may create it at once."""
 MOST = 1024
 """Names that are remembered, the latest."""
 LONGEST_SELECTOR = 1024
 """Characters of a node selector, so that its question fits into the address of a request."""
 MOST_CLASSES = 100
-"""PriorityClasses among which one of nearly the same name is looked for."""
+"""PriorityClasses that an unknown name is compared with."""
 
 
 def _missing(kind: str, message: str, fix: str = "create it") -> Rule:
-    """The warning that something is not there, which pods name or select by a label."""
+    """A warning about a missing object that pods name or select by a label."""
     return warning(f"{kind}-missing", message, fix, kind=ErrorType.NOT_FOUND)
 
 
@@ -101,7 +101,7 @@ RESOURCES = {
     NODE_NAME: NODES,
     **dict.fromkeys(_BY_LABELS, NODES),
 }
-"""By rule what is looked up by name or, of nodes, by labels."""
+"""The resource that each rule looks up, by name or, for nodes, by labels."""
 _OF_POD = {PRIORITY_CLASS: "priorityClassName", RUNTIME_CLASS: "runtimeClassName", NODE_NAME: "nodeName"}
 _REFERENCES = {CONFIG_MAPS: CONFIG_MAP, SECRETS: SECRET}
 
@@ -120,7 +120,7 @@ class Need:
 def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
     """What the pods of a JobSet need, each name once, without invalid names: these are refused elsewhere.
 
-    `looks_up`: of ConfigMaps and Secrets, those that are wanted. They are the last.
+    `looks_up`: whether ConfigMaps and Secrets, which come last, are included.
     """
     found: dict[tuple[Rule, str], dict[Path, None]] = {}
     entries = [entry for entry in js.entries if entry.rjob.replicas]
@@ -141,7 +141,7 @@ def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
 
 
 def classes_of(claims: Iterable[Claim]) -> list[Need]:
-    """The StorageClasses that claims need which are still to be created."""
+    """The StorageClasses of claims that do not exist yet."""
     found: dict[str, list[Path]] = {}
     for claim in claims:
         name = claim.spec.get("storageClassName")
@@ -160,7 +160,7 @@ def _of_entry(js: Subject, entry: Entry) -> Iterator[tuple[Rule, str, Path]]:
 
 
 def _node_selector(pod: JSON) -> str:
-    """The pod's node selector as a label selector; empty without one, or if it is none that a node could meet."""
+    """The pod's node selector as a label selector; empty without one, or if no node could match it."""
     wanted = pod.get("nodeSelector") or {}
     selector = ",".join(f"{key}={value}" for key, value in sorted(wanted.items()))
     # The length comes first: it bounds what is looked at label by label.
@@ -224,7 +224,7 @@ class Needs:
         self._classes: Lookups[None, tuple[str, ...]] = Lookups(1)
 
     async def missing(self, need: Need, namespace: str, client: Client) -> list[FieldError]:
-        """A warning at each place if it is not there; raises when there is no answer."""
+        """A warning at each place if it does not exist; raises when there is no answer."""
         resource = RESOURCES[need.rule]
         place = namespace if resource.namespaced else ""
         answer = await self._known.get(
@@ -263,7 +263,7 @@ class Needs:
         try:
             names = await self._classes.get(None, lambda: self._class_names(client), lambda _: MISSING_FOR)
         except (KubeError, TimeoutError):
-            return ""  # the warning does without
+            return ""  # the warning then names no similar class
         return nearest(need.name, names)
 
     async def _class_names(self, client: Client) -> tuple[str, ...]:

@@ -38,11 +38,11 @@ _OF_PODS = {
     "error": "it is a reason of containers: onExitCodes catches it by the exit code",
     "evicted": "it is a reason of pods: write it into onPodReasons",
 }
-"""Reasons of containers and pods that people write for those of Jobs, in lower case: what to do instead."""
+"""What to do instead of matching a reason of containers or pods, by that reason in lower case."""
 START_TIMEOUT, NODE_FAILURE = "StartTimeout", "NodeFailure"
 """Reasons of this program alone, for sets with startTimeoutSeconds, and with nodeFailure."""
 _GO_ACTIONS = tuple(action for action in ACTIONS.values() if action.gate and action.since_go)
-"""The actions behind a gate of which the Go JobSet has sentences. Each of the others is named by itself."""
+"""The gated actions that the Go JobSet names together in one sentence. All others have a sentence each."""
 _REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.name}"
 _NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 _MAX_NAME = 128

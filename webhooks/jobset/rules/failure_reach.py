@@ -159,7 +159,7 @@ def _takes_all(wide: tuple[str, ...], narrow: tuple[str, ...]) -> bool:
 
 
 def _takes_all_codes(wide: OnExitCodes | None, narrow: OnExitCodes | None) -> bool:
-    """The same for exit codes: NotIn stands for all codes but a few, In never for as many."""
+    """Whether `wide` matches every exit code that `narrow` does. In never matches as many as NotIn."""
     if wide is None or narrow is None:
         return wide is None
     if wide.container_name not in {"", narrow.container_name}:

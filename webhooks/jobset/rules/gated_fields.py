@@ -36,7 +36,7 @@ def without_gate(subject: Subject) -> Iterator[FieldError]:
 
 
 def deadline(subject: Subject) -> Iterator[FieldError]:
-    """The same for the deadline, the one of these fields that an update may change."""
+    """The deadline without its gate; of these fields an update may change only this one."""
     return _without_gate(subject, _FIELDS[:1])
 
 

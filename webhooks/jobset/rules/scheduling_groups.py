@@ -217,7 +217,7 @@ def _waiting(subject: Subject, members: frozenset[str]) -> tuple[str, str] | Non
 
 
 def _depending(rjobs: tuple[ReplicatedJob, ...], members: frozenset[str]) -> tuple[str, str] | None:
-    """The same for dependsOn, which may lead through ReplicatedJobs that are not members."""
+    """Two members of which one waits for the other by dependsOn, also through ReplicatedJobs that are not members."""
     after: dict[str, str] = {}
     for rjob in rjobs:
         for item in rjob.depends_on or ():

@@ -73,7 +73,7 @@ def targets(subject: Subject) -> Iterator[FieldError]:
 
 
 def not_any(subject: Subject) -> Iterator[FieldError]:
-    """The CRD's own rule, said before it hides the rest."""
+    """The CRD's own rule, reported here too because the API server reports nothing else beside it."""
     policy = subject.js.spec.success_policy
     if policy is not None and policy.min_succeeded is not None and policy.operator == "Any":
         yield WITH_ANY.at(POLICY.at("operator"), policy.operator)

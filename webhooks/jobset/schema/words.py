@@ -88,7 +88,7 @@ _TRUE, _FALSE = {"true", "yes", "on", "y", "1"}, {"false", "no", "off", "n", "0"
 _LONGEST_QUANTITY = 30
 _MOST_PASTED = 5
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9./-]{1,60}", re.ASCII)
-"""A text that needs no quotes in YAML; words such as `on` are none of the names that lists have."""
+"""A text that needs no quotes in YAML; names in lists never are words such as `on`."""
 _IN_SECONDS = "in seconds"
 """In the description of an amount of time."""
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])", re.ASCII)

@@ -22,6 +22,7 @@ from rich.table import Table
 from app.terminal import raw_stream
 from cli import local
 from cli.local import LocalError, kubectl
+from cli.extras import EXAMPLES
 from cli.ui.cli import ADDRESS
 from dev.cluster.assets import Sources, locate
 from dev.cluster.cluster import Cluster, down, up
@@ -30,9 +31,6 @@ from dev.cluster.errors import DevclusterError
 from dev.cluster.spec import ClusterSpec, FakeNodes
 from policy.types import GATE as POLICIES_GATE
 
-_INSTALLED = Path(__file__).parent / "examples"
-EXAMPLES = _INSTALLED if _INSTALLED.is_dir() else Path(__file__).parents[1] / "examples"
-"""The wheel has them beside this module, a clone beside its package."""
 METRICS_READERS = "jobset-metrics-reader"
 STEP_SECONDS = 60
 EXIT_CODE = "kwok.jobset.dev/exit-code"

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from cli.demo import ACCELERATOR, EXAMPLES, STEP_SECONDS, Demo, Status, Story, events, jobs, run, until
-from cli.extras import EXTRA
+from cli.demo import ACCELERATOR, STEP_SECONDS, Demo, Status, Story, events, jobs, run, until
+from cli.extras import EXAMPLES, EXTRA
 from cli.local import LocalError, kubectl
 from kube.clock import now, rfc3339
 

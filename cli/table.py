@@ -19,6 +19,7 @@ class Command(NamedTuple):
 
 GROUPS = {
     "for those who write JobSets": {
+        "init": Command("print a manifest to begin with, or convert a PyTorchJob", "cli.init.cli", "add_init"),
         "validate": Command("check JobSet manifests without creating them", "cli.check.cli", "add_validate"),
         "render": Command("print the objects that a JobSet manifest leads to", "cli.check.cli", "add_render"),
         "schema": Command("print a JSON schema of manifests for editors", "cli.editor_schema", "add_schema"),

@@ -176,11 +176,14 @@ class Report:
         ordered = sorted(found, key=lambda finding: (finding.line, finding.column))
         self.findings += ordered[: self.most_findings - len(self.findings)]
 
-    def finish(self, files: int, other_objects: int, *, allow_none: bool = False) -> None:
-        """Take the numbers of files and of objects of other kinds. No JobSet at all is a problem, unless allowed."""
+    def finish(self, files: int, other_objects: int, *, allow_none: bool = False, hint: str = "") -> None:
+        """Take the numbers of files and of objects of other kinds. No JobSet at all is a problem, unless allowed.
+
+        `hint`: what to do with the objects of other kinds.
+        """
         self.files, self.other_objects = files, other_objects
         if not (self.jobsets or self.errors or self.problems or allow_none):
-            self.problems.append(f"no JobSet found in these files ({self.inputs_text})")
+            self.problems.append(f"no JobSet found in these files ({self.inputs_text}){hint}")
 
     @property
     def hidden_count(self) -> int:

@@ -6,6 +6,7 @@ cluster that a missing right prevents is a note, and counts for 2 only with --st
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import AsyncIterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -45,6 +46,9 @@ from webhooks.jobset.engine import Findings
 
 if TYPE_CHECKING:
     from cli.check.server_checks import ServerChecks
+
+CONVERTIBLE = ("Job", "MPIJob", "PyTorchJob")
+"""Kinds that `jobset init --from` makes JobSets of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +162,19 @@ async def check_manifests(options: Options) -> Report:
     check_each_file(of_policies, report, options.gates)
     warn_of_conflicts(rules, report, options.gates)
     warn_of_exceptions(filed, policies, namespaces if options.names else None, options.at, report)
-    report.finish(inputs.files, inputs.other_objects, allow_none=options.allow_none or bool(of_policies))
+    allow_none, hint = options.allow_none or bool(of_policies), _conversion_hint(options.names, inputs.named)
+    report.finish(inputs.files, inputs.other_objects, allow_none=allow_none, hint=hint)
     if options.strict and report.not_made:
         left = count_noun(report.not_made, "note")
         report.problems.append(f"not everything was checked, which --strict asks for: {left} above named what and why")
     return report
+
+
+def _conversion_hint(names: Sequence[str], passed_over: AbstractSet[Named]) -> str:
+    """How to make JobSets of objects that were passed over; empty where they have no conversion."""
+    kind = next((kind for kind, _, _ in sorted(passed_over) if kind in CONVERTIBLE), "")
+    file = shlex.quote(names[0]) if len(names) == 1 else "FILE"
+    return f"; to make a JobSet of this {kind}, run `jobset init --from {file}`" if kind else ""
 
 
 def _is_checked(obj: JSON) -> bool:

@@ -24,7 +24,7 @@ SNIPPETS = [
     pytest.param(text, id=f"{page.relative_to(ROOT)}-{number}")
     for page in PAGES
     for number, text in enumerate(yaml_blocks(page), 1)
-    if "kind: JobSet\n" in text
+    if re.search("^kind: JobSet$", text, re.MULTILINE)
 ]
 
 

@@ -84,6 +84,11 @@ def test_commands_run_where_it_is_installed_alone(installed: Path):
     assert (validated.returncode, validated.stderr) == (0, ""), validated
     assert "0 errors, 0 warnings" in validated.stdout
 
+    for framework in ("torchrun", "jax", "mpi", "ray"):
+        printed = jobset(installed, "init", framework, "--nodes=2")
+        assert (printed.returncode, printed.stderr) == (0, ""), printed
+        assert "kind: JobSet" in printed.stdout
+
     rendered = jobset(installed, "render", "-f", training, "-o", "json")
     assert rendered.returncode == 0, rendered.stderr
     assert '"training-coordinator-0"' in rendered.stdout

@@ -102,6 +102,11 @@ def files(reader: Reader) -> None:
     reader.write("manager.yaml", "apiVersion: config.jobset.x-k8s.io/v1alpha1\nkind: Configuration\n")
 
 
+def pytorch(reader: Reader) -> None:
+    """The PyTorchJob of the page."""
+    reader.write("pytorchjob.yaml", yaml_blocks(ROOT / "docs/migrate.md")[0])
+
+
 def allowed(reader: Reader) -> None:
     """The files, and a policy that allows them."""
     files(reader)
@@ -113,6 +118,12 @@ def tenant(reader: Reader) -> None:
     files(reader)
     [text] = [text for text in yaml_blocks(ROOT / "docs/policy/README.md") if "name: tenants" in text]
     reader.write("policies/tenants.yaml", text)
+
+
+def kyverno(reader: Reader) -> None:
+    """The files, and the policy of the page."""
+    files(reader)
+    reader.write("policies/jobsets.yaml", yaml_blocks(ROOT / "docs/policy/from-kyverno.md")[1])
 
 
 def stored(reader: Reader) -> None:
@@ -218,6 +229,10 @@ SCENES: dict[str, Scene] = {
             "kubectl patch secret": Step(says="secret/jobset-webhook-server-cert patched"),
         },
     ),
+    "docs/checkpoints.md": Scene(
+        prepare=train,
+        steps={"jobset validate": Step(says="0 errors, 0 warnings"), "jobset logs": Step(says="hello from train")},
+    ),
     "docs/cli.md": Scene(
         prepare=fishy,
         steps={
@@ -262,6 +277,19 @@ SCENES: dict[str, Scene] = {
             "jobset explain": Step(says="train"),
         },
     ),
+    "docs/gitops.md": Scene(
+        prepare=training,
+        steps={"kubectl apply": Step(says="serverside-applied"), "kubectl wait": Step(says="condition met")},
+    ),
+    "docs/migrate.md": Scene(
+        prepare=pytorch,
+        steps={
+            "jobset init": Step(says="success: the set completes when all pods have succeeded"),
+            "jobset validate": Step(says="0 errors, 0 warnings"),
+            "kubectl apply": Step(says="mnist created"),
+            "jobset explain mnist": Step(says="mnist"),
+        },
+    ),
     "docs/policy/README.md": Scene(
         prepare=tenant, steps={"jobset policy eval": Step(code=1, says="policy tenants: no queue is named")}
     ),
@@ -287,6 +315,9 @@ SCENES: dict[str, Scene] = {
     ),
     "docs/policy/defaults.md": Scene(prepare=train, steps={"kubectl patch": Step(says="jobset.*/train patched")}),
     "docs/policy/exceptions.md": Scene(steps={"kubectl": Step(says="rolebinding.*/grant-exceptions created")}),
+    "docs/policy/from-kyverno.md": Scene(
+        prepare=kyverno, steps={"jobset policy eval": Step(code=1, says="no queue is named")}
+    ),
     "docs/policy/rollout.md": Scene(
         prepare=stored, clean=without_policies, steps={"jobset policy scan": Step(code=1, says="requiredQueue")}
     ),

@@ -1,0 +1,98 @@
+"""JobSets from PyTorchJobs, MPIJobs and Jobs, and what of them has no equivalent.
+
+A conversion takes each field out of a copy of the object; what is left at the end is listed, so nothing is lost
+unnoticed. Left out without a word is only what the API server and controllers set. Pure.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from api import keys
+from cli.init.fields import ConvertError, Fields, containers
+from cli.init.kubeflow import convert_mpi, convert_pytorch
+from jobset_client.words import as_json
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+
+_SET_BY_SERVERS = (
+    "apiVersion", "kind", "status", "metadata.uid", "metadata.resourceVersion", "metadata.generation",
+    "metadata.creationTimestamp", "metadata.managedFields", "metadata.selfLink",
+)  # fmt: skip
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_OF_JOBS = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+"""Labels that the Job controller sets."""
+_MOST_NOTES = 100
+"""Lines about one object; the rest is counted."""
+
+
+def is_convertible(obj: JSON) -> bool:
+    """Whether there is a conversion of this object."""
+    return (str(obj.get("apiVersion")).partition("/")[0], str(obj.get("kind"))) in _CONVERSIONS
+
+
+def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
+    """The objects that take the place of this one, and a line for each field with no equivalent or another meaning."""
+    group, kind = str(obj["apiVersion"]).partition("/")[0], obj["kind"]
+    who = f"{kind} {as_json(dig(obj, 'metadata', 'name') or dig(obj, 'metadata', 'generateName'))}"
+    try:
+        fields = Fields(obj)
+        for path in _SET_BY_SERVERS:
+            fields.take(path)
+        (fields.metadata["annotations"] or {}).pop(_APPLIED, None)
+        spec, more = _CONVERSIONS[group, kind](fields)
+    except ConvertError as error:
+        raise ConvertError(f"{who}: {error}") from None
+    metadata = {key: value for key, value in fields.metadata.items() if value}
+    jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
+    notes = [*fields.notes, *(f"{path}: no equivalent: {as_json(value)}" for path, value in fields.rest())]
+    notes += _old_names(spec["replicatedJobs"], fields.name)
+    hidden = [f"and {len(notes) - _MOST_NOTES} more"] if len(notes) > _MOST_NOTES else []
+    return [*more, jobset], [f"{who}: {note}" for note in [*notes[:_MOST_NOTES], *hidden]]
+
+
+def _old_names(groups: list[JSON], name: str) -> Iterator[str]:
+    """Labels and host names in templates that the operators of Kubeflow gave, and nothing has here."""
+    hosts = rf"{re.escape(name)}-(?:master|worker|launcher)(?:-\d+)?(?![\w-])" if name else "(?!)"
+    for group in groups:
+        text = "\n".join(_texts(dig(group, "template", "spec", "template")))
+        for word in sorted(set(re.findall(rf"training\.kubeflow\.org/[\w-]+|{hosts}", text))):
+            new = f"pods are called {name}-{group['name']}-JOB-POD.{name} here (docs/reference/names-and-labels.md)"
+            yield f"{group['name']}: {as_json(word)} is a name of the operator: {new}"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All texts below a value."""
+    if isinstance(value, dict):
+        yield from (text for pair in value.items() for part in pair for text in _texts(part))
+    elif isinstance(value, list):
+        yield from (text for part in value for text in _texts(part))
+    elif isinstance(value, str):
+        yield value
+
+
+def _convert_job(fields: Fields) -> tuple[JSON, list[JSON]]:
+    """A set of one Job, whose spec stays what it is."""
+    spec: JSON = {}
+    fields.move("spec.suspend", bool, spec, "suspend")
+    fields.move("spec.ttlSecondsAfterFinished", int, spec, "ttlSecondsAfterFinished")
+    for path in ("spec.selector", "spec.manualSelector", "spec.managedBy"):
+        if (value := fields.take(path)) is not None:
+            fields.notes.append(f"{path}: no equivalent: {as_json(value)}")
+    job = fields.take("spec", dict, {})
+    containers(job.get("template"), "spec.template")
+    labels = dig(job, "template", "metadata", "labels")
+    for key in _OF_JOBS if isinstance(labels, dict) else ():
+        labels.pop(key, None)
+    job.setdefault("completionMode", "NonIndexed")  # a Job in a JobSet is Indexed unless it says otherwise
+    name = fields.name or "NAME"
+    fields.notes.append(f"metadata.name: the Job is called {name}-main-0 here, a pod {name}-main-0-INDEX.{name}")
+    return {**spec, "replicatedJobs": [{"name": "main", "template": {"spec": job}}]}, []
+
+
+_CONVERSIONS: dict[tuple[str, str], Callable[[Fields], tuple[JSON, list[JSON]]]] = {
+    ("kubeflow.org", "PyTorchJob"): convert_pytorch,
+    ("kubeflow.org", "MPIJob"): convert_mpi,
+    ("batch", "Job"): _convert_job,
+}
+"""Of each group and kind what makes the spec of a JobSet, and further objects, of it."""

@@ -1,0 +1,73 @@
+"""The fields of an object that is converted: taken one by one, so that what nothing took is known at the end. Pure."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from jobset_client.words import as_json, type_of
+from kube.model.jsontree import dig, items
+from kube.model.meta import JSON
+
+_METADATA = {"name": str, "generateName": str, "namespace": str, "labels": dict, "annotations": dict}
+_NOUNS = {dict: "an object", list: "an array", str: "a string", int: "an integer", bool: "a boolean"}
+
+
+class ConvertError(Exception):
+    """An object cannot be converted; the text says where and why."""
+
+
+class Fields:
+    """A copy of an object. `notes`: lines for the user about fields that mean something else now."""
+
+    def __init__(self, obj: JSON) -> None:
+        """Aliases of YAML make one value of several: the copy has each for itself."""
+        self._tree: JSON = json.loads(json.dumps(obj))
+        self.notes: list[str] = []
+        self.metadata = {key: self.take(f"metadata.{key}", wanted) for key, wanted in _METADATA.items()}
+        self.name: str = self.metadata["name"] or ""
+        if not (self.name or self.metadata["generateName"]):
+            raise ConvertError("metadata.name: Required value")
+
+    def take(self, path: str, wanted: type = object, default: Any = None) -> Any:
+        """The value at a path, which is not there any more afterwards. Raises `ConvertError` for another type."""
+        *above, last = path.split(".")
+        holder = dig(self._tree, *above)
+        value = holder.pop(last, None) if isinstance(holder, dict) else None
+        if value is None:
+            return default
+        if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+            raise ConvertError(
+                f"{path}: Invalid value: {as_json(value)}: must be {_NOUNS[wanted]}, is {type_of(value)}"
+            )
+        return value
+
+    def move(self, path: str, wanted: type, into: JSON, key: str) -> None:
+        """Take a value, if there is one, into another object."""
+        value = self.take(path, wanted)
+        if value is not None:
+            into[key] = value
+
+    def rest(self) -> Iterator[tuple[str, Any]]:
+        """The path and value of each field that nothing took."""
+        yield from _leaves("", self._tree)
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(f"{path}.{key}".removeprefix("."), inner)
+    elif value is not None:
+        yield path, value
+
+
+def containers(template: JSON, path: str = "") -> list[JSON]:
+    """The containers of a pod template. Raises `ConvertError` where there are none, or something else is there."""
+    found = items(template, "spec", "containers")
+    if not found or not all(isinstance(each, dict) for each in found):
+        raise ConvertError(f"{path}.spec.containers: must be an array of at least one container")
+    lists = [("spec.volumes", template["spec"].get("volumes"))]
+    lists += [(f"spec.containers: {key}", each.get(key)) for each in found for key in ("env", "volumeMounts")]
+    for name, value in lists:
+        if value is not None and not (isinstance(value, list) and all(isinstance(one, dict) for one in value)):
+            raise ConvertError(f"{path}.{name}: must be an array of objects")
+    return found

@@ -1,0 +1,136 @@
+"""The manifest of a framework: its example in another size, with what long trainings need.
+
+The examples are the one source: the program and the JobSet are those of examples/frameworks, the watchdog and the
+volume for checkpoints those of examples/watchdog.yaml.
+"""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from cli.extras import EXAMPLES
+from cli.init.cli import FRAMEWORKS
+
+JSON = dict[str, Any]
+_SIZES = {
+    "torchrun": (("--nnodes=4", "--nnodes={nodes}"), ("--nproc-per-node=1", "--nproc-per-node={processes}")),
+    "jax": (('PROCESSES, value: "4"', 'PROCESSES, value: "{nodes}"'),),
+    "mpi": (
+        ("mpi-workers-0-0.mpi,mpi-workers-0-1.mpi,mpi-workers-0-2.mpi,mpi-workers-0-3.mpi", "{hosts}"),
+        ('"-ppn", "1"', '"-ppn", "{processes}"'),
+    ),
+    "ray": (('NODES, value: "4"', 'NODES, value: "{nodes}"'),),
+}
+"""Texts of the examples that depend on the size, and what stands there instead."""
+_GPU = "nvidia.com/gpu"
+_PROCESSORS = {"cpu": "1", "memory": "4Gi"}
+_OF_EXAMPLE = {"WORKER_COMMAND", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"}
+"""Variables of the watchdog's example that belong to its program."""
+COMMENTS = {
+    "- ReadWriteMany": "All pods write here: a StorageClass for shared files, such as NFS, Lustre or Filestore.",
+    "- name: hang": "Exit code 124 is that of the watchdog: its restarts do not count as failures of the program.",
+    "- name: install-agent": "The agent is one file, run by the python3 of your image. Build it: make image-agent.",
+    "image: jobset-in-place": "Push it to your registry, and write its name here.",
+    "- name: JOBSET_HEARTBEAT_FILE": "Your program touches this file after each step, or it is taken for a hang.",
+    "- name: PROGRESS_DEADLINE_SECONDS": "Longer than the longest step, checkpoint included.",
+    "- name: FIRST_HEARTBEAT_SECONDS": "Until the first step: imports, reading the checkpoint, waiting for all pods.",
+    "- name: STACK_DUMP_SIGNAL": "Prints stacks if it calls faulthandler.register(signal.SIGUSR1, all_threads=True).",
+    "- name: CHECKPOINTS": "Your program writes checkpoints here, and begins with the last one after a restart.",
+    "mountPath: /dev/shm": "Shared memory for data loaders and NCCL, which have 64 MiB without it.",
+    "medium: Memory": "Counts as memory of the container.",
+}
+"""What is said before the first line that begins so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the manifest is for: `nodes` pods with `gpus` GPUs each; `without` names parts to leave out."""
+
+    framework: str
+    nodes: int
+    gpus: int
+    name: str
+    without: AbstractSet[str] = frozenset()
+
+
+def head_comment(wanted: Wanted) -> str:
+    """What to do with the manifest, as comments at its top."""
+    return (
+        f"# {wanted.framework}: pods: {wanted.nodes}, GPUs of each: {wanted.gpus}. Made by `jobset init`.\n"
+        "# The program in the ConfigMap shows that all processes find each other; put yours in its place.\n"
+        f"# Check it with `jobset validate -f FILE`; `jobset explain {wanted.name}` says why it waits.\n"
+    )
+
+
+def manifest(wanted: Wanted) -> list[JSON]:
+    """The objects: ConfigMap, claim for checkpoints, JobSet."""
+    program, jobset = _example(f"frameworks/{FRAMEWORKS[wanted.framework]}.yaml", wanted)
+    _, claim, guarded = _example("watchdog.yaml")
+    groups = jobset["spec"]["replicatedJobs"]
+    del groups[wanted.nodes :]  # Ray's head alone, where one pod is wanted
+    last = groups[-1]["template"]["spec"]
+    last["parallelism"] = last["completions"] = wanted.nodes - len(groups) + 1
+    program["metadata"]["name"] = jobset["metadata"]["name"] = wanted.name
+    claim["metadata"]["name"] = f"{wanted.name}-checkpoints"
+    pods = [group["template"]["spec"]["template"]["spec"] for group in groups]
+    if "watchdog" not in wanted.without:
+        _add_watchdog(jobset, pods[0], guarded)
+    for pod in pods:
+        _set_volumes(pod, wanted)
+        _set_gpus(pod["containers"][0], wanted.gpus)
+    return [program, jobset] if "checkpoints" in wanted.without else [program, claim, jobset]
+
+
+def _example(name: str, wanted: Wanted | None = None) -> list[JSON]:
+    """The objects of an example, in the size that is wanted."""
+    text = (EXAMPLES / name).read_text(encoding="utf-8")
+    if wanted is not None:
+        hosts = ",".join(f"{wanted.name}-workers-0-{index}.{wanted.name}" for index in range(wanted.nodes))
+        sizes = {"nodes": wanted.nodes, "processes": wanted.gpus or 1, "hosts": hosts}
+        for written, template in _SIZES[wanted.framework]:
+            text = text.replace(written, template.format(**sizes))
+    return list(yaml.safe_load_all(text))
+
+
+def _add_watchdog(jobset: JSON, pod: JSON, guarded: JSON) -> None:
+    """Let the agent run the command of a pod, as in the example of the watchdog."""
+    source = guarded["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    [container], [agent] = pod["containers"], source["containers"]
+    hang = guarded["spec"]["failurePolicy"]["rules"][0]
+    hang["onExitCodes"]["containerName"] = container["name"]
+    jobset["spec"]["failurePolicy"]["rules"] = [hang]
+    pod["initContainers"] = source["initContainers"]
+    container["command"] = [*agent["command"], "--", *container["command"]]
+    own = {each["name"] for each in container["env"]} | _OF_EXAMPLE | {"CHECKPOINTS"}
+    container["env"] += [each for each in agent["env"] if each["name"] not in own]
+    container["volumeMounts"].append(agent["volumeMounts"][0])
+    pod["volumes"].append(source["volumes"][0])
+
+
+def _set_volumes(pod: JSON, wanted: Wanted) -> None:
+    """Mount shared memory, the checkpoints, and the program under its new name."""
+    [container] = pod["containers"]
+    volumes, mounts = pod.setdefault("volumes", []), container.setdefault("volumeMounts", [])
+    for volume in volumes:
+        if "configMap" in volume:
+            volume["configMap"]["name"] = wanted.name
+    mounts.append({"name": "shm", "mountPath": "/dev/shm"})  # noqa: S108 (in the pod)
+    volumes.append({"name": "shm", "emptyDir": {"medium": "Memory"}})
+    if "checkpoints" not in wanted.without:
+        container["env"].append({"name": "CHECKPOINTS", "value": "/checkpoints"})
+        mounts.append({"name": "checkpoints", "mountPath": "/checkpoints"})
+        claim = {"claimName": f"{wanted.name}-checkpoints"}
+        volumes.append({"name": "checkpoints", "persistentVolumeClaim": claim})
+
+
+def _set_gpus(container: JSON, gpus: int) -> None:
+    """Ask for GPUs, or for processors alone."""
+    resources = container["resources"]
+    resources.setdefault("limits", {}).pop(_GPU, None)
+    if gpus:
+        resources["limits"][_GPU] = gpus
+    elif not resources["limits"]:
+        del resources["limits"]
+        resources.setdefault("requests", _PROCESSORS)

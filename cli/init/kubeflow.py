@@ -1,0 +1,137 @@
+"""JobSets from the PyTorchJobs and MPIJobs of Kubeflow: the environment that their operators give pods. Pure."""
+
+from typing import Any
+
+from api import keys
+from cli.init.fields import ConvertError, Fields, containers
+from kube.model.jsontree import dig, items
+from kube.model.meta import JSON
+
+_MAX_RESTARTS = 3
+_PORT_NAME, _PORT = "pytorchjob-port", 23456
+_SSH = "/root/.ssh"
+_MOST_HOSTS = 10_000
+_OPEN_MPI = {
+    "OMPI_MCA_orte_default_hostfile": "/etc/mpi/hostfile",
+    "OMPI_MCA_orte_keep_fqdn_hostnames": "true",
+    "OMPI_MCA_plm_rsh_args": "-o ConnectionAttempts=10",
+}
+
+
+def convert_pytorch(fields: Fields) -> tuple[JSON, list[JSON]]:
+    """One Job with all pods where master and workers have one template; else a Job for each pod, in order of ranks."""
+    roles = _roles(fields, "spec.pytorchReplicaSpecs", ("Master", "Worker"))
+    total, template = sum(size for _, size, _ in roles), roles[0][2]
+    local = fields.take("spec.nprocPerNode", str, str(fields.take("spec.elasticPolicy.nProcPerNode", int, 1)))
+    again = fields.take("spec.elasticPolicy.maxRestarts", int)
+    alike = all(other == template for _, _, other in roles)
+    port, rank = _port(template), keys.COMPLETION_INDEX if alike else keys.JOB_GLOBAL_INDEX
+    env = {"MASTER_PORT": port, "PET_MASTER_PORT": port, "PET_NNODES": total, "PET_NPROC_PER_NODE": local}
+    env |= {"WORLD_SIZE": total * int(local) if local.isdecimal() and len(local) < 6 else total, "PYTHONUNBUFFERED": 1}
+    env |= {} if again is None else {"PET_MAX_RESTARTS": again}
+    variables = [{"name": name, "value": str(value)} for name, value in env.items()]
+    variables += [_field(name, "annotations", keys.COORDINATOR) for name in ("MASTER_ADDR", "PET_MASTER_ADDR")]
+    variables += [_field(name, "labels", rank) for name in ("RANK", "PET_NODE_RANK")]
+    for _, _, each in roles:
+        _add_env(each, variables)
+    groups = [_group("worker", total, template)]
+    if not alike:
+        groups = [_group(role.lower(), 1, each, replicas=size) for role, size, each in roles]
+    spec = _spec(fields, groups)
+    fields.notes.append("success: the set completes when all pods have succeeded, not when the master has")
+    return {"coordinator": {"replicatedJob": groups[0]["name"]}, **spec}, []
+
+
+def convert_mpi(fields: Fields) -> tuple[JSON, list[JSON]]:
+    """A launcher that starts when all workers are ready, and a file with the names of their hosts."""
+    roles, name = _roles(fields, "spec.mpiReplicaSpecs", ("Launcher", "Worker")), fields.name
+    if [role for role, _, _ in roles] != ["Launcher", "Worker"]:
+        raise ConvertError("spec.mpiReplicaSpecs: both Launcher and Worker are needed")
+    (_, _, launcher), (_, size, worker) = roles
+    if size > _MOST_HOSTS:
+        raise ConvertError(f"spec.mpiReplicaSpecs.Worker.replicas: {size}: must be at most {_MOST_HOSTS}")
+    if fields.take("spec.mpiImplementation", str, "OpenMPI") != "OpenMPI":
+        raise ConvertError("spec.mpiImplementation: only OpenMPI is converted")
+    slots = fields.take("spec.slotsPerWorker", int, 1)
+    lines = "".join(f"{name}-worker-0-{index}.{name} slots={slots}\n" for index in range(size))
+    keys_at = fields.take("spec.sshAuthMountPath", str, _SSH)
+    for template in (launcher, worker):
+        _mount(template, {"name": "ssh-auth", "secret": {"secretName": f"{name}-ssh", "defaultMode": 0o600}}, keys_at)
+    _mount(launcher, {"name": "mpi-hosts", "configMap": {"name": f"{name}-hosts"}}, "/etc/mpi")
+    _add_env(launcher, [{"name": key, "value": value} for key, value in _OPEN_MPI.items()])
+    containers(worker)[0].setdefault("command", ["/usr/sbin/sshd", "-De"])
+    after = [{"name": "worker", "status": "Ready"}]
+    groups = [_group("worker", size, worker), {**_group("launcher", 1, launcher), "dependsOn": after}]
+    fields.notes.append(
+        f"ssh: the operator made a key for each MPIJob. Create the Secret {name}-ssh: ssh-keygen -N '' -f id_rsa &&"
+        f" kubectl create secret generic {name}-ssh --from-file=id_rsa --from-file=authorized_keys=id_rsa.pub"
+    )
+    metadata = {"name": f"{name}-hosts", "namespace": fields.metadata["namespace"]}
+    metadata = {key: value for key, value in metadata.items() if value}
+    hosts = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"hostfile": lines}}
+    success = {"operator": "All", "targetReplicatedJobs": ["launcher"]}
+    return {"successPolicy": success, **_spec(fields, groups)}, [hosts]
+
+
+def _roles(fields: Fields, path: str, names: tuple[str, ...]) -> list[tuple[str, int, JSON]]:
+    """Of each role that is there its name, number of pods and pod template."""
+    roles = []
+    for role in names:
+        template = fields.take(f"{path}.{role}.template", dict)
+        size = fields.take(f"{path}.{role}.replicas", int, 1)
+        policy = fields.take(f"{path}.{role}.restartPolicy", str)
+        if template is None or size < 1:
+            continue
+        containers(template, f"{path}.{role}.template")
+        if policy not in {None, "Never"}:
+            fields.notes.append(
+                f"{path}.{role}.restartPolicy: {policy}: a failed pod restarts the whole set here, at most"
+                " failurePolicy.maxRestarts times; failurePolicy.rules tell exit codes apart"
+            )
+        template["spec"]["restartPolicy"] = "Never"
+        roles.append((role, size, template))
+    if not roles:
+        raise ConvertError(f"{path}: no template of {' or '.join(names)} with a pod")
+    return roles
+
+
+def _spec(fields: Fields, groups: list[JSON]) -> JSON:
+    """The part of a spec that the operators' common run policy decides."""
+    spec: JSON = {"failurePolicy": {"maxRestarts": fields.take("spec.runPolicy.backoffLimit", int, _MAX_RESTARTS)}}
+    fields.move("spec.runPolicy.suspend", bool, spec, "suspend")
+    fields.move("spec.runPolicy.ttlSecondsAfterFinished", int, spec, "ttlSecondsAfterFinished")
+    seconds = fields.take("spec.runPolicy.activeDeadlineSeconds", int)
+    if seconds is not None:
+        fields.notes.append("spec.runPolicy.activeDeadlineSeconds: a limit for each attempt here, of each Job")
+        for group in groups:
+            group["template"]["spec"]["activeDeadlineSeconds"] = seconds
+    return {**spec, "replicatedJobs": groups}
+
+
+def _group(name: str, size: int, template: JSON, *, replicas: int = 1) -> JSON:
+    job = {"parallelism": size, "completions": size, "backoffLimit": 0, "template": template}
+    return {"name": name, "replicas": replicas, "template": {"spec": job}}
+
+
+def _port(template: JSON) -> Any:
+    """The port by which the processes meet: that of the operator, unless the first pod has one of its name."""
+    ports = [port for each in containers(template) for port in items(each, "ports")]
+    return next((dig(port, "containerPort") for port in ports if dig(port, "name") == _PORT_NAME), _PORT)
+
+
+def _field(name: str, kind: str, key: str) -> JSON:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.{kind}['{key}']"}}}
+
+
+def _add_env(template: JSON, env: list[JSON]) -> None:
+    """Set variables before those of each container, which may use them, and win."""
+    for container in containers(template):
+        own = container.get("env") or []
+        names = [each.get("name") for each in own]
+        container["env"] = [*(each for each in env if each["name"] not in names), *own]
+
+
+def _mount(template: JSON, volume: JSON, path: str) -> None:
+    """Mount a volume in the first container."""
+    template["spec"].setdefault("volumes", []).append(volume)
+    containers(template)[0].setdefault("volumeMounts", []).append({"name": volume["name"], "mountPath": path})

@@ -1,0 +1,79 @@
+"""Prints what `jobset init` makes: objects as YAML, with comments; and on standard error what was not converted."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TextIO
+
+from cli.check.checks import locate_findings
+from cli.check.findings import Report, colorful, write_text
+from cli.check.manifest_files import Inputs
+from cli.init.convert import convert, is_convertible
+from cli.init.fields import ConvertError
+from cli.init.framework import COMMENTS, Wanted, head_comment, manifest
+from cli.output import dump
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A framework with its sizes, or a file to convert."""
+
+    framework: str = ""
+    file: str = ""
+    nodes: int = 4
+    gpus: int = 1
+    name: str = ""
+    without: Sequence[str] = ()
+
+
+def run(options: Options, out: TextIO, err: TextIO) -> int:
+    """Print the manifest; gives the exit code."""
+    if options.file:
+        return _convert_file(options.file, out, err)
+    wanted = Wanted(
+        options.framework, options.nodes, options.gpus, options.name or options.framework, frozenset(options.without)
+    )
+    out.write(head_comment(wanted) + _with_comments(_yaml(manifest(wanted)), COMMENTS))
+    return 0
+
+
+def _convert_file(file: str, out: TextIO, err: TextIO) -> int:
+    report = Report()
+    inputs = Inputs([file], wanted=is_convertible, problems=report.problems)
+    objects: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for document in inputs.documents():
+        report.add(locate_findings(document))
+        if document.broken or not isinstance(document.value, dict) or document.faults:
+            continue
+        try:
+            made, notes = convert(document.value)
+        except ConvertError as error:
+            report.problems.append(f"{document.source.name}: {error}")
+            continue
+        objects += made
+        lines += notes
+    write_text(report.findings, err, color=colorful(err))
+    if not (objects or report.errors or report.problems):
+        report.problems.append(f"{file}: no PyTorchJob, MPIJob or Job in it")
+    left = [f"{kind} {name}: not converted: apply it as it is" for kind, _, name in sorted(inputs.named)]
+    err.writelines(f"jobset init: {line}\n" for line in [*report.problems, *lines, *left])
+    out.write(_yaml(objects))
+    if report.problems or report.errors:
+        return 1 if inputs.files else 2
+    return 0
+
+
+def _yaml(objects: Iterable[Mapping[str, Any]]) -> str:
+    return "---\n".join(dump(each, "yaml") for each in objects)
+
+
+def _with_comments(text: str, comments: Mapping[str, str]) -> str:
+    """The text with each comment before the first line that begins so."""
+    left = dict(comments)
+    lines: list[str] = []
+    for line in text.splitlines():
+        words = line.lstrip()
+        if key := next((key for key in left if words.startswith(key)), ""):
+            lines.append(f"{line[: len(line) - len(words)]}# {left.pop(key)}")
+        lines.append(line)
+    return "\n".join(lines) + "\n"

@@ -21,8 +21,8 @@ from rich.table import Table
 
 from app.terminal import raw_stream
 from cli import local
-from cli.local import LocalError, kubectl
 from cli.extras import EXAMPLES
+from cli.local import LocalError, kubectl
 from cli.ui.cli import ADDRESS
 from dev.cluster.assets import Sources, locate
 from dev.cluster.cluster import Cluster, down, up

@@ -45,7 +45,7 @@ def convert(obj: JSON) -> tuple[list[JSON], list[str]]:
         raise ConvertError(f"{who}: {error}") from None
     metadata = {key: value for key, value in fields.metadata.items() if value}
     jobset = {"apiVersion": keys.API_VERSION, "kind": keys.KIND, "metadata": metadata, "spec": spec}
-    notes = [*fields.notes, *(f"{path}: no equivalent: {as_json(value)}" for path, value in fields.rest())]
+    notes = [*fields.notes, *(f"{path}: no equivalent: {as_json(value)}" for path, value in fields.untaken())]
     notes += _old_names(spec["replicatedJobs"], fields.name)
     hidden = [f"and {len(notes) - _MOST_NOTES} more"] if len(notes) > _MOST_NOTES else []
     return [*more, jobset], [f"{who}: {note}" for note in [*notes[:_MOST_NOTES], *hidden]]

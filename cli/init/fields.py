@@ -47,7 +47,7 @@ class Fields:
         if value is not None:
             into[key] = value
 
-    def rest(self) -> Iterator[tuple[str, Any]]:
+    def untaken(self) -> Iterator[tuple[str, Any]]:
         """The path and value of each field that nothing took."""
         yield from _leaves("", self._tree)
 
@@ -68,6 +68,6 @@ def containers(template: JSON, path: str = "") -> list[JSON]:
     lists = [("spec.volumes", template["spec"].get("volumes"))]
     lists += [(f"spec.containers: {key}", each.get(key)) for each in found for key in ("env", "volumeMounts")]
     for name, value in lists:
-        if value is not None and not (isinstance(value, list) and all(isinstance(one, dict) for one in value)):
+        if value is not None and not (isinstance(value, list) and all(isinstance(entry, dict) for entry in value)):
             raise ConvertError(f"{path}.{name}: must be an array of objects")
     return found

@@ -31,7 +31,7 @@ _OF_EXAMPLE = {"WORKER_COMMAND", "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE"}
 COMMENTS = {
     "- ReadWriteMany": "All pods write here: a StorageClass for shared files, such as NFS, Lustre or Filestore.",
     "- name: hang": "Exit code 124 is that of the watchdog: its restarts do not count as failures of the program.",
-    "- name: install-agent": "The agent is one file, run by the python3 of your image. Build it: make image-agent.",
+    "- name: install-agent": "One file, run by the python3 of your image: `make image-agent` in a clone builds it.",
     "image: jobset-in-place": "Push it to your registry, and write its name here.",
     "- name: JOBSET_HEARTBEAT_FILE": "Your program touches this file after each step, or it is taken for a hang.",
     "- name: PROGRESS_DEADLINE_SECONDS": "Longer than the longest step, checkpoint included.",

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from policy.durations import seconds_of
 from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
 from policy.judged import Judged, Namespace
@@ -21,7 +22,6 @@ NO_RULE: Final = "NoRule"
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 """The time at which no exception has ended."""
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 Excused = Mapping[tuple[str, str], str]
 """Names of exceptions, by the names of the policy and of the rule that does not count."""
@@ -29,8 +29,7 @@ Excused = Mapping[tuple[str, str], str]
 
 def duration_of(text: str) -> timedelta:
     """What a duration such as `12h` stands for; nothing if it is none."""
-    number, unit = text[:-1], text[-1:]
-    return timedelta(**{_UNITS[unit]: int(number)}) if unit in _UNITS and number.isdecimal() else timedelta()
+    return timedelta(seconds=seconds_of(text))
 
 
 def time_of(text: str) -> datetime | None:

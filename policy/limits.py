@@ -30,6 +30,11 @@ class Limit(Base, frozen=True, kw_only=True):
     ] = ""
 
     @property
+    def most(self) -> int | str | None:
+        """`max` as a number, where it may be written in another way."""
+        return self.max
+
+    @property
     def demands_more(self) -> bool:
         """Whether there is a demand beside the limit, which may then be absent."""
         return False
@@ -40,7 +45,7 @@ class Limit(Base, frozen=True, kw_only=True):
             rule, place = AMOUNT if isinstance(self, ResourceLimit) else COUNT, path.at("max")
             if str(self.max).startswith("-"):
                 yield rule.at(place, self.max, what="a limit is not negative")
-            elif read_limit(self, self.max) is None:
+            elif self.most is None or read_limit(self, self.most) is None:
                 yield rule.at(place, self.max, what=f"{render_value(self.max)} is not {form_of(self)}")
         elif not (self.from_namespace_label or self.from_namespace_annotation or self.demands_more):
             yield NO_LIMIT.at(path)
@@ -98,7 +103,7 @@ def effective_limit(limit: Limit, namespace: Namespace) -> Bound:
             amount = read_limit(limit, text)
             source = f"{kind} {key} of the namespace"
             return Bound(amount, text, source, amount is None, form_of(limit))
-    return NO_BOUND if limit.max is None else Bound(amount_of(limit.max), str(limit.max))
+    return NO_BOUND if limit.most is None else Bound(amount_of(limit.most), str(limit.most))
 
 
 class Number(NamedTuple):
@@ -207,7 +212,7 @@ def single_number(amount: str, name: str) -> Cel:
 
 def limit_of(limit: Limit) -> Cel:
     """The limit in force as a list of its text and where it stands; an empty one where there is none."""
-    expression = "[''].filter(x, false)" if limit.max is None else f"[{text(str(limit.max))}, '']"
+    expression = "[''].filter(x, false)" if limit.most is None else f"[{text(str(limit.most))}, '']"
     places = (("annotation", limit.from_namespace_annotation), ("label", limit.from_namespace_label))
     for kind, key in places:
         if key:

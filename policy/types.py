@@ -14,6 +14,7 @@ from api.policies import ATOMIC, SET
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, ObjectMeta, doc
 from policy.default_types import MOST_LABELS, TOO_MANY, Defaults
+from policy.durations import DURATION
 from policy.registry import Rules
 from policy.sentences import invalid
 from policy.status_types import JobSetPolicyStatus
@@ -120,10 +121,6 @@ class Match(Base, frozen=True, kw_only=True):
         Selector,
         doc("By the labels of the JobSet, which its author chooses: no means of exempting sets. Absent: every JobSet."),
     ] = Selector()
-
-
-DURATION: Final = "^[1-9][0-9]{0,5}[smhd]$"
-"""Pattern of a duration: a number with s, m, h or d."""
 
 
 class Exceptions(Base, frozen=True, kw_only=True):

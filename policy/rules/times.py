@@ -8,19 +8,28 @@ from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule
 from kube.model.meta import doc
 from kube.model.quantity import WHOLE_PATTERN
 from policy.cel import Cel, Root, Say, cel_place, list_if
+from policy.durations import DURATION, seconds_of
 from policy.judged import Judged, Namespace
 from policy.limits import CelNumbers, Limit, Number, check_limit, effective_limit, limit_sentence, single_number
 from policy.rule import NOTHING, Compiled, Find, PolicyRule
 from policy.sentences import sentence
+
+_SECONDS_OR_DURATION = f"{WHOLE_PATTERN}|{DURATION}"
 
 
 class MaxSeconds(Limit, frozen=True, kw_only=True):
     """A field in seconds that has to be set, or may not be larger than a limit."""
 
     max: Annotated[
-        int | str | None, doc("The limit in seconds, such as 604800 for seven days.", pattern=WHOLE_PATTERN)
+        int | str | None,
+        doc("The limit in seconds, such as 604800, or as a duration, such as 7d.", pattern=_SECONDS_OR_DURATION),
     ] = None
     required: Annotated[bool, doc("The field has to be set. Else a set without it passes.")] = False
+
+    @property
+    def most(self) -> int | str | None:
+        """The seconds of a duration."""
+        return seconds_of(str(self.max)) or self.max
 
     @property
     def demands_more(self) -> bool:

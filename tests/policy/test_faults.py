@@ -36,6 +36,8 @@ def said(obj: dict[str, Any]) -> list[str]:
         ({"maxRestarts": {"max": 1.5}}, "is a number; write a whole number such as 8"),
         ({"backoffLimit": {"max": -1}}, "a limit is not negative; write a whole number such as 8"),
         ({"ttl": {"max": "1.5"}}, "is not a number of seconds; write 3600 for 1h"),
+        ({"ttl": {"max": "7w"}}, "spec.rules.ttl.max: Invalid value"),
+        ({"maxJobs": {"max": "7d"}}, "is not a whole number; write a whole number such as 8"),
         ({"maxJobs": {"max": -1}}, "spec.rules.maxJobs.max: Invalid value: -1: a limit is not negative"),
         (
             {"maxTotals": {"resources": [{"name": "cpu", "max": "1e1.5"}]}},
@@ -89,7 +91,7 @@ def test_rules(rules: dict[str, Any], found: str):
 @pytest.mark.parametrize(
     "rules",
     [
-        {"maxJobs": {"max": 0}}, {"maxJobs": {"fromNamespaceAnnotation": "a/b"}}, {"ttl": {"required": True}},
+        {"maxJobs": {"max": 0}}, {"maxJobs": {"fromNamespaceAnnotation": "a/b"}}, {"ttl": {"required": True}}, {"ttl": {"max": "7d"}},
         {"maxRestarts": {"forbidUnlimitedActions": True}}, {"backoffLimit": {"zeroWithRestarts": True}},
         {"imageRegistries": {"allowed": ["reg:5000", "reg:5000/team/"]}}, {"exclusiveTopologies": {"required": True}},
         {"requiredQueue": {}}, {"imagesByDigest": True}, {"managedBy": {"allowed": ["acme.io/foo"]}},

@@ -139,7 +139,7 @@ def test_backoff_limit_is_0_only_where_the_set_restarts(restarts: int, found: li
     ("demanded", "seconds", "good"),
     [
         ({"required": True}, None, False), ({"required": True}, 9, True), ({"max": 5}, None, True), ({"max": 5}, 5, True),
-        ({"max": 5}, 6, False),
+        ({"max": 5}, 6, False), ({"max": "2m"}, 120, True), ({"max": "2m"}, 121, False),
     ],
 )  # fmt: skip
 def test_seconds(rule: str, field: str, demanded: dict[str, Any], seconds: int | None, good: bool):

@@ -150,7 +150,7 @@ EXAMPLES: Mapping[str, tuple[_Example, ...]] = {
         _Example("maxRestarts", {"max": 3}, 4, {"spec.failurePolicy.rules[].action": _FREE}),
         _Example("action", _UNLIMITED, _FREE),
     ),
-    "ttl": (_Example("", {"max": 10}, 11),),
+    "ttl": (_Example("", {"max": "7d"}, 604801),),
     "activeDeadline": (_Example("", {"max": 10}, 11),),
     "priorityClasses": (_Example("", {"allowed": ["a"]}, "b"),),
     "exclusiveTopologies": (_Example("", _RACK, {_TOPOLOGY: "zone"}),),

@@ -1,0 +1,13 @@
+"""Durations in policies, such as `7d`: one way to write them, and one reader. Pure."""
+
+from typing import Final
+
+DURATION: Final = "^[1-9][0-9]{0,5}[smhd]$"
+"""Pattern of a duration: a number with s, m, h or d."""
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds_of(text: str) -> int:
+    """What a duration such as `12h` stands for; 0 if it is none."""
+    number, unit = text[:-1], text[-1:]
+    return int(number) * _SECONDS[unit] if unit in _SECONDS and number.isdecimal() else 0

@@ -54,6 +54,14 @@ SAYS: dict[str, tuple[JSON, str]] = {
         "claim bound is Pending: it asks for no StorageClass, and no volume without one is free and large enough",
     ),
     "unready": (annotated("ready", "false"), "is running, not ready"),
+    "no-template": (
+        group(pod={"resourceClaims": [{"name": "rdma", "resourceClaimTemplateName": "rdma"}]}),
+        "is not scheduled: there is no ResourceClaimTemplate rdma",
+    ),
+    "no-device": (
+        group(pod={"resourceClaims": [{"name": "rdma", "resourceClaimName": "rdma"}]}),
+        "is not scheduled: there is no ResourceClaim rdma",
+    ),
 }
 
 
@@ -216,3 +224,45 @@ def test_what_a_kubelet_reports_of_containers(sets: Sets):
 
 def bound(sets: Sets, name: str) -> list[JSON]:
     return [pod for pod in sets.pods(name=name) if pod["spec"].get("nodeName")]
+
+
+REFUSED = {
+    "phase": "Failed",
+    "reason": "UnexpectedAdmissionError",
+    "message": "Allocate failed due to requested number of devices unavailable",
+    "containerStatuses": None,
+    "conditions": None,
+}
+
+
+def test_a_pod_that_its_kubelet_refuses_is_named_and_a_rule_decides_about_it(sets: Sets):
+    rule = {"action": "RestartJobSetAndIgnoreMaxRestarts", "onPodReasons": ["UnexpectedAdmissionError"]}
+    workers = group(pods_per_job=2, job={"backoffLimit": 0})
+    sets.apply(manifest(workers, failurePolicy={"maxRestarts": 1, "rules": [{"name": "refused", **rule}]}))
+    sets.wait_ready(1)
+    [pod] = sets.pods("batch.kubernetes.io/job-completion-index=1")
+    name, node = pod["metadata"]["name"], pod["spec"]["nodeName"]
+    path = f"/api/v1/namespaces/{sets.namespace}/pods/{name}/status"
+    assert request(sets.cluster, "PATCH", path, {"status": REFUSED}, MERGE)[0] == 200
+    wait_for(lambda: sets.status().get("restarts") == 1, what="the restart")
+    assert sets.status().get("restartsCountTowardsMax", 0) == 0
+    [attempt] = sets.status()["attemptHistory"]
+    assert (attempt["pod"], attempt["node"]) == (name, node)
+    assert attempt["podReason"] == f"{REFUSED['reason']}: {REFUSED['message']}"
+    sets.wait_explained(f"pod {name} on node {node} (UnexpectedAdmissionError: Allocate failed", "by rule refused (")
+
+
+def test_a_restart_that_waits_for_a_pod_that_does_not_end(sets: Sets):
+    workers = group(replicas=2, pod={"terminationGracePeriodSeconds": 1})
+    sets.apply(manifest(workers, failurePolicy={"maxRestarts": 3}))
+    sets.wait_ready(2)
+    [first] = sets.pods("jobset.sigs.k8s.io/job-index=0")
+    [second] = sets.pods("jobset.sigs.k8s.io/job-index=1")
+    name, node, where = second["metadata"]["name"], second["spec"]["nodeName"], ("-n", sets.namespace)
+    kubectl(sets.cluster, "annotate", "pod", name, *where, "kwok.jobset.dev/grace-seconds=900")
+    try:
+        sets.end(first, code=1)
+        wait_cause(sets, "js", f"pod {name} on node {node} is being deleted, overdue by", "grace period of 1 s is over")
+    finally:
+        kubectl(sets.cluster, "delete", "pod", name, *where, "--grace-period=0", "--force")
+    sets.wait_ready(2)

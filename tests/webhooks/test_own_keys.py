@@ -74,3 +74,23 @@ def test_an_update_names_only_keys_that_it_brings():
     assert [str(error.path) for error in ENGINE.update(old, new).warnings] == [
         "metadata.annotations[jobset.sigs.k8s.io/second]"
     ]
+
+
+@pytest.mark.parametrize(
+    ("own", "job", "pod", "named"),
+    [
+        ({}, {}, {}, []),
+        ({keys.QUEUE_NAME: "q"}, {keys.QUEUE_NAME: "q"}, {}, []),
+        ({}, {keys.QUEUE_NAME: "q"}, {keys.QUEUE_NAME: "q"}, ["template"]),
+        ({}, {}, {keys.QUEUE_NAME: "q"}, ["template.spec.template"]),
+    ],
+)
+def test_the_label_of_a_queue_belongs_to_the_jobset(own: JSON, job: JSON, pod: JSON, named: list[str]):
+    js = jobset()
+    js["metadata"]["labels"] = own
+    template = js["spec"]["replicatedJobs"][0]["template"]
+    template["metadata"] = {"labels": job}
+    template["spec"]["template"]["metadata"] = {"labels": pod}
+    found = [error for error in ENGINE.create(js).warnings if error.rule and error.rule.id == "queue-label-on-template"]
+    places = [f"spec.replicatedJobs[0].{place}.metadata.labels[{keys.QUEUE_NAME}]" for place in named]
+    assert [str(error.path) for error in found] == places

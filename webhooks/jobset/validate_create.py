@@ -94,6 +94,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     claims.volume_claims,
     placement.levels,
     own_keys.unknown_keys,
+    own_keys.misplaced_queue,
     containers.runnable,
     success.can_come,
     failure_reach.rules_can_match,

@@ -1,4 +1,4 @@
-"""Misspelt labels and annotations: unknown keys with JobSet's own prefixes. Warnings only. Pure.
+"""Labels and annotations that have no effect: misspelt ones of JobSet, Kueue's on a template. Warnings only. Pure.
 
 See docs/reference/validation.md#labels-and-annotations.
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
 
-from api.keys import OUR_KEYS, OUR_PREFIXES, SET_BY_USERS
+from api.keys import OUR_KEYS, OUR_PREFIXES, QUEUE_NAME, SET_BY_USERS
 from kube.model.field import FieldError, Path
 from kube.model.suggest import nearest
 from kube.model.validation import MAX_LABEL
@@ -24,6 +24,22 @@ UNKNOWN = Source("docs/reference/validation.md#labels-and-annotations").warning(
     "no key of JobSet: it has no effect",
     "{guess}",
 )
+QUEUE = Source("docs/reference/validation.md#labels-and-annotations").warning(
+    "queue-label-on-template",
+    "Kueue queues a JobSet by this label of the JobSet, and does not see it here",
+    "move it to metadata.labels of the JobSet",
+)
+
+
+def misplaced_queue(js: Subject) -> Iterator[FieldError]:
+    """The label of a queue of Kueue on a template of a set that has none: the set runs without quota, or never."""
+    if QUEUE_NAME in js.js.metadata.labels:
+        return
+    for entry in js.entries[:MOST]:
+        for path, template in ((entry.path.at("template"), entry.template), (entry.pod_path, entry.job.template)):
+            if (queue := template.metadata.labels.get(QUEUE_NAME)) is not None:
+                yield QUEUE.at(path.at("metadata", "labels", QUEUE_NAME), queue)
+                break
 
 
 def unknown_keys(js: Subject) -> Iterator[FieldError]:

@@ -36,7 +36,7 @@ Act = Callable[[Play], JSON]
 """Does something, and returns the figures of that phase."""
 
 AFTER_SECONDS = 10
-"""How long JobSets wait for a node with a taint (P14). The Job controller replaces no failed pod sooner."""
+"""How long JobSets wait for a node with a taint (P14)."""
 
 FLAVOR = {"kubernetes.io/os": "linux"}
 """Labels that all fake nodes have, as a node selector (P13)."""

@@ -101,6 +101,36 @@ SITUATIONS = {
         ),
         ("data", "10Mi"),
     ),
+    "node-too-small": Situation(
+        _alone("node-too-small", {"resources": {"requests": {"cpu": "90"}}}, again=True, nodeName="real-0"),
+        ("OutOfcpu", "requested: 90000"),
+    ),
+    "node-of-other-labels": Situation(
+        _alone("node-of-other-labels", {}, again=True, nodeName="real-0", nodeSelector={"disk": "ssd"}),
+        ("NodeAffinity", "didn't match Pod's node affinity/selector"),
+    ),
+    "node-cannot-preempt": Situation(
+        _alone(
+            "node-cannot-preempt",
+            {"resources": {"requests": {"cpu": "90"}}},
+            again=True,
+            nodeName="real-0",
+            priorityClassName="system-node-critical",
+        ),
+        ("UnexpectedAdmissionError", "preemption"),
+    ),
+    "sysctl-not-allowed": Situation(
+        _alone(
+            "sysctl-not-allowed",
+            {},
+            again=True,
+            securityContext={"sysctls": [{"name": "net.core.somaxconn", "value": "1024"}]},
+        ),
+        ("SysctlForbidden", "net.core.somaxconn"),
+    ),
+    "time-of-pod-over": Situation(
+        _alone("time-of-pod-over", {}, again=True, activeDeadlineSeconds=2), ("DeadlineExceeded",)
+    ),
 }
 QUICK = ("image-not-there", "configmap-not-there", "out-of-memory")
 """Those of `make test`."""

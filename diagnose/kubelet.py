@@ -99,6 +99,10 @@ _REMEDIES: dict[str, str] = {
     "SysctlForbidden": (
         f"leave out the sysctl {IN_A_NEW}, or have an administrator allow it (kubelet --allowed-unsafe-sysctls)"
     ),
+    r"^(Terminated|NodeShutdown): .*shut": (
+        "nothing is wrong with its program: node {node} is shut down; a rule of the failure policy with onPodReasons:"
+        f" [{{name}}] decides about such pods {IN_A_NEW}"
+    ),
     r"^(OutOf\w+|NodeAffinity|UnexpectedAdmissionError|PodFitsOn\w+)": (
         f"{_REFUSED}; a rule of the failure policy with onPodReasons: [{{name}}] decides about such pods {IN_A_NEW}"
     ),

@@ -12,6 +12,12 @@ from dev.hack import docs_site
 from dev.hack.docs_site import SiteError, build, named_pages, site_config
 
 NEW = "docs/new"
+SEARCHED = {
+    "pytorchjob": "docs/migrate.html", "mpijob": "docs/migrate.html", "migrate": "docs/migrate.html",
+    "jupyter": "docs/python-client.html", "argo cd": "docs/gitops.html", "flux": "docs/gitops.html",
+    "kyverno": "docs/policy/from-kyverno.html", "kopf": "docs/controller-authors.html", "checkpoint": "docs/checkpoints.html",
+}  # fmt: skip
+"""What people search for, and the page that answers."""
 
 
 def test_the_site_is_made_and_finds_pages(tmp_path: Path):
@@ -20,6 +26,9 @@ def test_the_site_is_made_and_finds_pages(tmp_path: Path):
     places = {item["location"].partition("#")[0] for item in found["items"]}
     assert {"index.html", "docs/cli.html", "docs/policy/max-totals.html", "examples/gangs/index.html"} <= places
     assert (first.parent / "examples/watchdog.yaml").is_file()
+    for word, page in SEARCHED.items():
+        texts = [f"{item['title']} {item['text']}" for item in found["items"] if item["location"].startswith(page)]
+        assert any(word in text.lower() for text in texts), f"{word} is not on {page}"
     loaded = re.findall(
         r"""<(?:script|link|img)[^>]*(?:src|href)=["']?(https?:[^"' >]*)""", first.read_text(encoding="utf-8")
     )

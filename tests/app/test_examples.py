@@ -13,7 +13,8 @@ from cli import demo
 from cli import main as cli
 from tests.support.pages.files import ROOT, yaml_blocks
 
-EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if "kind: JobSet\n" in path.read_text())
+WHOLE_JOBSET = re.compile("^kind: JobSet$", re.MULTILINE)
+EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.yaml") if WHOLE_JOBSET.search(path.read_text()))
 PAGES = sorted([*ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "README.md"])
 WHOLE = {"stages", "exit-codes", "success", "queueing", "gang-patterns", "deadlines", "escalation", "avoid-nodes"}
 """Pages of which every piece of YAML is a whole manifest."""
@@ -24,7 +25,7 @@ SNIPPETS = [
     pytest.param(text, id=f"{page.relative_to(ROOT)}-{number}")
     for page in PAGES
     for number, text in enumerate(yaml_blocks(page), 1)
-    if re.search("^kind: JobSet$", text, re.MULTILINE)
+    if WHOLE_JOBSET.search(text)
 ]
 
 

@@ -77,8 +77,8 @@ test-all: binaries ## Run everything, the slow tests too (90 minutes on 2 cores)
 	@$(PYTEST)
 
 .PHONY: test-frameworks
-test-frameworks: $(READY) ## Run the programs of examples/frameworks as local processes (the first run installs up to 6 GB)
-	@FRAMEWORKS=1 $(BIN)/pytest -v tests/frameworks/test_programs.py $(ARGS)
+test-frameworks: $(READY) ## Run the programs of examples/frameworks as local processes and in pods (the first run needs up to 8 GB)
+	@FRAMEWORKS=1 $(BIN)/pytest -v tests/frameworks/test_programs.py tests/e2e/real/test_frameworks.py $(ARGS)
 
 .PHONY: bench
 bench: binaries ## Measure this manager against a bare client in all scenarios (about half an hour; ARGS="--scenarios P1,P2 --rounds 1")

@@ -52,7 +52,7 @@ def locate_images(cache_root: Path | None = None) -> dict[str, Path]:
 
 def _locate(root: Path, name: str, sources: Sequence[str], make: Callable[[Path], None]) -> Path:
     """The folder of this version. It is complete or it is not there."""
-    folder = root / f"{name}-{_digest(sources)}"
+    folder = root / f"{name}-{digest(sources)}"
     if not folder.exists():
         scratch = root / f"{name}.tmp"
         shutil.rmtree(scratch, ignore_errors=True)
@@ -67,12 +67,13 @@ def _locate(root: Path, name: str, sources: Sequence[str], make: Callable[[Path]
     return folder
 
 
-def _digest(sources: Sequence[str]) -> str:
-    digest = hashlib.sha256(sys.version.encode())
+def digest(sources: Sequence[str]) -> str:
+    """Changes when a file of the sources does, or the Python that makes images."""
+    found = hashlib.sha256(sys.version.encode())
     for path in sorted({path for source in sources for path in _files(ROOT / source)}):
-        digest.update(f"{path.relative_to(ROOT)}\n".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
+        found.update(f"{path.relative_to(ROOT)}\n".encode())
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def _files(source: Path) -> Iterator[Path]:
@@ -86,31 +87,40 @@ def _files(source: Path) -> Iterator[Path]:
 def _make_bases(folder: Path) -> None:
     """Python, and the agent in it, as docker/Dockerfile puts it into an image with Python."""
     root = folder / "root"
-    unpack_packages(PACKAGES, root)
+    unpack_python(root)
+    ImageLayout(folder / "python").write(root, CONFIG, Image("dev.hack.node_images"))
+    _run(DOCKER / "build-steps.sh", "agent", root)
+    _run(sys.executable, "-m", "dev.hack.image_layout", root, folder / "agent", "--target", "agent")
+
+
+def unpack_python(root: Path, *packages: str) -> None:
+    """Fill `root` with Python, a shell and further packages of the distribution, as an image has them."""
+    unpack_packages((*PACKAGES, *packages), root)
     for name, mode in {"tmp": 0o1777, "root": 0o700, "dev": 0o755, "proc": 0o755, "sys": 0o755}.items():
         (root / name).mkdir(exist_ok=True)
         (root / name).chmod(mode)
     (root / "etc" / "passwd").write_text(USERS)
     (root / "etc" / "nsswitch.conf").write_text("hosts: files dns\n")
-    # As the times of all files change, bytecode has to be valid without a look at them.
-    [library] = (root / "usr" / "lib").glob("python3.*")
+    compile_bytecode(root, "usr/lib")
+
+
+def compile_bytecode(root: Path, folder: str, *, check: bool = True) -> None:
+    """As the times of all files change, bytecode has to be valid without a look at them."""
     compile_it = ("python3", "-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash")
-    _run("chroot", root, *compile_it, f"/usr/lib/{library.name}")
-    ImageLayout(folder / "python").write(root, CONFIG, Image("dev.hack.node_images"))
-    _run(DOCKER / "build-steps.sh", "agent", root)
-    _run(sys.executable, "-m", "dev.hack.image_layout", root, folder / "agent", "--target", "agent")
+    [library] = (root / folder).glob("python3.*")
+    _run("chroot", root, *compile_it, f"/{folder}/{library.name}", check=check)
 
 
 def _make_manager(folder: Path) -> None:
     _run(DOCKER / "rootfs.sh", "image", folder / "root", folder)
 
 
-def _run(*command: str | Path) -> None:
+def _run(*command: str | Path, check: bool = True) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # uv of the environment
     done = subprocess.run(  # noqa: S603 - our own scripts
         command, cwd=ROOT, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=False
     )
-    if done.returncode:
+    if check and done.returncode:
         raise DevclusterError(f"{' '.join(map(str, command))} failed:\n{done.stderr.strip()[-1500:]}")
 
 

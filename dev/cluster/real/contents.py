@@ -12,13 +12,14 @@ from dev.cluster.nodes import wait_usable
 from dev.cluster.real.layout import real_nodes
 from dev.cluster.supervisor import tail
 
+DNS = Path(__file__).with_name("coredns.yaml")
 DNS_SECONDS = 60
 LOG_LINES = 5
 
 
 def prepare_nodes(plan: Plan) -> None:
     """Wait until the real nodes can be used and the cluster has DNS."""
-    run_kubectl(plan, "apply", "--filename", str(Path(__file__).with_name("coredns.yaml")))
+    run_kubectl(plan, "apply", "--filename", str(DNS))
     names = {node.name for node in real_nodes(plan.layout, plan.spec.real_nodes)}
     tls = rest.client_tls(plan.layout.pki, "ca", ADMIN)
     with rest.Connection(plan.ports["kube-apiserver"], tls) as connection:

@@ -1,6 +1,7 @@
 """The checks of admission, put together: the same for the manager, the command line and the benchmark."""
 
 from functools import cache
+from typing import TYPE_CHECKING
 
 from api.features import FeatureGates
 from kube.model.meta import JSON
@@ -8,7 +9,9 @@ from manifests.definition import crd, exception_crd, policy_crd
 from webhooks.jobset.engine import Engine
 from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits
-from webhooks.policy.handlers import Schemas
+
+if TYPE_CHECKING:
+    from webhooks.policy.handlers import Schemas
 
 
 def engine(gates: FeatureGates, limits: SetLimits = DEFAULT_LIMITS) -> Engine:
@@ -35,8 +38,10 @@ def exception_schema() -> Schema:
     return Schema(exception_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
 
 
-def policy_schemas() -> Schemas:
+def policy_schemas() -> "Schemas":
     """What policies and exceptions are held to."""
+    from webhooks.policy.handlers import Schemas  # noqa: PLC0415 (all rules of policies, which JobSets do not need)
+
     return Schemas(policy_schema(), exception_schema())
 
 

@@ -18,8 +18,7 @@ from api.keys import API_VERSION, KIND, PLURAL
 from kube.model.meta import SINCE_GO, Condition, ObjectMeta
 from manifests.embedded import Schema, embedded_schema
 from manifests.naming import Object, obj
-from policy import exception_types as exception
-from policy import types as policy
+from policy import kinds
 
 _COLUMNS: list[Object] = [
     {"name": "TerminalState", "type": "string", "jsonPath": ".status.terminalState"},
@@ -150,13 +149,18 @@ def crd() -> Object:
 
 def policy_crd() -> Object:
     """CustomResourceDefinition `jobsetpolicies.policy.jobset.x-k8s.io`, which a cluster may do without."""
-    root = _root(policy.JobSetPolicyObject, policy.API_VERSION, policy.KIND) | {"required": ["spec"]}
-    return _definition(policy.API_VERSION, policy.KIND, policy.PLURAL, "Cluster", root, _POLICY_COLUMNS)
+    from policy import types as policy  # noqa: PLC0415 (all rules, which JobSets alone do not need)
+
+    root = _root(policy.JobSetPolicyObject, policy.API_VERSION, kinds.KIND) | {"required": ["spec"]}
+    return _definition(policy.API_VERSION, kinds.KIND, policy.PLURAL, "Cluster", root, _POLICY_COLUMNS)
 
 
 def exception_crd() -> Object:
     """CustomResourceDefinition `jobsetpolicyexceptions.policy.jobset.x-k8s.io`, installed with that of policies."""
-    kind, plural = exception.EXCEPTION_KIND, exception.EXCEPTION_PLURAL
+    from policy import exception_types as exception  # noqa: PLC0415 (the same)
+    from policy import types as policy  # noqa: PLC0415 (the same)
+
+    kind, plural = kinds.EXCEPTION_KIND, exception.EXCEPTION_PLURAL
     root = _root(exception.JobSetPolicyException, policy.API_VERSION, kind) | {"required": ["spec"]}
     return _definition(policy.API_VERSION, kind, plural, "Namespaced", root, _EXCEPTION_COLUMNS)
 

@@ -19,8 +19,9 @@ from kube.model.validation import dns1123_subdomain
 from policy.default_types import Defaults
 from policy.evaluate import in_force, matches
 from policy.judged import Judged, Namespace
+from policy.kinds import GROUP
 from policy.rule import PolicyRule, of_pods
-from policy.types import GROUP, JobSetPolicy
+from policy.types import JobSetPolicy
 
 ANNOTATION: Final = f"{GROUP}/defaults"
 """Annotation of a JobSet: which defaults it got from which policy, as JSON: `{"tenants": ["labels[team]"]}`."""

@@ -10,7 +10,6 @@ from policy.registry import Rules
 from policy.status_types import JobSetPolicyExceptionStatus
 from policy.types import Selector
 
-EXCEPTION_KIND: Final = "JobSetPolicyException"
 EXCEPTION_PLURAL: Final = "jobsetpolicyexceptions"
 MOST_NAMES = 64
 TIME_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})$"

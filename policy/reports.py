@@ -11,7 +11,8 @@ import msgspec
 from api import keys
 from kube.model.meta import JSON
 from policy.audit import MOST_OF_REPORT, First
-from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
+from policy.kinds import GROUP, KIND
+from policy.types import API_VERSION, JobSetPolicy
 
 REPORTS_GROUP: Final = "openreports.io"
 REPORTS_VERSION: Final = "v1alpha1"

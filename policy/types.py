@@ -9,20 +9,18 @@ from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
-from api.keys import GROUP as JOBSET_GROUP
 from api.policies import ATOMIC, SET
 from kube.model.field import ErrorType, FieldError, Path
 from kube.model.meta import Base, ObjectMeta, doc
 from policy.default_types import MOST_LABELS, TOO_MANY, Defaults
 from policy.durations import DURATION
+from policy.kinds import GROUP
 from policy.registry import Rules
 from policy.sentences import invalid
 from policy.status_types import JobSetPolicyStatus
 
-GROUP: Final = f"policy.{JOBSET_GROUP}"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
-KIND: Final = "JobSetPolicy"
 PLURAL: Final = "jobsetpolicies"
 
 GATE: Final = "JobSetPolicies"

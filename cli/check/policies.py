@@ -13,7 +13,7 @@ from cli.check.checks import Sent
 from cli.check.documents import Document
 from cli.check.findings import Report, line_of, locate
 from cli.check.manifest_files import Inputs
-from cli.check.policy_kinds import is_exception, is_policy, kind_faults
+from cli.check.policy_kinds import is_either, is_exception, kind_faults
 from kube.model.field import SPEC, ErrorType, FieldError, Path, Rule, Severity
 from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
@@ -26,11 +26,12 @@ from policy.exception_types import JobSetPolicyException, read_exception
 from policy.exceptions import EARLIEST, Excused, excused_rules, in_namespace
 from policy.faults import cautions
 from policy.judged import Judged, Namespace
+from policy.kinds import GROUP, KIND
 from policy.limits import Number
 from policy.mismatch import Mismatch, of_namespace, of_policy
 from policy.namespaces import DEFAULT, namespace_of
 from policy.sentences import source
-from policy.types import API_VERSION, GROUP, KIND, JobSetPolicy
+from policy.types import API_VERSION, JobSetPolicy
 from webhooks.jobset.policy_defaults import set_defaults
 from webhooks.jobset.subject import Unreadable, subject
 from webhooks.json_patch import PatchDraft
@@ -162,6 +163,24 @@ class Policies:
         ]
 
 
+@dataclass(frozen=True, slots=True)
+class FiledPolicies(Policies):
+    """Those of files. `seen`: the namespaces of the JobSets that were held to them."""
+
+    rules: Sequence[Filed[JobSetPolicy]] = ()
+    filed: Sequence[Filed[JobSetPolicyException]] = ()
+    seen: dict[str, Namespace] = field(default_factory=dict)
+
+    def saw(self, name: str) -> None:
+        """Note the namespace of a JobSet."""
+        self.seen[name or DEFAULT] = self.namespace(name)
+
+    def warn(self, report: Report, gates: FeatureGates, *, everywhere: bool) -> None:
+        """The report gets what contradicts, and what keeps exceptions from counting: where JobSets are, or in any."""
+        warn_of_conflicts(self.rules, report, gates)
+        warn_of_exceptions(self.filed, self.policies, None if everywhere else self.seen, self.at, report)
+
+
 def _no_match(judged: Judged, found: Sequence[tuple[JobSetPolicy, Mismatch]]) -> FieldError:
     meta = judged.js.metadata
     why = "; ".join(f"policy {policy.metadata.name}: {mismatch}" for policy, mismatch in found[:MOST_NAMED])
@@ -214,11 +233,6 @@ def load(names: Sequence[str], report: Report) -> tuple[list[Filed[JobSetPolicy]
     if not found and not (report.problems or report.errors):
         report.problems.append(f"no {KIND} ({GROUP}) found in {', '.join(names)}")
     return found, exceptions
-
-
-def is_either(obj: JSON) -> bool:
-    """Whether an object is a policy or an exception, or was meant to be one."""
-    return is_policy(obj) or is_exception(obj)
 
 
 def _split_exceptions(documents: Iterable[Document]) -> tuple[list[Document], list[Document]]:

@@ -7,9 +7,8 @@ from api import keys
 from kube.model.field import ErrorType, FieldError, Path, Rule
 from kube.model.meta import JSON
 from kube.model.suggest import nearest
-from policy.exception_types import EXCEPTION_KIND
+from policy.kinds import EXCEPTION_KIND, GROUP, KIND
 from policy.sentences import source
-from policy.types import GROUP, KIND
 
 SUITE_KIND: Final = "JobSetPolicySuite"
 KINDS: Final = (KIND, EXCEPTION_KIND, SUITE_KIND)
@@ -41,6 +40,11 @@ def is_policy(obj: JSON) -> bool:
 def is_exception(obj: JSON) -> bool:
     """Whether an object is a JobSetPolicyException, or was meant to be one."""
     return intended_kind(obj) == EXCEPTION_KIND
+
+
+def is_either(obj: JSON) -> bool:
+    """Whether an object is a policy or an exception, or was meant to be one."""
+    return is_policy(obj) or is_exception(obj)
 
 
 def is_suite(obj: JSON) -> bool:

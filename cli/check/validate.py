@@ -4,7 +4,6 @@ Exit codes: 0 good (warnings are allowed), 1 faults, 2 the check could not be ma
 cluster that a missing right prevents is a note, and counts for 2 only with --strict.
 """
 
-import asyncio
 import contextlib
 import shlex
 from collections.abc import AsyncIterator, Sequence
@@ -20,18 +19,7 @@ from cli.check.findings import MAX_FINDINGS, Report, colorful, line_of, name_of,
 from cli.check.kustomize import with_hint
 from cli.check.manifest_files import Inputs, Named
 from cli.check.object_checks import is_jobset
-from cli.check.policies import (
-    Policies,
-    check_each_file,
-    exceptions_in,
-    explanation,
-    explanation_lines,
-    is_either,
-    judged_of,
-    load,
-    warn_of_conflicts,
-    warn_of_exceptions,
-)
+from cli.check.policy_kinds import is_either
 from cli.check.sarif import sarif
 from cli.check.shared_names import NAME, Names, Services
 from cli.check.stored_defaults import without_defaults
@@ -40,12 +28,12 @@ from jobset_client.words import count_noun
 from kube.clock import now
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
-from policy.judged import Namespace
-from policy.namespaces import DEFAULT
 from webhooks.jobset.engine import Findings
 
 if TYPE_CHECKING:
+    from cli.check.policies import FiledPolicies
     from cli.check.server_checks import ServerChecks
+    from policy.judged import Namespace
 
 CONVERTIBLE = ("Job", "MPIJob", "PyTorchJob")
 """Kinds that `jobset init --from` makes JobSets of."""
@@ -85,7 +73,7 @@ class Options:
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Check, write the report to `out` and problems to `err`; gives the exit code."""
-    report = asyncio.run(check_manifests(options))
+    report = _checked(options)
     if options.output in FORMS:
         out.write(dump(report.json(), options.output))
     elif options.output == "sarif":
@@ -94,10 +82,28 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         write_text(report.findings, out, color=colorful(out), named=report.files_with_several)
         if report.hidden_count:
             out.write(f"and {report.hidden_count} more\n")
-        out.writelines(f"{printable(line)}\n" for line in explanation_lines(report.explanations))
+        if report.explanations:
+            from cli.check.policies import explanation_lines  # noqa: PLC0415 (rules of policies, where there are any)
+
+            out.writelines(f"{printable(line)}\n" for line in explanation_lines(report.explanations))
         out.write(f"{report.summary}\n")
     err.writelines(f"jobset {options.command}: {printable(problem)}\n" for problem in report.problems)
     return exit_code(report, options)
+
+
+def _checked(options: Options) -> Report:
+    """What was found. Without a server nothing is waited for, and no event loop is needed."""
+    checking = check_manifests(options)
+    if options.server or options.local_server:
+        import asyncio  # noqa: PLC0415 (a tenth of the time that a check takes)
+
+        return asyncio.run(checking)
+    try:
+        checking.send(None)
+    except StopIteration as done:
+        report: Report = done.value
+        return report
+    raise AssertionError("a check without a server waits for something")
 
 
 def exit_code(report: Report, options: Options) -> int:
@@ -120,19 +126,7 @@ async def check_manifests(options: Options) -> Report:
     )
     of_policies: list[Document] = []
     checks, names, services = Checks(options.gates, options.namespace), Names(), Services()
-    rules, excepting = load(options.policies, report) if options.policies else ([], [])
-    policies = [each.value for each in rules]
-    filed = exceptions_in(excepting, report)
-    exceptions = [each.value for each in filed]
-    held_to = Policies(
-        policies,
-        exceptions,
-        options.at,
-        dict(options.namespace_labels),
-        dict(options.namespace_annotations),
-        inputs.namespaces,
-    )
-    namespaces: dict[str, Namespace] = {}
+    held_to = _held_to(options, report, inputs) if options.policies else None
     async with contextlib.AsyncExitStack() as stack:
         asked = _Asked(checks, report)
         await asked.connect(stack, options)
@@ -145,29 +139,49 @@ async def check_manifests(options: Options) -> Report:
                 report.saw_jobset(document.source.name)
                 document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
                 sent = checks.prepare(document.value)
-                if policies:
+                if held_to and held_to.policies:
                     await asked.know(_namespace(sent.object), held_to.known)
                 # A cluster sets the defaults of its own policies.
-                known = sent if options.server else held_to.with_defaults(sent, checks.gates)
+                known = sent if options.server or not held_to else held_to.with_defaults(sent, checks.gates)
                 findings = await asked.about(known, inputs.named)
                 findings = findings.and_also(services.warnings(findings.object))
                 line = line_of(document, NAME)
                 findings = findings.and_also(names.warnings(findings.object, document.source.name, line))
                 findings = findings.and_elsewhere(without_defaults(sent.object))
                 findings = with_hint(findings, document.source.name)
-                findings = _with_policies(findings, held_to, options, report)
-                name = _namespace(findings.object)
-                namespaces[name or DEFAULT] = held_to.namespace(name)
+                if held_to:
+                    findings = _with_policies(findings, held_to, options, report)
             report.add(locate_findings(document, findings))
-    check_each_file(of_policies, report, options.gates)
-    warn_of_conflicts(rules, report, options.gates)
-    warn_of_exceptions(filed, policies, namespaces if options.names else None, options.at, report)
+    if of_policies:
+        from cli.check.policies import check_each_file  # noqa: PLC0415 (rules of policies, where there are any)
+
+        check_each_file(of_policies, report, options.gates)
+    if held_to:
+        held_to.warn(report, options.gates, everywhere=not options.names)
     allow_none, hint = options.allow_none or bool(of_policies), _conversion_hint(options.names, inputs.named)
     report.finish(inputs.files, inputs.other_objects, allow_none=allow_none, hint=hint)
     if options.strict and report.not_made:
         left = count_noun(report.not_made, "note")
         report.problems.append(f"not everything was checked, which --strict asks for: {left} above named what and why")
     return report
+
+
+def _held_to(options: Options, report: Report, inputs: Inputs) -> "FiledPolicies":
+    """The policies and exceptions that are named; the report gets what is wrong with them."""
+    from cli.check.policies import FiledPolicies, exceptions_in, load  # noqa: PLC0415 (as above)
+
+    rules, excepting = load(options.policies, report)
+    filed = exceptions_in(excepting, report)
+    return FiledPolicies(
+        [each.value for each in rules],
+        [each.value for each in filed],
+        options.at,
+        dict(options.namespace_labels),
+        dict(options.namespace_annotations),
+        inputs.namespaces,
+        rules,
+        filed,
+    )
 
 
 def _conversion_hint(names: Sequence[str], passed_over: AbstractSet[Named]) -> str:
@@ -209,11 +223,13 @@ class _Asked:
                 return found
         return self._checks.create(sent)
 
-    async def know(self, name: str, known: dict[str, Namespace]) -> None:
+    async def know(self, name: str, known: "dict[str, Namespace]") -> None:
         """Have `known` hold the namespace as the cluster has it, asked once, with what a file adds to it.
 
         Without an answer only the file counts.
         """
+        from policy.judged import Namespace  # noqa: PLC0415 (as above)
+
         if self._server is None or name in self._asked_for:
             return
         self._asked_for.add(name)
@@ -236,8 +252,11 @@ def _namespace(obj: JSON) -> str:
     return name if isinstance(name, str) else ""
 
 
-def _with_policies(findings: Findings, policies: Policies, options: Options, report: Report) -> Findings:
+def _with_policies(findings: Findings, policies: "FiledPolicies", options: Options, report: Report) -> Findings:
     """The findings, and what the JobSet breaks of the policies; places that are wrong anyway are left out."""
+    from cli.check.policies import explanation, judged_of  # noqa: PLC0415 (as above)
+
+    policies.saw(_namespace(findings.object))
     new = Sent(findings.object, ())
     new = policies.with_defaults(new, options.gates) if options.server else new  # else they were set before
     judged = judged_of(new.object, options.gates) if policies.policies else None

@@ -22,9 +22,10 @@ from kube.informer import Informer
 from kube.store import ChangeKind
 from kube.workqueue import WorkQueue
 from policy.conditions import FIRST_USED, USED, Held, exception_status, policy_status, reportable_conditions
-from policy.exception_types import EXCEPTION_KIND, JobSetPolicyException
+from policy.exception_types import JobSetPolicyException
 from policy.exceptions import EXPIRED, standing
 from policy.judged import Namespace
+from policy.kinds import EXCEPTION_KIND
 from policy.namespaces import KnownNamespace
 from policy.types import API_VERSION, JobSetPolicy
 

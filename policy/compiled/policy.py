@@ -15,9 +15,10 @@ from policy.compiled.selectors import OBJECT_LABELS, as_json, selector_condition
 from policy.compiled.variables import SHARED
 from policy.evaluate import in_force
 from policy.exception_types import JobSetPolicyException
+from policy.kinds import GROUP
 from policy.limits import over_limits
 from policy.rule import NOTHING, Compiled
-from policy.types import GROUP, JobSetPolicy
+from policy.types import JobSetPolicy
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 LABEL: Final = f"{GROUP}/compiled"

@@ -60,19 +60,19 @@ os._exit = show  # argcomplete ends so
 
 
 def imported_by(code: str, **environment: str) -> set[str]:
-    """Modules that are there when a program has ended, but for those of Python itself."""
+    """Modules that are there when a program has ended."""
     done = subprocess.run(  # noqa: S603 (our own Python)
         [sys.executable, "-c", AT_THE_END + code],
         env=os.environ | environment, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT,
     )  # fmt: skip
-    names = done.stderr.splitlines()[-1].split()
-    return {name for name in names if name.partition(".")[0] not in sys.stdlib_module_names}
+    return {*done.stderr.splitlines()[-1].split()}
 
 
 def called(*words: str, **environment: str) -> set[str]:
-    """Those that `jobset` imports for a command line."""
+    """Those that `jobset` imports for a command line, but for those of Python itself."""
     code = f"sys.argv = ['jobset', *{words!r}]; from jobset_controller import main; sys.exit(main())"
-    return imported_by(code, **environment) - imported_by("")
+    found = imported_by(code, **environment) - imported_by("")
+    return {name for name in found if name.partition(".")[0] not in sys.stdlib_module_names}
 
 
 @pytest.mark.parametrize(
@@ -95,3 +95,12 @@ def test_a_shell_is_answered_with_argcomplete_alone(tmp_path: Path, line: str, m
     modules = called(COMP_LINE=line, COMP_POINT=str(len(line)), **asked)
     assert {name for name in modules if not name.startswith("argcomplete")} == WITHOUT_FLAGS | COMPLETION | more
     assert (tmp_path / "answer").read_text(encoding="utf-8").strip() in {"explain", "--all-namespaces"}
+
+
+def test_a_check_of_a_file_imports_neither_policies_nor_what_asks_a_server() -> None:
+    code = "sys.argv = ['jobset', 'validate', 'examples/training.yaml']; from jobset_controller import main; sys.exit(main())"
+    there = imported_by(code)
+    assert "webhooks.jobset.engine" in there
+    needless = {"aiohttp", "asyncio", "cryptography", "dev", "kubernetes_asyncio", "pydantic", "rich", "ssl"}
+    assert {name for name in there if name.partition(".")[0] in needless} == set()
+    assert {name for name in there if name.startswith(("policy.r", "webhooks.policy", "cli.check.policies"))} == set()

@@ -26,7 +26,7 @@ from tests.support.objects.policies import exception, manifest, setting
         ({"ttl": True}, "write it as an object: {required: true}"),
         ({"maxTotals": True}, "write its fields on lines of their own under it, indented"),
         ({"imageRegistries": ["a: b"]}, "write it as an object: {allowed: [...]}"),
-        ({"ttl": {"max": "7d"}}, "write 604800 for 7d"),
+        ({"ttl": {"max": "7w"}}, "write 4233600 for 7w"),
         ({"activeDeadline": {"max": "long"}}, "write 3600 for 1h"),
         ({"maxJobs": "3"}, "write its fields on lines of their own under it, indented"),
     ],

@@ -19,9 +19,10 @@ from kube.model.jsontree import dig, without_nulls
 from kube.model.meta import JSON
 from policy.conflicts import conflicts
 from policy.exception_faults import exception_faults
-from policy.exception_types import EXCEPTION_KIND, read_exception
+from policy.exception_types import read_exception
 from policy.faults import cautions, faults
-from policy.types import GROUP, KIND, JobSetPolicy, read_policy
+from policy.kinds import EXCEPTION_KIND, GROUP, KIND
+from policy.types import JobSetPolicy, read_policy
 from webhooks.jobset.answers import verdict
 from webhooks.jobset.policies import PolicySource
 from webhooks.jobset.schema.schema import Schema

@@ -18,10 +18,11 @@ from kube.errors import KubeError
 from kube.indexes import IndexKey
 from kube.informer import Informer, SyncTimeoutError
 from kube.resources import NAMESPACES, Resource
-from policy.exception_types import EXCEPTION_KIND, EXCEPTION_PLURAL, JobSetPolicyException
+from policy.exception_types import EXCEPTION_PLURAL, JobSetPolicyException
 from policy.judged import Namespace
+from policy.kinds import EXCEPTION_KIND, GROUP, KIND
 from policy.namespaces import KnownNamespace, NamespaceMetadata, annotation_keys, keeping
-from policy.types import API_VERSION, GROUP, KIND, PLURAL, VERSION, JobSetPolicy
+from policy.types import API_VERSION, PLURAL, VERSION, JobSetPolicy
 
 log = logging.getLogger(__name__)
 

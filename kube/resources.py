@@ -99,3 +99,4 @@ VALIDATING_WEBHOOK_CONFIGURATIONS = Resource(
     namespaced=False,
 )
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
+RESOURCE_CLAIM_TEMPLATES = Resource("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates")

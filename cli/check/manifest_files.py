@@ -20,6 +20,7 @@ from kube.model.field import ErrorType, Rule
 from kube.model.field import Path as FieldPath
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
+from kube.resources import RESOURCE_CLAIM_TEMPLATES
 from policy.judged import Namespace
 
 Named = tuple[str, str, str]
@@ -81,15 +82,18 @@ class Inputs:
                     yield item
                 else:
                     self.other_objects += 1
-                    self.named.add(_object_name(item.value))
+                    self.named.update(_object_names(item.value))
                     if item.value.get("kind") == "Namespace":
                         namespace = _namespace(item.value)
                         self.namespaces[namespace.name] = namespace
 
 
-def _object_name(value: JSON) -> Named:
+def _object_names(value: JSON) -> Iterator[Named]:
+    """The object, and the ResourceClaimTemplate that a ComputeDomain makes."""
     kind, namespace, name = value.get("kind"), dig(value, "metadata", "namespace"), dig(value, "metadata", "name")
-    return str(kind), str(namespace or ""), str(name)
+    yield str(kind), str(namespace or ""), str(name)
+    if kind == "ComputeDomain" and (made := dig(value, "spec", "channel", "resourceClaimTemplate", "name")):
+        yield RESOURCE_CLAIM_TEMPLATES.kind, str(namespace or ""), str(made)
 
 
 def _namespace(value: JSON) -> Namespace:

@@ -37,7 +37,7 @@ from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from kube.model.semantic import differences
 from kube.model.validation import dns1035_label
-from kube.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, SECRETS, Resource
+from kube.resources import PERSISTENT_VOLUME_CLAIMS, Resource
 from policy.judged import Judged
 from webhooks.jobset.cluster.capacity import exclusive
 from webhooks.jobset.cluster.children import child_jobs, created_by_us, with_identity
@@ -47,7 +47,7 @@ from webhooks.jobset.cluster.dry_run import API_WARNS, DryRuns, Request
 from webhooks.jobset.cluster.faults import REFUSED
 from webhooks.jobset.cluster.gangs import SchedulingApi
 from webhooks.jobset.cluster.memory import AnsweredSets, digest
-from webhooks.jobset.cluster.needs import Need, Needs, classes_of, needs_of
+from webhooks.jobset.cluster.needs import LOOKED_UP_FOR_AUTHORS, Need, Needs, classes_of, needs_of
 from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.cluster.nodes import Nodes
 from webhooks.jobset.cluster.questions import PER_REVIEW, Ask, BusyError, NotAskedError, Questions, answers
@@ -86,15 +86,15 @@ class ClusterChecks:
         """`budget` is in seconds, for all questions about one JobSet; `dry_run` False leaves only the claims.
 
         `own_rights`: the client has the rights of the JobSets' author, who may therefore hear what is in an object that
-        is in the way, and which ConfigMaps and Secrets are missing. `looks_up`: which of these two are looked up with
-        other rights. `per_review`: requests about one JobSet at most; half of them may be about claims that exist,
-        three eighths about quotas, nodes and what its pods need by name, so that some are left for its Jobs.
+        is in the way, and which ConfigMaps, Secrets and claims of devices are missing. `looks_up`: which of these are
+        looked up with other rights. `per_review`: requests about one JobSet at most; half of them may be about claims
+        that exist, three eighths about quotas, nodes and what its pods need by name, so that some are left for its Jobs.
         """
         self._scheduling = SchedulingApi()
         self._dry_run = dry_run
         self._budget = budget
         self._own_rights = own_rights
-        self._looks_up = (CONFIG_MAPS, SECRETS) if own_rights else looks_up
+        self._looks_up = LOOKED_UP_FOR_AUTHORS if own_rights else looks_up
         self._per_review = per_review
         self._questions = Questions(client, per_review)
         self._dry_runs = DryRuns(budget, own_rights=own_rights)

@@ -32,6 +32,8 @@ from kube.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
     RUNTIME_CLASSES,
     SECRETS,
     SERVICE_ACCOUNTS,
@@ -72,6 +74,12 @@ CLAIM = _missing("claim", "no PersistentVolumeClaim {name}: pods wait for it")
 STORAGE_CLASS = _missing("storage-class", "no StorageClass {name}: the claim waits for a volume of it")
 CONFIG_MAP = _missing("config-map", "no ConfigMap {name}: pods wait for it")
 SECRET = _missing("secret", "no Secret {name}: pods wait for it")
+DEVICE_CLAIM = _missing("resource-claim", "no ResourceClaim {name}: pods wait for it")
+DEVICE_CLAIM_TEMPLATE = _missing(
+    "resource-claim-template",
+    "no ResourceClaimTemplate {name}: pods wait for it",
+    "create it, or what makes it, such as a ComputeDomain",
+)
 TOPOLOGY = _missing("exclusive-topology", "no node has the label {name}: pods wait for one", "label nodes")
 NODE_NAME = _missing(
     "node-name",
@@ -98,12 +106,21 @@ RESOURCES = {
     STORAGE_CLASS: STORAGE_CLASSES,
     CONFIG_MAP: CONFIG_MAPS,
     SECRET: SECRETS,
+    DEVICE_CLAIM: RESOURCE_CLAIMS,
+    DEVICE_CLAIM_TEMPLATE: RESOURCE_CLAIM_TEMPLATES,
     NODE_NAME: NODES,
     **dict.fromkeys(_BY_LABELS, NODES),
 }
 """The resource that each rule looks up, by name or, for nodes, by labels."""
 _OF_POD = {PRIORITY_CLASS: "priorityClassName", RUNTIME_CLASS: "runtimeClassName", NODE_NAME: "nodeName"}
-_REFERENCES = {CONFIG_MAPS: CONFIG_MAP, SECRETS: SECRET}
+_REFERENCES = {
+    CONFIG_MAPS: CONFIG_MAP,
+    SECRETS: SECRET,
+    RESOURCE_CLAIMS: DEVICE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATES: DEVICE_CLAIM_TEMPLATE,
+}
+LOOKED_UP_FOR_AUTHORS = tuple(_REFERENCES)
+"""What is looked up with the rights of the author of a JobSet: others may make it later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +137,7 @@ class Need:
 def needs_of(js: Subject, looks_up: Collection[Resource] = ()) -> list[Need]:
     """What the pods of a JobSet need, each name once, without invalid names: these are refused elsewhere.
 
-    `looks_up`: whether ConfigMaps and Secrets, which come last, are included.
+    `looks_up`: which of ConfigMaps, Secrets and claims of devices, which come last, are included.
     """
     found: dict[tuple[Rule, str], dict[Path, None]] = {}
     entries = [entry for entry in js.entries if entry.rjob.replicas]
@@ -250,7 +267,9 @@ class Needs:
             await client.get(
                 resource, need.name, namespace=place, type=msgspec.Raw, accept=METADATA, timeout=self._budget
             )
-        except NotFound:
+        except NotFound as error:
+            if need.rule in {DEVICE_CLAIM, DEVICE_CLAIM_TEMPLATE} and not error.details.name:
+                return _Answer(True)  # the API server does not serve this version of the kind
             return _Answer(False, await self._similar_class(need, client))
         except Forbidden:
             pass

@@ -1,10 +1,10 @@
-"""The ConfigMaps and Secrets without which the containers of a pod do not start, and where it names them. Pure."""
+"""The ConfigMaps, Secrets and claims of devices without which a pod does not start, and where it names them. Pure."""
 
 from collections.abc import Iterator
 from typing import Any
 
 from kube.model.jsontree import dig, items
-from kube.resources import CONFIG_MAPS, SECRETS, Resource
+from kube.resources import CONFIG_MAPS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, SECRETS, Resource
 
 Place = tuple[str | int, ...]
 _VOLUME = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "secretName"))
@@ -12,6 +12,7 @@ _SOURCE = ((CONFIG_MAPS, "configMap", "name"), (SECRETS, "secret", "name"))
 _VARIABLE = ((CONFIG_MAPS, "configMapKeyRef", "name"), (SECRETS, "secretKeyRef", "name"))
 _ENVIRONMENT = ((CONFIG_MAPS, "configMapRef", "name"), (SECRETS, "secretRef", "name"))
 """For each kind of reference: the resource, the field that holds it, and the member with the name."""
+_DEVICES = ((RESOURCE_CLAIMS, "resourceClaimName"), (RESOURCE_CLAIM_TEMPLATES, "resourceClaimTemplateName"))
 
 
 def references(pod: Any) -> Iterator[tuple[Resource, Any, Place]]:
@@ -20,6 +21,9 @@ def references(pod: Any) -> Iterator[tuple[Resource, Any, Place]]:
         yield from _references_in(volume, _VOLUME, at)
         for source_at, source in _items(dig(volume, "projected"), "sources"):
             yield from _references_in(source, _SOURCE, (*at, "projected", *source_at))
+    for at, claim in _items(pod, "resourceClaims"):
+        for resource, member in _DEVICES:
+            yield resource, dig(claim, member), (*at, member)
     for group in ("initContainers", "containers"):
         for at, container in _items(pod, group):
             for inner, variable in _items(container, "env"):

@@ -296,31 +296,6 @@ async def test_what_stands_before_a_jobset_in_the_files_is_not_missing(
     assert sorted(found.rule for found in report.findings) == sorted(missing)
 
 
-DOMAIN = {"kind": "ComputeDomain", "spec": {"channel": {"resourceClaimTemplate": {"name": "rdma"}}}}
-
-
-@pytest.mark.parametrize(
-    ("before", "missing"),
-    [
-        ({"kind": "ConfigMap"}, ["resource-claim-template-missing"]),
-        ({"kind": "ResourceClaimTemplate"}, []),
-        (DOMAIN, []),
-    ],
-)
-async def test_what_makes_a_template_of_a_claim_may_stand_in_the_files(
-    ask_server, write, before: dict[str, Any], missing: list[str]
-):
-    cluster = Cluster(201, "")
-    gone = {"kind": "Status", "reason": "NotFound", "code": 404, "details": {"name": "rdma"}}
-    cluster.answers["/resourceclaimtemplates/rdma"] = Response(404, {}, msgspec.json.encode(gone))
-    ask_server(cluster)
-    pod = {"resourceClaims": [{"name": "rdma", "resourceClaimTemplateName": "rdma"}]}
-    first = {"apiVersion": "v1", "metadata": {"name": "rdma"}, **before}
-    text = "---\n".join(yaml.safe_dump(body) for body in (first, jobset(rjob(pod=pod))))
-    report = await check_manifests(Options([write(text)], FeatureGates(), server=True))
-    assert [found.rule for found in report.findings] == missing
-
-
 async def test_a_cluster_that_runs_for_the_checks_alone_lacks_nothing():
     checks = Checks(FeatureGates(), "default")
     sent = checks.prepare(jobset(rjob(pod=VOLUMES)))

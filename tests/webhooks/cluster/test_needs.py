@@ -382,25 +382,3 @@ async def test_of_very_many_names_some_are_asked_about_and_the_rest_is_reported(
 async def test_a_name_in_many_places_is_asked_about_once_and_reported_at_each():
     found = await asked(Cluster(), jobset(rjob("a", pod=CLASS), rjob("b", pod=CLASS), rjob("c")))
     assert [error.path.parts[2] for error in found] == [0, 1]
-
-
-DEVICES = {
-    "resourceClaims": [{"name": "a", "resourceClaimName": "gpu"}, {"name": "b", "resourceClaimTemplateName": "rdma"}]
-}
-
-
-async def devices(answer: Response, **options: bool) -> list[str]:
-    kinds = ("get resourceclaims", "get resourceclaimtemplates")
-    script = Script(answers=dict.fromkeys(kinds, lambda _: answer))
-    found = await create(script, jobset(rjob(pod=DEVICES)), **options)
-    assert bool({*kinds} & {*script.asked()}) is bool(options)
-    return [error.rule.id for error in found if error.rule and error.rule.id.startswith("resource-claim")]
-
-
-async def test_claims_of_devices_are_looked_up_for_their_author_alone():
-    gone = status(404, "NotFound", "not found", name="x")
-    missing = ["resource-claim-missing", "resource-claim-template-missing"]
-    assert await devices(gone, own_rights=True) == missing
-    assert await devices(Response(200, {}, b'{"metadata": {"name": "x"}}'), own_rights=True) == []
-    assert await devices(status(404, "NotFound", "no such resource"), own_rights=True) == [], "it serves no such kind"
-    assert await devices(gone) == []

@@ -88,7 +88,7 @@ class ClusterChecks:
         `own_rights`: the client has the rights of the JobSets' author, who may therefore hear what is in an object that
         is in the way, and which ConfigMaps, Secrets and claims of devices are missing. `looks_up`: which of these are
         looked up with other rights. `per_review`: requests about one JobSet at most; half of them may be about claims
-        that exist, three eighths about quotas, nodes and what its pods need by name, so that some are left for its Jobs.
+        that exist, three eighths about quotas, nodes and what its pods need by name: some are left for its Jobs.
         """
         self._scheduling = SchedulingApi()
         self._dry_run = dry_run

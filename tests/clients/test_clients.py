@@ -7,6 +7,7 @@ import json
 import ssl
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -109,6 +110,19 @@ def test_a_body_goes_as_json_and_warnings_come_back(client: Face, served: Served
     assert (method, headers["Content-Type"]) == ("POST", "application/json")
     assert path.endswith("/jobsets?fieldManager=jobset-client&fieldValidation=Strict")
     assert json.loads(body) == jobset()
+
+
+def test_a_traceback_has_one_frame_of_the_package(client: Face, served: Served):
+    for method in (client.get, lambda name: client.first("logs", 1, name)):
+        served.say({"kind": "Status", "message": "nobody", "details": {"name": "train"}}, 404)
+        served.say({"metadata": {}, "items": []})
+        with pytest.raises(errors.NotFoundError) as caught:
+            method("train")
+        package = [
+            entry for entry in traceback.extract_tb(caught.value.__traceback__) if "jobset_client" in entry.filename
+        ]
+        assert len(package) == 1
+        assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
 
 
 def test_a_refusal_is_an_exception(client: Face, served: Served):

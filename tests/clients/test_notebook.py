@@ -110,3 +110,13 @@ def test_a_notebook_replaces_the_table_in_its_cell(monkeypatch: pytest.MonkeyPat
     progress(Client(*EVENTS), "train", console=Console(file=io.StringIO(), force_jupyter=True))
     assert [hasattr(one, "_repr_mimebundle_") for one in shown] == [True] * 4
     assert "team-a/train: completed" in str(shown[-1].title)
+
+
+def test_a_notebook_shows_a_jobset_short_and_escaped():
+    shown = a_set(1, restarts=2)._repr_html_()
+    assert "JobSet team-a/train: waits, restarts 2" in shown
+    assert "<tr><td>workers</td><td>2</td><td>1</td><td>1</td><td>0</td></tr>" in shown
+    assert len(shown) < 400
+    many = JobSet.from_dict(jobset(*(rjob(f"r{number}") for number in range(MOST_ROWS + 3)), name="<b>"))
+    assert "&lt;b&gt;" in many._repr_html_()
+    assert many._repr_html_().endswith("<p>and 3 more</p>")

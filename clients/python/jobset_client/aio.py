@@ -29,7 +29,10 @@ def _as_coroutine(
     """A method that runs the operation and gives its result."""
 
     async def method(client: "AsyncClient", /, *args: P.args, **options: P.kwargs) -> T:
-        return await client._run(operation(client.namespace, *args, **options))  # noqa: SLF001 (its own method)
+        try:
+            return await client._run(operation(client.namespace, *args, **options))  # noqa: SLF001 (its own method)
+        except JobSetError as error:
+            raise error.with_traceback(None) from None  # the frames of this package say nothing to its user
 
     return cluster.present_as(operation, method)
 
@@ -40,9 +43,19 @@ def _as_iterator(
     """A method that gives what the operation emits, one by one."""
 
     def method(client: "AsyncClient", /, *args: P.args, **options: P.kwargs) -> AsyncIterator[T]:
-        return client._drive(operation(client.namespace, *args, **options), [])  # noqa: SLF001 (its own method)
+        driven = client._drive(operation(client.namespace, *args, **options), [])  # noqa: SLF001 (its own method)
+        return _with_short_traceback(driven)
 
     return cluster.present_as(operation, method)
+
+
+async def _with_short_traceback(driven: AsyncGenerator[T, None]) -> AsyncIterator[T]:
+    async with aclosing(driven):
+        try:
+            async for value in driven:
+                yield value
+        except JobSetError as error:
+            raise error.with_traceback(None) from None
 
 
 class AsyncClient:

@@ -3,6 +3,7 @@
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import yaml
@@ -203,6 +204,10 @@ class ObjectMeta(Model):
 
 class Resource(Model):
     """A whole object."""
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: its state, short."""
+        return str(import_module("jobset_client.states").as_html(self))  # which stands above the models
 
     @classmethod
     def from_dict(cls, body: Any, *, keep_unknown: bool = False) -> Self:

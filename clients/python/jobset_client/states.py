@@ -3,6 +3,7 @@
 The commands decide by these functions, too. They read a JobSet as its own models or as the commands' structs have it.
 """
 
+import html
 import math
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, get_args
@@ -19,6 +20,9 @@ RECENT = 3600.0
 """Seconds for which a failed attempt counts."""
 _MOST_SAID = 400
 """Characters of a termination message that are shown."""
+_MOST_ROWS = 50
+"""ReplicatedJobs that a notebook shows."""
+_COUNTS = ("ready", "succeeded", "failed")
 LOOP = 2
 """Attempts that failed recently from which on a set keeps failing."""
 
@@ -146,6 +150,21 @@ def is_true(js: AnyJobSet, kind: str) -> bool:
 def title(js: AnyJobSet) -> str:
     """`JobSet team-a/train`."""
     return f"JobSet {js.metadata.namespace}/{js.metadata.name}"
+
+
+def as_html(js: AnyJobSet) -> str:
+    """The state, and a row for each ReplicatedJob, for a notebook."""
+    counts = {entry.name: entry for entry in js.status.replicated_jobs_status}
+    lines = [("ReplicatedJob", "Jobs", *_COUNTS)]
+    for rjob in js.spec.replicated_jobs[:_MOST_ROWS]:
+        numbers = (getattr(counts.get(rjob.name), count, None) or 0 for count in _COUNTS)
+        lines.append((rjob.name, str(jobs_of(rjob.replicas)), *map(str, numbers)))
+    rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in line) for line in lines)
+    table = "".join(f"<tr>{row}</tr>" for row in rows)
+    left = len(js.spec.replicated_jobs) - _MOST_ROWS
+    more = f"<p>and {left} more</p>" if left > 0 else ""
+    words = html.escape(f"{title(js)}: {in_words(js)}, restarts {js.status.restarts or 0}")
+    return f"<p><b>{words}</b></p><table>{table}</table>{more}"
 
 
 class Wait:

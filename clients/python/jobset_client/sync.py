@@ -14,6 +14,7 @@ except ImportError as error:
 
 from jobset_client import cluster, credentials, operations
 from jobset_client.core import Answer, Call, Emit, Emitter, Operation, Read, Sleep, Step
+from jobset_client.errors import JobSetError
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -24,7 +25,10 @@ def _as_function(operation: Callable[Concatenate[str, P], Operation[T]]) -> Call
     """A method that runs the operation and gives its result."""
 
     def method(client: "Client", /, *args: P.args, **options: P.kwargs) -> T:
-        return client._run(operation(client.namespace, *args, **options))  # noqa: SLF001 (its own method)
+        try:
+            return client._run(operation(client.namespace, *args, **options))  # noqa: SLF001 (its own method)
+        except JobSetError as error:
+            raise error.with_traceback(None) from None  # the frames of this package say nothing to its user
 
     return cluster.present_as(operation, method)
 
@@ -35,9 +39,16 @@ def _as_iterator(
     """A method that gives what the operation emits, one by one."""
 
     def method(client: "Client", /, *args: P.args, **options: P.kwargs) -> Iterator[T]:
-        return client._drive(operation(client.namespace, *args, **options))  # noqa: SLF001 (its own method)
+        return _with_short_traceback(client._drive(operation(client.namespace, *args, **options)))  # noqa: SLF001 (the same)
 
     return cluster.present_as(operation, method)
+
+
+def _with_short_traceback(driven: Generator[T, None, None]) -> Iterator[T]:
+    try:
+        yield from driven
+    except JobSetError as error:
+        raise error.with_traceback(None) from None
 
 
 class Client:

@@ -101,6 +101,6 @@ def test_a_check_of_a_file_imports_neither_policies_nor_what_asks_a_server() -> 
     code = "sys.argv = ['jobset', 'validate', 'examples/training.yaml']; from jobset_controller import main; sys.exit(main())"
     there = imported_by(code)
     assert "webhooks.jobset.engine" in there
-    needless = {"aiohttp", "asyncio", "cryptography", "dev", "kubernetes_asyncio", "pydantic", "rich", "ssl"}
-    assert {name for name in there if name.partition(".")[0] in needless} == set()
+    unnecessary = {"aiohttp", "asyncio", "cryptography", "dev", "kubernetes_asyncio", "pydantic", "rich", "ssl"}
+    assert {name for name in there if name.partition(".")[0] in unnecessary} == set()
     assert {name for name in there if name.startswith(("policy.r", "webhooks.policy", "cli.check.policies"))} == set()

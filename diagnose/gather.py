@@ -16,7 +16,7 @@ from api.gang_status import StoredGroup
 from api.gangs import forest, shape
 from api.jobset import JobSet
 from api.leftovers import NOT_ENDED, LeftoverPod, job_waiting_for
-from api.selectors import of_other_attempts
+from api.selectors import of_other_attempts, one_of
 from api.topology import NodeMetadata
 from controllers.resources import JOBSETS
 from diagnose import kueue, look_up
@@ -117,7 +117,11 @@ class _Gatherer:
             facts.leftover_pods = await self._leftover_pods(survey)
         if survey.previous or facts.leftover_pods:
             facts.ending = await look_up.ending_pods(read, js, survey.previous)
-            facts.nodes_by_name |= await look_up.nodes(read, facts.ending)
+        ends = [child.job for child in survey.unready if child.deleting or child.job.status.terminating]
+        if ends:
+            labels = one_of(keys.JOB_UID, [job.metadata.uid for job in ends[:LOOKED_AT]])
+            facts.ending += await look_up.deleted_pods(read, [labels])
+        facts.nodes_by_name |= await look_up.nodes(read, facts.ending)
         if any(lacking(child.job) for child in survey.unready):
             facts.job_warnings = await self._warnings("regarding.kind=Job", {child.name for child in survey.unready})
         if survey.unready:

@@ -17,7 +17,7 @@ from api.keys import (
 )
 from controllers.planning.child_jobs import Child
 from diagnose.case import Case, about_jobs
-from diagnose.ends import held_by_earlier
+from diagnose.ends import held_by_earlier, held_up
 from diagnose.finding import WAIT_FOR_PODS, Answer, Finding, KeyedFinding, Level, join_names, pluralize
 from diagnose.manager_causes import RIGHTS, idle_manager
 from diagnose.quota import QuotaRefusal, as_it_is, quota_refusal
@@ -210,8 +210,9 @@ def halted_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
 def being_deleted(case: Case, left: frozenset[str]) -> Iterator[Answer]:
     """Jobs that are being deleted; the manager creates new ones when they are gone."""
     if names := [child.name for child in case.unready_jobs(left) if child.deleting]:
-        message = f"{pluralize(len(names), 'Job', 'is', 'are')} being deleted: {join_names(names)}"
-        yield Answer(Finding(Level.WAITS, "job-deleted", message, fix=WAIT_FOR_PODS), frozenset(names))
+        message, held = f"{pluralize(len(names), 'Job', 'is', 'are')} being deleted: {join_names(names)}", held_up(case)
+        found = Finding(Level.WAITS, "job-deleted", message, held, "" if held else WAIT_FOR_PODS)
+        yield Answer(found, frozenset(names))
 
 
 @about_jobs
@@ -220,7 +221,7 @@ def without_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     for child in case.unready_jobs(left):
         event, missing = next(iter(case.refusals(child.job.metadata.uid)), None), lacking(child.job)
         if event is None and missing and not child.job.status.active:
-            yield _no_pods(child)
+            yield _no_pods(case, child)
         elif event is not None and missing and quota_refusal(event.note) is None:
             pods = pluralize(pods_at_once(child.job.spec), "pod")
             message = f"Job {child.name}: lacks {missing} of {pods}: {event.reason}: {event.note}"
@@ -229,7 +230,7 @@ def without_pods(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
             yield KeyedFinding(child.name, event.note.replace(child.name, ""), finding)
 
 
-def _no_pods(child: Child) -> KeyedFinding:
+def _no_pods(case: Case, child: Child) -> KeyedFinding:
     """For a Job of which no pod was refused: those that end come first, or the Job controller has still to act."""
     meta, ending = child.job.metadata, child.job.status.terminating
     if ending:
@@ -238,7 +239,9 @@ def _no_pods(child: Child) -> KeyedFinding:
         message = f"Job {child.name}: {number} not ended yet, and the next wait for that"
         force = f"kubectl delete pods {pods} --force"
         fix = f"kubectl get pods {pods} -o wide shows where; if a node is off for good: {force}"
-        return KeyedFinding(child.name, "ending", Finding(Level.WAITS, "pods-ending", message, fix=fix))
+        held = held_up(case)
+        found = Finding(Level.WAITS, "pods-ending", message, held, "" if held else fix)
+        return KeyedFinding(child.name, "ending", found)
     message = f"Job {child.name}: has no pods (yet), and no Warning says why"
     fix, since = (
         "look again in a moment; if it stays so, does kube-controller-manager run?",

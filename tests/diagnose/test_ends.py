@@ -238,3 +238,22 @@ def test_a_manager_without_the_gate_does_nothing_about_a_failed_node():
     assert "the manager deletes it in" not in text
     assert "the manager does not delete it: it runs without the feature gate JobSetNodeFailure" in text
     assert body["level"] == "fault"
+
+
+@pytest.mark.parametrize(
+    ("status", "meta", "cause"),
+    [
+        ({"active": 0, "terminating": 2}, {}, "pods-ending"),
+        ({"active": 2}, {"deletionTimestamp": at(NOW)}, "job-deleted"),
+    ],
+)
+def test_a_job_that_waits_for_pods_that_end_names_those_that_do_not(status: JSON, meta: JSON, cause: str):
+    js = a_set()
+    job = started(js, **status)
+    job["metadata"] |= meta
+    known = facts(js, [job], [], lease=lease())
+    assert causes(explanation_of(known)[1])[0] == cause
+    known.ending, known.nodes_by_name = restarting(node("node-3")).ending, restarting(node("node-3")).nodes_by_name
+    text, body = explanation_of(known)
+    assert causes(body)[:2] == [cause, "pod-overdue"]
+    assert OVERDUE in text

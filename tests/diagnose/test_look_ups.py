@@ -255,3 +255,21 @@ async def test_pods_that_a_set_ends_are_read_while_its_jobs_have_some(field: str
         pod["metadata"]["deletionTimestamp"] = at(MOMENT)
         found, _ = await read(js, job, pod)
         assert [ending.name for ending in found.ending] == [pod["metadata"]["name"]] * read_pods
+
+
+@pytest.mark.parametrize(
+    ("status", "meta", "is_read"),
+    [
+        ({"active": 0, "terminating": 1}, {}, True),
+        ({"active": 1}, {"deletionTimestamp": at(MOMENT)}, True),
+        ({"active": 1}, {}, False),
+    ],
+)
+async def test_pods_that_a_job_waits_for_are_read(status: JSON, meta: JSON, is_read: bool):
+    js = a_set()
+    job = made(job_of(js, 0), **status)
+    job["metadata"] |= meta
+    pod = made(pod_of(job, node="node-0"))
+    pod["metadata"]["deletionTimestamp"] = at(MOMENT)
+    found, _ = await read(js, job, pod)
+    assert [ending.name for ending in found.ending] == [pod["metadata"]["name"]] * is_read

@@ -9,6 +9,7 @@ from typing import TextIO
 
 from cli import session
 from cli.explain import show
+from cli.explain.commands import commands_in
 from cli.ui.board import Board
 from cli.ui.caches import Caches
 from cli.ui.guard import Guard, host_name
@@ -119,4 +120,10 @@ def reached_by_others(address: Address) -> str:
 
 async def _explain(client: Client, key: Key) -> JSON:
     now = wall_clock()
-    return show.json_form(explain(await gather(client, *key, now)), now)
+    return with_commands(show.json_form(explain(await gather(client, *key, now)), now))
+
+
+def with_commands(finding: JSON) -> JSON:
+    """A finding and those below it, each with the commands of its remedy."""
+    below = [with_commands(under) for under in finding["because"]]
+    return {**finding, "commands": commands_in(finding["remedy"]), "because": below}

@@ -15,7 +15,8 @@ from api.stages import Stage, in_order, stage_name, stages
 from cli.ui.records import PlacedPod, SeenNode, cut, topologies
 from cli.ui.timeline import timeline
 from cli.ui.topology import domain_map
-from diagnose.states import state_of
+from diagnose.restart_causes import attempt_words
+from diagnose.states import State, state_of
 from kube.model.meta import JSON, find
 
 MOST_JOBS = 300
@@ -42,7 +43,18 @@ def row(js: JobSet, now: datetime) -> JSON:
         "maxRestarts": policy.max_restarts if policy is not None else 0,
         "created": meta.creation_timestamp or "",
         "ended": ended.last_transition_time if ended is not None else "",
+        "cause": cut(_cause(js, now)),
     }
+
+
+def _cause(js: JobSet, now: datetime) -> str:
+    """What holds a set up or has ended it, as far as its own object says; of a set that runs nothing."""
+    state = state_of(js, now)
+    if state is State.KEEPS_FAILING:
+        return attempt_words(js.status.attempt_history[-1])
+    types = {State.FAILED: keys.FAILED, State.RESTARTING: keys.RESTARTING, State.WAITING: keys.GROUPS_SCHEDULED}
+    said = find(js.status.conditions, types[state]) if state in types else None
+    return "" if said is None or (state is State.WAITING and said.status == "True") else said.message
 
 
 def _wanted_jobs(js: JobSet) -> int:

@@ -41,7 +41,8 @@ function duration(seconds) {
 
 const counted = (number, noun) => `${number} ${noun}${number === 1 ? '' : 's'}`
 const between = (from, to) => ((to ? Date.parse(to) : Date.now()) - Date.parse(from)) / 1000
-const clock = moment => new Date(moment).toLocaleString()
+// As the log, kubectl and other people have it.
+const clock = moment => `${new Date(moment).toISOString().slice(0, 19).replace('T', ' ')} UTC`
 
 // Time since a moment; it goes on by itself.
 function since(moment) {
@@ -67,6 +68,7 @@ function lineOf(row) {
     h('td', row.stage ? { 'data-label': 'Stage' } : { class: 'nothing' }, row.stage || '–'),
     h('td', many ? { class: 'number', 'data-label': 'Restarts' } : { class: 'number nothing' }, restarts || '–'),
     h('td', { 'data-label': 'Age' }, since(row.created)),
+    h('td', row.cause ? { class: 'cause', 'data-label': 'Cause' } : { class: 'nothing' }, row.cause || '–'),
   ]
 }
 
@@ -144,8 +146,17 @@ function tree(findings) {
   return h('ul', { class: 'tree' }, findings.map(one => h('li', {},
     one.level === 'fine' ? '' : h('span', { class: `level ${one.level}` }, one.level), ' ', one.what, ' ',
     one.since ? h('span', { class: 'soft' }, 'for ', since(one.since)) : '',
-    one.remedy ? h('span', { class: 'fix' }, `To fix: ${one.remedy}`) : '',
+    one.remedy ? h('span', { class: 'fix' }, `To fix: ${one.remedy}`, one.commands.map(command)) : '',
     one.because.length ? tree(one.because) : '')))
+}
+
+function command(text) {
+  const button = h('button', { type: 'button', 'aria-label': `Copy: ${text}` }, 'Copy')
+  button.addEventListener('click', async () => {
+    try { await navigator.clipboard.writeText(text); button.textContent = 'Copied' } catch { button.textContent = 'Not copied' }
+    setTimeout(() => { button.textContent = 'Copy' }, 2000)
+  })
+  return h('span', { class: 'command' }, h('code', {}, text), ' ', button)
 }
 
 const card = (title, ...children) => h('section', { class: 'card' }, h('h3', {}, title), ...children)
@@ -213,9 +224,12 @@ function attempts(line) {
 }
 
 function attempt(one) {
-  const objects = ['job', 'pod', 'node', 'container'].filter(kind => one[kind]).map(kind => `${kind} ${one[kind]}`)
-  const code = one.exitCode === null || one.exitCode === undefined ? '' : `exit code ${one.exitCode}`
-  const facts = [...objects, one.why ? `${code}${code && ' '}(${one.why})` : code, one.message || one.reason].filter(Boolean).join(', ')
+  const said = one.message || one.reason || ''
+  const isNew = text => !said.includes(text) // a message mostly names what failed
+  const objects = ['job', 'pod', 'node', 'container'].filter(kind => one[kind] && isNew(one[kind])).map(kind => `${kind} ${one[kind]}`)
+  const exit = one.exitCode === null || one.exitCode === undefined ? '' : `exit code ${one.exitCode}`
+  const code = isNew(exit) ? exit : ''
+  const facts = [...objects, one.why ? `${code}${code && ' '}(${one.why})` : code, said].filter(Boolean).join(', ')
   const ended = one.from && one.to ? [` after ${duration(between(one.from, one.to))}, ${clock(one.to)}`] : []
   const goesOn = one.from && !one.to ? [' for ', since(one.from)] : []
   return h('li', {},

@@ -28,7 +28,7 @@ KEY = ("default", "train")
 def hostile_set():
     worker = rjob(HTML)
     worker["template"]["metadata"] = {"annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": HTML}}
-    failed = {"attempt": 0, "time": "2026-11-21T14:10:00Z", "message": HTML, "failedJob": HTML, "pod": HTML}
+    failed = {"attempt": 0, "time": "2026-11-21T14:10:00Z", "message": HTML, "failedJob": f"{HTML}j", "pod": HTML}
     return a_set(
         worker,
         currentStage=HTML,
@@ -59,7 +59,15 @@ class Hostile:
         return {"topologies": [HTML], "map": drawn}
 
     async def explain(self, _key):
-        finding = {"level": "fault", "cause": "c", "what": HTML, "since": "", "remedy": HTML, "because": []}
+        finding = {
+            "level": "fault",
+            "cause": "c",
+            "what": HTML,
+            "since": "",
+            "remedy": HTML,
+            "because": [],
+            "commands": [HTML],
+        }
         return {**finding, "because": [finding], "newJobSet": HTML, "notLookedAt": [HTML]}
 
 
@@ -80,7 +88,12 @@ async def test_markup_of_a_stranger_is_text_and_no_policy_is_broken(tmp_path: Pa
             await tab.wait_for("live", HTML)
             if "set/default" in place:
                 await tab.wait_for(
-                    "Attempt 0", f"To fix: {HTML}", f"A new JobSet: {HTML}", f"Not looked at: {HTML}", f"job {HTML}"
+                    "Attempt 0",
+                    f"To fix: {HTML}",
+                    f"A new JobSet: {HTML}",
+                    f"Not looked at: {HTML}",
+                    f"job {HTML}j",
+                    f"{HTML} Copy",
                 )
             assert await tab.evaluate("document.querySelectorAll('img, body script, iframe').length") == 0
         refused = await tab.evaluate(

@@ -9,6 +9,7 @@ import pytest
 
 from api.gang_status import StoredGroup
 from cli.ui import views
+from cli.ui.run import with_commands
 from cli.ui.views import detail, row
 from diagnose.states import state_of
 from tests.support.explain.objects import MOMENT, NOW, at
@@ -43,6 +44,49 @@ def test_a_set_keeps_failing_for_an_hour():
     js = a_set(replicatedJobsStatus=READY, restarts=2, attemptHistory=failed)
     words = [row(js, NOW + timedelta(minutes=minutes))["state"] for minutes in (0, 47, 49)]
     assert words == ["Keeps failing", "Keeps failing", "Running"]
+
+
+FAILED_TWICE = [
+    {
+        "attempt": n,
+        "time": at(MOMENT),
+        "failedJob": "train-w-0",
+        "pod": "train-w-0-1-x",
+        "container": "main",
+        "exitCode": 1,
+        "message": "failed",
+    }
+    for n in range(2)
+]
+
+
+@pytest.mark.parametrize(
+    ("js", "words"),
+    [
+        (a_set(replicatedJobsStatus=READY), ""),
+        (a_set(), ""),
+        (
+            a_set(restarts=2, attemptHistory=FAILED_TWICE),
+            "Job train-w-0, container main of pod train-w-0-1-x, exit code 1: failed",
+        ),
+        (
+            a_set(terminalState="Failed", conditions=[{"type": "Failed", "status": "True", "message": "job X"}]),
+            "job X",
+        ),
+        (
+            a_set(conditions=[{"type": "PodGroupsInitiallyScheduled", "status": "False", "message": "no room"}]),
+            "no room",
+        ),
+    ],
+)
+def test_a_row_says_what_holds_the_set_up(js, words):
+    assert row(js, NOW)["cause"] == words
+
+
+def test_each_remedy_has_its_commands():
+    below = {"remedy": "kubectl get pvc -n team-a lists those there are", "because": []}
+    shown = with_commands({"remedy": "", "because": [below]})
+    assert [shown["commands"], shown["because"][0]["commands"]] == [(), ("kubectl get pvc -n team-a",)]
 
 
 def test_a_row_counts_jobs_that_are_ready_or_done():

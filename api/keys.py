@@ -66,9 +66,12 @@ NOT_READY = "jobset.sigs.k8s.io/manager-not-ready"
 AVOIDED_NODES = "jobset.sigs.k8s.io/avoided-nodes"
 """Annotation of a Job: names of the nodes that its pods keep away from, with commas. Not known to the Go JobSet."""
 
+IGNORE_WARNINGS = "jobset.sigs.k8s.io/ignore-warnings"
+"""Annotation of a JobSet: ids of rules whose warnings are left out. Not known to the Go JobSet."""
+
 OUR_PREFIXES = ("jobset.sigs.k8s.io/", "alpha.jobset.sigs.k8s.io/")
 """What the key of every label and annotation of JobSets begins with."""
-SET_BY_USERS = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, DISABLE_IN_PLACE_RESTART)
+SET_BY_USERS = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, DISABLE_IN_PLACE_RESTART, IGNORE_WARNINGS)
 """Keys of our own that users write."""
 OUR_KEYS = frozenset(
     {

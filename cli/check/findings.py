@@ -17,6 +17,7 @@ from jobset_client.source import Span
 from jobset_client.words import count_noun
 from kube.model.field import MAX_SHOWN_VALUE, ErrorType, FieldError, Path, shorten
 from kube.model.jsontree import dig
+from webhooks.jobset.ignored_rules import can_be_ignored
 
 MAX_FINDINGS = 5000
 """Findings that are kept; the rest is counted."""
@@ -239,7 +240,8 @@ def write_text(findings: Sequence[Finding], out: TextIO, *, color: bool, named: 
         if color:
             where, severity = f"{_BOLD}{where}{_RESET}", f"{_COLORS[finding.severity]}{severity}{_RESET}"
         who = f"{finding.kind} {finding.jobset}: " if finding.file in named and finding.jobset else ""
-        out.write(f"{where} {severity} {printable(who + finding.message)}\n")
+        rule = f" [{finding.rule}]" if can_be_ignored(finding.error) and finding.rule not in NOTES else ""
+        out.write(f"{where} {severity} {printable(who + finding.message)}{rule}\n")
         out.writelines(f"{line}\n" for line in _excerpt(finding, color=color))
 
 

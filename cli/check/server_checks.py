@@ -26,7 +26,7 @@ from kube.options import WriteOptions
 from kube.resources import NAMESPACES
 from policy.judged import Namespace
 from policy.namespaces import NamespaceMetadata
-from webhooks.jobset.answers import MORE_WARNINGS, warning_texts
+from webhooks.jobset.answers import MORE_WARNINGS, WITH_RULE, warning_texts
 from webhooks.jobset.cluster.answer_texts import (
     StatedFault,
     is_by_admission,
@@ -225,8 +225,9 @@ class ServerChecks:
             by_us = is_by_our_webhook(error.message)
             if not found.errors or is_by_admission(error.message):
                 said = [fault for fault in _refusal(error) if not (found.errors and is_count_of_more(fault.verbatim))]
-        known = {*warning_texts(found.warnings), *warning_texts(expected)}
-        texts = (text for text in dict.fromkeys(warnings) if text not in known and not MORE_WARNINGS.fullmatch(text))
+        known = {WITH_RULE.sub("", text) for text in (*warning_texts(found.warnings), *warning_texts(expected))}
+        texts = (text for text in dict.fromkeys(warnings) if not MORE_WARNINGS.fullmatch(text))
+        texts = (text for text in texts if WITH_RULE.sub("", text) not in known)
         new = [warned for warned in map(_warning_of, texts) if not _found_in_full(warned, found.warnings)]
         return [*said, *new], by_us
 

@@ -31,7 +31,7 @@ def test_a_command_line_as_one_word_is_taken_apart(command, fix):
     assert fixes(containers=[{**MAIN, "command": command}]) == [fix]
 
 
-@pytest.mark.parametrize("command", [[], ["python"], [" python "], ["sh", "-c", "a b"], ["$(PROGRAM)"]])
+@pytest.mark.parametrize("command", [[], ["python"], [" python "], ["sh", "-c", "a b"], ["$(TPU_PROGRAM)"]])
 def test_other_commands_get_no_warning(command):
     assert fixes(containers=[{**MAIN, "command": command}]) == []
 

@@ -34,6 +34,9 @@ def worker(name: str = "a", policy: Any = None, own: list[JSON] | None = None, *
     return rjob(name, job=job, pod=POD, **({} if policy is None else {"exitCodePolicy": policy}))
 
 
+AGENT = {"serviceAccountName": "agents", "containers": [{"name": "agent", "image": "agent"}]}
+
+
 def restarted(name: str = "a", **fields: Any) -> JSON:
     return rjob(name, **fields)
 
@@ -66,7 +69,7 @@ POLICY: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
     "one list": (worker(policy={"retryable": [4]}), []),
     "pods that are restarted": (restarted(exitCodePolicy={}), [(f"{JOB}.template.spec.restartPolicy", NEEDS_NEVER)]),
     "the same in place": (
-        restarted(exitCodePolicy={}, job={"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}),
+        restarted(exitCodePolicy={}, job={"backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}, pod=AGENT),
         [(f"{JOB}.template.spec.restartPolicy", NEEDS_NEVER)],
     ),
     "two meanings": (
@@ -148,7 +151,7 @@ def reporting(name: str, *env: JSON) -> JSON:
     """A ReplicatedJob that restarts in place."""
     main = {"name": "main", "image": "busybox", "command": ["train"], "env": list(env)}
     job = {"parallelism": 1, "completions": 1, "backoffLimit": 2**31 - 1, "podReplacementPolicy": "Failed"}
-    return rjob(name, job=job, pod={"restartPolicy": "OnFailure", "containers": [main]})
+    return rjob(name, job=job, pod={"restartPolicy": "OnFailure", "serviceAccountName": "agents", "containers": [main]})
 
 
 A, B = {"targetReplicatedJobs": ["a"]}, {"targetReplicatedJobs": ["b"]}

@@ -113,7 +113,7 @@ async def test_a_creation_is_a_creation_whatever_old_object_is_sent_along():
 
 async def test_warnings_come_with_the_answer_whatever_it_is():
     js = stored(jobset(failurePolicy={"maxRestarts": -1}))
-    expected = ["spec.failurePolicy.maxRestarts: below 0 means 0: no restart; write 0 or more"]
+    expected = ["spec.failurePolicy.maxRestarts: below 0 means 0: no restart; write 0 or more [max-restarts-negative]"]
     assert (await ask(review(js)))["warnings"] == expected
     js["spec"]["managedBy"] = ""
     refusal = await ask(review(js))

@@ -45,7 +45,7 @@ def test_the_warning_says_how_much_why_and_what_to_do():
     [text] = warning_texts(create(large(1_400)).warnings)
     assert text == (
         "spec.replicatedJobs: with its status this JobSet may take 1,484 KiB, and etcd stores at most 1,536: then the"
-        " status cannot be written, and the set never ends; split it, or move scripts to ConfigMaps"
+        " status cannot be written, and the set never ends; split it, or move scripts to ConfigMaps [size-in-etcd]"
     )
     assert len(text) <= MAX_WARNING
     assert ETCD_LIMIT == 1_536 * KIB

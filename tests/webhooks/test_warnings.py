@@ -214,7 +214,7 @@ def test_jobs_without_a_completion_mode_have_no_index_where_nobody_sets_the_defa
 
 def test_a_warning_is_given_once():
     rule = Rule("some-rule", ErrorType.INVALID, "the same", "", "nowhere", severity=Severity.WARNING)
-    assert warning_texts([rule.at(Path(("spec",)), 1), rule.at(Path(("spec",)), 2)]) == ("spec: the same",)
+    assert warning_texts([rule.at(Path(("spec",)), 1), rule.at(Path(("spec",)), 2)]) == ("spec: the same [some-rule]",)
 
 
 FIX = "take the image from one of these registries, or ask for an exception: jobset policy which -n team-a"
@@ -231,9 +231,9 @@ def test_a_long_warning_keeps_its_fix():
     registries = ", ".join(f"registry-{number}.example.com/team" for number in range(20))
     text = a_warning(path, f"policy images: the image comes from none of {registries}")
     assert "spec.containers[2].image: policy images: the image comes from none of " in text
-    assert text.endswith(f".example.com/team; {FIX}")
+    assert text.endswith(f".example.com/team; {FIX} [some-rule]")
     assert len(text) <= MAX_WARNING
-    assert a_warning(path, "policy images: no").endswith(f"image: policy images: no; {FIX}")
+    assert a_warning(path, "policy images: no").endswith(f"image: policy images: no; {FIX} [some-rule]")
 
 
 def test_a_fix_that_is_too_long_leaves_room_for_what_is_wrong():

@@ -8,6 +8,7 @@ from kube.model.field import FieldError, invalid_status, shorten
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.engine import Findings
+from webhooks.jobset.ignored_rules import can_be_ignored
 from webhooks.review import AdmissionResponse
 
 MAX_WARNING = 256
@@ -16,6 +17,8 @@ MAX_WARNINGS = 8
 _MORE = "and {} more warnings; `jobset validate` shows them all"
 MORE_WARNINGS = re.compile(_MORE.format(r"\d+"))
 """The text that stands for warnings that did not fit."""
+WITH_RULE = re.compile(r" \[[a-z0-9-]+\]$")
+"""The id of the rule at the end of a warning, which a manager of another version may leave out."""
 _MAX_FIX = 120
 _PATH_HEAD = 30
 _PATH_TAIL = 60
@@ -54,13 +57,20 @@ def warning_texts(warnings: Sequence[FieldError]) -> tuple[str, ...]:
 
 
 def _text(warning: FieldError) -> str:
-    """The warning within MAX_WARNING: first the middle of the path is cut, then that of the detail; the fix is kept."""
+    """The warning within MAX_WARNING: first the middle of the path is cut, then that of the detail.
+
+    Fix and id of the rule are kept.
+    """
     path, detail = str(warning.path), warning.detail
     fix = f"; {warning.fix}" if warning.fix else ""
-    if len(path) + 2 + len(detail) + len(fix) > MAX_WARNING:
+    rule = f" [{warning.rule.id}]" if warning.rule and can_be_ignored(warning) else ""
+    if len(path) + 2 + len(detail) + len(fix) + len(rule) > MAX_WARNING:
         fix = shorten(fix, _MAX_FIX)
+        fix += rule
         path = _path_without_middle(path, MAX_WARNING - len(detail) - len(fix) - 2)
         detail = _without_middle(detail, MAX_WARNING - len(path) - len(fix) - 2)
+    else:
+        fix += rule
     return shorten(f"{path}: {detail}{fix}", MAX_WARNING)
 
 

@@ -16,6 +16,7 @@ from kube.model.field import FieldError, Layer, Path, by_path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.default import by_name, with_defaults
+from webhooks.jobset.ignored_rules import ignored_rules, is_ignored
 from webhooks.jobset.places import at_existing_places
 from webhooks.jobset.rules import depends_on
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
@@ -131,7 +132,8 @@ class Engine:
 
 
 def _findings_by_path(found: Sequence[FieldError], obj: JSON) -> Findings:
-    ordered = by_path(found)
+    ignored = ignored_rules(obj)
+    ordered = [error for error in by_path(found) if not is_ignored(error, ignored)]
     errors = tuple(error for error in ordered if not error.is_warning)
     return Findings(errors, tuple(error for error in ordered if error.is_warning), obj)
 

@@ -9,6 +9,7 @@ from kube.model.field import FieldError
 from webhooks.jobset.rules import (
     EntryCheck,
     SubjectCheck,
+    addresses,
     avoid_nodes,
     containers,
     coordinator,
@@ -26,12 +27,14 @@ from webhooks.jobset.rules import (
     names,
     own_keys,
     placement,
+    ranks,
     restart_agent,
     scheduling,
     scheduling_groups,
     scheduling_pods,
     size,
     success,
+    variables,
 )
 from webhooks.jobset.rules import volume_claims as claims
 from webhooks.jobset.subject import Subject
@@ -79,6 +82,8 @@ PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     depends_on.known_and_earlier,
     in_place.job_template,
     restart_agent.pods,
+    restart_agent.rights,
+    dns.of_pods,
     exit_codes.exit_code_policy,
     placement.exclusive,
 )
@@ -103,8 +108,15 @@ AFTER: tuple[SubjectCheck, ...] = (
     execution.effect,
     execution.can_start,
     dns.resolves,
+    scheduling_pods.few_pod_sets,
     *SCHEDULING,
 )
+TEXTS: tuple[SubjectCheck, ...] = (
+    variables.replaced,
+    addresses.pods_exist,
+    ranks.fit,
+)
+"""Those that read the texts of containers: each costs a step for each byte of the JobSet."""
 
 
 def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
@@ -118,6 +130,9 @@ def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
             yield from each(js, entry)
     for check in AFTER:
         work.spend(js.steps)
+        yield from check(js)
+    for check in TEXTS:
+        work.spend(js.steps + js.size)
         yield from check(js)
 
 

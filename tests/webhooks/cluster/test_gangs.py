@@ -11,7 +11,7 @@ from kube.client import Client
 from kube.errors import TransportError
 from kube.transport import Request, Response
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.answers import MAX_WARNING, warning_texts
+from webhooks.jobset.answers import MAX_WARNING, WITH_RULE, warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.cluster.gangs import FRESH
 
@@ -80,7 +80,7 @@ def of(scheduling: JSON | None, **spec: Any) -> JSON:
 async def warnings(server: ApiServer, js: JSON) -> list[str]:
     found = await ClusterChecks(Client(server)).create(js, (), GATES, namespace="default")
     assert all(error.is_warning for error in found)
-    return [str(text) for text in warning_texts(found)]
+    return [WITH_RULE.sub("", text) for text in warning_texts(found)]
 
 
 GROUPS = ["workloads", "podgroups", "podgroups/status"]

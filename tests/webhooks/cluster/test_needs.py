@@ -81,10 +81,10 @@ async def asked(server: Script, js: JSON) -> list[FieldError]:
 
 async def test_a_priority_class_that_does_not_exist():
     text = f"{POD}.spec.priorityClassName: no PriorityClass high: no pod runs; create it"
-    assert warning_texts(await asked(Cluster(), jobset(rjob(pod=CLASS)))) == (text,)
+    assert warning_texts(await asked(Cluster(), jobset(rjob(pod=CLASS)))) == (f"{text} [priority-class-missing]",)
     assert await asked(Cluster(classes=("high",)), jobset(rjob(pod=CLASS))) == []
     meant = warning_texts(await asked(Cluster(classes=("low", "hihg")), jobset(rjob(pod=CLASS))))
-    assert meant == (f"{text}, or did you mean hihg?",)
+    assert meant == (f"{text}, or did you mean hihg? [priority-class-missing]",)
 
 
 async def test_a_priority_class_of_a_policy_is_told_to_be_one():
@@ -96,7 +96,7 @@ async def test_a_priority_class_of_a_policy_is_told_to_be_one():
     ):
         js["metadata"]["annotations"] = {ANNOTATION: said}
         (text,) = warning_texts(await asked(Cluster(), js))
-        assert text.rpartition("no pod runs; ")[2] == told
+        assert text.rpartition("no pod runs; ")[2] == f"{told} [priority-class-missing]"
 
 
 OF_POD = f"{POD}.spec"
@@ -315,6 +315,7 @@ async def test_a_node_selector_that_no_node_meets():
     assert warning_texts(await asked(server, js)) == tuple(
         f"spec.replicatedJobs[{i}].template.spec.template.spec.nodeSelector: "
         "no node has the labels disk=,pool=h100: pods wait for one; correct them, label nodes, or have an autoscaler add some"
+        " [node-selector-missing]"
         for i in range(2)
     )
     assert server.asked_for == ["disk=,pool=h100"]
@@ -326,7 +327,7 @@ async def test_a_topology_of_a_group_that_no_node_has():
     js = jobset(rjob(), scheduling={"schedulingPolicy": {"gang": {}}, **constraints})
     text = (
         "spec.scheduling.schedulingConstraints.topology[0].key: "
-        f"no node has the label {RACK}: the group waits for one; correct it, or label nodes"
+        f"no node has the label {RACK}: the group waits for one; correct it, or label nodes [scheduling-topology-no-node]"
     )
     assert text in warning_texts(await asked(Cluster(), js))
     assert text not in warning_texts(await asked(Cluster(labels=(RACK,)), js))

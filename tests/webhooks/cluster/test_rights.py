@@ -168,9 +168,9 @@ class TestValues:
         assert response["warnings"] == [
             (
                 "metadata.name: Service train exists and is not this JobSet's: pods get DNS names only if it selects them;"
-                " delete it, or set spec.network.subdomain to another name"
+                " delete it, or set spec.network.subdomain to another name [service-foreign]"
             ),
-            "spec.replicatedJobs[0].name: Job train-workers-0 exists and is not this JobSet's; rename or delete it",
+            "spec.replicatedJobs[0].name: Job train-workers-0 exists and is not this JobSet's; rename or delete it [child-job-exists]",
         ]
 
     async def test_of_nodes_nothing_is_said_but_the_device_that_was_nearly_named(self):
@@ -182,8 +182,8 @@ class TestValues:
         pod = {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]}
         response = await ask(script, review(stored(jobset(rjob(pod=pod)))))
         assert [text.partition(": ")[2] for text in response["warnings"]] == [
-            "a pod needs 78 cpu, more than any node has: it waits for a larger one; request less, or add larger nodes",
-            "no node offers nvidia.com/gpus: pods wait for one that does; did you mean nvidia.com/gpu?",
+            "a pod needs 78 cpu, more than any node has: it waits for a larger one; request less, or add larger nodes [nodes-too-small]",
+            "no node offers nvidia.com/gpus: pods wait for one that does; did you mean nvidia.com/gpu? [node-resource-missing]",
         ]
 
     async def test_who_asks_with_rights_of_his_own_hears_whose_it_is_and_what_is_in_it(self):
@@ -191,6 +191,6 @@ class TestValues:
         text = response["status"]["message"]
         assert f'storageClassName is "{SECRET}" there' in text
         assert response["warnings"] == [
-            f"metadata.name: Service train belongs to JobSet {SECRET}: it selects only that set's pods; choose another name",
-            f"spec.replicatedJobs[0].name: Job train-workers-0 exists and belongs to {SECRET} {SECRET}; rename or delete it",
+            f"metadata.name: Service train belongs to JobSet {SECRET}: it selects only that set's pods; choose another name [service-shared]",
+            f"spec.replicatedJobs[0].name: Job train-workers-0 exists and belongs to {SECRET} {SECRET}; rename or delete it [child-job-exists]",
         ]

@@ -58,6 +58,7 @@ PROBE = _rule("probe", "give it one of exec, httpGet, tcpSocket, grpc")
 NEGATIVE = _rule("negative", "write 0 or more")
 COMPLETIONS = _rule("completions", "set completions (how many pods have to succeed), or completionMode NonIndexed")
 SELECTOR = _rule("selector", "remove selector: every Job gets one of its own")
+OWN_LABEL = _rule("label-of-job", "remove it: every Job sets this label itself")
 FAILURE_CONTAINER = _rule("pod-failure-container", "{guess}")
 UNSUPPORTED = _rule("unsupported", "{guess}")
 JOB = _rule("job", "")
@@ -151,6 +152,7 @@ _MISTAKES: tuple[_Mistake, ...] = (
     _mistake(NEGATIVE, _ANY, r"must be greater than or equal to 0"),
     _mistake(COMPLETIONS, r"^spec\.completions$", r"^Required value"),
     _mistake(SELECTOR, r"^spec\.selector", r"not auto-generated"),
+    _mistake(OWN_LABEL, r"^spec\.template\.(metadata\.)?labels", r": must be '"),
     _mistake(FAILURE_CONTAINER, r"\.onExitCodes\.containerName$", r"must be one of the container", _a_container),
     _mistake(UNSUPPORTED, _ANY, r"^Unsupported value: .*supported values: ", _a_supported),
 )

@@ -1,17 +1,38 @@
-"""DNS names that do not resolve because they are switched off. Warnings only."""
+"""DNS names of the set that do not resolve, and host names that are too long. Warnings only. Pure."""
 
 from collections.abc import Iterator
 
+from api.batch import pods_at_once
+from api.names import job_name, subdomain
 from kube.model.field import SPEC, FieldError
 from webhooks.jobset.rules import Source
-from webhooks.jobset.subject import Subject
+from webhooks.jobset.subject import Entry, Subject
 
 NETWORK = SPEC.at("network", "enableDNSHostnames")
+MAX_HOST_NAME = 64
+"""Characters of a host name that Linux allows."""
+_DOMAIN = "svc.cluster.local"
 
 NO_DNS = Source("docs/reference/names-and-labels.md#headless-service").warning(
     "dns-off",
     "false: {what} does not resolve",
     "set it to true",
+)
+_DOCS = Source("docs/reference/validation.md#addresses")
+HOST_NETWORK = _DOCS.warning(
+    "host-network-dns",
+    "such a pod asks the DNS of its node, where no name of the set resolves",
+    "write dnsPolicy: ClusterFirstWithHostNet",
+)
+OWN_SUBDOMAIN = _DOCS.warning(
+    "subdomain-replaced",
+    'replaced by "{subdomain}": no name below "{own}" resolves',
+    "write it as spec.network.subdomain, or remove it",
+)
+LONG_HOST_NAME = _DOCS.warning(
+    "host-name-too-long",
+    "a host name of {length} characters, and the kernel allows 64: the pod never starts",
+    "shorten the names, or leave setHostnameAsFQDN out",
 )
 
 
@@ -24,3 +45,35 @@ def resolves(subject: Subject) -> Iterator[FieldError]:
         yield NO_DNS.at(NETWORK, what="the coordinator's address")
     elif network.subdomain:
         yield NO_DNS.at(NETWORK, what="the subdomain")
+
+
+def of_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+    """Fields of pods by which the names of the set do not resolve, or no pod starts."""
+    pod, path, own = entry.job.template.spec, entry.pod_path.at("spec"), subdomain(subject.js)
+    if subject.js.dns_enabled:
+        if _asks_node(entry) and _pods(subject) > 1:
+            yield HOST_NETWORK.at(path.at("hostNetwork"), True)
+        if isinstance(pod.subdomain, str) and pod.subdomain not in {"", own}:
+            yield OWN_SUBDOMAIN.at(path.at("subdomain"), pod.subdomain, subdomain=own, own=pod.subdomain)
+    below = own if subject.js.dns_enabled else pod.subdomain
+    if pod.set_hostname_as_fqdn is True and pod.host_network is not True and below:
+        namespace = subject.js.metadata.namespace or "default"
+        length = len(f"{_longest_host(subject, entry)}.{below}.{namespace}.{_DOMAIN}")
+        if length > MAX_HOST_NAME:
+            yield LONG_HOST_NAME.at(path.at("setHostnameAsFQDN"), True, length=length)
+
+
+def _asks_node(entry: Entry) -> bool:
+    pod = entry.job.template.spec
+    return pod.host_network is True and pod.dns_config is None and pod.dns_policy in (None, "", "ClusterFirst")
+
+
+def _pods(subject: Subject) -> int:
+    return sum(entry.rjob.replicas * pods_at_once(entry.job) for entry in subject.entries)
+
+
+def _longest_host(subject: Subject, entry: Entry) -> str:
+    """The host name with the highest indices; without indices, with the suffix of the pod's name."""
+    job = job_name(subject.name, entry.rjob.name, max(entry.rjob.replicas - 1, 0))
+    indexed = entry.job.completion_mode != "NonIndexed"
+    return f"{job}-{max((entry.job.completions or 1) - 1, 0) if indexed else 'xxxxx'}"

@@ -52,6 +52,18 @@ NOT_RESTARTED = _SOURCE.error(
     "set restartPolicy: OnFailure",
 )
 
+NO_AGENT = _SOURCE.warning(
+    "in-place-restart-no-agent",
+    "replicatedJob {name}: nothing in its pods can be the agent: they never restart in place",
+    "set failurePolicy.agent, which adds it",
+)
+NO_RIGHTS = _SOURCE.warning(
+    "in-place-restart-no-rights",
+    "replicatedJob {name}: the agent patches its pod, and {why}",
+    "{how}: docs/reference/in-place-restart.md#what-a-jobset-needs",
+)
+_DEFAULT_ACCOUNTS = (None, "", "default")
+
 
 def strategy(subject: Subject) -> Iterator[FieldError]:
     """The agent is for restarts in place."""
@@ -75,6 +87,35 @@ def pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         yield from _main_container(entry)
     else:
         yield from _sidecar(subject, entry, agent)
+
+
+def rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
+    """Pods that restart in place need an agent, and this one an account with rights."""
+    without = not subject.js.restarts_in_place or not subject.gates["InPlaceRestart"]
+    if without or entry.rjob.name in jobs_without_agent(subject.js):
+        return
+    pod, path, name = entry.job.template.spec, entry.pod_path.at("spec"), entry.rjob.name
+    is_added = agent_of(subject.js) is not None
+    if not is_added and not _may_have_agent(entry):
+        yield NO_AGENT.at(path, name=name)
+    elif pod.service_account_name in _DEFAULT_ACCOUNTS:
+        why = "the account default has this right only if all pods of the namespace have it"
+        yield NO_RIGHTS.at(path, name=name, why=why, how="name one with the rights in serviceAccountName")
+    elif not is_added and pod.automount_service_account_token is False:
+        why = "has no token for that"
+        how = "remove automountServiceAccountToken"
+        yield NO_RIGHTS.at(path.at("automountServiceAccountToken"), False, name=name, why=why, how=how)
+
+
+def _may_have_agent(entry: Entry) -> bool:
+    """Whether a container gets the name of its pod, as every agent needs it, may read it in a file, or is called so."""
+    if any((volume.downward_api or volume.projected) is not None for _, volume in entry.each_volume()):
+        return True
+    containers = entry.job.template.spec.all_containers
+    texts = (text for each in containers for text in (each.name, each.image, *each.command, *each.args))
+    return any(variable.field == "metadata.name" for each in containers for variable in each.env) or any(
+        isinstance(text, str) and "agent" in text for text in texts
+    )
 
 
 def _main_container(entry: Entry) -> Iterator[FieldError]:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from api.batch import pods_at_once
-from api.keys import EXCLUSIVE_TOPOLOGY
-from kube.model.field import ErrorType, FieldError, Rule
+from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
+from kube.model.field import SPEC, ErrorType, FieldError, Rule
 from webhooks.jobset.rules import Source
 from webhooks.jobset.rules.placement import by_affinity
 from webhooks.jobset.rules.scheduling import lines
@@ -59,6 +59,13 @@ KUEUE = Source("Kueue: topology-aware scheduling").warning(
     "schedulingConstraints may ask for another domain",
     "keep one",
 )
+MOST_POD_SETS = 18
+"""Pod sets that Kueue's Workload takes (v1beta2): each ReplicatedJob is one."""
+POD_SETS = Source("docs/reference/validation.md#kueue").warning(
+    "kueue-pod-sets",
+    "{count} ReplicatedJobs, and Kueue takes at most {most}: it makes no Workload, and the set stays suspended",
+    "merge some of them by replicas, or remove the label {label}",
+)
 
 
 def templates(subject: Subject) -> Iterator[FieldError]:
@@ -112,3 +119,10 @@ def kueue(subject: Subject) -> Iterator[FieldError]:
     for entry in subject.entries:
         if entry.rjob.name in constrained and KUEUE_TOPOLOGY in entry.job.template.metadata.annotations:
             yield KUEUE.at(entry.pod_path.at("metadata", "annotations", KUEUE_TOPOLOGY))
+
+
+def few_pod_sets(subject: Subject) -> Iterator[FieldError]:
+    """Kueue never admits a set with more ReplicatedJobs than a Workload has room for."""
+    count = len(subject.entries)
+    if count > MOST_POD_SETS and subject.js.metadata.labels.get(QUEUE_NAME):
+        yield POD_SETS.at(SPEC.at("replicatedJobs"), count=count, most=MOST_POD_SETS, label=QUEUE_NAME)

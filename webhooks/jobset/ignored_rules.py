@@ -1,0 +1,33 @@
+"""Warnings that the author of a JobSet does not want to read again. Pure.
+
+See docs/validate.md#warnings-that-you-do-not-want.
+"""
+
+import re
+from typing import Any
+
+from api.keys import IGNORE_WARNINGS
+from kube.model.field import FieldError
+from kube.model.jsontree import dig
+
+LONGEST = 4096
+"""Characters of the annotation that are read."""
+_BETWEEN = re.compile(r"[\s,]+")
+_OF_POLICIES = "policy-"
+"""What the ids of rules of policies begin with: these are the words of administrators."""
+
+
+def ignored_rules(obj: Any) -> tuple[str, ...]:
+    """The ids that the annotation of a JobSet lists."""
+    text = dig(obj, "metadata", "annotations", IGNORE_WARNINGS)
+    return tuple(filter(None, _BETWEEN.split(text[:LONGEST]))) if isinstance(text, str) else ()
+
+
+def is_ignored(error: FieldError, ignored: tuple[str, ...]) -> bool:
+    """Whether a finding is a warning that its author has read."""
+    return bool(ignored) and error.rule is not None and error.rule.id in ignored and can_be_ignored(error)
+
+
+def can_be_ignored(error: FieldError) -> bool:
+    """Whether the author may leave it out: no error, and nothing that a policy says."""
+    return error.is_warning and error.rule is not None and not error.rule.id.startswith(_OF_POLICIES)

@@ -1,0 +1,109 @@
+"""Addresses of pods of this set that no pod has. Warnings only. Pure.
+
+See docs/reference/validation.md#addresses.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+
+from api.names import pod_base_name, subdomain
+from kube.model.field import FieldError, Path
+from kube.model.suggest import nearest
+from webhooks.jobset.rules import Source
+from webhooks.jobset.rules.command_texts import values, words
+from webhooks.jobset.subject import Container, Entry, Subject
+
+MOST = 8
+"""Findings about one set: as many as an answer has warnings."""
+_NAME = r"[a-z0-9](?:[a-z0-9-]{0,62})"
+_HOST = re.compile(
+    rf"(?:(?<=://)|(?<![\w.$(){{}}%/@-]))({_NAME})((?:\.{_NAME}){{0,8}})(:\d+)?(?![\w$({{%.-])", re.ASCII
+)
+"""A host name, and a port. Not a part of a longer word, of a path, or of what a variable completes."""
+_OF_POD = re.compile(r"(?:(.+)-)?(\d{1,9})-(\d{1,9})", re.ASCII)
+_PEER = re.compile(r"(?i)addr|host|endpoint|coordinator")
+"""Names of variables and flags whose value is an address."""
+
+NO_POD = Source("docs/reference/validation.md#addresses").warning(
+    "address-of-no-pod",
+    "no pod of this set has the address {address}",
+    "{guess}",
+)
+
+
+def pods_exist(js: Subject) -> Iterator[FieldError]:
+    """Addresses in commands and variables that name this set, and lead to none of its pods."""
+    if not js.js.dns_enabled or not js.name:
+        return
+    yield from islice((error for entry in js.entries for error in _of_pod(js, entry)), MOST)
+
+
+def _of_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
+    names_of_own = entry.job.template.spec.dns_config is None
+    for path, container in entry.each_container():
+        for place, text, about in _texts(path, container):
+            if js.name not in text:
+                continue
+            for found in _HOST.finditer(text):
+                host, domain, port = found[1], found[2][1:].split(".") if found[2] else [], found[3]
+                wants_peer = bool(port or (_PEER.search(about) and found[0] == text.rpartition("=")[2]))
+                if _is_missing(js, host, domain, bare=names_of_own and wants_peer):
+                    address = found[0][: len(found[0]) - len(port or "")]
+                    yield NO_POD.at(place, text, address=address, guess=partial(_meant, js, host))
+
+
+def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
+    """Texts with their places, and what they are about: the variable, the flag."""
+    for place, text in values(path, container):
+        yield place, text, container.env[int(place.parts[-2])].name
+    last = ""
+    for place, text in words(path, container):
+        yield place, text, f"{last} {text[:64].partition('=')[0]}"
+        last = text[:64]
+
+
+def _is_missing(js: Subject, host: str, domain: list[str], *, bare: bool) -> bool:
+    """Whether a name means a pod of this set, and no pod has it. Services of others, and other sets, are left alone."""
+    if not host.startswith(f"{js.name}-") or domain[1:2] == ["svc"]:
+        return False
+    namespace = js.js.metadata.namespace
+    if namespace and domain[1:] and domain[1] != namespace:
+        return False
+    is_pod = _has_pod(js, host)
+    if not domain:
+        return bare and is_pod
+    if domain[0] == subdomain(js.js):
+        return not is_pod and _is_like_pod(js, host)
+    return is_pod and (domain[0].startswith(js.name) or domain[0] in js.by_name)
+
+
+def _has_pod(js: Subject, host: str) -> bool:
+    found = _OF_POD.fullmatch(host[len(js.name) + 1 :])
+    entry = js.by_name.get(found[1] or "") if found else None
+    if found is None or entry is None or entry.job.completion_mode == "NonIndexed":
+        return False
+    job, pod = found[2], found[3]
+    plain = str(int(job)) == job and str(int(pod)) == pod
+    return plain and int(job) < entry.rjob.replicas and int(pod) < (entry.job.completions or 1)
+
+
+def _is_like_pod(js: Subject, host: str) -> bool:
+    """Whether it has the form of a pod's name, or of a Job's."""
+    tail = host[len(js.name) + 1 :]
+    name, _, index = tail.rpartition("-")
+    return _OF_POD.fullmatch(tail) is not None or (name in js.by_name and index.isdigit())
+
+
+def _meant(js: Subject, host: str) -> str:
+    pods = {
+        pod_base_name(js.name, entry.rjob.name, 0, 0): entry
+        for entry in js.entries
+        if entry.rjob.replicas and entry.job.completion_mode != "NonIndexed"
+    }
+    own = subdomain(js.js)
+    if host in pods or _has_pod(js, host):
+        return f"write {host}.{own}"
+    close = nearest(host, pods) or next(iter(pods), "")
+    return f"did you mean {close}.{own}?" if close else "only pods of Indexed Jobs have addresses"

@@ -1,0 +1,34 @@
+"""The texts of a container in which people write variables and addresses. Pure."""
+
+from collections.abc import Iterator
+
+from kube.model.field import Path
+from webhooks.jobset.subject import Container
+
+_SHELLS = frozenset({"ash", "bash", "busybox", "csh", "dash", "fish", "ksh", "pwsh", "sh", "tcsh", "zsh"})
+_SCRIPTS = (".sh", ".bash", ".zsh")
+
+
+def words(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
+    """The words of command and arguments with their places."""
+    for key, items in (("command", container.command), ("args", container.args)):
+        for place, word in path.at(key).each(items):
+            if isinstance(word, str):
+                yield place, word
+
+
+def values(path: Path, container: Container) -> Iterator[tuple[Path, str]]:
+    """The values of variables that are written out, with their places."""
+    for place, variable in path.at("env").each(container.env):
+        if isinstance(variable.value, str):
+            yield place.at("value"), variable.value
+
+
+def is_run_by_shell(container: Container) -> bool:
+    """Whether a shell or a script may read the words: then `$` has a meaning of its own in them."""
+    return any(isinstance(word, str) and _is_shell(word) for word in (*container.command, *container.args))
+
+
+def _is_shell(word: str) -> bool:
+    name = word[-64:].rpartition("/")[2]
+    return name in _SHELLS or name.endswith(_SCRIPTS)

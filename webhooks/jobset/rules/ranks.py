@@ -1,0 +1,140 @@
+"""What programs are told about their number and their rank, and does not fit the pods. Warnings only. Pure.
+
+See docs/reference/validation.md#ranks.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice, pairwise
+
+from api.batch import pods_at_once
+from api.keys import COMPLETION_INDEX, JOB_GLOBAL_INDEX, JOB_GROUP_INDEX, JOB_INDEX
+from kube.model.field import FieldError, Path
+from kube.model.jsontree import items
+from kube.model.meta import MAX_INT32
+from webhooks.jobset.rules import Source
+from webhooks.jobset.rules.command_texts import values, words
+from webhooks.jobset.rules.in_place import IN_PLACE
+from webhooks.jobset.rules.variables import INDEX
+from webhooks.jobset.subject import Container, Entry, Subject
+
+MOST = 8
+"""Findings about one set: as many as an answer has warnings."""
+_FLAG = re.compile(r"--nnodes(?:=|[ \t]+)[\"']?(\d{1,9})(?![\w:.])", re.ASCII)
+_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
+_NODES = "PET_NNODES"
+_OF_JOBS = (JOB_INDEX, JOB_GLOBAL_INDEX, JOB_GROUP_INDEX)
+_OTHER_RANK = re.compile(r"(?i)hostname|job[-_](?:global[-_]|group[-_])?index")
+"""How a program may learn which Job its pod is of."""
+
+_DOCS = Source("docs/reference/validation.md#ranks")
+NODES = _DOCS.warning(
+    "nodes-not-pods", "{count} nodes, and there are {pods}: the rendezvous never ends", "write {pods_of}"
+)
+INDEX_ZERO = _DOCS.warning(
+    "index-always-zero",
+    f"{INDEX} is 0 in each of the {{jobs}} Jobs, which have one pod each",
+    f"read the label {JOB_INDEX}, or {JOB_GLOBAL_INDEX}",
+)
+RESTARTS_ALONE = _DOCS.warning(
+    "restarts-alone-first",
+    "with OnFailure a container that fails starts again by itself, up to {times} times in a Job, while the other pods"
+    " wait for it; only then maxRestarts counts",
+    "set restartPolicy: Never and backoffLimit: 0",
+)
+
+
+def fit(js: Subject) -> Iterator[FieldError]:
+    """Numbers and indices that do not fit the pods, at most as many as an answer names."""
+    together = _Together(js)
+    found = (error for entry in js.entries for error in _of_entry(together, entry))
+    yield from islice(found, MOST)
+
+
+class _Together:
+    """How many pods may form a group: those of a Job, of a ReplicatedJob, of those that say how many, of the set."""
+
+    def __init__(self, js: Subject) -> None:
+        self.js = js
+        self.numbers = {entry.index: list(_numbers(entry)) for entry in js.entries}
+        self.pods = {entry.index: entry.rjob.replicas * pods_at_once(entry.job) for entry in js.entries}
+        self.counts = Counter(self.pods.values())
+        self.all = sum(self.pods.values())
+        self.of_those = sum(self.pods[index] for index, numbers in self.numbers.items() if numbers)
+
+    def has(self, entry: Entry, count: int) -> bool:
+        own = self.pods[entry.index]
+        with_another = self.counts[count - own] > (count == 2 * own)
+        return count in {pods_at_once(entry.job), own, self.of_those, self.all} or with_another
+
+
+def _of_entry(together: _Together, entry: Entry) -> Iterator[FieldError]:
+    numbers = together.numbers[entry.index]
+    if len({count for _, count in numbers}) == 1:
+        for place, count in numbers[:1]:
+            if count > 1 and together.pods[entry.index] and not together.has(entry, count):
+                yield _wrong_number(together, entry, place, count)
+    if entry.rjob.replicas > 1 and entry.job.completions == 1 and entry.job.completion_mode != "NonIndexed":
+        yield from _zeros(entry)
+    yield from _restarts_alone(together, entry)
+
+
+def _wrong_number(together: _Together, entry: Entry, place: Path, count: int) -> FieldError:
+    one, own = pods_at_once(entry.job), together.pods[entry.index]
+    pods = f"{one} pods in a Job" + (f", {own} in all its Jobs" if own != one else "")
+    what = " or ".join(str(number) for number in dict.fromkeys((one, own, together.all)))
+    return NODES.at(place, count, count=count, pods=pods, pods_of=f"{what}, or change parallelism and completions")
+
+
+def _numbers(entry: Entry) -> Iterator[tuple[Path, int]]:
+    """Numbers of nodes that torchrun gets; ranges, which it may get too, are left alone."""
+    for path, container in entry.each_container():
+        for place, variable in path.at("env").each(container.env):
+            if variable.name == _NODES and isinstance(variable.value, str) and _NUMBER.fullmatch(variable.value):
+                yield place.at("value"), int(variable.value)
+        texts = list(words(path, container))
+        for place, text in texts:
+            yield from ((place, int(found[1])) for found in _FLAG.finditer(text) if "--nnodes" in text)
+        for (_, flag), (place, text) in pairwise(texts):
+            if flag == "--nnodes" and _NUMBER.fullmatch(text):
+                yield place, int(text)
+
+
+def _zeros(entry: Entry) -> Iterator[FieldError]:
+    """The first use of the index in each container that does not know its Job either."""
+    if any(path.endswith(key) or key in path for path in _fields(entry) for key in _OF_JOBS):
+        return
+    for path, container in entry.each_container():
+        texts = [*words(path, container), *values(path, container)]
+        if any(_OTHER_RANK.search(text) for _, text in texts):
+            continue
+        place = next(_uses_of_index(path, container, texts), None)
+        if place is not None:
+            yield INDEX_ZERO.at(place, jobs=entry.rjob.replicas)
+
+
+def _uses_of_index(path: Path, container: Container, texts: list[tuple[Path, str]]) -> Iterator[Path]:
+    yield from (place for place, text in texts if INDEX in text)
+    for place, variable in path.at("env").each(container.env):
+        if COMPLETION_INDEX in variable.field and variable.name != INDEX:
+            yield place
+
+
+def _fields(entry: Entry) -> Iterator[str]:
+    """Fields of the pod that its containers read, by variables or files."""
+    for _, container in entry.each_container():
+        yield from (variable.field for variable in container.env)
+    for _, volume in entry.each_volume():
+        for item in items(volume.downward_api, "items"):
+            yield str(item)
+
+
+def _restarts_alone(together: _Together, entry: Entry) -> Iterator[FieldError]:
+    """A container that restarts in its pod, of pods that work together, before the set may restart."""
+    policy, job = together.js.failure_policy, entry.job
+    if not policy.max_restarts or policy.restart_strategy == IN_PLACE or pods_at_once(job) < 2:
+        return
+    limit = job.backoff_limit or 0
+    if 0 < limit < MAX_INT32 and job.template.spec.restart_policy == "OnFailure" and together.numbers[entry.index]:
+        yield RESTARTS_ALONE.at(entry.job_path.at("backoffLimit"), limit, times=limit)

@@ -1,0 +1,133 @@
+"""Variables in commands and in `env` that nobody replaces. Warnings only. Pure.
+
+See docs/reference/validation.md#variables.
+
+Kubernetes replaces `$(NAME)` in `command`, `args` and `env`, and only a shell replaces `$NAME`. What is not known there
+stays as it is: every pod has the text, whatever its index.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+
+from api.keys import COMPLETION_INDEX
+from kube.model.field import FieldError, Path
+from kube.model.suggest import nearest
+from webhooks.jobset.rules import Source
+from webhooks.jobset.rules.command_texts import is_run_by_shell, words
+from webhooks.jobset.subject import Container, Entry, Subject
+
+MOST = 8
+"""Findings about one set: as many as an answer has warnings."""
+INDEX = "JOB_COMPLETION_INDEX"
+"""The variable that the Job controller adds behind all others of an Indexed Job."""
+_REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]{0,127})\)", re.ASCII)
+"""`$(NAME)`; before it `$$`, which stands for one `$`."""
+_OF_SHELL = re.compile(r"\$\$|\$(?:\{([A-Z_][A-Z0-9_]{0,127})\}|([A-Z_][A-Z0-9_]{0,127})(?!\w))", re.ASCII)
+_BLANK = re.compile(r"\s")
+_OWN_DOLLAR = frozenset(
+    {
+        "awk", "envsubst", "eval", "expr", "gawk", "java", "jq", "kubectl", "make", "nsenter", "parallel", "pdsh",
+        "perl", "php", "Rscript", "runuser", "screen", "script", "sed", "spark-submit", "srun", "ssh", "su", "tmux",
+        "watch", "xargs",
+    }
+)  # fmt: skip
+"""Programs that read `$` themselves, or run a shell."""
+_CODE = frozenset({"-c", "-e", "--eval", "--command"})
+"""Flags behind which a program stands."""
+_INJECTED = re.compile(
+    r"(?:AWS|AZURE|GOOGLE|HOSTNAME|JOBSET|KUBERNETES|MEGASCALE|NEURON|NVIDIA|TPU)(?:_|$)|.*_(?:SERVICE_HOST|(?:SERVICE_)?PORT(?:_|$))",
+    re.ASCII,
+)
+"""Variables that Kubernetes makes of Services, and those that webhooks of clouds add to pods."""
+
+_DOCS = Source("docs/reference/validation.md#variables")
+UNEXPANDED = _DOCS.warning(
+    "command-variable-of-shell",
+    "no shell runs this command: the program gets the text {text}",
+    "write $({name}), which Kubernetes replaces, or let sh -c run the line",
+)
+UNDEFINED = _DOCS.warning("variable-undefined", "$({name}) stays a text: no variable of this name is there", "{guess}")
+LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}", "{how}")
+
+
+def replaced(js: Subject) -> Iterator[FieldError]:
+    """Variables that nobody replaces, at most as many as an answer names."""
+    yield from islice((error for entry in js.entries for error in _of_pod(entry)), MOST)
+
+
+def _of_pod(entry: Entry) -> Iterator[FieldError]:
+    for path, container in entry.each_container():
+        if container.env:
+            yield from _of_env(entry, path, container)
+        if container.command or container.args:
+            yield from _of_command(entry, path, container)
+
+
+def _of_env(entry: Entry, path: Path, container: Container) -> Iterator[FieldError]:
+    """A value may name the variables before it, and those of `envFrom`."""
+    before: set[str] = set()
+    names = {variable.name for variable in container.env}
+    for place, variable in path.at("env").each(container.env):
+        text = variable.value if isinstance(variable.value, str) else ""
+        for name in _references(text) if "$(" in text else ():
+            if name in before or (name != INDEX and container.env_from):
+                continue
+            if name in names and name != variable.name:
+                why, how = "it is defined further down", f"move {name} before this variable"
+                yield LATER.at(place.at("value"), text, name=name, why=why, how=how)
+            elif name == INDEX and _is_indexed(entry):
+                why = "the Job controller adds it behind all variables"
+                how = f"write valueFrom: {{fieldRef: {{fieldPath: \"metadata.annotations['{COMPLETION_INDEX}']\"}}}}"
+                yield LATER.at(place.at("value"), text, name=name, why=why, how=how)
+            elif not _BLANK.search(text) and not _INJECTED.match(name):
+                yield _undefined(place.at("value"), text, name, before)
+        before.add(variable.name)
+
+
+def _of_command(entry: Entry, path: Path, container: Container) -> Iterator[FieldError]:
+    """Words that no shell reads: there `$(NAME)` is a variable, and `$NAME` a text."""
+    if is_run_by_shell(container):
+        return
+    known = {variable.name for variable in container.env}
+    known |= {INDEX} if _is_indexed(entry) else set()
+    reads_dollar = not container.command or any(_program(word) in _OWN_DOLLAR for word in container.command)
+    last = ""
+    for place, word in words(path, container):
+        if "$" in word and not _BLANK.search(word) and last not in _CODE:
+            for name in () if container.env_from else _references(word):
+                if name not in known and not _INJECTED.match(name) and name.isupper():
+                    yield _undefined(place, word, name, known)
+            name = "" if reads_dollar else _of_shell(word)
+            if name:
+                yield UNEXPANDED.at(place, word, text=word[:80], name=name)
+        last = word
+
+
+def _references(text: str) -> Iterator[str]:
+    """The names in `$(NAME)`, each once."""
+    return iter(dict.fromkeys(found[1] for found in _REFERENCE.finditer(text) if found[1]))
+
+
+def _of_shell(word: str) -> str:
+    """The first name that a shell would replace; empty for none."""
+    return next((found[1] or found[2] for found in _OF_SHELL.finditer(word) if found[1] or found[2]), "")
+
+
+def _program(word: object) -> str:
+    return word[-64:].rpartition("/")[2] if isinstance(word, str) else ""
+
+
+def _is_indexed(entry: Entry) -> bool:
+    return entry.job.completion_mode != "NonIndexed"
+
+
+def _undefined(path: Path, text: str, name: str, known: set[str]) -> FieldError:
+    return UNDEFINED.at(path, text, name=name, guess=partial(_meant, name, sorted(known)))
+
+
+def _meant(name: str, known: list[str]) -> str:
+    close = nearest(name, (each for each in known if each != name))
+    meant = f"did you mean $({close})? Else define" if close else "define"
+    return f"{meant} {name} in env before its use, or write $$({name}) if the text is meant"

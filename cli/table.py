@@ -23,6 +23,7 @@ GROUPS = {
         "validate": Command("check JobSet manifests without creating them", "cli.check.cli", "add_validate"),
         "render": Command("print the objects that a JobSet manifest leads to", "cli.check.cli", "add_render"),
         "schema": Command("print a JSON schema of manifests for editors", "cli.editor_schema", "add_schema"),
+        "rule": Command("explain a rule of admission, with examples", "cli.rule.cli", "add_rule"),
         "explain": Command("say why a JobSet waits, or how it ended", "cli.explain.cli", "add_explain"),
         "logs": Command("print what the pods of a JobSet have written", "cli.operate.cli", "add_logs"),
         "wait": Command("wait until a JobSet is in a state", "cli.operate.cli", "add_wait"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from api.features import FeatureGates
 from app.engine import crd_schema, engine
-from cli.check.documents import DUPLICATE_KEY, TEMPLATE_HINT, Document, Fault
+from cli.check.documents import KEYS_TWICE, TEMPLATE_HINT, Document, Fault
 from cli.check.findings import Finding, locate
 from cli.check.job_checks import with_job_faults
 from cli.check.object_checks import check_object
@@ -18,6 +18,7 @@ from kube.model.field import FieldError, Path, render_value
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.engine import Findings
+from webhooks.jobset.ignored_rules import ignored_rules, is_ignored
 from webhooks.jobset.rules import names
 from webhooks.jobset.rules.blame import own_name
 
@@ -102,8 +103,10 @@ def locate_findings(document: Document, findings: Findings | None = None) -> lis
     Where the text has a value that cannot be read, findings about the object are left out.
     """
     errors = _each_once((*findings.errors, *findings.warnings)) if findings else []
-    texts = [locate(document, fault.error, fault.span) for fault in document.faults]
-    unread = {fault.error.path for fault in document.faults if fault.error.rule is not DUPLICATE_KEY}
+    ignored = ignored_rules(document.value)
+    said = [fault for fault in document.faults if not is_ignored(fault.error, ignored)]
+    texts = [locate(document, fault.error, fault.span) for fault in said]
+    unread = {fault.error.path for fault in document.faults if fault.error.rule not in KEYS_TWICE}
     left = [error for error in errors if error.path not in unread]
     return [*texts, *(_locate(document, error, findings) for error in _blamed_once(left, findings))]
 

@@ -18,6 +18,7 @@ VALIDATE_EXAMPLES = """examples:
   %(prog)s -f jobset.yaml --server              check at the cluster too: updates, namespace, Jobs; changes nothing
   %(prog)s -R -f deploy/ --local-server         check at an API server too, which is started for this run (4 s)
   %(prog)s -f jobset.yaml -o sarif > out.sarif  for code hosts; -o json for everything else
+  %(prog)s -R -f deploy/ -o github              in a GitHub workflow: findings beside the lines of a pull request
   git diff --name-only --diff-filter=d -z '*.yaml' '*.yml' | xargs -0 -r %(prog)s --allow-none    changed files, which
                                                 need not hold a JobSet
 
@@ -59,7 +60,7 @@ def add_validate(commands: Commands) -> None:
     """Register `validate`."""
     parser = _command(commands, "validate", "check JobSet manifests without creating them", VALIDATE_EXAMPLES)
     add = parser.add_argument
-    add("-o", "--output", choices=("text", "json", "yaml", "sarif"), default="text", help="default: text")
+    add("-o", "--output", choices=("text", "json", "yaml", "sarif", "github"), default="text", help="default: text")
     add("--strict", action="store_true", help="warnings count as faults: exit code 1")
     add("--allow-none", action="store_true", help="files without any JobSet are good: exit code 0")
     switch = partial(parser.add_mutually_exclusive_group().add_argument, action="store_true")

@@ -7,7 +7,7 @@ from typing import Any
 from jobset_client import documents as texts
 from jobset_client import tree
 from jobset_client.source import Location, Source, Span
-from kube.model.field import ErrorType, FieldError, Path, Rule
+from kube.model.field import ErrorType, FieldError, Path, Rule, Severity
 
 TEMPLATE_HINT = (
     "{{ }} is a template (Helm, Argo): render it first, such as `helm template CHART | jobset validate -f -`"
@@ -20,6 +20,15 @@ DUPLICATE_KEY = Rule(
     "remove one of them",
     "YAML 1.2 section 3.2.1.3, RFC 8259 section 4",
 )
+REPEATED_KEY = Rule(
+    "repeated-key",
+    ErrorType.DUPLICATE,
+    "this key is here already, with the same value",
+    "remove one of them",
+    "YAML 1.2 section 3.2.1.3, RFC 8259 section 4",
+    severity=Severity.WARNING,
+)
+KEYS_TWICE = (DUPLICATE_KEY, REPEATED_KEY)
 _RULES = {
     rule.id: rule
     for rule in (
@@ -73,5 +82,6 @@ def _error(fault: tree.Fault) -> FieldError:
         problem, verbatim = fault.problem, f"cannot be read: {fault.problem}"
         error = FieldError(Path(), SYNTAX.type, None, problem, fault.hint, SYNTAX, verbatim=verbatim)
     else:
-        error = _RULES[fault.kind].at(Path(fault.path), fault.value, problem=fault.problem)
+        rule = REPEATED_KEY if fault.same else _RULES[fault.kind]
+        error = rule.at(Path(fault.path), fault.value, problem=fault.problem)
     return replace(error, hint=TEMPLATE_HINT) if fault.template else error

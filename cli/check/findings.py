@@ -27,7 +27,7 @@ _COLORS = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "note": "\x1b[1;36m"}
 _BOLD, _RESET, _GREEN = "\x1b[1m", "\x1b[0m", "\x1b[1;32m"
 NOTES = {
     "dry-run-incomplete", "stored-unreadable", "references-not-looked-up", "children-not-allowed", "jobset-not-tried",
-    "policy-no-match", "immutable-replace",
+    "policy-no-match", "immutable-replace", "workflow-manifest-unchecked",
 }  # fmt: skip
 """Rules about what was not checked, and about what to do: neither faults nor warnings."""
 NOT_MADE = {"dry-run-incomplete", "stored-unreadable", "children-not-allowed", "jobset-not-tried"}

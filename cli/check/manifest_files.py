@@ -14,6 +14,7 @@ from typing import Any
 
 from cli.check.documents import Document, Fault, documents
 from cli.check.object_checks import is_jobset
+from cli.check.workflows import jobsets_in_workflow
 from jobset_client.documents import MAX_TEXT
 from jobset_client.source import Source
 from kube.model.field import ErrorType, Rule
@@ -81,6 +82,7 @@ class Inputs:
                 if _is_reported(item, self.wanted):
                     yield item
                 else:
+                    yield from jobsets_in_workflow(item)
                     self.other_objects += 1
                     self.named.update(_object_names(item.value))
                     if item.value.get("kind") == "Namespace":

@@ -95,7 +95,7 @@ def _jobsets(inputs: Inputs, checks: Checks, report: Report) -> Iterator[JobSet]
         document = checks.respelt(document)  # noqa: PLW2901 (the one that was meant)
         findings = checks.create(checks.prepare(document.value))
         report.add([finding for finding in locate_findings(document, findings) if not finding.error.is_warning])
-        if not (findings.errors or document.faults):
+        if not findings.errors and all(fault.error.is_warning for fault in document.faults):
             yield as_stored(findings.object, checks.gates)
 
 

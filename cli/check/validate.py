@@ -16,9 +16,11 @@ from api.features import FeatureGates
 from cli.check.checks import CheckError, Checks, Sent, locate_findings
 from cli.check.documents import Document
 from cli.check.findings import MAX_FINDINGS, Report, colorful, line_of, name_of, printable, write_text
+from cli.check.github import github_lines
 from cli.check.kustomize import with_hint
 from cli.check.manifest_files import Inputs, Named
 from cli.check.object_checks import is_jobset
+from cli.check.placeholders import with_placeholders_once
 from cli.check.policy_kinds import is_either
 from cli.check.sarif import sarif
 from cli.check.shared_names import NAME, Names, Services
@@ -78,6 +80,9 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         out.write(dump(report.json(), options.output))
     elif options.output == "sarif":
         out.write(dump(sarif(report), "json"))
+    elif options.output == "github":
+        out.writelines(f"{line}\n" for line in github_lines(report))
+        out.write(f"{report.summary}\n")
     else:
         write_text(report.findings, out, color=colorful(out), named=report.files_with_several)
         if report.hidden_count:
@@ -127,6 +132,7 @@ async def check_manifests(options: Options) -> Report:
     of_policies: list[Document] = []
     checks, names, services = Checks(options.gates, options.namespace), Names(), Services()
     held_to = _held_to(options, report, inputs) if options.policies else None
+    filled_in: set[str] = set()
     async with contextlib.AsyncExitStack() as stack:
         asked = _Asked(checks, report)
         await asked.connect(stack, options)
@@ -151,7 +157,8 @@ async def check_manifests(options: Options) -> Report:
                 findings = with_hint(findings, document.source.name)
                 if held_to:
                     findings = _with_policies(findings, held_to, options, report)
-            report.add(locate_findings(document, findings))
+            located = locate_findings(document, findings)
+            report.add(with_placeholders_once(located, document.value, filled_in))
     if of_policies:
         from cli.check.policies import check_each_file  # noqa: PLC0415 (rules of policies, where there are any)
 

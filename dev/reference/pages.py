@@ -9,12 +9,13 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from cli.rule.catalogue import rules
 from dev.hack import generated
 from dev.hack.generated import DOCS, beginning
 from dev.reference import configuration as config_reference
 from dev.reference import fields as field_reference
 from dev.reference import policies as policy_reference
-from dev.reference.catalogue import rules
+from dev.reference import rules as rule_reference
 from kube.model.field import Layer, Rule, with_placeholders
 
 _FOUND_BY = {
@@ -57,6 +58,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "errors.md": page,
     "reference/configuration.md": config_reference.page,
     "reference/fields.md": field_reference.page,
+    "reference/rules.md": rule_reference.page,
     **policy_reference.pages(),
 }
 """Path below docs/ and what makes the page."""

@@ -17,7 +17,7 @@ from api.features import FeatureGates
 from cli.check import findings
 from cli.check.checks import with_defaults
 from cli.check.validate import Options, run
-from dev.reference.catalogue import rules
+from cli.rule.catalogue import rules
 from tests.support.kubeconfigs import kubeconfig
 from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.validated import GOOD, TYPO, WARNED

@@ -4,7 +4,7 @@ The YAML and the JSON parser both feed it: duplicate keys, merges, aliases and l
 parts are shared, never copied, and counted each time: a small text cannot grow beyond the limits. Pure.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from jobset_client.scalars import Scalar, ScalarError, json_number, key_text
@@ -33,7 +33,7 @@ class BuildError(Exception):
 class Fault:
     """A fault of the text. After one of kind `syntax` nothing more is read.
 
-    `first`: of a duplicate key, where it stands before. `hint`: how to correct a syntax fault. `template`: whether the
+    `first`: of a duplicate key, where it stands before; `same`: whether it has the same value there. `hint`: how to correct a syntax fault. `template`: whether the
     line has an expression of a template language, which has not been rendered.
     """
 
@@ -45,6 +45,7 @@ class Fault:
     hint: str = ""
     first: Span | None = None
     template: bool = False
+    same: bool = False
 
 
 @dataclass(slots=True)
@@ -67,6 +68,8 @@ class _Frame:
     key: str | None = None
     key_span: Span | None = None
     merging: bool = False
+    repeated: int | None = None
+    """Of a key that is there already, the index of its fault."""
     own: dict[str, Span] = field(default_factory=dict)
 
 
@@ -147,8 +150,17 @@ class Builder:
         else:
             built.location.key = frame.key_span
             parent.location.members[frame.key] = built.location
-            parent.value[frame.key] = self._json(built, frame.key)
+            value = self._json(built, frame.key)
+            if frame.repeated is not None:
+                self._compare(frame.repeated, parent.value.get(frame.key), value)
+                frame.repeated = None
+            parent.value[frame.key] = value
             frame.key = None
+
+    def _compare(self, fault: int, before: Any, after: Any) -> None:
+        """Note at the fault of a repeated key whether its values are the same."""
+        if fault < len(self.faults) and type(before) is type(after) and before == after:
+            self.faults[fault] = replace(self.faults[fault], same=True)
 
     def _json(self, built: Built, *part: str | int) -> Any:
         try:
@@ -171,6 +183,7 @@ class Builder:
         if frame.merging:
             return
         if first := frame.own.get(frame.key):
+            frame.repeated = len(self.faults)
             self._fault("duplicate-key", built.location.span, self._path(frame.key), frame.key, first=first)
         frame.own[frame.key] = built.location.span
 

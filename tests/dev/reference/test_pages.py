@@ -2,8 +2,8 @@
 
 import re
 
+from cli.rule.catalogue import all_rules, rules
 from dev.reference import pages as reference
-from dev.reference.catalogue import all_rules, rules
 from kube.client import PAGE
 from kube.model.field import MAX_SHOWN_ERRORS
 from webhooks.jobset.answers import MAX_WARNING, MAX_WARNINGS

@@ -11,7 +11,7 @@ from api.features import GATES
 from app.settings import Settings
 from app.settings_file import parse
 from cli import main as cli
-from dev.reference.catalogue import all_rules
+from cli.rule.catalogue import all_rules
 from dev.reference.pages import words
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"

@@ -1,0 +1,30 @@
+"""Findings as commands of a GitHub workflow, which shows them beside the changed lines of a pull request. Pure."""
+
+from cli.check.findings import Finding, Report, printable
+
+LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+_TEXT = str.maketrans({"%": "%25", "\r": "%0D", "\n": "%0A"})
+_PROPERTY = {**_TEXT, **str.maketrans({":": "%3A", ",": "%2C"})}
+
+
+def github_lines(report: Report) -> list[str]:
+    """A line for each finding, and for each check that could not be made. No text of a file begins a command."""
+    problems = [f"::error title=jobset validate::{_escaped(problem)}" for problem in report.problems]
+    return [*map(_line, report.findings), *problems]
+
+
+def _line(finding: Finding) -> str:
+    properties = {
+        "file": finding.file,
+        "line": finding.line,
+        "endLine": finding.line,
+        "col": finding.column,
+        "endColumn": finding.end_column,
+        "title": f"{finding.kind} {finding.jobset}: {finding.rule}",
+    }
+    where = ",".join(f"{key}={printable(str(value)).translate(_PROPERTY)}" for key, value in properties.items())
+    return f"::{LEVELS[finding.severity]} {where}::{_escaped(finding.message)}"
+
+
+def _escaped(text: str) -> str:
+    return printable(text).translate(_TEXT)

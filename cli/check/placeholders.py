@@ -1,0 +1,70 @@
+"""Placeholders that a tool or a person fills in before a manifest is applied. Pure.
+
+What is wrong with such a value is no fault: one finding for the file says what is left to do.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from cli.check.findings import Finding
+from kube.model.field import ErrorType, Rule, Severity, shorten
+from kube.model.jsontree import dig
+
+MOST_NAMES = 8
+"""Placeholders that a finding names."""
+_LONGEST = 1000
+"""Characters of a value that are looked at."""
+_PLACEHOLDER = re.compile(
+    r"\$\{[A-Za-z_]\w{0,99}\}|\$[A-Z_][A-Z0-9_]{0,99}|<[A-Za-z][\w .-]{0,99}>|\w{0,99}PLACEHOLDER\w{0,99}"
+)
+_MOST_VALUES = 200
+"""Values under a place that are looked at."""
+ENVSUBST = "fill them in first: `envsubst < {file} | jobset validate -f -`"
+BY_HAND = "write the values in their places first"
+
+PLACEHOLDERS = Rule(
+    "placeholders",
+    ErrorType.INVALID,
+    "{names}: placeholders, and what they stand for cannot be checked",
+    "{how}",
+    "docs/validate.md#helm-and-kustomize",
+)
+
+
+def with_placeholders_once(found: Sequence[Finding], value: Any, files: set[str]) -> list[Finding]:
+    """The findings; of those about placeholders the first, in words for all, unless `files` has the file already."""
+    about = [(finding, names) for finding in found if (names := _names(finding, value))]
+    if not about:
+        return list(found)
+    replaced = {id(finding) for finding, _ in about}
+    rest = [finding for finding in found if id(finding) not in replaced]
+    first, file = about[0][0], about[0][0].file
+    if file in files:
+        return rest
+    files.add(file)
+    names = list(dict.fromkeys(name for _, each in about for name in each))
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    how = (ENVSUBST if any("$" in name for name in names) else BY_HAND).format(file=shorten(file, 200))
+    rule = PLACEHOLDERS if any(not each.error.is_warning for each, _ in about) else _AS_WARNING
+    error = rule.at(first.error.path, names=", ".join(names[:MOST_NAMES]) + more, how=how)
+    return [*rest, replace(first, error=replace(error, verbatim=error.detail))]
+
+
+_AS_WARNING = replace(PLACEHOLDERS, severity=Severity.WARNING)
+"""Where the API server would store the manifest as it is."""
+
+
+def _names(finding: Finding, value: Any) -> list[str]:
+    """The placeholders in the value that a finding is about, or in what stands at its place."""
+    given = finding.error.value
+    texts = [*([given] if isinstance(given, str) else ()), *_texts(dig(value, *finding.error.path.parts))]
+    return [found[0] for text in texts for found in _PLACEHOLDER.finditer(text[:_LONGEST])]
+
+
+def _texts(value: Any) -> list[str]:
+    """The texts right at a place or in the mapping there: a finding about labels names the mapping."""
+    if isinstance(value, dict):
+        return [text for text in list(value.values())[:_MOST_VALUES] if isinstance(text, str)]
+    return [value] if isinstance(value, str) else []

@@ -1,0 +1,60 @@
+"""JobSets that stand as text in Argo Workflows (`resource.manifest`), with their places in the file. Pure."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cli.check.documents import Document, Fault, documents
+from cli.check.object_checks import is_jobset
+from jobset_client.source import Source
+from kube.model.field import ErrorType, Layer, Path, Rule, Severity
+from kube.model.jsontree import dig, items
+
+_TEMPLATES = {
+    "Workflow": ("spec", "templates"),
+    "WorkflowTemplate": ("spec", "templates"),
+    "ClusterWorkflowTemplate": ("spec", "templates"),
+    "CronWorkflow": ("spec", "workflowSpec", "templates"),
+}
+_KIND = re.compile(r"^[ \t]*[\"']?kind[\"']?:[ \t]*[\"']?JobSet\b", re.MULTILINE)
+_BLOCK = re.compile(r"\|[-+]?[ \t]*(?:#[^\n]*)?\n")
+
+UNCHECKED = Rule(
+    "workflow-manifest-unchecked",
+    ErrorType.INVALID,
+    "a JobSet as text that was not checked: {why}",
+    "{how}",
+    "docs/validate.md#helm-and-kustomize",
+    Layer.SCHEMA,
+    Severity.WARNING,
+)
+_TEMPLATED = ("it has expressions in {{ }}", "check it as Argo renders it: `argo submit --dry-run -o yaml`")
+_QUOTED = ("it is no block that begins with |", "write it as a block, or check it in a file of its own")
+
+
+def jobsets_in_workflow(document: Document) -> Iterator[Document]:
+    """The JobSets in the manifests of a workflow; of those that cannot be checked, the workflow with a note."""
+    value = document.value
+    place = _TEMPLATES.get(str(value.get("kind"))) if str(value.get("apiVersion")).startswith("argoproj.io/") else None
+    for index, template in enumerate(items(value, *place) if place else ()):
+        text = dig(template, "resource", "manifest")
+        if isinstance(text, str) and _KIND.search(text):
+            path = Path(place or ()).at(index, "resource", "manifest")
+            yield from _checked(document, path, text)
+
+
+def _checked(document: Document, path: Path, text: str) -> Iterator[Document]:
+    span = document.location.nearest(path.parts)[0].span
+    source = document.source
+    block = _BLOCK.match(source.text, span.start)
+    why, how = _TEMPLATED if "{{" in text else _QUOTED
+    if "{{" in text or block is None:
+        fault = Fault(span, UNCHECKED.at(path, why=why, how=how))
+        yield replace(document, value=None, faults=[fault], broken=True)
+        return
+    # The lines keep their indentation and numbers, so that every place in them is its place in the file.
+    lines_before = source.text.count("\n", 0, block.end())
+    same_lines = Source(source.name, "\n" * lines_before + source.text[block.end() : span.end])
+    for found in documents(same_lines):
+        if found.broken or (isinstance(found.value, dict) and is_jobset(found.value)):
+            yield replace(found, number=document.number)

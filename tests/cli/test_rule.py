@@ -1,0 +1,98 @@
+"""`jobset rule`: what a rule says and why. Its examples are judged by the rules themselves."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from api.features import FeatureGates
+from app.engine import engine
+from cli.rule.catalogue import all_rules
+from cli.rule.explanations import explanations
+from kube.model.field import Layer, Severity
+from kube.model.jsontree import dig
+from tests.support.objects.jobsets import JSON, jobset, rjob
+
+ENGINE = engine(FeatureGates({"AllAlpha": True}))
+RULES = {rule.id: rule for rule in all_rules()}
+IN_PARTS = [name for name, row in explanations().items() if row.at]
+WITHOUT_EXAMPLE = {
+    "avoid-nodes-codes-unseen", "avoid-nodes-no-domain", "depends-on-never-completes", "depends-on-never-starts",
+    "exclusive-non-indexed-empty", "exit-code-policy-taken-before", "failure-rule-codes-never",
+    "failure-rule-patterns-unread", "grace-periods-in-a-row", "immutable-replace", "replicated-job-unnamed",
+    "scheduling-kueue-topology", "scheduling-of-the-job-ignored", "scheduling-topology-again", "size-in-etcd",
+    "stages-never-released", "stages-never-start", "stages-no-effect",
+}  # fmt: skip
+"""Warnings that only their message explains."""
+
+
+def with_part(place: str, part: JSON) -> JSON:
+    """A JobSet of one ReplicatedJob with two pods, and this in one of its parts."""
+    main = {"name": "main", "image": "docker.io/library/python:3.13"}
+    pod = {"restartPolicy": "Never", "containers": [main]}
+    js = jobset(rjob(parallelism=2, completions=2, pod=pod))
+    keys: list[Any] = [int(key) if key.isdigit() else key for key in re.findall(r"\w+", place)]
+    dig(js, *keys).update(copy.deepcopy(part))
+    return js
+
+
+def warned(place: str, text: str) -> set[str]:
+    found = ENGINE.create(with_part(place, yaml.safe_load(text)))
+    assert not found.errors
+    return {warning.rule.id for warning in found.warnings if warning.rule}
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_the_bad_example_gets_the_warning_and_the_good_one_none(name: str):
+    row = explanations()[name]
+    assert warned(row.at, row.bad) == {name}
+    assert warned(row.at, row.good) == set()
+
+
+def test_every_warning_about_the_object_is_explained_or_named_here():
+    of_policies = ("policy-", "name-twice", "service-shared", "stored-", "references-", "repeated-", "placeholders")
+    warnings = {
+        name
+        for name, rule in RULES.items()
+        if rule.severity is Severity.WARNING and rule.layer is Layer.WEBHOOK and not name.startswith(of_policies)
+    }
+    assert warnings - {*explanations()} == WITHOUT_EXAMPLE
+    assert {*explanations()} <= {*RULES}
+
+
+def test_a_rule_is_explained(command):
+    code, out, err = command("rule", "address-of-no-pod")
+    assert (code, err) == (0, "")
+    for text in (
+        "address-of-no-pod (warning)",
+        "What:     no pod of this set has the address <address>",
+        "Why:      The address of a pod is",
+        "Since:    0.1.0",
+        "    - {name: MASTER_ADDR, value: train-0-0.train}",
+        "    - {name: MASTER_ADDR, value: train-workers-0-0.train}",
+        "jobset.sigs.k8s.io/ignore-warnings",
+    ):
+        assert text in out
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+def test_every_rule_can_be_asked_for(command, name: str):
+    code, out, _ = command("rule", name)
+    assert code == 0
+    assert out.startswith(f"{name} (")
+    assert "Found by:" in out
+
+
+def test_without_an_id_all_are_listed(command):
+    code, out, _ = command("rule")
+    assert (code, len(out.splitlines())) == (0, len(RULES))
+
+
+def test_a_rule_that_does_not_exist(command):
+    code, out, err = command("rule", "varable-later")
+    assert (code, out) == (2, "")
+    assert err == "jobset rule: there is no rule 'varable-later'; did you mean variable-later?\n"

@@ -1,0 +1,194 @@
+"""`jobset validate` of what tools make or fill in: placeholders, workflows, repeated keys; and pull requests of GitHub."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from tests.support.objects.jobsets import jobset, rjob
+from tests.support.objects.validated import GOOD, TYPO, WARNED
+
+PLACEHOLDERS = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: "${NAME}", namespace: <NAMESPACE>}
+spec:
+  replicatedJobs:
+  - name: workers
+    replicas: ${REPLICAS}
+    template:
+      spec:
+        parallelism: 4
+        completions: 4
+        template:
+          spec:
+            restartPolicy: Never
+            nodeSelector: {topology: "${TOPOLOGY}"}
+            containers:
+            - name: main
+              image: ${IMAGE}
+              command: [sh, -c, "echo ${RANK}"]
+"""
+WORKFLOW = """
+apiVersion: argoproj.io/v1alpha1
+kind: {kind}
+metadata: {{name: train}}
+spec:
+  templates:
+  - name: none
+  - name: train
+    resource:
+      action: create
+      manifest: |
+        apiVersion: jobset.x-k8s.io/v1alpha2
+        kind: JobSet
+        metadata: {{generateName: train-}}
+        spec:
+          replicatedJobs:
+          - name: {name}
+            template:
+              spec:
+                {field}: 2
+                completions: 2
+                template:
+                  spec:
+                    restartPolicy: Never
+                    containers: [{{name: main, image: busybox}}]
+"""
+TWICE = """
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata: {name: train}
+spec:
+  replicatedJobs:
+  - name: workers
+    template:
+      spec:
+        parallelism: 1
+        completions: 1
+        template:
+          spec:
+            restartPolicy: Never
+            containers: [{name: main, image: busybox}]
+            restartPolicy: %s
+"""
+
+
+def found(validate, *args: str) -> list[tuple[str, str, int]]:
+    _, out, _ = validate("-o", "json", *args)
+    return [(each["severity"], each["rule"], each["line"]) for each in json.loads(out)["findings"]]
+
+
+class TestPlaceholders:
+    def test_are_one_finding_for_the_file(self, validate, write):
+        assert found(validate, "-f", write(PLACEHOLDERS)) == [("error", "placeholders", 4)]
+        code, out, _ = validate("-f", write(PLACEHOLDERS))
+        assert code == 1
+        assert "${NAME}, <NAMESPACE>, ${REPLICAS}, ${TOPOLOGY}, ${IMAGE}: placeholders" in out
+        assert "`envsubst < f.yaml | jobset validate -f -`" in out
+
+    def test_of_several_jobsets_too(self, validate, write):
+        second = PLACEHOLDERS.replace("{NAME}", "{OTHER}")
+        assert found(validate, "-f", write(f"{PLACEHOLDERS}---{second}")) == [("error", "placeholders", 4)]
+
+    def test_hide_no_other_fault(self, validate, write):
+        text = PLACEHOLDERS.replace("parallelism: 4", "parallelizm: 4").replace("name: workers", "name: Workers")
+        rules = {rule for _, rule, _ in found(validate, "-f", write(text))}
+        assert rules >= {"placeholders", "schema-unknown-field", "job-name-form"}
+
+    def test_are_a_warning_where_the_manifest_would_be_stored(self, validate, write):
+        pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "IMAGE_PLACEHOLDER"}]}
+        assert found(validate, "-f", write(jobset(rjob(pod=pod)))) == [("warning", "placeholders", 17)]
+        _, out, _ = validate("-f", "f.yaml")
+        assert "write the values in their places first" in out
+
+    def test_of_shells_are_none(self, validate, write):
+        pod = {
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "b", "command": ["sh", "-c", "${A} <B>"]}],
+        }
+        assert found(validate, "-f", write(jobset(rjob(pod=pod)))) == []
+
+
+class TestWorkflows:
+    @pytest.mark.parametrize("kind", ["Workflow", "WorkflowTemplate", "ClusterWorkflowTemplate", "CronWorkflow"])
+    def test_jobsets_in_them_are_checked_at_their_place(self, validate, write, kind: str):
+        text = WORKFLOW.format(kind=kind, name="workers", field="parallelizm")
+        if kind == "CronWorkflow":
+            head, templates = text.split("spec:\n  templates:", 1)
+            text = f"{head}spec:\n  workflowSpec:\n    templates:{templates.replace(chr(10), chr(10) + '  ')}"
+        line = 1 + text[: text.index("parallelizm")].count("\n")
+        assert ("error", "schema-unknown-field", line) in found(validate, "-f", write(text))
+
+    def test_good_ones_count(self, validate, write):
+        code, out, _ = validate("-f", write(WORKFLOW.format(kind="Workflow", name="workers", field="parallelism")))
+        assert (code, out) == (0, "1 file, 1 JobSet (1 object of other kinds passed over), 0 errors, 0 warnings\n")
+
+    def test_of_those_with_expressions_a_note_says_that_they_were_not_checked(self, validate, write):
+        text = WORKFLOW.format(kind="Workflow", name="w-{{inputs.parameters.x}}", field="parallelism")
+        assert found(validate, "-f", write(text)) == [("note", "workflow-manifest-unchecked", 11)]
+        code, out, err = validate("-f", "f.yaml")
+        assert (code, "a JobSet as text that was not checked: it has expressions in {{ }}" in out) == (2, True)
+        assert "no JobSet found" in err
+
+    def test_other_resources_are_passed_over(self, validate, write):
+        text = WORKFLOW.format(kind="Workflow", name="w", field="x").replace("kind: JobSet", "kind: Job")
+        assert found(validate, "--allow-none", "-f", write(text)) == []
+
+
+class TestAKeyThatStandsTwice:
+    def test_is_a_warning_if_both_values_are_the_same(self, validate, write):
+        file = write(TWICE % "Never")
+        assert found(validate, "-f", file) == [("warning", "repeated-key", 16)]
+        assert validate("-f", file)[0] == 0
+        assert validate("--strict", "-f", file)[0] == 1
+
+    def test_is_an_error_if_they_differ(self, validate, write):
+        assert found(validate, "-f", write(TWICE % "OnFailure")) == [("error", "duplicate-key", 16)]
+
+    @pytest.mark.parametrize(
+        ("first", "second"), [("{a: '1'}", "{a: '2'}"), ("1", "true"), ("'1'", "1"), ("null", "{}")]
+    )
+    def test_values_are_compared_with_their_types(self, validate, write, first: str, second: str):
+        text = f"{yaml.safe_dump(jobset())}x: {first}\nx: {second}\n"
+        assert "duplicate-key" in {rule for _, rule, _ in found(validate, "-f", write(text))}
+
+    def test_is_rendered(self, command, write):
+        assert command("render", "-f", write(TWICE % "Never"))[0] == 0
+        assert command("render", "-f", write(TWICE % "OnFailure"))[0] == 1
+
+    def test_can_be_ignored(self, validate, write):
+        key = "annotations: {jobset.sigs.k8s.io/ignore-warnings: repeated-key}"
+        text = (TWICE % "Never").replace("{name: train}", f"{{name: train, {key}}}")
+        assert found(validate, "-f", write(text)) == []
+
+
+class TestPullRequests:
+    def test_findings_are_commands_of_a_workflow(self, validate, write):
+        code, out, _ = validate("-o", "github", "-f", write(TYPO))
+        assert code == 1
+        assert out.splitlines()[0] == (
+            "::error file=f.yaml,line=6,endLine=6,col=3,endColumn=15,title=JobSet train%3A schema-unknown-field::"
+            'spec.sucessPolicy: unknown field "sucessPolicy"; did you mean "successPolicy"?'
+        )
+        _, out, _ = validate("-o", "github", "-f", write(WARNED))
+        assert out.startswith("::warning file=f.yaml,line=")
+
+    def test_no_text_of_a_file_is_a_command(self, validate, write):
+        text = yaml.safe_dump(jobset(name="a\n::error::b%0A")).replace(
+            "kind: JobSet", "kind: JobSet\nx: |\n  ::notice::a"
+        )
+        _, out, _ = validate("-o", "github", "-f", write(text, "a,b.yaml"))
+        lines = out.splitlines()
+        assert all(line.startswith("::error file=a%2Cb.yaml,") for line in lines[:-1])
+        assert len(lines) > 1
+        assert "%250A" in out
+
+    def test_what_was_not_checked_is_an_error(self, validate):
+        code, out, _ = validate("-o", "github", "-f", "none.yaml")
+        assert (code, out.splitlines()[0]) == (2, "::error title=jobset validate::none.yaml: no such file or directory")
+
+    def test_a_good_file_has_none(self, validate, write):
+        assert validate("-o", "github", "-f", write(GOOD)) == (0, "1 file, 1 JobSet, 0 errors, 0 warnings\n", "")

@@ -39,21 +39,18 @@ def with_placeholders_once(found: Sequence[Finding], value: Any, files: set[str]
     if not about:
         return list(found)
     replaced = {id(finding) for finding, _ in about}
-    rest = [finding for finding in found if id(finding) not in replaced]
+    others = [finding for finding in found if id(finding) not in replaced]
     first, file = about[0][0], about[0][0].file
     if file in files:
-        return rest
+        return others
     files.add(file)
     names = list(dict.fromkeys(name for _, each in about for name in each))
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     how = (ENVSUBST if any("$" in name for name in names) else BY_HAND).format(file=shorten(file, 200))
-    rule = PLACEHOLDERS if any(not each.error.is_warning for each, _ in about) else _AS_WARNING
+    is_stored = all(each.error.is_warning for each, _ in about)
+    rule = replace(PLACEHOLDERS, severity=Severity.WARNING if is_stored else Severity.ERROR)
     error = rule.at(first.error.path, names=", ".join(names[:MOST_NAMES]) + more, how=how)
-    return [*rest, replace(first, error=replace(error, verbatim=error.detail))]
-
-
-_AS_WARNING = replace(PLACEHOLDERS, severity=Severity.WARNING)
-"""Where the API server would store the manifest as it is."""
+    return [*others, replace(first, error=replace(error, verbatim=error.detail))]
 
 
 def _names(finding: Finding, value: Any) -> list[str]:

@@ -112,9 +112,9 @@ AFTER: tuple[SubjectCheck, ...] = (
     *SCHEDULING,
 )
 TEXTS: tuple[SubjectCheck, ...] = (
-    variables.replaced,
-    addresses.pods_exist,
-    ranks.fit,
+    variables.are_replaced,
+    addresses.have_pods,
+    ranks.ranks_fit,
 )
 """Those that read the texts of containers: each costs a step for each byte of the JobSet."""
 

@@ -33,8 +33,9 @@ class BuildError(Exception):
 class Fault:
     """A fault of the text. After one of kind `syntax` nothing more is read.
 
-    `first`: of a duplicate key, where it stands before; `same`: whether it has the same value there. `hint`: how to correct a syntax fault. `template`: whether the
-    line has an expression of a template language, which has not been rendered.
+    `first`: of a duplicate key, where it stands before; `same`: whether it has the same value there. `hint`: how to
+    correct a syntax fault. `template`: whether the line has an expression of a template language, which has not been
+    rendered.
     """
 
     span: Span

@@ -33,7 +33,7 @@ NO_POD = Source("docs/reference/validation.md#addresses").warning(
 )
 
 
-def pods_exist(js: Subject) -> Iterator[FieldError]:
+def have_pods(js: Subject) -> Iterator[FieldError]:
     """Addresses in commands and variables that name this set, and lead to none of its pods."""
     if not js.js.dns_enabled or not js.name:
         return
@@ -51,7 +51,7 @@ def _of_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
                 wants_peer = bool(port or (_PEER.search(about) and found[0] == text.rpartition("=")[2]))
                 if _is_missing(js, host, domain, bare=names_of_own and wants_peer):
                     address = found[0][: len(found[0]) - len(port or "")]
-                    yield NO_POD.at(place, text, address=address, guess=partial(_meant, js, host))
+                    yield NO_POD.at(place, text, address=address, guess=partial(_suggestion, js, host))
 
 
 def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
@@ -96,7 +96,7 @@ def _is_like_pod(js: Subject, host: str) -> bool:
     return _OF_POD.fullmatch(tail) is not None or (name in js.by_name and index.isdigit())
 
 
-def _meant(js: Subject, host: str) -> str:
+def _suggestion(js: Subject, host: str) -> str:
     pods = {
         pod_base_name(js.name, entry.rjob.name, 0, 0): entry
         for entry in js.entries

@@ -45,7 +45,7 @@ RESTARTS_ALONE = _DOCS.warning(
 )
 
 
-def fit(js: Subject) -> Iterator[FieldError]:
+def ranks_fit(js: Subject) -> Iterator[FieldError]:
     """Numbers and indices that do not fit the pods, at most as many as an answer names."""
     together = _Together(js)
     found = (error for entry in js.entries for error in _of_entry(together, entry))
@@ -81,10 +81,10 @@ def _of_entry(together: _Together, entry: Entry) -> Iterator[FieldError]:
 
 
 def _wrong_number(together: _Together, entry: Entry, place: Path, count: int) -> FieldError:
-    one, own = pods_at_once(entry.job), together.pods[entry.index]
-    pods = f"{one} pods in a Job" + (f", {own} in all its Jobs" if own != one else "")
-    what = " or ".join(str(number) for number in dict.fromkeys((one, own, together.all)))
-    return NODES.at(place, count, count=count, pods=pods, pods_of=f"{what}, or change parallelism and completions")
+    of_job, of_entry = pods_at_once(entry.job), together.pods[entry.index]
+    pods = f"{of_job} pods in a Job" + (f", {of_entry} in all its Jobs" if of_entry != of_job else "")
+    numbers = " or ".join(str(number) for number in dict.fromkeys((of_job, of_entry, together.all)))
+    return NODES.at(place, count, count=count, pods=pods, pods_of=f"{numbers}, or change parallelism and completions")
 
 
 def _numbers(entry: Entry) -> Iterator[tuple[Path, int]]:

@@ -52,7 +52,7 @@ UNDEFINED = _DOCS.warning("variable-undefined", "$({name}) stays a text: no vari
 LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}", "{how}")
 
 
-def replaced(js: Subject) -> Iterator[FieldError]:
+def are_replaced(js: Subject) -> Iterator[FieldError]:
     """Variables that nobody replaces, at most as many as an answer names."""
     yield from islice((error for entry in js.entries for error in _of_pod(entry)), MOST)
 
@@ -82,7 +82,7 @@ def _of_env(entry: Entry, path: Path, container: Container) -> Iterator[FieldErr
                 how = f"write valueFrom: {{fieldRef: {{fieldPath: \"metadata.annotations['{COMPLETION_INDEX}']\"}}}}"
                 yield LATER.at(place.at("value"), text, name=name, why=why, how=how)
             elif not _BLANK.search(text) and not _INJECTED.match(name):
-                yield _undefined(place.at("value"), text, name, before)
+                yield _undefined_variable(place.at("value"), text, name, before)
         before.add(variable.name)
 
 
@@ -98,7 +98,7 @@ def _of_command(entry: Entry, path: Path, container: Container) -> Iterator[Fiel
         if "$" in word and not _BLANK.search(word) and last not in _CODE:
             for name in () if container.env_from else _references(word):
                 if name not in known and not _INJECTED.match(name) and name.isupper():
-                    yield _undefined(place, word, name, known)
+                    yield _undefined_variable(place, word, name, known)
             name = "" if reads_dollar else _of_shell(word)
             if name:
                 yield UNEXPANDED.at(place, word, text=word[:80], name=name)
@@ -123,11 +123,11 @@ def _is_indexed(entry: Entry) -> bool:
     return entry.job.completion_mode != "NonIndexed"
 
 
-def _undefined(path: Path, text: str, name: str, known: set[str]) -> FieldError:
-    return UNDEFINED.at(path, text, name=name, guess=partial(_meant, name, sorted(known)))
+def _undefined_variable(path: Path, text: str, name: str, known: set[str]) -> FieldError:
+    return UNDEFINED.at(path, text, name=name, guess=partial(_suggestion, name, sorted(known)))
 
 
-def _meant(name: str, known: list[str]) -> str:
+def _suggestion(name: str, known: list[str]) -> str:
     close = nearest(name, (each for each in known if each != name))
     meant = f"did you mean $({close})? Else define" if close else "define"
     return f"{meant} {name} in env before its use, or write $$({name}) if the text is meant"

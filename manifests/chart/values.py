@@ -233,7 +233,9 @@ VALUES = (
 
 def commented(text: str) -> str:
     """values.yaml with a comment above each value that says what it is."""
-    about, folders, lines = {value.path: value.about for value in VALUES}, [], []
+    about = {value.path: value.about for value in VALUES}
+    folders: list[str] = []
+    lines: list[str] = []
     for line in text.splitlines():
         indent, key = len(line) - len(line.lstrip()), line.strip().partition(":")[0]
         folders[indent // 2 :] = [key]

@@ -15,6 +15,7 @@ from kube.client import Client
 from kube.transport import Request, Response
 from tests.support.explain.objects import MOMENT, NOW, at, causes, event, explanation_of, job_of, lease, made, pod_of
 from tests.support.model.fake_cluster import Cluster
+from tests.support.model.walk import walk
 from tests.support.objects.jobsets import jobset, rjob, stored
 
 JSON = dict[str, Any]
@@ -53,6 +54,20 @@ def claiming() -> list[JSON]:
     job = made(job_of(js, 0), active=1)
     volumes = [{"name": f"v{n}", "persistentVolumeClaim": {"claimName": f"c{n}"}} for n in range(5)]
     return [js, job, made(pod_of(job, unscheduled=UNBOUND, volumes=[{"name": "tmp", "emptyDir": {}}, *volumes]))]
+
+
+async def test_a_waiting_set_is_explained_without_admission():
+    cluster = Cluster(*claiming(), HELD)
+
+    async def explain() -> None:
+        explanation_of(await gather(Client(cluster), "default", "train", NOW))
+
+    seen = await walk(explain, "api/", "app/", "cli/", "controllers/", "diagnose/", "kube/", "webhooks/")
+
+    assert not [file for file in seen.files if file.startswith(("app/", "webhooks/"))]
+    assert len(seen.files) <= 50, seen
+    assert seen.calls <= 1_000, seen
+    assert seen.returns <= 440, seen
 
 
 async def test_claims_of_a_pod_without_a_node_are_looked_up():

@@ -41,6 +41,17 @@ class TestCounts:
         )
         assert picture(js) == ["CPG jobset gang 1", "  PG rj-workers gang 4: workers-0 workers-1"]
 
+    @pytest.mark.parametrize(
+        ("policy", "groups"),
+        [
+            ({}, ["PG rj-a gang 2: a-0", "PG rj-b gang 2: b-0"]),
+            ({"schedulingPolicy": GANG}, ["PG jobset gang 4: a-0 b-0"]),
+        ],
+    )
+    def test_stages_have_groups_of_their_own_unless_the_set_has_a_policy(self, policy, groups):
+        js = a_set(workers("a", 1), workers("b", 1, dependsOn=[{"name": "a", "status": "Ready"}]), scheduling=policy)
+        assert picture(js) == groups
+
     def test_a_set_of_no_pods_has_no_tree(self):
         found = forest(a_set(workers(jobs=0), scheduling={"replicatedJobs": [entry("workers", job={})]}))
         assert found is not None

@@ -49,6 +49,11 @@ spec:
 """
 
 
+@pytest.mark.parametrize(("flags", "code"), [((), 0), (("--strict",), 1)])
+def test_warnings_alone_are_faults_only_with_strict(validate, write, flags, code):
+    assert validate("-f", write(GOOD + "---\n" + WARNED), *flags)[0] == code
+
+
 def test_mistakes_in_stages_exit_codes_and_shares_stand_at_their_lines(validate, write):
     code, out, _ = validate("-f", write(STAGES))
     shown = [line.removeprefix("f.yaml:").split(": ")[:3] for line in out.splitlines() if line.startswith("f.yaml:")]

@@ -92,6 +92,13 @@ async def test_a_pod_of_another_priority_than_the_groups_is_reported():
     assert "have priority 0, the groups have 1000: the scheduler wants one for all" in event.note
 
 
+async def test_jobs_in_deletion_wait_for_nothing():
+    world = waiting()
+    for job in world.jobs.values():
+        job["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert await looked(world) == []
+
+
 async def test_gangs_that_stall_after_a_resume_are_reported():
     world = waiting()
     world.schedule()

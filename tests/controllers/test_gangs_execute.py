@@ -136,6 +136,26 @@ async def test_one_to_be_deleted_that_has_gone_is_no_failure():
     assert api.verbs == [("delete", "gone")]
 
 
+@pytest.mark.parametrize("held", [True, False])
+async def test_a_deleted_group_is_known_only_while_a_finalizer_holds_it(held, monkeypatch):
+    api = Api()
+    make, watches = writer(api)
+    await make.write(JS, creations())
+    [group] = watches.known_groups(JS, None).pod_groups
+    stored = api.objects[group.metadata.name]
+    left = {
+        **stored,
+        "metadata": {**stored["metadata"], **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if held else {})},
+    }
+
+    async def delete(*_args, **_options):
+        return left
+
+    monkeypatch.setattr(api, "delete", delete)
+    assert await make.write(JS, [DeleteGroup("PodGroup", group.metadata.name, group.metadata.uid)]) == []
+    assert len(watches.known_groups(JS, None).pod_groups) == held
+
+
 async def test_a_patch_that_lost_a_field_is_reported_and_the_stored_object_is_known():
     api = Api("podGroupTemplates", "compositePodGroupTemplates")
     make, watches = writer(api)

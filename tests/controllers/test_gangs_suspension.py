@@ -124,6 +124,7 @@ class TestSuspension:
         w.edit(scheduling=each(w))
         plan = w.step()
         assert sorted(jobs_of(plan, DeleteJob)) == ["js-workers-0", "js-workers-1"]
+        assert jobs_of(w.step(), DeleteJob) == [], "they are being deleted"
         w.collect()
         w.edit(suspend=False)
         w.settle()

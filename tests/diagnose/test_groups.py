@@ -214,6 +214,7 @@ def test_a_scheduler_that_ignores_groups():
     text, body = played.explain()
     assert "2 of 6 pods bound" in text
     assert "start kube-scheduler with --feature-gates=GenericWorkload=true" in text
+    assert "pods of PodGroup train-job-workers-0" in text, "only a PodGroup has pods of its own"
     assert causes(body)[:2] == ["gang-waits", "scheduler-ignores-groups"]
 
 

@@ -148,6 +148,13 @@ def test_a_quota_of_fewer_jobs_than_the_set_has_is_never_waited_for():
     assert 'to fix: raise it: kubectl patch quota jobs -n team-a --type=merge -p \'{"spec":{"hard":' in text
 
 
+def test_of_the_resources_of_a_quota_the_one_that_does_not_fit_is_named():
+    amounts = "requested: cpu=2,pods=1, used: cpu=2,pods=3, limited: cpu=4,pods=3"
+    note = f'jobs.batch "train-workers-0" is forbidden: exceeded quota: jobs, {amounts}'
+    text, _ = explanation_of(facts(a_set(), warnings=[event("JobCreationFailed", note)], lease=lease()))
+    assert "each needs 1 pods, quota jobs has 0 left of 3" in text
+
+
 def test_a_quota_that_is_gone_refuses_nothing():
     text, body = explanation_of(replace(refused(FEW), quotas={"few": None}))
     assert "lacks 1 of 1 pod: quota few refused them, and there is no such quota any more" in text

@@ -240,6 +240,11 @@ ON_EXIT_CODES: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
         jobset(worker(activeDeadlineSeconds=9), failurePolicy=rules(on(3) | {"onJobFailureReasons": ["DeadlineExceeded"]})),
         [(CODES, "never matches: the deadline decides, no exit code")],
     ),
+    "a deadline beside a reason with exit codes": (
+        jobset(worker(activeDeadlineSeconds=9),
+               failurePolicy=rules(on(3) | {"onJobFailureReasons": ["DeadlineExceeded", "BackoffLimitExceeded"]})),
+        [],
+    ),
     "the reason that an exitCodePolicy leads to": (
         jobset(worker(policy={}), failurePolicy=rules({"onJobFailureReasons": ["PodFailurePolicy"]})),
         [],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app import version
 from dev.hack import docs_site
 from dev.hack.docs_site import SiteError, build, named_pages, site_config
 
@@ -20,8 +21,15 @@ SEARCHED = {
 """What people search for, and the page that answers."""
 
 
-def test_the_site_is_made_and_finds_pages(tmp_path: Path):
+def test_the_site_is_made_and_finds_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
+    monkeypatch.setenv("GITHUB_REPOSITORY", "OWNER/jobset")
     first = build(tmp_path)
+    page = (first.parent / "docs/cli.html").read_text(encoding="utf-8")
+    assert f"Version {version.current()}" in page
+    assert '<a href="https://github.com/OWNER/jobset">' in page
+    assert 'href="../site.css"' in page
+    assert (first.parent / "site.css").is_file()
     found = json.loads((first.parent / "search.json").read_text(encoding="utf-8"))
     places = {item["location"].partition("#")[0] for item in found["items"]}
     assert {"index.html", "docs/cli.html", "docs/policy/max-totals.html", "examples/gangs/index.html"} <= places

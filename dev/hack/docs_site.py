@@ -5,6 +5,7 @@ makes the site, and refuses links that lead nowhere. A folder of examples gets a
 """
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -15,8 +16,13 @@ from typing import Any
 
 import yaml
 
+from app import version
+
 ROOT = Path(__file__).parents[2]
 CONFIG = Path(__file__).with_name("site.yml")
+OVERRIDES = Path(__file__).with_name("site")
+STYLE = "site.css"
+"""What the theme is changed by: the line above each page, and the width of its column."""
 SHOWN = ("docs", "examples")
 """Folders of which every file is copied; of all others the pages are."""
 LINKED = ("charts/jobset/dashboards/jobset.json", "manifests/kube-state-metrics/config.yaml")
@@ -93,9 +99,20 @@ def site_config(shown: list[str]) -> dict[str, Any]:
     return config
 
 
+def repository() -> str:
+    """Address of the repository where a workflow of a code host makes the site, else empty."""
+    host, name = os.environ.get("GITHUB_SERVER_URL"), os.environ.get("GITHUB_REPOSITORY")
+    return f"{host}/{name}" if host and name else ""
+
+
 def build(folder: Path = ROOT / "build") -> Path:
     """Make the site in a folder; gives its first page. Raises `SiteError`, for a dead link too."""
-    config = site_config(copy(folder / "site-source")) | {"docs_dir": "site-source", "site_dir": "site"}
+    source = folder / "site-source"
+    config = site_config(copy(source)) | {"docs_dir": "site-source", "site_dir": "site"}
+    config["theme"]["custom_dir"] = str(OVERRIDES)
+    config["extra"] = {"release": version.current(), "repository": repository()}
+    shutil.copyfile(OVERRIDES / STYLE, source / STYLE)
+    config["extra_css"] = [STYLE]
     file = folder / "site.yml"
     file.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     program = str(Path(sys.executable).with_name("zensical"))

@@ -178,7 +178,7 @@ def test_a_manager_that_looks_up_secrets_is_ready_with_the_right_and_then_warns(
             with urllib.request.urlopen(call, context=tls, timeout=10) as answer:  # noqa: S310 - https, see above
                 warnings = json.load(answer)["response"]["warnings"]
             place = "spec.replicatedJobs[0].template.spec.template.spec.containers[0].envFrom[0].secretRef.name"
-            assert warnings == [f"{place}: no Secret token: pods wait for it; create it"]
+            assert warnings == [f"{place}: no Secret token: pods wait for it; create it [secret-missing]"]
     finally:
         assert local.stop(manager) == 0, manager.tail()
 

@@ -77,6 +77,14 @@ def test_every_answer_is_readable(case):
     assert not [text for text in texts if len(text) > MAX_WARNING]
 
 
+@pytest.mark.parametrize("case", [case for case in GOOD + BAD if case.warnings], ids=case_id)
+def test_what_a_warning_says_fits_into_an_answer(case):
+    texts = warning_texts(judged(case).warnings)
+    expected = [finding.contains for finding in case.warnings if finding.by_engine]
+    if len(expected) <= MAX_WARNINGS:
+        assert not [words for words in expected if not any(all(word in text for word in words) for text in texts)]
+
+
 @pytest.mark.parametrize("case", [case for case in BAD if case.unknown and not case.errors], ids=case_id)
 def test_unknown_fields_are_found_without_a_server(case):
     schema = engine(FeatureGates()).schema

@@ -57,10 +57,10 @@ NO_AGENT = _SOURCE.warning(
     "replicatedJob {name}: nothing in its pods can be the agent: they never restart in place",
     "set failurePolicy.agent, which adds it",
 )
-NO_RIGHTS = _SOURCE.warning(
+NO_RIGHTS = Source("docs/reference/in-place-restart.md#what-a-jobset-needs").warning(
     "in-place-restart-no-rights",
-    "replicatedJob {name}: the agent patches its pod, and {why}",
-    "{how}: docs/reference/in-place-restart.md#what-a-jobset-needs",
+    "the agent in {name} patches its pod, and {why}",
+    "{how}",
 )
 _DEFAULT_ACCOUNTS = (None, "", "default")
 
@@ -99,8 +99,8 @@ def rights(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     if not is_added and not _may_have_agent(entry):
         yield NO_AGENT.at(path, name=name)
     elif pod.service_account_name in _DEFAULT_ACCOUNTS:
-        why = "the account default has this right only if all pods of the namespace have it"
-        yield NO_RIGHTS.at(path, name=name, why=why, how="name one with the rights in serviceAccountName")
+        why = "the account default may not, unless all pods may"
+        yield NO_RIGHTS.at(path, name=name, why=why, how="name an account that may in serviceAccountName")
     elif not is_added and pod.automount_service_account_token is False:
         why = "has no token for that"
         how = "remove automountServiceAccountToken"

@@ -78,8 +78,8 @@ def _of_env(entry: Entry, path: Path, container: Container) -> Iterator[FieldErr
                 why, how = "it is defined further down", f"move {name} before this variable"
                 yield LATER.at(place.at("value"), text, name=name, why=why, how=how)
             elif name == INDEX and _is_indexed(entry):
-                why = "the Job controller adds it behind all variables"
-                how = f"write valueFrom: {{fieldRef: {{fieldPath: \"metadata.annotations['{COMPLETION_INDEX}']\"}}}}"
+                why = "the Job controller adds it last"
+                how = f"use fieldRef metadata.annotations['{COMPLETION_INDEX}']"
                 yield LATER.at(place.at("value"), text, name=name, why=why, how=how)
             elif not _BLANK.search(text) and not _INJECTED.match(name):
                 yield _undefined_variable(place.at("value"), text, name, before)

@@ -93,7 +93,9 @@ RIGHT: dict[str, JSON] = {
     "a Service in a namespace of this name": one(
         container("train", env={"REDIS": "redis.mesh.svc:6379", "DB": "mesh-db.mesh"})
     ),
-    "a Service that is called like a pod": one(container("train", env={"A": "mesh-jax-0-0.mesh-b.svc"})),
+    "a Service that is called like a pod": one(
+        container("train", env={"A": "mesh-jax-0-0.mesh-b.svc"}), spec={"namespace": ""}
+    ),
     "files and names that are no addresses": one(
         container(
             "train",

@@ -70,6 +70,11 @@ def test_templates_without_replicas_get_warnings_of_what_is_refused_later(childr
     )
 
 
+def test_as_many_failed_indexes_as_allowed_are_no_mistake():
+    job = {"backoffLimitPerIndex": 1, "maxFailedIndexes": 100_000}
+    assert not found(rjob(parallelism=1, completions=100_000, job=job)).errors
+
+
 def test_jobs_of_another_controller_are_left_to_it():
     assert found(CASES["image-empty"], managedBy="example.com/other").errors == ()
 

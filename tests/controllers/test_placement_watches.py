@@ -237,6 +237,17 @@ def test_a_node_may_come_or_get_its_label_after_the_leader():
     play(scene)
 
 
+def test_a_label_that_no_node_had_is_read_once_one_gets_it():
+    async def scene(cluster: Cluster) -> None:
+        cluster.lead("row", "k")
+        await asyncio.sleep(ENOUGH)
+        cluster.api.put("nodes", "n", "", metadata={"name": "n", "namespace": "", "labels": {"row": "8"}})
+        await asyncio.sleep(ENOUGH)
+        assert cluster.where.find("ns", "uid-k", "row") == Domain("8", "k-0-abcde", "n")
+
+    play(scene)
+
+
 def test_what_is_counted_of_leaders_goes_with_them():
     async def scene(cluster: Cluster) -> None:
         for number in range(30):

@@ -232,6 +232,14 @@ class TestRetries:
         await client.create(THINGS, {"metadata": {"name": "b"}}, namespace="ns")
         assert api.revision == 2
 
+    @pytest.mark.parametrize("fault", [LostAnswer(), Refused()])
+    async def test_requests_of_the_lease_are_left_to_the_elector(self, fault):
+        transport = FaultyTransport(MemoryApi())
+        transport.inject(fault, verb="get")
+        with pytest.raises(TransportError):
+            await Client(transport).without_limits().get(THINGS, "a", namespace="ns")
+        assert len(transport.calls) == 1
+
     async def test_without_a_named_time_a_server_error_is_the_callers(self):
         transport = FaultyTransport(MemoryApi(), choose=lambda _: Answer(503))
         with pytest.raises(ServerError):

@@ -43,6 +43,7 @@ def test_good(value: Any, unit: JSON):
         ("80", 'write 80 without quotes for a number, "80%" for a share'),
         ("300", 'write 300 without quotes for a number, "100%" for a share'),
         ("0", 'write 1 without quotes for a number, "1%" for a share'),
+        ("1", 'write 1 without quotes for a number, "1%" for a share'),
         ("0.8", 'write "80%"'),
         ("2.5", 'write 2 without quotes for a number, "2%" for a share'),
         ("80.5%", 'write "80%"'),

@@ -16,7 +16,7 @@ from diagnose.ends import end_words
 from diagnose.finding import Answer, Finding, Level, join_names, pluralize
 from diagnose.kubelet import known_remedy, meaning_of
 from diagnose.remedies import IN_A_NEW
-from diagnose.states import LOOP, RECENT, State, failed_lately
+from diagnose.states import State, failed_lately
 from diagnose.times import seconds_since
 from diagnose.wording import TOO_SLOW
 
@@ -193,13 +193,7 @@ def jobs_keep_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Jobs that a rule with the action RestartJob has restarted more than once, the last time within the last hour."""
     js, now = case.facts.jobset, case.facts.now
     created = {job.metadata.name: job.metadata.creation_timestamp or "" for job in case.facts.jobs or ()}
-    often: dict[str, int] = {}
-    for counts in js.status.replicated_jobs_status:
-        for index, restarts in enumerate(counts.job_restarts):
-            name = f"{js.metadata.name}-{counts.name}-{index}"
-            age = seconds_since(created.get(name, ""), now)
-            if restarts >= LOOP and age is not None and age <= RECENT:
-                often[name] = restarts
+    often = states.looping_jobs(js, created, now)
     if not often:
         return
     ordered = sorted(often, key=lambda name: (-often[name], name))

@@ -1,13 +1,14 @@
 """What is true of a whole JobSet: for the page and for `explain`. Pure."""
 
 import enum
+from collections.abc import Mapping
 from datetime import datetime
 
 from api import keys
 from api.jobset import JobSet
 from api.jobset_status import FailedAttempt
 from diagnose.times import seconds_since
-from kube.model.meta import is_true
+from kube.model.meta import NO_TEXTS, is_true
 
 RECENT = 3600.0
 """Seconds for which a failed attempt or a Warning counts. A series of events that goes on is written half-hourly."""
@@ -33,8 +34,11 @@ class State(enum.Enum):
         self.phrase = phrase
 
 
-def state_of(js: JobSet, now: datetime | None = None) -> State:
-    """The state of a set, as far as its own object says; without `now` it does not keep failing."""
+def state_of(js: JobSet, now: datetime | None = None, created: Mapping[str, str] = NO_TEXTS) -> State:
+    """The state of a set, as far as its own object says, and `created`, when its Jobs were, by name.
+
+    Without `now` it does not keep failing.
+    """
     status = js.status
     holds = {
         State.COMPLETED: status.terminal_state == keys.COMPLETED,
@@ -42,7 +46,7 @@ def state_of(js: JobSet, now: datetime | None = None) -> State:
         State.DELETED: js.metadata.deletion_timestamp is not None,
         State.ELSEWHERE: not js.is_ours,
         State.SUSPENDED: js.suspended,
-        State.KEEPS_FAILING: now is not None and keeps_failing(js, now),
+        State.KEEPS_FAILING: now is not None and (keeps_failing(js, now) or bool(looping_jobs(js, created, now))),
         State.RESTARTING: is_true(status.conditions, keys.RESTARTING),
         State.RUNNING: bool(status.replicated_jobs_status) and _is_settled(js),
         State.WAITING: True,
@@ -53,6 +57,21 @@ def state_of(js: JobSet, now: datetime | None = None) -> State:
 def keeps_failing(js: JobSet, now: datetime) -> bool:
     """Whether several attempts have failed recently."""
     return bool(js.status.restarts) and len(failed_lately(js, now)) >= LOOP
+
+
+def looping_jobs(js: JobSet, created: Mapping[str, str], now: datetime) -> dict[str, int]:
+    """Jobs that were restarted alone more than once, the last time recently, and how often, by name.
+
+    `created`: when its Jobs were, by name.
+    """
+    often: dict[str, int] = {}
+    for counts in js.status.replicated_jobs_status:
+        for index, restarts in enumerate(counts.job_restarts):
+            name = f"{js.metadata.name}-{counts.name}-{index}"
+            age = seconds_since(created.get(name, ""), now) if restarts >= LOOP else None
+            if age is not None and age <= RECENT:
+                often[name] = restarts
+    return often
 
 
 def failed_lately(js: JobSet, now: datetime) -> list[FailedAttempt]:

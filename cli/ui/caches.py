@@ -137,7 +137,9 @@ class Caches:
         """Notice what no watch reports: that the API server does not answer, and that failures become old."""
         while True:
             for js in self._sets.store.list():
-                if js.status.restarts and not js.status.terminal_state:
+                status = js.status
+                alone = any(counts.job_restarts for counts in status.replicated_jobs_status)
+                if (status.restarts or alone) and not status.terminal_state:
                     self._board.touch(key_of(js))
             try:
                 async with asyncio.timeout(LOOK_TIMEOUT):
@@ -164,7 +166,14 @@ class Caches:
 
     def _row(self, key: Key) -> JSON | None:
         js = self._sets.store.get(*key)
-        return None if js is None else row(js, wall_clock())
+        return None if js is None else row(js, wall_clock(), self._created(key, js))
+
+    def _created(self, key: Key, js: JobSet) -> dict[str, str]:
+        """When the Jobs of a set were created of which some were restarted alone; empty for others."""
+        if not any(counts.job_restarts for counts in js.status.replicated_jobs_status):
+            return {}
+        metas = (job.metadata for job in _of_set(self._jobs, key) if job.metadata.controlled_by(js.metadata.uid))
+        return {meta.name: meta.creation_timestamp or "" for meta in metas}
 
     def has(self, key: Key) -> bool:
         return self._sets.store.get(*key) is not None
@@ -176,7 +185,7 @@ class Caches:
             return None
         uid = js.metadata.uid
         placed = bool(topologies(js))
-        return row(js, wall_clock()) | detail(
+        return row(js, wall_clock(), self._created(key, js)) | detail(
             js,
             jobs=[job for job in _of_set(self._jobs, key) if job.metadata.controlled_by(uid)],
             pods=self._pods.store.list() if placed else (),

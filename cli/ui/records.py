@@ -12,8 +12,10 @@ from api import keys
 from api.batch import LabelledIdentity
 from api.exclusive import topology_of
 from api.jobset import JobSet, JobSetSpec, ReplicatedJob
+from api.jobset_status import ReplicatedJobStatus
 from api.pod import DetailedPod
 from api.scheduling import SchedulingConstraints
+from diagnose.states import LOOP
 from kube.model.meta import JSON, Base, Condition, ObjectMeta
 
 LONGEST_TEXT = 1000
@@ -59,6 +61,11 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
 
 
+def _often(counts: ReplicatedJobStatus) -> tuple[int, ...]:
+    """How often its Jobs were restarted alone, if any of them keeps failing; else nothing."""
+    return counts.job_restarts if max(counts.job_restarts, default=0) >= LOOP else ()
+
+
 def kept_jobset(js: JobSet) -> JobSet:
     """A JobSet without the pod templates, claims and annotations."""
     spec = js.spec
@@ -79,7 +86,7 @@ def kept_jobset(js: JobSet) -> JobSet:
             js.status,
             conditions=tuple(map(_kept_condition, js.status.conditions[:MOST_KEPT])),
             replicated_jobs_status=tuple(
-                replace(counts, job_restarts=(), job_restarts_count_towards_max=(), completed_indexes="")
+                replace(counts, job_restarts=_often(counts), job_restarts_count_towards_max=(), completed_indexes="")
                 for counts in js.status.replicated_jobs_status[:MOST_KEPT]
             ),
             failure_policy_restarts=(),

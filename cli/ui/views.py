@@ -3,7 +3,7 @@
 The members of these objects are read by static/ui.js only. States are words, each with one meaning.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from api import keys
@@ -17,7 +17,7 @@ from cli.ui.timeline import timeline
 from cli.ui.topology import domain_map
 from diagnose.restart_causes import attempt_words
 from diagnose.states import State, state_of
-from kube.model.meta import JSON, find
+from kube.model.meta import JSON, NO_TEXTS, find
 
 MOST_JOBS = 300
 """Jobs that are listed one by one; the others are counted."""
@@ -26,8 +26,8 @@ MOST_MAPS = 3
 """Topologies of one set that are drawn."""
 
 
-def row(js: JobSet, now: datetime) -> JSON:
-    """A line of the list."""
+def row(js: JobSet, now: datetime, created: Mapping[str, str] = NO_TEXTS) -> JSON:
+    """A line of the list. `created`: when its Jobs were, by name."""
     status, meta = js.status, js.metadata
     ended = find(status.conditions, status.terminal_state) if status.terminal_state else None
     policy = js.spec.failure_policy
@@ -35,7 +35,7 @@ def row(js: JobSet, now: datetime) -> JSON:
         "namespace": meta.namespace,
         "name": meta.name,
         "uid": meta.uid,
-        "state": state_of(js, now).word,
+        "state": state_of(js, now, created).word,
         "stage": status.current_stage,
         "settled": _settled_jobs(js),
         "jobs": _wanted_jobs(js),

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from api.jobset import JobSet
+from cli.ui.records import kept_jobset
 from cli.ui.views import row
 from diagnose.reasons import explain
 from diagnose.states import State
@@ -62,3 +63,18 @@ def test_a_set_that_is_being_deleted():
     assert explain(facts(body, [], [], lease=lease())).state is State.DELETED
     assert row(msgspec.convert(body, JobSet), NOW)["state"] == State.DELETED.word
     assert in_words(ClientJobSet.from_dict(body), NOW) == State.DELETED.phrase
+
+
+@pytest.mark.parametrize(
+    ("restarts", "minutes", "state"),
+    [([2], 9, State.KEEPS_FAILING), ([1], 9, State.RUNNING), ([2], 61, State.RUNNING)],
+)
+def test_a_set_whose_job_is_restarted_alone_again_and_again(restarts: list[int], minutes: float, state: State):
+    body = made(stored(jobset(rjob())), replicatedJobsStatus=[{**COUNTS, "jobRestarts": restarts}])
+    job = made(job_of(body, 0, attempt=0), active=1, ready=1)
+    job["metadata"]["labels"]["jobset.sigs.k8s.io/job-restart-attempt"] = str(restarts[0])
+    job["metadata"]["creationTimestamp"] = at(NOW - timedelta(minutes=minutes))
+    assert explain(facts(body, [job], [], lease=lease())).state is state
+    kept = kept_jobset(msgspec.convert(body, JobSet))
+    assert row(kept, NOW, {job["metadata"]["name"]: job["metadata"]["creationTimestamp"]})["state"] == state.word
+    assert row(kept, NOW)["state"] == State.RUNNING.word

@@ -15,6 +15,7 @@ from cli.ui import caches as module
 from cli.ui.board import Board
 from cli.ui.caches import BoundedStore, Caches
 from kube.client import Client
+from kube.clock import now, rfc3339
 from kube.errors import from_response
 from kube.store import Unreadable, UnreadableMeta
 from kube.transport import Request, Response
@@ -86,6 +87,26 @@ async def test_a_set_is_shown_with_its_jobs_and_where_they_are():
         assert caches.map("no such key")["map"]["topology"] == "rack"
         assert caches.has(("default", "train"))
         assert caches.detail(("default", "nobody")) is None
+
+
+async def test_a_job_that_is_restarted_alone_again_and_again_shows_in_the_state_of_its_set():
+    api = api_with_a_set()
+    counts = {"name": "workers", "ready": 1, "succeeded": 0, "failed": 0, "active": 1, "suspended": 0}
+    js, job = api.objects("jobsets")["default", "train"], api.objects("jobs")["default", "train-workers-0"]
+    api.put(
+        "jobsets",
+        "train",
+        "default",
+        status={"replicatedJobsStatus": [{**counts, "jobRestarts": [2]}]},
+        metadata=js["metadata"],
+    )
+    api.put("jobs", "train-workers-0", "default", metadata={**job["metadata"], "creationTimestamp": rfc3339(now())})
+    async with watched(api) as (caches, board):
+        [row] = json.loads(board.since(""))["rows"]
+        assert row["state"] == "Keeps failing"
+        detail = caches.detail(("default", "train"))
+        assert detail is not None
+        assert detail["state"] == "Keeps failing"
 
 
 async def test_what_may_not_be_read_is_named_and_the_rest_is_shown():

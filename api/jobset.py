@@ -56,8 +56,8 @@ _STAGES_ALONE = [
     },
 ]
 _NO_NAMESPACE = {
-    "rule": "!has(self.templates) || self.templates.all(t, !has(t.metadata) || !has(t.metadata.namespace)"
-    " || size(t.metadata.namespace) == 0)",
+    "rule": "!has(self.templates) || self.templates.all(t, !has(t.metadata) || !has(t.metadata.__namespace__)"
+    " || size(t.metadata.__namespace__) == 0)",
     "message": "namespace cannot be set for VolumeClaimPolicies templates",
 }
 

@@ -22,6 +22,7 @@ from dev.cluster import cluster as clusters
 from dev.cluster.assets import Sources, locate
 from dev.cluster.certmanager import CERT_MANAGER
 from dev.cluster.cluster import Cluster, running
+from dev.cluster.crdvalidator import OLDEST, VALIDATORS
 from dev.cluster.errors import DevclusterError
 from dev.cluster.helm import HELM, VERSIONS
 from dev.cluster.kubeconform import KUBECONFORM
@@ -52,7 +53,13 @@ os.environ.setdefault("GOGC", "400")
 TESTS = Path(__file__).parent
 KINDS = {"integration": "integration", "e2e": "e2e", "e2e/real": "real_node"}
 """The markers of folders, which the tests below them get, too."""
-PROGRAMS = {"helm": tuple(HELM.values()), "cert_manager": (CERT_MANAGER,), "kubeconform": (KUBECONFORM,)}
+PROGRAMS = {
+    "helm": tuple(HELM.values()),
+    "cert_manager": (CERT_MANAGER,),
+    "kubeconform": (KUBECONFORM,),
+    "oldest_crd_validator": (VALIDATORS[OLDEST],),
+    "crd_validators": tuple(VALIDATORS.values()),
+}
 """What the fixtures of these names need beside the control plane."""
 CLUSTERS = {"api_server", "jobset_server", "full_cluster", "real_cluster", "binaries", *PROGRAMS}
 ASKED: set[rights.Right] = set()
@@ -190,6 +197,18 @@ def cert_manager() -> Path:
 def kubeconform() -> Path:
     """The executable of kubeconform."""
     return locate_program(KUBECONFORM)
+
+
+@pytest.fixture(scope="session")
+def oldest_crd_validator() -> Path:
+    """The executable that validates CRDs as the oldest supported API server does."""
+    return locate_program(VALIDATORS[OLDEST])
+
+
+@pytest.fixture(scope="session")
+def crd_validators() -> dict[str, Path]:
+    """The same of each version by its name."""
+    return {version: locate_program(program) for version, program in VALIDATORS.items()}
 
 
 @pytest.fixture(scope="session")

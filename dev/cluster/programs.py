@@ -1,6 +1,6 @@
 """Go programs beside the control plane: each built once from pinned modules, and kept in the project's cache.
 
-For tests only. `helm`, `certmanager`, `promtool` and `kubeconform` say which there are.
+For tests only. `helm`, `certmanager`, `promtool`, `kubeconform` and `crdvalidator` say which there are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Program:
     """`module` is the folder with go.mod and go.sum, and Go files of ours if there are any.
 
     `data` names a module that it needs and a folder there, whose YAML files are kept beside the executable. `flags` are
-    more flags for Go.
+    more flags for Go. `modfile` is read in the place of go.mod, with its .sum file.
     """
 
     name: str
@@ -31,6 +31,11 @@ class Program:
     package: str
     data: tuple[str, str] | None = None
     flags: tuple[str, ...] = ()
+    modfile: str = "go.mod"
+
+    @property
+    def all_flags(self) -> tuple[str, ...]:
+        return (*_FLAGS, *self.flags, *((f"-modfile={self.modfile}",) if self.modfile != "go.mod" else ()))
 
 
 def locate_program(program: Program, cache_root: Path | None = None) -> Path:
@@ -46,9 +51,9 @@ def _key(program: Program) -> str:
     """Names one exact build: the pinned modules, the platform, the flags, our sources and the data."""
     digest = hashlib.sha256()
     for part in (
-        (program.module / "go.mod").read_bytes(),
-        (program.module / "go.sum").read_bytes(),
-        "\0".join((*platform_name(), *_FLAGS, *program.flags)).encode(),
+        (program.module / program.modfile).read_bytes(),
+        (program.module / program.modfile).with_suffix(".sum").read_bytes(),
+        "\0".join((*platform_name(), *program.all_flags)).encode(),
         *(source.read_bytes() for source in sorted(program.module.glob("*.go"))),
         *(part.encode() for part in program.data or ()),
     ):
@@ -57,7 +62,7 @@ def _key(program: Program) -> str:
 
 
 def _install(program: Program, folder: Path) -> None:
-    compile_packages(program.module, [program.package], (*_FLAGS, *program.flags), folder, folder.parent)
+    compile_packages(program.module, [program.package], program.all_flags, folder, folder.parent)
     if program.data:
         source, data = program.data
         for file in (module_folder(program.module, source, folder.parent) / data).glob("*.yaml"):

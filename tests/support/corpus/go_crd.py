@@ -69,6 +69,9 @@ def go_crd() -> JSON:
     for node in (spec, policies["successPolicy"]):
         rules = node["x-kubernetes-validations"]
         rules[:] = [rule for rule in rules if "executionPolicy" not in str(rule) and "minSucceeded" not in str(rule)]
+    for rule in policies["volumeClaimPolicies"]["items"]["x-kubernetes-validations"]:
+        # The Go JobSet writes the word as only Kubernetes 1.32 and newer read it.
+        rule["rule"] = rule["rule"].replace("__namespace__", "namespace")
     columns = version["additionalPrinterColumns"]
     columns[:] = [column for column in columns if column["name"] not in COLUMNS]
     for name in ("shortNames", "categories"):

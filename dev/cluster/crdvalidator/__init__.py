@@ -1,0 +1,22 @@
+"""The validation of CustomResourceDefinitions of each minor version of Kubernetes, which `main.go` calls.
+
+go.mod pins the modules of the oldest version that is supported, and each other .mod file those of the version it is
+named after. The newest needs none: each test on an API server creates the CRDs there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dev.cluster.programs import Program
+
+_HERE = Path(__file__).parent
+OLDEST = "1.30"
+VALIDATORS = {
+    OLDEST: Program("crdvalidator", _HERE, "crdvalidator"),
+    **{
+        file.stem: Program("crdvalidator", _HERE, "crdvalidator", modfile=file.name)
+        for file in sorted(_HERE.glob("1.*.mod"))
+    },
+}
+"""By version, the oldest first."""

@@ -71,10 +71,23 @@ test-integration: binaries ## Run the tests against a real API server
 test-e2e: binaries ## Run the tests on the full control plane
 	@$(PYTEST) -m e2e
 
+# Older versions of Kubernetes that can be run: a folder of pinned modules for each.
+OLDER := $(notdir $(patsubst %/go.mod,%,$(wildcard dev/cluster/minors/*/go.mod)))
+KUBERNETES = $(if $(filter command,$(firstword $(origin VERSION))),$(VERSION),$(firstword $(OLDER)))
+
+.PHONY: test-kubernetes
+test-kubernetes: binaries ## Run installation, demo, suspension, admission on an older Kubernetes (VERSION=1.33; built once, 7 minutes)
+	@assets=$$($(BIN)/jobset cluster fetch --kubernetes $(KUBERNETES)) && echo "Kubernetes $(KUBERNETES): $$assets" && \
+		KUBEBUILDER_ASSETS=$$assets $(PYTEST) --junitxml=build/tests-$(KUBERNETES).xml -m "not slow and not newest" \
+		tests/integration/crd tests/integration/test_manifests.py tests/integration/test_corpus_server.py \
+		tests/e2e/test_versions.py tests/e2e/test_demo.py tests/e2e/test_lifecycle.py tests/e2e/test_operate.py \
+		tests/e2e/test_stages.py tests/e2e/test_explain.py tests/e2e/placement/test_domains.py
+
 .PHONY: test-all
-test-all: binaries ## Run everything, the slow tests too (90 minutes on 2 cores)
-	@echo "all tests, the slow ones too: about 90 minutes on 2 cores, in $(WORKERS) processes"
+test-all: binaries ## Run everything, the slow tests and older versions of Kubernetes too (100 minutes on 2 cores)
+	@echo "all tests, the slow ones too: about 100 minutes on 2 cores, in $(WORKERS) processes"
 	@$(PYTEST)
+	@for version in $(OLDER); do $(MAKE) --no-print-directory test-kubernetes VERSION=$$version || exit; done
 
 .PHONY: test-frameworks
 test-frameworks: $(READY) ## Run the programs of examples/frameworks as local processes and in pods (the first run needs up to 8 GB)

@@ -27,9 +27,17 @@ MODULE = Path(__file__).parent
 KUBERNETES = "1.37.1"
 ETCD = "3.7.3"
 SPACE_MIB = 600
-_VERSION_VARIABLES = {"gitVersion": f"v{KUBERNETES}", "gitMajor": "1", "gitMinor": "37", "gitTreeState": "clean"}
-LDFLAGS = " ".join(["-s", "-w", *(f"-X k8s.io/component-base/version.{k}={v}" for k, v in _VERSION_VARIABLES.items())])
-BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", LDFLAGS)
+
+
+def build_flags(version: str) -> tuple[str, ...]:
+    """Go's flags for the control plane of that version of Kubernetes."""
+    major, minor, _ = version.split(".")
+    variables = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    settings = (f"-X k8s.io/component-base/version.{name}={value}" for name, value in variables.items())
+    return ("-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags", " ".join(["-s", "-w", *settings]))
+
+
+BUILD_FLAGS = build_flags(KUBERNETES)
 
 
 @dataclass(frozen=True)

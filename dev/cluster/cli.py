@@ -16,6 +16,7 @@ from dev.cluster import cluster
 from dev.cluster.assets import Sources, locate
 from dev.cluster.errors import DevclusterError
 from dev.cluster.image_cli import add_image
+from dev.cluster.minors import MINORS, locate_minor
 from dev.cluster.node_cli import add_node
 from dev.cluster.real.assets import locate_node_assets
 from dev.cluster.real.preflight import real_nodes_missing
@@ -88,7 +89,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     add("--capacity", type=_resource, action="append", default=[], metavar="RESOURCE=QUANTITY", help=text)
     add("--port", type=_count, default=0, metavar="PORT", help="of the API server (default: a free one)")
     add("--qps", type=_positive, default=1000, help="client limit of the controllers (default: 1000)")
-    text = "leave out the Workload, PodGroup and CompositePodGroup APIs"
+    text = "leave out the Workload, PodGroup and CompositePodGroup APIs, which Kubernetes before 1.37 has not"
     add("--no-gang-scheduling", action="store_true", help=text)
     text = "of API server, controller manager and scheduler; repeatable"
     add("--feature-gate", type=_gate, action="append", default=[], metavar="NAME=true|false", help=text)
@@ -97,7 +98,16 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_assets(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--assets", type=Path, metavar="DIR", help="folder that has all the binaries")
+    add = parser.add_mutually_exclusive_group().add_argument
+    add("--assets", type=Path, metavar="DIR", help="folder that has all the binaries")
+    add("--kubernetes", choices=list(MINORS), help="an older control plane (4 minutes more, once; default: the newest)")
+
+
+def _sources(arguments: argparse.Namespace) -> Sources:
+    """Where the binaries of the control plane asked for are."""
+    if arguments.kubernetes:
+        return Sources(assets=locate_minor(arguments.kubernetes, Sources()))
+    return Sources(assets=arguments.assets)
 
 
 def _up(arguments: argparse.Namespace) -> int:
@@ -118,7 +128,7 @@ def _up(arguments: argparse.Namespace) -> int:
     for before in cluster.statuses(state_root=arguments.state_dir):
         if before["name"] == spec.name and before["phase"] in ended:
             print(f"Cluster {spec.name} had ended. It starts without the objects and logs that it had.")
-    found = cluster.up(spec, sources=Sources(assets=arguments.assets), state_root=arguments.state_dir)
+    found = cluster.up(spec, sources=_sources(arguments), state_root=arguments.state_dir)
     if found.existed:
         print(f"Cluster {spec.name} was already up at {found.server}; its options stay as they are.")
         if found.plan.spec != spec:
@@ -130,7 +140,7 @@ def _up(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
-    sources = Sources(assets=arguments.assets)
+    sources = _sources(arguments)
     if arguments.real_nodes:
         if missing := real_nodes_missing():
             raise DevclusterError(missing)

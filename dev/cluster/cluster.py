@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,7 @@ from dev.cluster.real.node import remove_remains
 from dev.cluster.real.preflight import real_nodes_missing
 from dev.cluster.spec import ClusterSpec, Layout, default_state_root
 from dev.cluster.supervisor import START_SECONDS, tail
+from kube.model.versions import GANGS
 
 SPACE_MIB = 500
 STOP_SECONDS = 45
@@ -131,7 +133,8 @@ def up(
             node_assets = str(locate_node_assets(sources)) if spec.real_nodes else ""
             require_space(root, SPACE_MIB)
             _clear(layout)
-            plan = Plan(spec, layout, binaries, pick_ports(spec), node_assets)
+            gang = spec.gang and _has_gangs(binaries)
+            plan = Plan(spec, layout, binaries, pick_ports(spec), node_assets, gang)
             _write(plan)
             try:
                 _start_supervisor(layout, owned=owned)
@@ -143,6 +146,15 @@ def up(
                 _stop(layout)
                 raise
             return Cluster(plan)
+
+
+def _has_gangs(binaries: Path) -> bool:
+    """Whether the API server has the feature gates of gangs: an older one does not start with gates that it lacks."""
+    answer = subprocess.run(  # noqa: S603 - the cluster's own binary
+        [binaries / "kube-apiserver", "--version"], capture_output=True, text=True, timeout=START_SECONDS, check=False
+    )
+    found = re.search(r"v(\d+)\.(\d+)", answer.stdout)
+    return found is None or (int(found[1]), int(found[2])) >= GANGS.since
 
 
 def down(name: str, *, state_root: Path | None = None) -> bool:

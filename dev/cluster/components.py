@@ -1,6 +1,6 @@
 """The processes of a control plane: command lines, configuration files, readiness checks, order.
 
-It must not start anything: the supervisor does. Flags are those of Kubernetes 1.37, etcd 3.7 and kwok 0.8.
+It must not start anything: the supervisor does. Flags are those of Kubernetes 1.30 to 1.37, etcd 3.7 and kwok 0.8.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from dev.cluster import rest
 from dev.cluster.errors import DevclusterError
 from dev.cluster.real import layout as real
-from dev.cluster.spec import GANG_RUNTIME_CONFIG, ClusterSpec, Layout
+from dev.cluster.spec import GANG_GATES, GANG_RUNTIME_CONFIG, ClusterSpec, Layout
 
 ADMIN = "admin"
 STAGES = Path(__file__).with_name("stages.yaml")
@@ -44,13 +44,17 @@ class Component:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that the command lines depend on. `binaries` has the executables, `node_assets` those of real nodes."""
+    """All that the command lines depend on. `binaries` has the executables, `node_assets` those of real nodes.
+
+    `gang`: the gates and API versions of gangs are turned on.
+    """
 
     spec: ClusterSpec
     layout: Layout
     binaries: Path
     ports: dict[str, int]
     node_assets: str = ""
+    gang: bool = True
 
     def as_json(self) -> str:
         return json.dumps(
@@ -59,6 +63,7 @@ class Plan:
                 "binaries": str(self.binaries),
                 "ports": self.ports,
                 "nodeAssets": self.node_assets,
+                "gang": self.gang,
             },
             indent=1,
         )
@@ -69,12 +74,18 @@ class Plan:
         try:
             data = json.loads(layout.record.read_text())
             spec = ClusterSpec.from_json(data["spec"])
-            return cls(spec, layout, Path(data["binaries"]), data["ports"], data["nodeAssets"])
+            return cls(spec, layout, Path(data["binaries"]), data["ports"], data["nodeAssets"], data["gang"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DevclusterError(
                 f"stale state folder: {layout.record} cannot be used ({type(error).__name__}: {error}).\n"
                 f"Remove what is left of it with `jobset cluster down --name {layout.root.name}`."
             ) from error
+
+    @property
+    def gates(self) -> dict[str, bool]:
+        """The feature gates of all three Kubernetes components."""
+        gang = dict.fromkeys(GANG_GATES, True) if self.gang else {}
+        return {**gang, **self.spec.feature_gates}
 
     @property
     def server(self) -> str:
@@ -150,7 +161,7 @@ def _flags(binary: Path, flags: dict[str, object]) -> tuple[str, ...]:
 
 
 def _gates(plan: Plan) -> dict[str, object]:
-    gates = ",".join(f"{name}={str(on).lower()}" for name, on in plan.spec.gates.items())
+    gates = ",".join(f"{name}={str(on).lower()}" for name, on in plan.gates.items())
     return {"feature-gates": gates} if gates else {}
 
 
@@ -206,7 +217,7 @@ def _api_server(plan: Plan) -> tuple[str, ...]:
         **(_with_real_nodes(plan) if spec.real_nodes else _WITHOUT_REAL_NODES),
         **_gates(plan),
     }
-    if spec.gang:
+    if plan.gang:
         flags["runtime-config"] = ",".join(GANG_RUNTIME_CONFIG)
     if spec.admission_config:
         flags["admission-control-config-file"] = spec.admission_config

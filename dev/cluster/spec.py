@@ -50,9 +50,9 @@ class ClusterSpec:
     is a number of nodes that run containers (`dev.cluster.real`), beside the fake ones.
     `volumes` is a number of fake ones, of a StorageClass that is the default: a claim is bound at once, and a volume
     that its claim has left is free again. `port` is the API server's, 0 picks a free one. `gang` turns on the
-    scheduling gates and API versions of `GANG_GATES` and `GANG_RUNTIME_CONFIG`. `qps` limits each client of the
-    controller manager and the scheduler (requests per second, burst is twice that). `audit` writes every request at
-    Metadata level to `audit.log`, and writes of the resources `audit_bodies` ("jobs.batch",
+    scheduling gates and API versions of `GANG_GATES` and `GANG_RUNTIME_CONFIG`, if its binaries have them. `qps` limits
+    each client of the controller manager and the scheduler (requests per second, burst is twice that). `audit` writes
+    every request at Metadata level to `audit.log`, and writes of the resources `audit_bodies` ("jobs.batch",
     "leases.coordination.k8s.io", "pods.") with what was asked and answered; the file is moved aside at `audit_mib`,
     and the one before it deleted. `admission_config` is a file for kube-apiserver's flag
     `--admission-control-config-file`. With `keep` a component that ends is started again, as the kubelet of a control
@@ -90,12 +90,6 @@ class ClusterSpec:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ClusterSpec:
         return cls(**{**data, "nodes": FakeNodes(**data["nodes"])})
-
-    @property
-    def gates(self) -> dict[str, bool]:
-        """The feature gates of all three Kubernetes components."""
-        gang = dict.fromkeys(GANG_GATES, True) if self.gang else {}
-        return {**gang, **self.feature_gates}
 
 
 @dataclass(frozen=True)

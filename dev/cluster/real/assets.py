@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from dev.cluster import assets, build
-from dev.cluster.assets import LDFLAGS, MODULE, Sources, platform_name
+from dev.cluster.assets import BUILD_FLAGS, MODULE, Sources, platform_name
 from dev.cluster.download import Asset, fetch
 from dev.cluster.real.config import PAUSE
 from dev.cluster.real.debian import unpack_packages
@@ -47,7 +47,7 @@ class _Module:
 
 _V2 = "github.com/containerd/containerd/v2"
 _MODULES = (
-    _Module(MODULE, {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")}, LDFLAGS),
+    _Module(MODULE, {name: f"k8s.io/kubernetes/cmd/{name}" for name in ("kubelet", "kube-proxy")}, BUILD_FLAGS[-1]),
     _Module(
         _HERE / "containerd",
         {name: f"{_V2}/cmd/{name}" for name in ("containerd", "containerd-shim-runc-v2", "ctr")},

@@ -126,6 +126,10 @@ def fake_binaries(folder: Path, **scripts: str) -> Path:
     folder.mkdir()
     for name in BINARIES:
         script = folder / name
-        script.write_text("#!/bin/sh\n" + scripts.get(name.replace("-", "_"), "exec sleep 600") + "\n")
+        script.write_text(
+            '#!/bin/sh\n[ "$1" = --version ] && exec echo Kubernetes v1.37.1\n'
+            + scripts.get(name.replace("-", "_"), "exec sleep 600")
+            + "\n"
+        )
         script.chmod(0o755)
     return folder

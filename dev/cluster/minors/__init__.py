@@ -1,0 +1,63 @@
+"""Control planes of older minor versions of Kubernetes, for tests: what the program runs on is what it was run on.
+
+A folder for each, whose go.mod pins the modules. etcd, kubectl and kwok are those of the newest control plane.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from functools import partial
+from pathlib import Path
+
+from dev.cluster.assets import BINARIES, Sources, build_flags, default_cache_root, install_once, locate, platform_name
+from dev.cluster.build import PACKAGES, compile_packages
+from dev.cluster.download import Releases, fetch, release_assets
+from dev.cluster.errors import UsageError
+
+OWN = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+MINORS = {file.parent.name: file.parent for file in sorted(Path(__file__).parent.glob("*/go.mod"))}
+"""By their version, such as 1.33."""
+SPACE_MIB = 400
+
+
+def locate_minor(minor: str, sources: Sources) -> Path:
+    """The folder with all binaries; downloads or builds its own (4 minutes on 2 cores). DevclusterError if that fails.
+
+    Raises `UsageError` for a version that is not in `MINORS`.
+    """
+    if minor not in MINORS:
+        raise UsageError(f"there are control planes of Kubernetes {', '.join(MINORS)} and the newest, none of {minor}.")
+    newest = locate(sources)
+    root = sources.cache_root or default_cache_root()
+    folder = root / f"kubernetes-{minor}-{_key(MINORS[minor])}"
+    install_once(folder, SPACE_MIB, lambda: _is_complete(folder), partial(_install, MINORS[minor], sources, newest))
+    return folder
+
+
+def _is_complete(folder: Path) -> bool:
+    return all(os.access(folder / name, os.X_OK) for name in BINARIES)
+
+
+def pinned_version(module: Path) -> str:
+    """The patch version that a go.mod pins, such as 1.33.13."""
+    found: list[str] = re.findall(r"k8s\.io/kubernetes v(\S+)", (module / "go.mod").read_text())
+    return found[0]
+
+
+def _key(module: Path) -> str:
+    """Names one exact set: the pinned modules, the platform and the flags."""
+    flags = repr((platform_name(), build_flags(pinned_version(module)))).encode()
+    parts = ((module / "go.mod").read_bytes(), (module / "go.sum").read_bytes(), flags)
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()[:16]
+
+
+def _install(module: Path, sources: Sources, newest: Path, folder: Path) -> None:
+    version = pinned_version(module)
+    releases = Releases(kubernetes=version, etcd="", bases={"kubernetes": sources.releases.bases.get("kubernetes", "")})
+    found = fetch([each for each in release_assets(releases, platform_name()) if each.name in OWN], folder)
+    if missing := [PACKAGES[name] for name in OWN if name not in found]:
+        compile_packages(module, missing, build_flags(version), folder, folder.parent)
+    for name in set(BINARIES) - set(OWN):
+        (folder / name).hardlink_to(newest / name)

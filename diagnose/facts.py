@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from api.batch import Job, JobSpec, JobStatus
+from msgspec.structs import replace
+
+from api.batch import Job, JobSpec, JobStatus, Owned
 from api.event import SeenEvent
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
@@ -31,6 +33,30 @@ class SeenJob(Job, frozen=True, kw_only=True):
 
     spec: _JobSpec = _JobSpec()
     status: _JobStatus = _JobStatus()
+
+    @property
+    def may_hide_failures(self) -> bool:
+        """Whether others of its pods run while the Job controller waits before it replaces one that has failed."""
+        retries = self.spec.backoff_limit != 0 or self.spec.backoff_limit_per_index is not None
+        return retries and self.status.active > 1 and bool(self.status.ready)
+
+    def with_failures(self, more: int) -> "SeenJob":
+        """The Job once so many more of its pods are counted as failed."""
+        active = max(self.status.active - more, 0)
+        ready = min(self.status.ready or 0, active)
+        status = replace(self.status, active=active, ready=ready, failed=self.status.failed + more)
+        return replace(self, status=status) if more else self
+
+
+class TrackedPod(Owned, frozen=True, kw_only=True):
+    """A pod that has ended, of which only metadata was sent."""
+
+    metadata: ObjectMeta
+
+    @property
+    def is_uncounted(self) -> bool:
+        """Whether its Job does not count it yet: the Job controller takes its finalizer away when it has."""
+        return "batch.kubernetes.io/job-tracking" in self.metadata.finalizers
 
 
 class SeenPod(DetailedPod, frozen=True, kw_only=True):

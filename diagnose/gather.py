@@ -21,7 +21,7 @@ from api.topology import NodeMetadata
 from controllers.resources import JOBSETS
 from diagnose import kueue, look_up
 from diagnose.case import unheld
-from diagnose.facts import Facts, SeenGroups, SeenJob, SeenPod
+from diagnose.facts import Facts, SeenGroups, SeenJob, SeenPod, TrackedPod
 from diagnose.jobset_causes import missing_defaults
 from diagnose.look_up import PLACED
 from diagnose.manager_causes import all_completed
@@ -39,6 +39,7 @@ from kube.resources import COMPOSITE_POD_GROUPS, EVENTS, JOBS, NODES, POD_GROUPS
 
 REPLACED = 10.0
 """Seconds after its Job's start from which on a pod is created in the place of another."""
+FAILED = "status.phase=Failed"
 FEW_PAGES = 4
 """Pages of pods that seldom matter."""
 
@@ -189,8 +190,24 @@ class _Gatherer:
     async def _jobs(self) -> tuple[SeenJob, ...] | None:
         with self._read.noting(f"Jobs and pods: you may not list jobs in namespace {self._namespace}"):
             jobs = self._read.all(JOBS, SeenJob, label_selector=self._of_set)
-            return tuple([job async for job in jobs if job.metadata.controlled_by(self._js.metadata.uid)])
+            mine = tuple([job async for job in jobs if job.metadata.controlled_by(self._js.metadata.uid)])
+            return mine if self._js.suspended else await self._with_uncounted(mine)
         return None
+
+    async def _with_uncounted(self, jobs: tuple[SeenJob, ...]) -> tuple[SeenJob, ...]:
+        """The Jobs, with the failed pods that the Job controller has still to count.
+
+        While it waits before it makes the next pod, several releases of Kubernetes 1.32 to 1.36 do not count: the API
+        server refuses the status that they write of a Job of which other pods are ready.
+        """
+        if not any(job.may_hide_failures and not lacking(job) for job in jobs):
+            return jobs
+        with self._read.noting():  # `_pods` notes it where it matters
+            failed: ListOptions = {"label_selector": self._of_set, "field_selector": FAILED, "accept": METADATA_LIST}
+            pods = self._read.some(PODS, TrackedPod, "failed pods", pages=FEW_PAGES, **failed)
+            counts = await _count_by_job(pod async for pod in pods if pod.is_uncounted)
+            return tuple(job.with_failures(counts[job.metadata.uid]) for job in jobs)
+        return jobs
 
     async def _fill_foreign(self, survey: Survey) -> list[str]:
         """Who has the names of the first missing Jobs; returns the UIDs of Jobs of an earlier JobSet of this name."""

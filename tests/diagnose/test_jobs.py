@@ -12,6 +12,7 @@ import pytest
 from diagnose.facts import SeenQuota
 from diagnose.gather import gather
 from kube.client import Client
+from kube.options import METADATA_LIST
 from tests.diagnose.test_look_ups import Refusing
 from tests.support.explain.objects import (
     MOMENT,
@@ -298,4 +299,30 @@ async def test_failed_pods_are_read_of_jobs_that_lack_pods():
     assert sum("Failed" in str(dict(request.query).get("fieldSelector")) for request in cluster.asked) == 1
     healthy = made(job, active=3, ready=2, failed=1)
     await gather(Client(cluster := Cluster(js, healthy)), "team-a", "train", NOW)
-    assert not any("Failed" in str(dict(request.query).get("fieldSelector")) for request in cluster.asked)
+    asked = [request for request in cluster.asked if "Failed" in str(dict(request.query).get("fieldSelector"))]
+    assert [request.accept for request in asked] == [METADATA_LIST], "only whether its Job counts it"
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("ready", [3, 2])
+async def test_a_failed_pod_that_its_job_does_not_count_yet_is_the_cause(ready):
+    """Some releases of Kubernetes leave the status of the Job as it was until the next pod is made."""
+    js, job = crashing(3, active=3, ready=ready, failed=0, startTime=at(MOMENT))
+    pod = failed_pod(job, 2)
+    pod["metadata"]["finalizers"] = ["batch.kubernetes.io/job-tracking"]
+    text, body = explanation_of(await gather(Client(Cluster(js, job, pod)), "team-a", "train", NOW))
+    assert causes(body)[-1] == "pod-failed"
+    assert f"2 of 3 pods ready; pod {pod['metadata']['name']} has failed" in text
+    assert "1 failure, backoffLimit allows 6" in text
+    del pod["metadata"]["finalizers"]
+    text, _ = explanation_of(await gather(Client(Cluster(js, job, pod)), "team-a", "train", NOW))
+    assert "has failed" not in text, "it is counted: another pod runs in its place"
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("pods", "limit"), [(2, 0), (1, 6)])
+async def test_a_job_that_hides_no_failure_costs_no_call(pods, limit):
+    js, job = crashing(pods, active=pods, ready=pods, failed=0)
+    job["spec"]["backoffLimit"] = limit
+    await gather(Client(cluster := Cluster(js, job)), "team-a", "train", NOW)
+    assert len(cluster.asked) == 3

@@ -61,6 +61,17 @@ def test_more_jobs_than_racks(sets: Sets):
     )
 
 
+def test_a_failed_pod_is_named_before_the_next_one_is_there(sets: Sets):
+    """The Job controller waits ten seconds; what it writes meanwhile differs between versions of Kubernetes."""
+    sets.apply(manifest(group(pods_per_job=2, job={"backoffLimit": 4})))
+    sets.wait_ready(1)
+    pod = sets.pods()[0]
+    sets.end(pod, 3)
+    text = sets.wait_explained(f"pod {pod['metadata']['name']} has failed: ")
+    assert "Job js-workers-0: 1 of 2 pods ready" in text
+    assert "1 failure, backoffLimit allows 4" in text
+
+
 def test_pods_that_fit_nowhere(sets: Sets):
     sets.apply(manifest(group(replicas=3, pod={"nodeSelector": {"nobody": "has"}})))
     text = sets.wait_explained(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from api.gang_objects import ALPHA, BETA
 from api.gangs import POD_GROUP, Forest
 from kube.model.meta import JSON
+from kube.model.versions import GANGS, Version
 
 GATE = "JobSetWorkloadAwareSchedulingAPI"
 LEVELS_GATE = "JobSetGangOfGangs"
@@ -28,12 +29,16 @@ PROBE: JSON = {
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What the API server serves for groups; None: not known yet. `enabled`: the manager's feature gate is on."""
+    """What the API server serves for groups; None: not known yet. `enabled`: the manager's feature gate is on.
+
+    `version` of the API server is looked up where it serves no groups.
+    """
 
     enabled: bool = True
     groups: bool | None = None
     composites: bool | None = None
     topology: bool | None = None
+    version: Version | None = None
 
     def __str__(self) -> str:
         """What is served, in words for the log."""
@@ -109,7 +114,8 @@ def lacking(wanted: Forest, served: Served) -> MissingApi | None:
         needs.append((served.topology, NO_TOPOLOGY))
     for there, lack in needs:
         if not there:
-            return UNKNOWN if there is None else lack
+            too_old = GANGS.shortfall(served.version)
+            return UNKNOWN if there is None else MissingApi(lack.reason, too_old) if too_old else lack
     return None
 
 

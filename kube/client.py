@@ -17,7 +17,8 @@ import msgspec
 from typing_extensions import TypeVar
 
 from kube.decode import decode
-from kube.errors import NotFound, TransportError, from_response
+from kube.errors import KubeError, NotFound, TransportError, from_response
+from kube.model.versions import Version, parse_version
 from kube.options import (
     JSON_FORM,
     LIST_QUERY,
@@ -292,6 +293,13 @@ class Client:
         except NotFound:
             return frozenset()
         return frozenset(resource.name for resource in decode(_ResourceList, answer).resources or ())
+
+    async def server_version(self) -> Version | None:
+        """Of Kubernetes; None if the API server does not say, or does not answer."""
+        try:
+            return parse_version(await self.raw("/version"))
+        except (KubeError, TimeoutError):
+            return None
 
     async def _write(  # noqa: PLR0913, PLR0917 -- the one funnel of four public verbs
         self,

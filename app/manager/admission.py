@@ -2,14 +2,11 @@
 
 import asyncio
 import logging
-import re
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
 
-import msgspec
 from fastapi import FastAPI
 
 from api.exclusive import TermForm
@@ -24,6 +21,7 @@ from controllers.placement.domains import Domains
 from controllers.placement.watches import PlacementWatches
 from httpserver.address import bind
 from httpserver.server import Server
+from kube.model.versions import LABEL_KEYS, parse_version
 from kube.resources import MUTATING_WEBHOOK_CONFIGURATIONS, VALIDATING_WEBHOOK_CONFIGURATIONS
 from manifests.naming import POLICY_MUTATING_CONFIGURATION, POLICY_VALIDATING_CONFIGURATION
 from policy.types import GATE
@@ -46,9 +44,6 @@ FOLLOWER_WAIT = 0.25
 
 SYNC_TIMEOUT = 120.0
 """Seconds until the policies have to be known."""
-
-LABEL_KEYS_SINCE = (1, 33)
-"""Kubernetes version in which matchLabelKeys and mismatchLabelKeys of pod affinity are GA."""
 
 
 def bind_webhooks(settings: Settings) -> socket.socket:
@@ -138,10 +133,5 @@ async def term_form(asked: str, version: Callable[[], Awaitable[bytes]]) -> Term
     """
     if asked != "Auto":
         return TermForm(asked)
-    try:
-        numbers = msgspec.json.decode(await version(), type=dict[str, Any])
-        # Some providers write "33+".
-        known = tuple(int(re.sub(r"\D.*", "", str(numbers.get(part, ""))) or 0) for part in ("major", "minor"))
-    except ValueError:
-        return TermForm.EXPRESSIONS
-    return TermForm.LABEL_KEYS if known >= LABEL_KEYS_SINCE else TermForm.EXPRESSIONS
+    known = parse_version(await version())
+    return TermForm.EXPRESSIONS if known is None or known < LABEL_KEYS.since else TermForm.LABEL_KEYS

@@ -18,6 +18,7 @@ from cli.check.policies import exceptions_in, load, warn_of_conflicts, warn_of_e
 from cli.output import write_list
 from kube.clock import now
 from kube.model.meta import JSON
+from kube.model.versions import COMPILED_DEFAULTS, COMPILED_RULES, Feature
 from policy.compiled.defaults import mutating
 from policy.compiled.exceptions import MOST_EXCEPTIONS, in_time
 from policy.compiled.policy import Circumstances, validating
@@ -65,6 +66,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
         found += mutating(policy, policies, options.gates) if options.only != "vap" else []
     for policy in policies:
         err.writelines(f"{policy.metadata.name}: {note}\n" for note in notes(policy, exceptions, moment))
+    err.writelines(f"{feature.need}\n" for feature in needed_features(found))
     for each in lasting:
         meta = each.metadata
         err.write(f"{each.spec.policy}: exception {meta.namespace}/{meta.name} does not count: it lasts too long\n")
@@ -73,6 +75,13 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     else:
         yaml.safe_dump_all(found, out, sort_keys=False, allow_unicode=True, width=2**31 - 1)
     return 0
+
+
+def needed_features(objects: Sequence[JSON]) -> list[Feature]:
+    """What the API server has to have for these objects."""
+    kinds = {each["kind"] for each in objects}
+    by_kind = {"ValidatingAdmissionPolicy": COMPILED_RULES, "MutatingAdmissionPolicy": COMPILED_DEFAULTS}
+    return [feature for kind, feature in by_kind.items() if kind in kinds]
 
 
 def in_default(exception: JobSetPolicyException) -> JobSetPolicyException:

@@ -129,10 +129,12 @@ class GroupWatches:
                 COMPOSITE_POD_GROUPS.api_version
             )
             topology = composites or (groups and await self._keeps_topology())
+            version = None if groups else await self._client.server_version()
         except (KubeError, TimeoutError) as error:
             log.warning("what is served of %s is not known: %s", POD_GROUPS.group, error)
             return self.served
-        return replace(self.served, groups=groups, composites=groups and composites, topology=topology)
+        composites = groups and composites
+        return replace(self.served, groups=groups, composites=composites, topology=topology, version=version)
 
     async def _keeps_topology(self) -> bool:
         tried = await self._client.create(POD_GROUPS, PROBE, namespace=PROBE_NAMESPACE, dry_run=True)

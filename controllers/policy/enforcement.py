@@ -16,9 +16,10 @@ from api.features import FeatureGates
 from controllers.policy.reports import StoredMeta
 from kube import clock
 from kube.client import Client, PatchType
-from kube.errors import Forbidden, KubeError, NotFound, raised_at
+from kube.errors import Forbidden, Invalid, KubeError, NotFound, raised_at
 from kube.model.field import shorten
 from kube.model.meta import JSON
+from kube.model.versions import COMPILED_DEFAULTS, COMPILED_RULES
 from kube.options import METADATA_LIST
 from kube.resources import (
     MUTATING_ADMISSION_POLICIES,
@@ -63,6 +64,10 @@ GRANT: Final = (
 
 Key = tuple[Resource, str]
 """A kind of object, and the name of one."""
+
+
+class _TooOldError(KubeError):
+    """The API server is of a version that cannot hold this."""
 
 
 class Source(Protocol):
@@ -178,11 +183,18 @@ class Enforcement:
     async def _store(self, body: JSON, stored: dict[Key, bytes], *, again: bool) -> None:
         resource, name = key = _key(body)
         digest = msgspec.json.encode(body)
-        if again or stored.get(key) != digest:
+        if not again and stored.get(key) == digest:
+            return
+        try:
             await self._client.patch(
                 resource, name, body, patch_type=PatchType.APPLY, field_manager=FIELD_MANAGER, force=True
             )
-            stored[key] = digest
+        except (Invalid, NotFound) as error:
+            feature = COMPILED_RULES if resource in KINDS[:2] else COMPILED_DEFAULTS
+            if text := feature.shortfall(await self._client.server_version()):
+                raise _TooOldError(text) from error
+            raise
+        stored[key] = digest
 
     async def _remove(self, key: Key) -> None:
         resource, name = key

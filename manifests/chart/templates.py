@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any
 
+from kube.model.versions import POD_POLICIES
 from manifests.admission import is_about_pods, policy_webhook_configurations, webhook_configurations
 from manifests.definition import crd, exception_crd, policy_crd
 from manifests.naming import (
@@ -286,10 +287,17 @@ def _webhook_configuration(configuration: Object) -> str:
     return _replace(text, *((hook, render_if('eq .Values.podAdmission "webhooks"', hook)) for hook in pods))
 
 
+_SERVER = ".Capabilities.KubeVersion.Version"
+
+
 def admission() -> str:
     """The webhook configurations, and policies: in the place of the webhooks of pods, and for the reserved label."""
+    major, minor = POD_POLICIES.since
+    too_old = f'and (ne .Values.podAdmission "webhooks") (semverCompare "<{major}.{minor}-0" {_SERVER})'
+    said = f"podAdmission: {POD_POLICIES.need}. `helm template` takes the version from --kube-version, here it is"
     return (
-        "".join(map(_webhook_configuration, webhook_configurations()))
+        render_if(too_old, f'{{{{- fail (print "{said} " {_SERVER}) }}}}\n')
+        + "".join(map(_webhook_configuration, webhook_configurations()))
         + render_if('eq .Values.podAdmission "policies"', template(pod_policies("gate")))
         + render_if('eq .Values.podAdmission "policies-without-manager"', template(pod_policies("affinity")))
         + template_if(".Values.reservedLabel.enable", "reserved-label/policies.yaml")

@@ -33,6 +33,15 @@ class TestMissingApis:
         assert w.live() == ["js-workers-0", "js-workers-1"]
         assert ready_condition(w) == ("True", "Created")
 
+    @pytest.mark.parametrize(("version", "advice"), [((1, 36), "need Kubernetes 1.37"), ((1, 37), "--feature-gates")])
+    def test_an_older_api_server_is_named_instead_of_gates_that_it_does_not_know(self, version, advice):
+        w = world()
+        w.served = Served(groups=False, composites=False, topology=False, version=version)
+        w.settle()
+        message = w.condition(keys.GROUPS_READY)[2]
+        assert advice in message
+        assert ("--feature-gates" in message) is (version == (1, 37))
+
     @pytest.mark.parametrize(("scheduling", "served", "reason"), LACKS)
     def test_jobs_run_without_groups_if_those_are_not_required(self, scheduling, served, reason):
         w = world(scheduling=scheduling)

@@ -39,17 +39,21 @@ def asking(
 
 @dataclass
 class World(MemoryApi):
-    """Policies, exceptions, and an API server that takes what is applied. `refuses`: a part of paths, with 403."""
+    """Policies, exceptions, and an API server that takes what is applied. `refuses`: a part of paths, with `code`."""
 
     in_force: tuple[JobSetPolicy, ...] = ()
     all_exceptions: tuple[JobSetPolicyException, ...] = ()
     stored: dict[str, dict[str, Any]] = field(default_factory=dict)
     refuses: str = ""
+    code: int = 403
+    minor: str = "37"
 
     def answered(self, request: Request) -> Response:
         path = request.path.removeprefix(PREFIX)
-        if self.refuses and self.refuses in path:
-            return Response(403, {}, status_body(403))
+        if path == "/version":
+            return Response(200, {}, json.dumps({"major": "1", "minor": self.minor}).encode())
+        if self.refuses and self.refuses in path and (self.code == 403 or request.method == "PATCH"):
+            return Response(self.code, {}, status_body(self.code))
         if request.method == "PATCH":
             assert dict(request.query) == {"fieldManager": "jobset-policies", "force": "true"}
             self.stored[path] = json.loads(request.body or b"")
@@ -221,3 +225,25 @@ async def test_a_policy_with_nothing_for_the_api_server_is_told(world: World):
     world.in_force = (asking(actions=("Warn",)),)
     assert await manager.check()
     assert manager.state("limits") == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("part", "code", "minor", "said"),
+    [
+        ("validating", 422, "33", "rules of policies in the API server need Kubernetes 1.34 or newer, and the API server is 1.33"),
+        ("mutating", 404, "35", "defaults of policies in the API server need Kubernetes 1.36 or newer, and the API server is 1.35"),
+        ("validating", 422, "34", "422"),
+        ("mutating", 404, "36", "404"),
+    ],
+)  # fmt: skip
+async def test_an_api_server_that_is_too_old_is_said_in_words(
+    world: World, part: str, code: int, minor: str, said: str
+):
+    manager, _ = heard(world)
+    policy = asking(defaults={"labels": {"a": "b"}})
+    world.in_force, world.refuses, world.code, world.minor = (policy,), part, code, minor
+    assert not await manager.look()
+    held = manager.state("limits")
+    assert held is not None
+    assert (held.holds, held.reason) == (False, "NotApplied")
+    assert held.message == said if minor in {"33", "35"} else said in held.message

@@ -139,6 +139,18 @@ def test_several_replicas_without_an_election_are_refused(helm):
     assert rendered(1).returncode == 0
 
 
+@pytest.mark.parametrize("mode", ["policies", "policies-without-manager"])
+def test_policies_for_pods_are_refused_where_the_cluster_is_too_old(helm, mode):
+    def rendered(version, admission):
+        options = ("template", "jobset", str(CHART), f"--kube-version={version}")
+        return helm.run(*options, values={"podAdmission": admission}, check=False)
+
+    said = "admission of pods inside the API server needs Kubernetes 1.36 or newer"
+    assert said in rendered("1.35.10", mode).stderr
+    assert "here it is v1.35.10" in rendered("1.35.10", mode).stderr
+    assert rendered("v1.36.0-eks-1", mode).returncode == rendered("1.35.10", "webhooks").returncode == 0
+
+
 def test_the_values_of_a_user_of_the_go_projects_chart_mean_the_same(helm):
     objects = by_name(helm.objects(GO_USER))
     deployment = objects["Deployment", "ml-jobset-controller-manager"]

@@ -31,7 +31,8 @@ LEVELS: JSON = {
 class ApiServer:
     """Discovery of some plurals by version, and a PodGroup that keeps its constraint or does not. Nodes have labels."""
 
-    def __init__(self, *, keeps: bool = True, **served: list[str]) -> None:
+    def __init__(self, *, keeps: bool = True, minor: str = "37", **served: list[str]) -> None:
+        self.minor = minor
         self.served = {BETA: served.get("beta"), ALPHA: served.get("alpha")}
         self.keeps = keeps
         self.asked: list[str] = []
@@ -49,6 +50,8 @@ class ApiServer:
             if plurals is None:
                 return Response(404, {}, msgspec.json.encode({"kind": "Status", "code": 404, "reason": "NotFound"}))
             return Response(200, {}, msgspec.json.encode({"resources": [{"name": plural} for plural in plurals]}))
+        if request.path == "/version":
+            return Response(200, {}, msgspec.json.encode({"major": "1", "minor": self.minor}))
         if request.path == "/api/v1/nodes":
             return Response(200, {}, b'{"metadata": {}, "items": [{"metadata": {"name": "n"}}]}')
         return Response(201, {}, b'{"metadata": {}, "items": []}')
@@ -106,6 +109,12 @@ async def test_without_groups_the_flags_are_named():
         "spec.scheduling: needs --feature-gates=GenericWorkload=true",
         "spec.scheduling: and kube-apiserver --runtime-config=scheduling.k8s.io/v1beta1=true",
     ]
+
+
+async def test_an_api_server_that_is_too_old_is_told_no_flags():
+    said = "spec.scheduling: scheduling groups need Kubernetes 1.37 or newer, and the API server is 1.33: Jobs may have to wait"
+    assert await warnings(ApiServer(minor="33"), of(FLAT)) == [said]
+    assert len(said) <= MAX_WARNING
 
 
 async def test_flat_groups_do_for_one_level_and_not_for_more():

@@ -45,7 +45,9 @@ class SchedulingApi:
         lack = None if wanted is None else lacking(wanted, await self._look(client))
         if lack is None or lack is UNKNOWN:
             return []
-        texts = [f"{lack.problem}: Jobs may have to wait", f"needs --feature-gates={lack.gates}"]
+        texts = [f"{lack.problem}: Jobs may have to wait"]
+        if lack.gates:
+            texts.append(f"needs --feature-gates={lack.gates}")
         if lack.versions:
             texts.append(f"and kube-apiserver --runtime-config={lack.runtime_config}")
         return [NOT_SERVED.at(SCHEDULING, text=text) for text in texts]
@@ -58,7 +60,10 @@ class SchedulingApi:
                 alpha = await client.served_resources(COMPOSITE_POD_GROUPS.api_version)
                 composites = COMPOSITE_POD_GROUPS.plural in alpha
                 topology = composites or (await _keeps_topology(client) if groups else False)
-                self._served = Served(groups=groups, composites=groups and composites, topology=topology)
+                version = None if groups else await client.server_version()
+                self._served = Served(
+                    groups=groups, composites=groups and composites, topology=topology, version=version
+                )
                 self._until = now() + FRESH
             return self._served
 

@@ -17,6 +17,7 @@ from cli.demo import ACCELERATOR, STEP_SECONDS, Demo, Status, Story, events, job
 from cli.extras import EXAMPLES, EXTRA
 from cli.local import LocalError, kubectl
 from kube.clock import now, rfc3339
+from kube.model.versions import COMPILED_RULES, parse_version
 
 RJOB = "jobset.sigs.k8s.io/replicatedjob-name"
 PODS = "/api/v1/namespaces/default/pods"
@@ -114,6 +115,10 @@ def _grant(demo: Demo, file: Path) -> None:
 
 def _show_that_the_api_server_refuses(demo: Demo, policy: Path, jobset: Path) -> None:
     """Put the rules into the API server and take the webhooks away, as `jobset webhooks off` does."""
+    server = parse_version(kubectl(demo.cluster, "get", "--raw", "/version").stdout.encode())
+    if too_old := COMPILED_RULES.shortfall(server):
+        demo.say(f"the last step is left out: {too_old}")
+        return
     kubeconfig = ("--kubeconfig", str(demo.cluster.kubeconfig))
     compiled = _jobset("policy", "export", "-p", str(policy), "--only", "vap")
     kubectl(demo.cluster, "apply", "--server-side", "-f", "-", stdin=compiled)

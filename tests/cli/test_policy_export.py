@@ -51,6 +51,16 @@ def test_json_is_a_list(tool):
     ]
 
 
+def test_the_version_of_kubernetes_is_named_for_each_kind_of_policy(tool):
+    body = manifest(maxJobs={"max": 1})
+    rules = "rules of policies in the API server need Kubernetes 1.34 or newer\n"
+    assert tool.export(body)[2] == rules
+    body["spec"]["defaults"] = {"labels": {"a": "b"}}
+    defaults = "defaults of policies in the API server need Kubernetes 1.36 or newer\n"
+    assert tool.export(body)[2] == rules + defaults
+    assert tool.export(body, flags=("--only", "map"))[2] == defaults
+
+
 def test_nothing_is_exported_of_policies_with_faults(tool):
     code, out, err = tool.export(manifest(maxJobs={"max": "many"}), manifest("good", maxJobs={"max": 1}))
     assert (code, out) == (1, "")

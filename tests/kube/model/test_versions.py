@@ -1,10 +1,15 @@
 """Which version of Kubernetes a feature needs, and what is said to the user of an older one."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
-from kube.model.versions import AGENT_SIDECAR, COMPILED_RULES, parse_version
+from kube.model import versions
+from kube.model.versions import AGENT_SIDECAR, COMPILED_RULES, Feature, parse_version
+
+PAGE = Path(__file__).parents[3] / "docs" / "kubernetes-versions.md"
 
 
 @pytest.mark.parametrize(
@@ -28,3 +33,9 @@ def test_the_need_alone_names_the_first_version():
 @pytest.mark.parametrize(("minor", "version"), [("33", (1, 33)), ("33+", (1, 33)), ("", None), (None, None)])
 def test_a_version_is_read_from_what_providers_answer(minor, version):
     assert parse_version(json.dumps({"major": "1", "minor": minor}).encode()) == version
+
+
+def test_the_page_has_a_row_for_each_feature():
+    features = [each for each in vars(versions).values() if isinstance(each, Feature)]
+    rows = re.findall(r"^\| .+ \| (1)\.(\d+) \| ", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted((int(major), int(minor)) for major, minor in rows) == sorted(each.since for each in features)

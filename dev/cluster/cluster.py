@@ -133,7 +133,7 @@ def up(
             node_assets = str(locate_node_assets(sources)) if spec.real_nodes else ""
             require_space(root, SPACE_MIB)
             _clear(layout)
-            gang = spec.gang and _has_gangs(binaries)
+            gang = spec.gang and has_gangs(binaries)
             plan = Plan(spec, layout, binaries, pick_ports(spec), node_assets, gang)
             _write(plan)
             try:
@@ -148,7 +148,7 @@ def up(
             return Cluster(plan)
 
 
-def _has_gangs(binaries: Path) -> bool:
+def has_gangs(binaries: Path) -> bool:
     """Whether the API server has the feature gates of gangs: an older one does not start with gates that it lacks."""
     answer = subprocess.run(  # noqa: S603 - the cluster's own binary
         [binaries / "kube-apiserver", "--version"], capture_output=True, text=True, timeout=START_SECONDS, check=False

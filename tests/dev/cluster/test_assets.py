@@ -14,11 +14,16 @@ import pytest
 from dev.cluster import assets, build, download
 from dev.cluster.assets import BINARIES, Sources, cache_key, locate
 from dev.cluster.certmanager import CERT_MANAGER
+from dev.cluster.cluster import has_gangs
+from dev.cluster.components import Plan
+from dev.cluster.crdvalidator import VALIDATORS
 from dev.cluster.download import KUBERNETES_BINARIES, Releases
 from dev.cluster.errors import DevclusterError
 from dev.cluster.helm import HELM
+from dev.cluster.minors import MINORS, OWN, locate_minor, pinned_version
 from dev.cluster.programs import Program, locate_program
 from dev.cluster.promtool import PROMTOOL
+from dev.cluster.spec import GANG_GATES, ClusterSpec, Layout
 from tests.dev.cluster.fakes import ETCD, content, fake_binaries, fake_go, release_server
 
 DOWNLOADABLE = {"etcd", *KUBERNETES_BINARIES}
@@ -281,6 +286,38 @@ def test_key_changes_with_what_would_be_built(monkeypatch):
     assert cache_key() != before
 
 
+@pytest.mark.parametrize("minor", MINORS)
+def test_an_older_control_plane_is_built_of_its_own_modules_beside_the_newest(tmp_path, go, minor):
+    cache = Sources(cache_root=tmp_path / "cache", releases=nowhere())
+    folder = locate_minor(minor, cache)
+    assert {path.name for path in folder.iterdir()} == set(BINARIES)
+    commands = [f"k8s.io/kubernetes/cmd/{name}" for name in OWN]
+    assert built_packages(go)[-len(OWN) :] == commands
+    patch = pinned_version(MINORS[minor])
+    assert patch.startswith(f"{minor}.")
+    last = [line for line in go.with_name("calls").read_text().splitlines() if line.startswith("build ")][-1]
+    assert f"version.gitVersion=v{patch} " in last
+    assert f"version.gitMinor={minor.partition('.')[2]} " in last
+    for name in set(BINARIES) - set(OWN):
+        assert (folder / name).samefile(locate(cache) / name), "these are the newest ones"
+    assert locate_minor(minor, cache) == folder
+    assert built_packages(go)[-len(OWN) :] == commands
+    assert len(built_packages(go)) == len(BINARIES) + len(OWN)
+
+
+@pytest.mark.parametrize(
+    ("said", "gangs"),
+    [("Kubernetes v1.33.13", False), ("Kubernetes v1.37.1", True), ("Kubernetes v2.0.0-rc.1", True), ("", True)],
+)
+def test_gangs_are_for_versions_that_have_their_feature_gates(tmp_path, said, gangs):
+    server = tmp_path / "kube-apiserver"
+    server.write_text(f"#!/bin/sh\necho '{said}'\n")
+    server.chmod(0o755)
+    assert has_gangs(tmp_path) is gangs
+    plan = Plan(ClusterSpec(feature_gates={"Mine": True}), Layout(tmp_path), tmp_path, {}, gang=gangs)
+    assert plan.gates == {**(dict.fromkeys(GANG_GATES, True) if gangs else {}), "Mine": True}
+
+
 def test_helm_is_built_once_from_modules_of_its_own(tmp_path, go):
     """Each version; the control plane's modules stay as they are, and so does what is built of them."""
     paths = [locate_program(HELM[version], tmp_path / "cache") for version in (3, 4, 3)]
@@ -307,6 +344,13 @@ def test_a_program_is_built_again_when_our_source_of_it_changes(tmp_path, go):
     paths.append(locate_program(program, tmp_path / "cache"))
     assert paths[0] != paths[1]
     assert built_packages(go) == ["example.com/tool"] * 2
+
+
+def test_a_program_has_a_build_for_each_set_of_modules(tmp_path, go):
+    paths = {locate_program(program, tmp_path / "cache") for program in VALIDATORS.values()}
+    assert len(paths) == len(VALIDATORS)
+    calls = [line for line in go.with_name("calls").read_text().splitlines() if line.startswith("build ")]
+    assert [line.count("-modfile=") for line in calls] == [0, *[1] * (len(VALIDATORS) - 1)]
 
 
 def test_promtool_is_built_without_the_clouds(tmp_path, go):

@@ -201,7 +201,7 @@ def kubeconform() -> Path:
 
 @pytest.fixture(scope="session")
 def oldest_crd_validator() -> Path:
-    """The executable that validates CRDs as the oldest supported API server does."""
+    """The executable that validates CRDs as the oldest API server does that takes ours."""
     return locate_program(VALIDATORS[OLDEST])
 
 

@@ -1,6 +1,6 @@
 """The processes of a control plane: command lines, configuration files, readiness checks, order.
 
-It must not start anything: the supervisor does. Flags are those of Kubernetes 1.30 to 1.37, etcd 3.7 and kwok 0.8.
+It must not start anything: the supervisor does. Flags are those of Kubernetes 1.33 to 1.37, etcd 3.7 and kwok 0.8.
 """
 
 from __future__ import annotations

@@ -193,6 +193,7 @@ def test_without_a_manager_jobsets_are_refused_and_all_else_works(server):
     wait_for(refused, what="the webhook configuration to take effect")
 
 
+@pytest.mark.newest
 def test_refresh_of_the_embedded_types_reproduces_the_committed_file(server, tmp_path):
     code = (
         "import sys, pathlib, manifests.__main__ as m\n"

@@ -1,6 +1,6 @@
 """The validation of CustomResourceDefinitions of each minor version of Kubernetes, which `main.go` calls.
 
-go.mod pins the modules of the oldest version that is supported, and each other .mod file those of the version it is
+go.mod pins the modules of the oldest version that takes our CRDs, and each other .mod file those of the version it is
 named after. The newest needs none: each test on an API server creates the CRDs there.
 """
 

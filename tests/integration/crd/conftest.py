@@ -45,7 +45,7 @@ class Sender:
         return request(self.server, "GET", self.path)[1]
 
     def refusal(self, spec, **options):
-        """The causes, as (field, message)."""
+        """The causes, as (field, message), without the type that an older API server names in the place of a value."""
         status, answer = self.send(spec, **options)
         assert status == 422, answer
-        return [(c["field"], c["message"]) for c in answer["details"]["causes"]]
+        return [(c["field"], c["message"].replace(' "object": ', " ", 1)) for c in answer["details"]["causes"]]

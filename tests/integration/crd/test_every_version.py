@@ -1,4 +1,4 @@
-"""Our CRDs through the validation of the API servers of the supported versions, CEL rules and their costs included.
+"""Our CRDs through the validation of the API servers of older versions, CEL rules and their costs included.
 
 What runs on the newest version only would be found by the first user of an older one: `namespace`, say, is a reserved
 word of CEL before Kubernetes 1.32.
@@ -38,12 +38,12 @@ def test_there_is_a_crd_of_each_kind() -> None:
     assert kinds == {"JobSet", "JobSetPolicy", "JobSetPolicyException"}
 
 
-def test_the_oldest_supported_version_takes_our_crds(oldest_crd_validator: Path) -> None:
+def test_the_oldest_version_takes_our_crds(oldest_crd_validator: Path) -> None:
     assert faults(oldest_crd_validator, *CRDS) == []
 
 
 @pytest.mark.slow
-def test_each_supported_version_takes_our_crds(crd_validators: dict[str, Path]) -> None:
+def test_each_version_takes_our_crds(crd_validators: dict[str, Path]) -> None:
     refused = {version: faults(validator, *CRDS) for version, validator in crd_validators.items()}
     assert len(refused) == len(VALIDATORS) >= 7
     assert not any(refused.values()), refused
@@ -51,7 +51,7 @@ def test_each_supported_version_takes_our_crds(crd_validators: dict[str, Path]) 
 
 def test_a_word_that_is_reserved_there_is_found(oldest_crd_validator: Path, tmp_path: Path) -> None:
     found = faults(oldest_crd_validator, changed(tmp_path, "metadata.__namespace__", "metadata.namespace"))
-    assert any("reserved identifier: namespace" in fault for fault in found), found
+    assert any("undefined field 'namespace'" in fault for fault in found), found
 
 
 def test_a_rule_that_costs_too_much_is_found(oldest_crd_validator: Path, tmp_path: Path) -> None:

@@ -32,9 +32,9 @@ from tests.support.corpus.manifests import JSON, Case, Finding, case_id, cases, 
 
 NEWEST = {
     "pod-features", "restart-agent", "restart-agent-in-order", "restart-agent-sidecar",
-    "template-job-label-and-annotation",
+    "scheduling-of-the-job-alone", "scheduling-with-groups-of-its-own", "template-job-label-and-annotation",
 }  # fmt: skip
-"""Cases of which an older API server refuses more."""
+"""Cases of which an older API server refuses more, or warns of fields that it does not know."""
 GOOD, BAD = cases("good"), cases("bad")
 UNREADABLE = [case for case in GOOD + BAD if case.first_answer == "api-server"]
 """Those that the API server refuses before it asks a webhook."""

@@ -1,5 +1,7 @@
 """JobSets on an API server that has our CRD; no webhook is asked."""
 
+import re
+
 import pytest
 
 from tests.support.cluster.crd_calls import JOBSETS, STRICT
@@ -22,6 +24,9 @@ def jobset(server, request_name):
 @pytest.fixture
 def request_name(request):
     return "js-" + format(hash(request.node.nodeid) & 0xFFFFFFFF, "x")
+
+
+_TYPE = re.compile(r'(?<=^Invalid value: )"(object|array)": ')
 
 
 class Sender:
@@ -48,4 +53,4 @@ class Sender:
         """The causes, as (field, message), without the type that an older API server names in the place of a value."""
         status, answer = self.send(spec, **options)
         assert status == 422, answer
-        return [(c["field"], c["message"].replace(' "object": ', " ", 1)) for c in answer["details"]["causes"]]
+        return [(c["field"], _TYPE.sub("", c["message"], count=1)) for c in answer["details"]["causes"]]

@@ -242,7 +242,7 @@ async def test_an_api_server_that_is_too_old_is_said_in_words(
     manager, _ = heard(world)
     policy = asking(defaults={"labels": {"a": "b"}})
     world.in_force, world.refuses, world.code, world.minor = (policy,), part, code, minor
-    assert not await manager.look()
+    assert not await manager.check()
     held = manager.state("limits")
     assert held is not None
     assert (held.holds, held.reason) == (False, "NotApplied")

@@ -21,7 +21,7 @@ _PODS = 110
 
 
 FITS_NOWHERE = frozenset({"no-such-label", "no-such-resource", "too-large"})
-"""Causes of findings about a pod that no node of today could take, whoever runs there."""
+"""Causes of findings about a pod that fits on no present node, even an idle one."""
 _OTHER_LABEL = "write another one in a new JobSet, "
 """The beginning of a fix where no similar label is known."""
 

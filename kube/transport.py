@@ -25,7 +25,7 @@ MAX_LINE = 16 << 20
 """Bytes of one watch event. The API server accepts objects up to about 3 MiB; a longer line is not one."""
 
 READ_BUFFER = 256 << 10
-"""Bytes that may wait to be read of one answer; twice as much at worst, and as much again for what is being read."""
+"""Bytes buffered of one answer. At worst twice as much is buffered, and as much again is being read."""
 
 MAX_IN_FLIGHT = 64
 """Requests in flight at once. Watches are not counted, so that they cannot starve writes."""

@@ -42,7 +42,7 @@ class Tally:
             self.seen[rule] = max(at, self.seen.get(rule, ""))
 
     def join(self, other: "Tally") -> None:
-        """Take what another one has counted."""
+        """Add the counts of another tally."""
         self.times += other.times
         for rule, at in other.seen.items():
             self.seen[rule] = max(at, self.seen.get(rule, ""))
@@ -51,7 +51,7 @@ class Tally:
 def status_patch(status: JobSetPolicyStatus, tally: Tally, reviews_from: str) -> JSON:
     """The fields of the status that a tally of such reviews changes, as a merge patch writes them.
 
-    Counts that do not say whose they are may be anyone's.
+    Counts without `reviewsFrom` may come from reviews of anyone.
     """
     rules = {rule.name: rule for rule in status.rules}
     begun = any(getattr(status, each) for each in (*FIELDS.values(), *_WHOLE.values()))

@@ -50,7 +50,7 @@ class Options(session.Where):
 
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
-    """Write the logs to `out`, and to `err` which of them there are not; gives the exit code."""
+    """Write the logs to `out`, and the names of missing ones to `err`; gives the exit code."""
 
     async def work() -> int:
         name = session.jobset_name(options.name)

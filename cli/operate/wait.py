@@ -85,7 +85,7 @@ async def until(to: session.Session, first: JobSet, state: str) -> JobSet:
 
 
 async def watch_jobset(to: session.Session, js: JobSet, sink: Callable[[Event], None]) -> None:
-    """Give the sink what becomes of the JobSets of this name, until cancelled."""
+    """Pass each change of the JobSets of this name to the sink, until cancelled."""
     name = f"metadata.name={js.metadata.name}"
     target = Target(JOBSETS, JobSet, namespace=to.namespace, field_selector=name, streaming=False)
     await watch(to.client, target, sink, on_error=raise_refusal)

@@ -55,7 +55,7 @@ class Followed:
     over: bool = False
 
     def stop(self) -> None:
-        """End the watch, or never begin it."""
+        """End the watch; one that has not begun does not begin."""
         self.over = True
         if self.task is not None:
             self.task.cancel()

@@ -107,7 +107,7 @@ def _silence_pods(connection: Connection, name: str) -> None:
 
 
 def _pods(connection: Connection, name: str, *, silent: bool) -> Iterator[str]:
-    """The paths of the node's pods that are silent, or not yet."""
+    """The paths of the node's pods, those that are `silent` or those that are not."""
     status, answer = connection.request("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}")
     if status != 200:
         raise DevclusterError(f"the pods of node {name!r} cannot be listed, status {status}: {answer}")

@@ -80,7 +80,7 @@ _Owners = tuple[OwnerReference, ...]
 
 @functools.lru_cache(maxsize=256)
 def _shared_owners(owners: _Owners) -> _Owners:
-    """What the other children of these owners share. Lists and bursts bring the children of one after another."""
+    """One copy of the texts of owner references that the children of the same owners share."""
     for owner in owners:
         for field in ("api_version", "kind", "name", "uid"):
             force_setattr(owner, field, sys.intern(getattr(owner, field)))

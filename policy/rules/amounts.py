@@ -44,7 +44,7 @@ def find_required_limits(rule: RequiredResources, judged: Judged, _: Namespace) 
 
 
 def _find_missing(rule: RequiredResources, judged: Judged, missing: Rule, *kinds: str) -> Iterator[FieldError]:
-    """Containers that do not state a resource in any of these lists, each with the first of them."""
+    """A finding for each container that states a resource in none of these lists, with its path in the first list."""
     for template in judged.templates:
         whole = _amounts(template.pod, *kinds)
         names = [name for name in rule.resources if not (is_of_pods(name) and name in whole)]

@@ -6,37 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from controllers.planning.actions import PendingPodQuery, PodQuery
-from controllers.planning.observed import Ended, FailedPod, Observed, PendingPod
-from controllers.planning.start_timeout import limits, next_check
+from controllers.planning.observed import Ended, FailedPod, PendingPod
 from tests.controllers.test_node_failure import NodeWorld, at, later, on_failed_node
+from tests.support.model.start_checks import StartChecks
 from tests.support.objects.stored_sets import jobset, rjob
 
 GATES = {"JobSetNodeFailure": True, "JobSetAvoidNodes": True}
 NO_NODE = "Unschedulable: 0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector"
 
 
-class AvoidingWorld(NodeWorld):
+class AvoidingWorld(NodeWorld, StartChecks):
     """A world with pods that find no node: by the name of their Job, in seconds since when."""
 
     def __init__(self, js, **gates):
         super().__init__(js, **gates)
         self.nodeless: dict[str, int] = {}
-        self.next_start_check, self.looks = "", 0
 
-    def observe(self) -> Observed:
-        return replace(super().observe(), next_start_check=self.next_start_check)
-
-    def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
-        if not isinstance(pod_query, PendingPodQuery):
-            return super().answer(observed, pod_query)
-        found = {}
-        for name, second in self.nodeless.items():
-            pod = PendingPod(f"{name}-0", "", at(second), NO_NODE)
-            found[self.jobs[name]["metadata"]["uid"]] = replace(pod, nodeless=pod)
-        self.next_start_check = next_check(found.values(), limits(observed.jobset), self.now)
-        self.looks += 1
-        return replace(observed, pending_pods=found)
+    def waiting(self) -> dict[str, PendingPod]:
+        pods = {name: PendingPod(f"{name}-0", "", at(second), NO_NODE) for name, second in self.nodeless.items()}
+        return {name: replace(pod, nodeless=pod) for name, pod in pods.items()}
 
     def failed_nodes(self) -> list[tuple[str, int]]:
         return [(node.name, node.failures) for node in self.status.failed_nodes]
@@ -356,17 +344,17 @@ class TestWhenNothingFits:
         world.lose("n1")
         self.no_node(world, "js-workers-0")
         assert later(world, 200).live() == ["js-workers-0", "js-workers-1"]
-        assert world.looks == 0
+        assert world.checks == 0
 
     def test_nothing_is_looked_at_while_all_is_ready(self):
         world = running()
         world.lose("n1")
         later(world, 500)
-        assert world.looks == 0
+        assert world.checks == 0
 
     def test_looks_are_few(self):
         world = self.stuck("n1", dropAfterSeconds=300)
         world.nodeless.clear()
         for _ in range(300):
             later(world, 1)
-        assert 0 < world.looks <= 1
+        assert 0 < world.checks <= 1

@@ -15,6 +15,7 @@ from controllers.planning.actions import CreateJob, Event, Plan
 from kube.controller import is_terminal
 from kube.errors import Conflict, Forbidden, KubeError, NotFound, ServerError, Status, parse_status, retry_after
 from kube.store import Store
+from tests.support.model.blind import RecordedEvents
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
 
@@ -37,15 +38,7 @@ class Script:
         raise self.raises["patch"].pop(0)
 
 
-class Notes:
-    def __init__(self) -> None:
-        self.notes: list[tuple[str, str]] = []
-
-    def record(self, _regarding: object, _kind: str, reason: str, note: str, **_: object) -> None:
-        self.notes.append((reason, note))
-
-
-def executor(client: Script, notes: Notes, js: JobSet | None = None) -> Executor:
+def executor(client: Script, notes: RecordedEvents, js: JobSet | None = None) -> Executor:
     """An executor whose caches hold that JobSet."""
     caches = Caches(Store(), Store(), Store(), Store())
     caches.jobsets.apply(js or jobset())
@@ -62,7 +55,7 @@ async def test_a_namespace_that_goes_away_is_not_asked_again():
     gone = Forbidden(403, parse_status(TERMINATING))
     client = Script(create=[gone, gone], patch=[NotFound(404, Status())])
     with pytest.raises(FailedWrites) as failed:
-        await executor(client, Notes()).execute(jobset(), creations(2))
+        await executor(client, RecordedEvents()).execute(jobset(), creations(2))
     assert is_terminal(failed.value)
 
 
@@ -70,14 +63,14 @@ async def test_what_the_server_asks_to_wait_is_kept():
     busy = Forbidden(403, Status(message="quota"), retry_after=7.0)
     client = Script(create=[busy], patch=[NotFound(404, Status())])
     with pytest.raises(FailedWrites) as failed:
-        await executor(client, Notes()).execute(jobset(), creations(1))
+        await executor(client, RecordedEvents()).execute(jobset(), creations(1))
     assert not is_terminal(failed.value)
     assert retry_after(failed.value) == 7.0
 
 
 async def test_many_refusals_are_one_event_that_counts_them():
     refused = [Forbidden(403, Status(message=f"no {n} {'x' * 250}")) for n in range(8)]
-    client, notes = Script(create=refused, patch=[NotFound(404, Status())]), Notes()
+    client, notes = Script(create=refused, patch=[NotFound(404, Status())]), RecordedEvents()
     with pytest.raises(FailedWrites):
         await executor(client, notes).execute(jobset(), creations(8))
     [(reason, note)] = notes.notes
@@ -91,7 +84,7 @@ async def test_counters_are_published_and_decisions_are_not_when_a_step_fails():
     world = World(jobset(rjob("workers", 1), suspend=True))
     plan = world.step()
     client = Script(create=[Forbidden(403, Status(message="no"))] * 2, patch=[NotFound(404, Status())])
-    notes = Notes()
+    notes = RecordedEvents()
     with pytest.raises(FailedWrites):
         await executor(client, notes).execute(jobset(), plan)
     [patch] = client.patched
@@ -104,7 +97,7 @@ async def test_counters_that_cannot_be_stored_hide_no_other_failure():
     busy = Forbidden(403, Status(message="quota"), retry_after=7.0)
     client = Script(create=[busy], patch=[Conflict(409, Status(message="moved"))])
     with pytest.raises(FailedWrites) as failed:
-        await executor(client, Notes()).execute(jobset(), creations(1))
+        await executor(client, RecordedEvents()).execute(jobset(), creations(1))
     assert [type(error) for error in failed.value.exceptions] == [Forbidden, Conflict]
     assert retry_after(failed.value) == 7.0
 
@@ -141,7 +134,7 @@ class Storing(Script):
 async def test_the_stored_status_is_reported_even_if_the_plan_fails(refused, changed, status_first, told):
     client, plan = Storing(), creations(1)
     plan = dataclasses.replace(plan, actions=plan.actions if refused else (), status_first=status_first)
-    runs = executor(client, Notes())
+    runs = executor(client, RecordedEvents())
     client.jobsets = runs.caches.jobsets if changed else None
     stored: list[JobSetStatus] = []
     with pytest.raises(FailedWrites) if refused and not changed else contextlib.nullcontext():
@@ -155,7 +148,7 @@ async def test_the_stored_status_is_reported_even_if_the_plan_fails(refused, cha
 )
 @pytest.mark.parametrize("jobs_refused", [False, True])
 async def test_a_status_that_is_too_large_is_told_and_tried_again(words, jobs_refused):
-    client, notes = Script(patch=[ServerError(500, Status(message=words))]), Notes()
+    client, notes = Script(patch=[ServerError(500, Status(message=words))]), RecordedEvents()
     client.raises["create"] = [Forbidden(403, Status(message="quota"))] * jobs_refused
     plan = creations(1)
     plan = dataclasses.replace(plan, actions=plan.actions if jobs_refused else (), events=())
@@ -168,14 +161,14 @@ async def test_a_status_that_is_too_large_is_told_and_tried_again(words, jobs_re
 
 
 async def test_another_error_of_the_server_is_not_taken_for_that():
-    client, notes = Script(patch=[ServerError(500, Status(message="etcdserver: request timed out"))]), Notes()
+    client, notes = Script(patch=[ServerError(500, Status(message="etcdserver: request timed out"))]), RecordedEvents()
     with pytest.raises(ServerError):
         await executor(client, notes).execute(jobset(), dataclasses.replace(creations(1), actions=(), events=()))
     assert notes.notes == []
 
 
 async def test_no_event_is_recorded_for_a_status_that_was_not_stored():
-    client, notes = Script(patch=[Conflict(409, Status(message="moved"))]), Notes()
+    client, notes = Script(patch=[Conflict(409, Status(message="moved"))]), RecordedEvents()
     status = World(jobset()).step().status
     with pytest.raises(Conflict):
         await executor(client, notes).execute(jobset(), Plan(status=status, events=(Event("Normal", "R", "n"),)))

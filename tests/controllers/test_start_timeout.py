@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from controllers.planning.actions import PendingPodQuery, PodQuery
-from controllers.planning.observed import Observed, PendingPod
-from controllers.planning.start_timeout import Limits, limits, next_check
+from controllers.planning.observed import PendingPod
+from controllers.planning.start_timeout import Limits, next_check
 from tests.support.model.lives import restart, resume, suspend
-from tests.support.model.world import World
+from tests.support.model.start_checks import StartChecks
 from tests.support.objects.stored_sets import jobset, rjob
 
 GATE = {"JobSetStartTimeout": True}
@@ -26,26 +25,15 @@ def pending(second: int = 0, why: str = WHY) -> PendingPod:
     return PendingPod("js-workers-1-0", "n1", at(second), why)
 
 
-class StartingWorld(World):
+class StartingWorld(StartChecks):
     """A world with pending pods, by the name of their Job."""
 
     def __init__(self, js, **gates):
         super().__init__(js, **gates)
         self.pending_pods: dict[str, PendingPod] = {}
-        self.next_start_check, self.looks = "", 0
 
-    def observe(self) -> Observed:
-        return replace(super().observe(), next_start_check=self.next_start_check)
-
-    def answer(self, observed: Observed, pod_query: PodQuery) -> Observed:
-        if not isinstance(pod_query, PendingPodQuery):
-            return super().answer(observed, pod_query)
-        assert observed.pending_pods is None, "an answered query is asked again"
-        there = {name: pod for name, pod in self.pending_pods.items() if name in self.jobs}
-        self.next_start_check = next_check(there.values(), limits(observed.jobset), self.now)
-        self.looks += 1
-        by_uid = {self.jobs[name]["metadata"]["uid"]: pod for name, pod in there.items()}
-        return replace(observed, pending_pods=by_uid)
+    def waiting(self) -> dict[str, PendingPod]:
+        return self.pending_pods
 
 
 def starting(*rjobs: dict, gates: dict[str, bool] = GATE, **policy) -> StartingWorld:
@@ -136,14 +124,14 @@ class TestLooks:
     def test_none_before_a_pod_can_be_late(self):
         world = later(starting(), 45)
         decided = world.plan()
-        assert (world.looks, decided.requeue_after) == (0, 15.0)
+        assert (world.checks, decided.requeue_after) == (0, 15.0)
 
     def test_none_when_all_pods_are_ready(self):
         world = starting()
         world.run("js-workers-1")
         world.settle()
         later(world, 3600)
-        assert (world.plan().requeue_after, world.looks) == (None, 0)
+        assert (world.plan().requeue_after, world.checks) == (None, 0)
 
     def test_pods_that_run_and_are_not_ready_are_looked_for_once_in_their_time(self):
         world = starting()
@@ -151,18 +139,18 @@ class TestLooks:
         for _ in range(100):
             later(world, 6).settle()
         assert world.status.restarts == 0
-        assert world.looks == 10
+        assert world.checks == 10
 
     def test_none_while_suspended_and_the_time_begins_again_with_a_resume(self):
         world = starting()
         suspend(world)
         later(world, 600).settle()
-        assert world.looks == 0
+        assert world.checks == 0
         resume(world)
         world.run(ready=False)
         world.pending_pods["js-workers-1"] = pending(600)
         later(world, 59).settle()
-        assert (world.looks, world.status.restarts) == (0, 0)
+        assert (world.checks, world.status.restarts) == (0, 0)
         later(world, 1).settle()
         assert world.status.restarts == 1
 
@@ -170,12 +158,12 @@ class TestLooks:
         world = later(starting(), 60)
         world.edit(suspend=True)
         world.plan()
-        assert world.looks == 0
+        assert world.checks == 0
 
     def test_a_failure_of_another_kind_is_judged_as_ever(self):
         world = starting()
         restart(world, "js-workers-0")
-        assert (world.status.restarts, world.looks) == (1, 0)
+        assert (world.status.restarts, world.checks) == (1, 0)
 
     @pytest.mark.parametrize(
         ("created", "seconds", "look"),
@@ -211,10 +199,10 @@ class TestWithoutIt:
     def test_no_look_and_no_time_to_look(self):
         world = starting(startTimeoutSeconds=None)
         later(world, 3600)
-        assert (world.plan().requeue_after, world.looks) == (None, 0)
+        assert (world.plan().requeue_after, world.checks) == (None, 0)
 
     def test_without_the_gate_a_warning_says_so(self):
         world = later(starting(gates={}), 3600)
         world.settle()
-        assert (world.status.restarts, world.looks) == (0, 0)
+        assert (world.status.restarts, world.checks) == (0, 0)
         assert {event.reason for event in world.warnings} == {"FeatureGateDisabled"}

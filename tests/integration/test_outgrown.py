@@ -12,17 +12,10 @@ from kube.errors import ApiError
 from kube.store import Store
 from tests.support.cluster.kube_client import connected
 from tests.support.cluster.requests import request
+from tests.support.model.blind import RecordedEvents
 from tests.support.objects.jobsets import jobset, rjob
 
 KIB = 1024
-
-
-class Notes:
-    def __init__(self) -> None:
-        self.notes: list[tuple[str, str]] = []
-
-    def record(self, _regarding: object, _kind: str, reason: str, note: str, **_: object) -> None:
-        self.notes.append((reason, note))
 
 
 async def test_a_status_for_which_etcd_has_no_room_is_told_in_an_event(jobset_server, namespace):
@@ -32,7 +25,7 @@ async def test_a_status_for_which_etcd_has_no_room_is_told_in_an_event(jobset_se
     )
     counts = ReplicatedJobStatus(name="workers", ready=1, succeeded=0, failed=0, active=1, suspended=0)
     status = JobSetStatus(replicated_jobs_status=(counts,), ready_jobs="1" * 60 * KIB)
-    notes = Notes()
+    notes = RecordedEvents()
     assert request(jobset_server, "POST", JOBSETS.path(namespace), large)[0] == 201
     async with connected(jobset_server.kubeconfig) as (client, _):
         stored = await client.get(JOBSETS, "train", type=JobSet, namespace=namespace)

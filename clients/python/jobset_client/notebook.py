@@ -58,7 +58,7 @@ def progress(
     timeout: float | None = None,
     console: Console | None = None,
 ) -> JobSet:
-    """Show the table until the JobSet has completed or failed; gives it as it is then.
+    """Show the table until the JobSet has completed or failed, and return its last state.
 
     Raises `NeverError` when it is deleted, `WaitTimeoutError` after `timeout` seconds.
     """

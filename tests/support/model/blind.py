@@ -34,6 +34,11 @@ class RecordedEvents:
     def record(self, _regarding: object, kind: str, reason: str, note: str, **_: object) -> None:
         self.events.append((kind, reason, note))
 
+    @property
+    def notes(self) -> list[tuple[str, str]]:
+        """The reason and the note of each."""
+        return [(reason, note) for _, reason, note in self.events]
+
 
 class Blind:
     """A reconciler whose watches never show anything: of all objects but the JobSet it knows its own writes alone."""

@@ -200,6 +200,15 @@ class Entry:
         return steps
 
     @cached_property
+    def text_size(self) -> int:
+        """Characters of commands, arguments and variables."""
+        size = 0
+        for each in self.job.template.spec.all_containers:
+            texts = (*each.command, *each.args, *(variable.value for variable in each.env))
+            size += sum(len(text) for text in texts if isinstance(text, str))
+        return size
+
+    @cached_property
     def containers(self) -> tuple[str, ...]:
         """Names of containers and init containers."""
         return tuple(container.name for container in self.job.template.spec.all_containers)

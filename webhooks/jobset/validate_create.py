@@ -116,7 +116,7 @@ TEXTS: tuple[SubjectCheck, ...] = (
     addresses.have_pods,
     ranks.ranks_fit,
 )
-"""Those that read the texts of containers: each costs a step for each byte of the JobSet."""
+"""Those that read the texts of containers: each costs a step for each character."""
 
 
 def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
@@ -131,8 +131,9 @@ def create_findings(js: Subject, work: Work) -> Iterator[FieldError]:
     for check in AFTER:
         work.spend(js.steps)
         yield from check(js)
+    size = sum(entry.text_size for entry in js.entries)
     for check in TEXTS:
-        work.spend(js.steps + js.size)
+        work.spend(js.steps + size)
         yield from check(js)
 
 

@@ -41,17 +41,23 @@ def have_pods(js: Subject) -> Iterator[FieldError]:
 
 
 def _of_pod(js: Subject, entry: Entry) -> Iterator[FieldError]:
-    names_of_own = entry.job.template.spec.dns_config is None
     for path, container in entry.each_container():
         for place, text, about in _texts(path, container):
-            if js.name not in text:
-                continue
-            for found in _HOST.finditer(text):
-                host, domain, port = found[1], found[2][1:].split(".") if found[2] else [], found[3]
-                wants_peer = bool(port or (_PEER.search(about) and found[0] == text.rpartition("=")[2]))
-                if _is_missing(js, host, domain, bare=names_of_own and wants_peer):
-                    address = found[0][: len(found[0]) - len(port or "")]
-                    yield NO_POD.at(place, text, address=address, guess=partial(_suggestion, js, host))
+            if js.name in text:
+                yield from _of_text(js, entry, place, text, about)
+
+
+def _of_text(js: Subject, entry: Entry, place: Path, text: str, about: str) -> Iterator[FieldError]:
+    """Names in a text. One without a domain counts only with a port, or as the whole value of what is an address."""
+    completes = entry.job.template.spec.dns_config is not None
+    peer = text.rpartition("=")[2] if _PEER.search(about) else ""
+    for found in _HOST.finditer(text):
+        if found[1].startswith(f"{js.name}-"):
+            domain = found[2][1:].split(".") if found[2] else []
+            bare = not completes and (bool(found[3]) or found[0] == peer)
+            if _is_missing(js, found[1], domain, bare=bare):
+                address = found[0].removesuffix(found[3] or "")
+                yield NO_POD.at(place, text, address=address, guess=partial(_suggestion, js, found[1]))
 
 
 def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
@@ -66,7 +72,7 @@ def _texts(path: Path, container: Container) -> Iterator[tuple[Path, str, str]]:
 
 def _is_missing(js: Subject, host: str, domain: list[str], *, bare: bool) -> bool:
     """Whether a name means a pod of this set, and no pod has it. Services of others, and other sets, are left alone."""
-    if not host.startswith(f"{js.name}-") or domain[1:2] == ["svc"]:
+    if domain[1:2] == ["svc"]:
         return False
     namespace = js.js.metadata.namespace
     if namespace and domain[1:] and domain[1] != namespace:

@@ -100,7 +100,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
 def _add_assets(parser: argparse.ArgumentParser) -> None:
     add = parser.add_mutually_exclusive_group().add_argument
     add("--assets", type=Path, metavar="DIR", help="folder that has all the binaries")
-    add("--kubernetes", choices=list(MINORS), help="an older control plane (4 minutes more, once; default: the newest)")
+    add("--kubernetes", choices=list(MINORS), help="an older control plane (7 minutes more, once; default: the newest)")
 
 
 def _sources(arguments: argparse.Namespace) -> Sources:

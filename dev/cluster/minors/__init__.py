@@ -1,6 +1,8 @@
 """Control planes of older minor versions of Kubernetes, for tests: what the program runs on is what it was run on.
 
-A folder for each, whose go.mod pins the modules. etcd, kubectl and kwok are those of the newest control plane.
+A folder for each, whose go.mod pins the modules: the three commands as tools, k8s.io/kubernetes, and a replacement for
+each module of its folder `staging`; `go mod tidy` adds the rest. etcd, kubectl and kwok are those of the newest control
+plane.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ SPACE_MIB = 400
 
 
 def locate_minor(minor: str, sources: Sources) -> Path:
-    """The folder with all binaries; downloads or builds its own (4 minutes on 2 cores). DevclusterError if that fails.
+    """The folder with all binaries; downloads or builds its own (7 minutes on 2 cores). DevclusterError if that fails.
 
     Raises `UsageError` for a version that is not in `MINORS`.
     """

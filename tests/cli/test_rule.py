@@ -21,11 +21,10 @@ ENGINE = engine(FeatureGates({"AllAlpha": True}))
 RULES = {rule.id: rule for rule in all_rules()}
 IN_PARTS = [name for name, row in explanations().items() if row.at]
 WITHOUT_EXAMPLE = {
-    "avoid-nodes-codes-unseen", "avoid-nodes-no-domain", "depends-on-never-completes", "depends-on-never-starts",
-    "exclusive-non-indexed-empty", "exit-code-policy-taken-before", "failure-rule-codes-never",
-    "failure-rule-patterns-unread", "grace-periods-in-a-row", "immutable-replace", "replicated-job-unnamed",
-    "scheduling-kueue-topology", "scheduling-of-the-job-ignored", "scheduling-topology-again", "size-in-etcd",
-    "stages-never-released", "stages-never-start", "stages-no-effect",
+    "avoid-nodes-codes-unseen", "depends-on-never-completes", "exclusive-non-indexed-empty",
+    "exit-code-policy-taken-before", "failure-rule-codes-never", "failure-rule-patterns-unread", "immutable-replace",
+    "replicated-job-unnamed", "scheduling-kueue-topology", "scheduling-topology-again", "size-in-etcd",
+    "stages-never-released", "stages-never-start",
 }  # fmt: skip
 """Warnings that only their message explains."""
 

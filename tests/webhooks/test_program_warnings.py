@@ -164,6 +164,14 @@ RIGHT: dict[str, JSON] = {
         pods=1,
         replicas=4,
     ),
+    "the index beside the name of the pod": one(
+        container("train", env=[field(INDEX), field("metadata.name", "POD")]), pods=1, replicas=4
+    ),
+    "the index beside the name of the Job": one(
+        container("train", env=[field(INDEX), field("metadata.labels['batch.kubernetes.io/job-name']", "JOB")]),
+        pods=1,
+        replicas=4,
+    ),
     "the index beside the host name": one(
         container("sh", "-c", "train $(hostname) $JOB_COMPLETION_INDEX"), pods=1, replicas=4
     ),

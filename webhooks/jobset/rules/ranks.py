@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import islice, pairwise
 
 from api.batch import pods_at_once
-from api.keys import COMPLETION_INDEX, JOB_GLOBAL_INDEX, JOB_GROUP_INDEX, JOB_INDEX
+from api.keys import COMPLETION_INDEX, JOB_GLOBAL_INDEX, JOB_INDEX
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import items
 from kube.model.meta import MAX_INT32
@@ -24,8 +24,7 @@ MOST = 8
 _FLAG = re.compile(r"--nnodes(?:=|[ \t]+)[\"']?(\d{1,9})(?![\w:.])", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _NODES = "PET_NNODES"
-_OF_JOBS = (JOB_INDEX, JOB_GLOBAL_INDEX, JOB_GROUP_INDEX)
-_OTHER_RANK = re.compile(r"(?i)hostname|job[-_](?:global[-_]|group[-_])?index")
+_OTHER_RANK = re.compile(r"(?i)hostname|(?<![a-z])job[-_](?:(?:global|group)[-_])?(?:index|name)|metadata\.name\b")
 """How a program may learn which Job its pod is of."""
 
 _DOCS = Source("docs/reference/validation.md#ranks")
@@ -103,7 +102,7 @@ def _numbers(entry: Entry) -> Iterator[tuple[Path, int]]:
 
 def _zeros(entry: Entry) -> Iterator[FieldError]:
     """The first use of the index in each container that does not know its Job either."""
-    if any(path.endswith(key) or key in path for path in _fields(entry) for key in _OF_JOBS):
+    if any(_OTHER_RANK.search(path) for path in _fields(entry)):
         return
     for path, container in entry.each_container():
         texts = [*words(path, container), *values(path, container)]

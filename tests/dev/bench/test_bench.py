@@ -9,6 +9,8 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,15 +176,22 @@ def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_reported():
     assert reported == ["Job a is on rack-0, rack-1", "rack-1 holds a, b"]
 
 
+def turns_of(scenarios: str, folder: Path, *, nodes: int, scale: float) -> list[dict[str, Any]]:
+    """One round of these scenarios with our manager; fails with what the run says if it has errors."""
+    size = ("--rounds", "1", "--nodes", str(nodes), "--scale", str(scale), "--out", str(folder))
+    flags = ("--scenarios", scenarios, *size, "--manager", "jobset", "-o", "json")
+    done = run_module("dev.bench", *flags, timeout=380)
+    turns = json.loads(done.stdout)["turns"]
+    assert not any(turn["errors"] for turn in turns), done.stderr
+    return turns
+
+
 @pytest.mark.e2e
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_each_job_has_a_rack_alone_by_webhooks_and_by_policies(binaries, tmp_path):
     """P3 and P17: the run fails where a rack is shared; each pod is created once, and reviewed once or not at all."""
-    arguments = ["--scenarios", "P3,P17", "--rounds", "1", "--nodes", "60", "--scale", "0.1", "--out", str(tmp_path)]
-    done = run_module("dev.bench", *arguments, "--manager", "jobset", "-o", "json", timeout=380)
-    turns = json.loads(done.stdout)["turns"]
-    assert [turn["errors"] for turn in turns] == [[], []], done.stderr
+    turns = turns_of("P3,P17", tmp_path, nodes=60, scale=0.1)
     for step in ("create", "restart"):
         webhooks, policies = turns[0]["phases"][f"P3 {step}"], turns[1]["phases"][f"P17 {step}"]
         for phase in (webhooks, policies):
@@ -193,13 +202,10 @@ def test_each_job_has_a_rack_alone_by_webhooks_and_by_policies(binaries, tmp_pat
 
 @pytest.mark.e2e
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 def test_a_lost_node_costs_the_time_that_the_set_leaves_it(binaries, tmp_path):
     """P14, as small as can be: what counts is that all sets run again, and whose calls those were."""
-    arguments = ["--scenarios", "P14", "--rounds", "1", "--nodes", "4", "--scale", "0.02", "--out", str(tmp_path)]
-    done = run_module("dev.bench", *arguments, "--manager", "jobset", "-o", "json", timeout=280)
-    [turn] = json.loads(done.stdout)["turns"]
-    assert turn["errors"] == [], done.stderr
+    [turn] = turns_of("P14", tmp_path, nodes=4, scale=0.02)
     names = ("P14 recreate", "P14 recreate 10", "P14 recreate lost", "P14 in place", "P14 worker only")
     phases = [turn["phases"][name] for name in names]
     assert [phase["pods"] for phase in phases] == [6, 20, phases[2]["pods_created"], 6, 6]
@@ -219,13 +225,10 @@ def test_a_lost_node_costs_the_time_that_the_set_leaves_it(binaries, tmp_path):
 
 @pytest.mark.e2e
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 def test_restarts_in_place_after_a_failure_and_after_a_hang(binaries, tmp_path):
     """P15 and P16, as small as can be."""
-    arguments = ["--scenarios", "P15,P16", "--rounds", "1", "--nodes", "4", "--scale", "0.02", "--out", str(tmp_path)]
-    done = run_module("dev.bench", *arguments, "--manager", "jobset", "-o", "json", timeout=280)
-    turns = json.loads(done.stdout)["turns"]
-    assert [turn["errors"] for turn in turns] == [[], []], done.stderr
+    turns = turns_of("P15,P16", tmp_path, nodes=4, scale=0.02)
     failed, alone = (turns[0]["phases"][name] for name in ("P15", "P15 worker only"))
     hung = turns[1]["phases"]["P16"]
     for phase in (failed, alone, hung):

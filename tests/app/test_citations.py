@@ -41,7 +41,7 @@ MOST_FILES = {
     "An admission rule with a warning": 5,
     "A rule of policies": 4,
     "A metric": 5,
-    "A command": 5,
+    "A command": 4,
     "A field of the spec, end to end": 8,
     "A status field": 8,
     "A feature gate that changes child Jobs": 5,

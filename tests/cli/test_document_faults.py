@@ -36,7 +36,7 @@ def broken(text: str) -> tuple[int, int, str]:
         ("a: *x\n", 1, 4, ["the alias *x has no anchor &x before it"]),
         ("a: &x [*x]\n", 1, 8, ["the anchor &x contains itself"]),
         ("a: !!int x\n", 1, 10, ["'x' is no !!int"]),
-        ("a: !!binary '@'\n", 1, 13, ["no base64"]),
+        ("a: !!binary '@'\n", 1, 13, ["not base64"]),
         ("a: b\x07\n", 1, 5, ["control characters are not allowed"]),
         ("{{- if .Values.x }}\na: 1\n{{- end }}\n", 1, 2, ["{{ }} is a template", "helm template"]),
         ("a: 1\n{{- range .x }}\n", 2, 1, ["{{ }} is a template"]),

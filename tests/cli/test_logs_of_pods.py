@@ -169,7 +169,7 @@ def test_pods_that_are_gone_are_named_with_how_they_failed(command, connected):
     connected(a_set(attemptHistory=[failed]))
     code, _, err = command("logs", "train")
     assert code == 1
-    assert "attempt 3 failed in pod train-workers-0-0-x on node n-7, exit code 137; jobset explain train" in err
+    assert "attempt 3 failed: pod train-workers-0-0-x on node n-7, exit code 137; jobset explain train" in err
 
 
 def test_a_pod_that_goes_meanwhile_does_not_stop_the_others(command, connected):

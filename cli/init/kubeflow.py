@@ -47,6 +47,8 @@ def convert_mpi(fields: Fields) -> tuple[JSON, list[JSON]]:
     roles, name = _roles(fields, "spec.mpiReplicaSpecs", ("Launcher", "Worker")), fields.name
     if [role for role, _, _ in roles] != ["Launcher", "Worker"]:
         raise ConvertError("spec.mpiReplicaSpecs: both Launcher and Worker are needed")
+    if not name:
+        raise ConvertError("metadata.name: Required value: addresses of pods begin with it")
     (_, _, launcher), (_, size, worker) = roles
     if size > _MOST_HOSTS:
         raise ConvertError(f"spec.mpiReplicaSpecs.Worker.replicas: {size}: must be at most {_MOST_HOSTS}")
@@ -80,7 +82,10 @@ def _roles(fields: Fields, path: str, names: tuple[str, ...]) -> list[tuple[str,
         template = fields.take(f"{path}.{role}.template", dict)
         size = fields.take(f"{path}.{role}.replicas", int, 1)
         policy = fields.take(f"{path}.{role}.restartPolicy", str)
-        if template is None or size < 1:
+        if template is None:
+            continue
+        if size < 1:
+            fields.notes.append(f"{path}.{role}: left out: it has {size} replicas")
             continue
         containers(template, f"{path}.{role}.template")
         if policy not in {None, "Never"}:

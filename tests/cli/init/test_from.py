@@ -110,6 +110,14 @@ def test_other_templates_of_workers_keep_the_order_of_ranks(converted, command):
     assert {pod.env["MASTER_ADDR"] for pod in every} == {every[0].host}
 
 
+def test_a_role_without_pods_is_named(converted):
+    body = loaded(PYTORCH)
+    body["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 0
+    [jobset], err = converted(body)
+    assert jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["completions"] == 1
+    assert "spec.pytorchReplicaSpecs.Worker: left out: it has 0 replicas" in err
+
+
 def test_the_launcher_of_mpi_knows_the_hosts_and_comes_last(converted, command):
     [hosts, jobset], err = converted(MPI.read_text())
     _, launcher = jobset["spec"]["replicatedJobs"]
@@ -199,6 +207,14 @@ def test_a_value_of_a_wrong_shape_anywhere_never_crashes(file, junk, command, wr
         holder[last] = junk
         code, _, err = command("init", "--from", write(json.dumps(changed)))
         assert code in {0, 1}, err
+
+
+def test_an_mpi_job_needs_a_name(command, write):
+    body = loaded(MPI)
+    body["metadata"] = {"generateName": "pi-"}
+    code, _, err = command("init", "--from", write(body))
+    assert code == 1
+    assert 'MPIJob "pi-": metadata.name: Required value: addresses of pods begin with it' in err
 
 
 def test_sizes_that_others_write_cost_no_memory(command, write):

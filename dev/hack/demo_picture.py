@@ -7,6 +7,7 @@ is an SVG that moves by CSS alone: no script, nothing that is loaded. `--record`
 import argparse
 import html
 import json
+import re
 import subprocess
 import sys
 import time
@@ -18,11 +19,13 @@ ROOT = Path(__file__).parents[2]
 CAST = ROOT / "docs/images/demo.cast"
 PICTURE = ROOT / "docs/images/demo.svg"
 COLUMNS, ROWS = 128, 24
-LONGEST_PAUSE = 1.5
+LONGEST_PAUSE = 0.7
 """Seconds that a pause takes in the picture at most."""
 LAST = 8.0
 """Seconds for which the end is shown before the picture begins again."""
 
+_COUNTERS = re.compile(r"\s+(\S+: ready \d+|no status yet)")
+"""The beginning of a line with counts of Jobs: too many of them for a picture."""
 _CELL, _LINE, _EDGE = 7.23, 18, 14
 _HEAD = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" aria-label="make demo in a terminal">
@@ -51,10 +54,12 @@ class Line:
 
 
 def lines(cast: str) -> list[Line]:
-    """The lines of a cast, with long pauses cut. A line that is too long is cut, too."""
+    """The lines of a cast without counters, and with long pauses cut. A line that is too long is cut, too."""
     found, before, at = [Line("$ make demo", 0.0)], 0.0, 0.0
     for row in cast.splitlines()[1:]:
         moment, _, text = json.loads(row)
+        if _COUNTERS.match(text):
+            continue
         at += min(moment - before, LONGEST_PAUSE)
         before = moment
         found += [Line(_cut(part), at) for part in text.splitlines()]

@@ -71,7 +71,7 @@ def _of_env(entry: Entry, path: Path, container: Container) -> Iterator[FieldErr
     names = {variable.name for variable in container.env}
     for place, variable in path.at("env").each(container.env):
         text = variable.value if isinstance(variable.value, str) else ""
-        for name in _references(text) if "$(" in text else ():
+        for name in _references(text):
             if name in before or (name != INDEX and container.env_from):
                 continue
             if name in names and name != variable.name:
@@ -96,8 +96,9 @@ def _of_command(entry: Entry, path: Path, container: Container) -> Iterator[Fiel
     last = ""
     for place, word in words(path, container):
         if "$" in word and not _BLANK.search(word) and last not in _CODE:
-            for name in () if container.env_from else _references(word):
-                if name not in known and not _INJECTED.match(name) and name.isupper():
+            for name in _references(word):
+                is_open = name in known or container.env_from or _INJECTED.match(name)
+                if not is_open and name.isupper():
                     yield _undefined_variable(place, word, name, known)
             name = "" if reads_dollar else _of_shell(word)
             if name:

@@ -34,6 +34,7 @@ def test_each_rule_has_a_page_and_nothing_else_stands_beside_them():
         "README.md",
         "admission.md",
         "compared.md",
+        "from-kyverno.md",
         "audit.md",
         "defaults.md",
         "exceptions.md",

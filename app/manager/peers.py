@@ -2,7 +2,7 @@
 
 The endpoint of such a pod stays for 40 to 50 s, and each admission request that is sent there waits for its whole time
 limit. A replica that leaves its neighbours without any answer is marked as not ready. If its kubelet runs, it takes
-that back at once; a connection that is refused is an answer, and the business of that kubelet.
+that back with its next report; a connection that is refused is an answer, and the business of that kubelet.
 """
 
 import asyncio

@@ -102,9 +102,9 @@ class Asker:
     def __init__(self, cluster: Cluster, world: World) -> None:
         self.cluster, self.world = cluster, world
         self.namespace, self.applied, self.by_kubectl = (new_namespace(cluster) for _ in range(3))
-        account = {"metadata": {"name": "cache-initializer"}}
         accounts = f"/api/v1/namespaces/{self.namespace}/serviceaccounts"
-        assert request(cluster, "POST", accounts, account)[0] == 201
+        for name in ("cache-initializer", "in-place-restart"):
+            assert request(cluster, "POST", accounts, {"metadata": {"name": name}})[0] == 201
         self.tls = rest.client_tls(cluster.plan.layout.pki, "ca", ADMIN)
         self.own = threading.local()
         self.connections: list[http.client.HTTPSConnection] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -37,9 +37,23 @@ def accelerators(real_cluster: Cluster) -> Iterator[None]:
         for resource in ("nvidia.com/gpu", "google.com/tpu"):
             stack.enter_context(more_capacity(real_cluster, NODES, resource, "16"))
         for node in NODES:
-            labels = {**POOL, "cloud.google.com/gke-nodepool": node}
-            request(real_cluster, "PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}}, MERGE)
+            stack.enter_context(labelled(real_cluster, node, {**POOL, "cloud.google.com/gke-nodepool": node}))
         yield
+
+
+@contextlib.contextmanager
+def labelled(cluster: Cluster, node: str, labels: dict[str, str]) -> Iterator[None]:
+    """The node has these labels for the length of the block."""
+
+    def write(now: Mapping[str, str | None]) -> None:
+        status, answer = request(cluster, "PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": now}}, MERGE)
+        assert status == 200, answer
+
+    write(labels)
+    try:
+        yield
+    finally:
+        write(dict.fromkeys(labels))
 
 
 @pytest.mark.parametrize("file", FRAMEWORKS, ids=lambda file: file.stem)

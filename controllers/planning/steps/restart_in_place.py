@@ -103,6 +103,8 @@ def apply(
         times = f"{most} restart{'s' * (most > 1)} in place {'have' if most > 1 else 'has'}"
         _recreate(draft, left, "InPlaceRestartsUsedUp", f"{times} not helped", failure)
     elif len(attempts) == expected and len(set(attempts)) == 1:
+        if highest < (draft.status.current_in_place_restart_attempt or 0):
+            return  # the watch of the pods is behind: they have reported more since
         _record_restart(draft, highest, failure)
         draft.update(current_in_place_restart_attempt=highest)
     elif any(pod.status.phase == "Succeeded" and attempt < highest for pod, attempt in reported) or (

@@ -173,8 +173,14 @@ def _read(resource: Any, item: Stored | None) -> Any:
     return item.content if resource.plural in GROUPS else item.obj
 
 
-async def _nothing(*_: Any) -> None:
-    """Stands for the look at silent gangs, which comes again and again while there may be any."""
+def leave_out_checks(reconciler: JobSetReconciler) -> None:
+    """Let a reconciler not check for silent gangs and pending pods, which it does again and again while there are any."""
+
+    async def check(*_: Any) -> None: ...
+
+    for waiting in (reconciler._stalled, reconciler._unscheduled):
+        assert callable(waiting.check)
+        waiting.check = check
 
 
 class Requests(set):
@@ -281,7 +287,7 @@ class Replica:
         limits = dataclasses.replace(limits, sorted_jobs_from=0)
         options = Options(limits=limits, create_suspended=create_suspended, wall_clock=lambda: server.now)
         self.reconciler = JobSetReconciler(self.client, self.watches.caches(), gates, self, Tally(), options)
-        self.reconciler._stalled.look = self.reconciler._unscheduled.look = _nothing
+        leave_out_checks(self.reconciler)
         self.reconciler.watch_departures(self.watches.jobs)
         for kind in self.informers:
             self.relist(kind, (behind or {}).get(kind, 0))

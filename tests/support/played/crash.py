@@ -33,6 +33,7 @@ from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
 from tests.support.model.lagging import LaggingTransport
+from tests.support.model.replica import leave_out_checks
 from tests.support.model.tally import Tally
 from tests.support.played.kills import Path, Record, Site, Step, When, Write
 from tests.support.played.namespace import (
@@ -231,7 +232,7 @@ class Instance:
         limits = Limits(batch_deletion_from=path.large)
         options = Options(limits=limits, create_suspended=path.create_suspended)
         reconciler = JobSetReconciler(client, watches.caches(), gates, recorder, Tally(), options)
-        reconciler._stalled.look = reconciler._unscheduled.look = _nothing
+        leave_out_checks(reconciler)
         reconciler.leftover_pods.feed(self._queue)
         self._memories = reconciler.memories
         loop = Controller("jobset", self._queue, reconciler.reconcile, workers=2)
@@ -363,10 +364,6 @@ def _arrival(transport: Transport, late: Call) -> Step:
         await transport.send(late)
 
     return step
-
-
-async def _nothing(*_: object) -> None:
-    """Stands for the look at silent gangs, which comes again and again while there may be any."""
 
 
 async def _for_ever() -> NoReturn:

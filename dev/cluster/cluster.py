@@ -150,9 +150,13 @@ def up(
 
 def has_gangs(binaries: Path) -> bool:
     """Whether the API server has the feature gates of gangs: an older one does not start with gates that it lacks."""
-    answer = subprocess.run(  # noqa: S603 - the cluster's own binary
-        [binaries / "kube-apiserver", "--version"], capture_output=True, text=True, timeout=START_SECONDS, check=False
-    )
+    command = [binaries / "kube-apiserver", "--version"]
+    try:
+        answer = subprocess.run(  # noqa: S603 - the cluster's own binary
+            command, capture_output=True, text=True, timeout=START_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True  # the supervisor says why it cannot be run
     found = re.search(r"v(\d+)\.(\d+)", answer.stdout)
     return found is None or (int(found[1]), int(found[2])) >= GANGS.since
 

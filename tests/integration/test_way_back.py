@@ -49,6 +49,7 @@ OURS = {
     "late": {"failurePolicy": {"failOn": "JobFailed"}},
     "rules": {"failurePolicy": {"rules": [RULE, {**RULE, "name": "s", "onExitCodes": CODES, "maxRestarts": 0}]}},
     "steps": {"failurePolicy": {"rules": [{**RULE, "then": [{"afterRestarts": 1, "action": "FailJobSet"}]}]}},
+    "reasons": {"failurePolicy": {"rules": [{**RULE, "onPodReasons": ["Evicted"]}]}},
     "action": {"failurePolicy": {"rules": [{**RULE, "action": "RestartReplicatedJob"}]}},
     "codes": {"replicatedJobs": [rjob("a"), rjob("b", exitCodePolicy={"permanent": [3]})]},
     "theirs": {"managedBy": "example.com/other", "activeDeadlineSeconds": 60},

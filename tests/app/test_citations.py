@@ -38,7 +38,7 @@ MENTIONED = re.compile(r"(?<![\w./-])((?:[a-z_]+/)*\w+\.(?:py|md|yaml)|(?:[a-z_]
 TASK = re.compile(r"^### ([^\n]+): (\d+) files$(.*?)(?=^##|\Z)", re.MULTILINE | re.DOTALL)
 MOST_FILES = {
     "A failure action": 5,
-    "An admission rule with a warning": 5,
+    "An admission rule with a warning": 4,
     "A rule of policies": 4,
     "A metric": 5,
     "A command": 4,

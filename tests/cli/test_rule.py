@@ -13,7 +13,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from cli.rule.catalogue import all_rules
 from cli.rule.explanations import explanations
-from kube.model.field import Layer, Severity
+from kube.model.field import FieldError, Layer, Severity
 from kube.model.jsontree import dig
 from tests.support.objects.jobsets import JSON, jobset, rjob
 
@@ -39,17 +39,20 @@ def with_part(place: str, part: JSON) -> JSON:
     return js
 
 
-def warned(place: str, text: str) -> set[str]:
+def warned(place: str, text: str) -> tuple[FieldError, ...]:
     found = ENGINE.create(with_part(place, yaml.safe_load(text)))
     assert not found.errors
-    return {warning.rule.id for warning in found.warnings if warning.rule}
+    return found.warnings
 
 
 @pytest.mark.parametrize("name", IN_PARTS)
 def test_the_bad_example_gets_the_warning_and_the_good_one_none(name: str):
     row = explanations()[name]
-    assert warned(row.at, row.bad) == {name}
-    assert warned(row.at, row.good) == set()
+    [warning] = warned(row.at, row.bad)
+    assert warning.rule is RULES[name]
+    path = str(warning.path)
+    assert path.startswith(row.at) or row.at.startswith(path), "it is in the part, or around it"
+    assert warned(row.at, row.good) == ()
 
 
 def test_every_warning_about_the_object_is_explained_or_named_here():

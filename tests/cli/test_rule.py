@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-import re
-from typing import Any
-
 import pytest
-import yaml
 
 from api.features import FeatureGates
 from app.engine import engine
 from cli.rule.catalogue import all_rules
 from cli.rule.explanations import explanations
 from kube.model.field import FieldError, Layer, Severity
-from kube.model.jsontree import dig
-from tests.support.objects.jobsets import JSON, jobset, rjob
+from tests.support.corpus.rule_examples import IN_PARTS, with_part
 
 ENGINE = engine(FeatureGates({"AllAlpha": True}))
 RULES = {rule.id: rule for rule in all_rules()}
-IN_PARTS = [name for name, row in explanations().items() if row.at]
 WITHOUT_EXAMPLE = {
     "avoid-nodes-codes-unseen", "depends-on-never-completes", "exclusive-non-indexed-empty",
     "exit-code-policy-taken-before", "failure-rule-codes-never", "failure-rule-patterns-unread", "immutable-replace",
@@ -29,18 +22,8 @@ WITHOUT_EXAMPLE = {
 """Warnings that only their message explains."""
 
 
-def with_part(place: str, part: JSON) -> JSON:
-    """A JobSet of one ReplicatedJob with two pods, and this in one of its parts."""
-    main = {"name": "main", "image": "docker.io/library/python:3.13"}
-    pod = {"restartPolicy": "Never", "containers": [main]}
-    js = jobset(rjob(parallelism=2, completions=2, pod=pod))
-    keys: list[Any] = [int(key) if key.isdigit() else key for key in re.findall(r"\w+", place)]
-    dig(js, *keys).update(copy.deepcopy(part))
-    return js
-
-
 def warned(place: str, text: str) -> tuple[FieldError, ...]:
-    found = ENGINE.create(with_part(place, yaml.safe_load(text)))
+    found = ENGINE.create(with_part(place, text))
     assert not found.errors
     return found.warnings
 

@@ -19,6 +19,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from api.features import FeatureGates
+from cli.rule.explanations import explanations
 from dev.cluster import rest
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
@@ -29,6 +30,7 @@ from tests.support.cluster.admission import admission
 from tests.support.cluster.jobs import JOBSETS
 from tests.support.cluster.requests import new_namespace, request, wait_for
 from tests.support.corpus.manifests import JSON, Case, Finding, case_id, cases, differences, without_defaults
+from tests.support.corpus.rule_examples import IN_PARTS, with_part
 
 NEWEST = {
     "pod-features", "restart-agent", "restart-agent-in-order", "restart-agent-sidecar",
@@ -69,9 +71,13 @@ class Answer:
 
 @dataclass(frozen=True)
 class World:
-    """Answers by the case's id: to every create or update, and to every later apply of the good ones."""
+    """Answers by the case's id: to every create or update, and to every later apply of the good ones.
+
+    `examples`: by the rule's id, to its bad example and to its good one.
+    """
 
     first: dict[str, Answer] = field(default_factory=dict)
+    examples: dict[str, list[Answer]] = field(default_factory=dict)
     server_side: dict[str, list[Answer]] = field(default_factory=dict)
     client_side: dict[str, list[int]] = field(default_factory=dict)
     kubectl_failures: list[str] = field(default_factory=list)
@@ -92,6 +98,8 @@ def world(tmp_path_factory: pytest.TempPathFactory, binaries: Path) -> World:
             with admission(cluster, FeatureGates(gates)), contextlib.closing(Asker(cluster, world)) as ask:
                 ask.wait_for_gates(on=bool(gates))
                 asked = [case for case in GOOD + BAD if case.gates == gates]
+                if gates:
+                    ask.examples()
                 ask.everything([case for case in asked if cluster.plan.gang or case.id not in NEWEST])
     return world
 
@@ -129,6 +137,18 @@ class Asker:
             for case, answers in zip(applied := server_side(good), pool.map(self.apply, applied), strict=True):
                 self.world.server_side[case.id] = answers
             by_kubectl.result()
+
+    def examples(self) -> None:
+        for name in IN_PARTS:
+            row = explanations()[name]
+            self.world.examples[name] = [self.example(with_part(row.at, text)) for text in (row.bad, row.good)]
+
+    def example(self, body: JSON) -> Answer:
+        """Dry run in the test's namespace, or in that of the system."""
+        meta = body["metadata"]
+        if meta.get("namespace") != "kube-system":
+            meta["namespace"] = self.namespace
+        return self.send("POST", jobsets(meta["namespace"], query="dryRun=All"), body)
 
     def first(self, case: Case) -> Answer:
         """Create it: good ones for good, bad ones as a dry run. An update changes what is created before."""
@@ -193,6 +213,11 @@ def of_every_version(chosen: list[Case]) -> list[ParameterSet]:
     return [pytest.param(case, marks=[pytest.mark.newest] if case.id in NEWEST else []) for case in chosen]
 
 
+def of_the_set(answer: Answer) -> list[str]:
+    """Its warnings, without those about what the cluster lacks."""
+    return [text for text in answer.warnings if not any(words in text for words in NOT_THERE)]
+
+
 def about(warning: str, finding: Finding) -> bool:
     """Whether a warning is the one expected; of a long path the middle is left out of the text."""
     place, _, text = warning.partition(": ")
@@ -223,13 +248,20 @@ def test_one_answer_names_every_mistake(world, case):
 
 @pytest.mark.parametrize("case", of_every_version([case for case in GOOD + BAD if case not in UNREADABLE]), ids=case_id)
 def test_what_is_questionable_is_warned_about_and_nothing_else(world, case):
-    warnings = world.first[case.id].warnings
-    left = [text for text in warnings if not any(words in text for words in NOT_THERE)]
+    left = of_the_set(world.first[case.id])
     for finding in case.warnings:
         match = next((text for text in left if about(text, finding)), None)
         assert match is not None, (finding, left)
         left.remove(match)
     assert left == []
+
+
+@pytest.mark.parametrize("name", IN_PARTS)
+def test_of_the_examples_of_a_rule_the_bad_one_is_warned_of(world, name):
+    bad, good = world.examples[name]
+    assert (bad.status, good.status) == (201, 201), (bad.body, good.body)
+    assert [text.endswith(f" [{name}]") for text in of_the_set(bad)] == [True], bad.warnings
+    assert of_the_set(good) == []
 
 
 def test_nearly_every_path_is_exact(world, capsys):

@@ -33,10 +33,11 @@ from tests.support.corpus.manifests import JSON, Case, Finding, case_id, cases, 
 from tests.support.corpus.rule_examples import IN_PARTS, with_part
 
 NEWEST = {
-    "pod-features", "restart-agent", "restart-agent-in-order", "restart-agent-sidecar",
-    "scheduling-of-the-job-alone", "scheduling-with-groups-of-its-own", "template-job-label-and-annotation",
+    "in-place-restart-no-agent", "in-place-restart-no-rights", "pod-features", "restart-agent", "restart-agent-in-order",
+    "restart-agent-sidecar", "scheduling-of-the-job-alone", "scheduling-of-the-job-ignored",
+    "scheduling-with-groups-of-its-own", "template-job-label-and-annotation",
 }  # fmt: skip
-"""Cases of which an older API server refuses more, or warns of fields that it does not know."""
+"""Cases, and rules with examples, of which an older API server refuses more, or warns of fields that it does not know."""
 GOOD, BAD = cases("good"), cases("bad")
 UNREADABLE = [case for case in GOOD + BAD if case.first_answer == "api-server"]
 """Those that the API server refuses before it asks a webhook."""
@@ -208,9 +209,11 @@ NOT_THERE = ("no node has the label", "no StorageClass local-ssd", "or newer, an
 """Warnings about what the cluster does not have: nodes, and what an older version lacks."""
 
 
-def of_every_version(chosen: list[Case]) -> list[ParameterSet]:
-    """The cases as parameters; those that only the newest API server judges so are marked."""
-    return [pytest.param(case, marks=[pytest.mark.newest] if case.id in NEWEST else []) for case in chosen]
+def of_every_version(chosen: list[Case] | list[str]) -> list[ParameterSet]:
+    """Cases or rules as parameters; those that only the newest API server judges so are marked."""
+    ids = [each if isinstance(each, str) else each.id for each in chosen]
+    marks = [[pytest.mark.newest] if each in NEWEST else [] for each in ids]
+    return [pytest.param(each, marks=mark) for each, mark in zip(chosen, marks, strict=True)]
 
 
 def of_the_set(answer: Answer) -> list[str]:
@@ -256,7 +259,7 @@ def test_what_is_questionable_is_warned_about_and_nothing_else(world, case):
     assert left == []
 
 
-@pytest.mark.parametrize("name", IN_PARTS)
+@pytest.mark.parametrize("name", of_every_version(IN_PARTS))
 def test_of_the_examples_of_a_rule_the_bad_one_is_warned_of(world, name):
     bad, good = world.examples[name]
     assert (bad.status, good.status) == (201, 201), (bad.body, good.body)

@@ -150,7 +150,7 @@ def up(
 
 def has_gangs(binaries: Path) -> bool:
     """Whether the API server has the feature gates of gangs: an older one does not start with gates that it lacks."""
-    command = [binaries / "kube-apiserver", "--version"]
+    command: list[str | Path] = [binaries / "kube-apiserver", "--version"]
     try:
         answer = subprocess.run(  # noqa: S603 - the cluster's own binary
             command, capture_output=True, text=True, timeout=START_SECONDS, check=False

@@ -96,7 +96,7 @@ class _SuspendedJob(Base, frozen=True, kw_only=True):
 
     @property
     def suspender(self) -> str:
-        """The field manager of `spec.suspend`; empty if nobody is known to be."""
+        """The field manager of `spec.suspend`; empty if unknown."""
         of_it = [entry for entry in self.metadata.managed_fields if "f:suspend" in entry.fields_v1.get("f:spec", {})]
         return max(of_it, key=lambda entry: entry.time).manager if of_it else ""
 

@@ -37,6 +37,7 @@ from kube.informer import Informer
 from kube.resources import NODES
 from kube.watcher import Apply, Delete, Init, InitDone, Progress
 from tests.support.model.ledger import View
+from tests.support.model.repeated_checks import leave_out_checks
 from tests.support.model.stale import GROUPS, NS, Server, Stored
 from tests.support.model.tally import Tally
 
@@ -171,16 +172,6 @@ def _read(resource: Any, item: Stored | None) -> Any:
     if item is None:
         return None
     return item.content if resource.plural in GROUPS else item.obj
-
-
-def leave_out_checks(reconciler: JobSetReconciler) -> None:
-    """Let a reconciler not check for silent gangs and pending pods, which it does again and again while there are any."""
-
-    async def check(*_: Any) -> None: ...
-
-    for waiting in (reconciler._stalled, reconciler._unscheduled):
-        assert callable(waiting.check)
-        waiting.check = check
 
 
 class Requests(set):

@@ -33,7 +33,7 @@ from kube.transport import Request as Call
 from kube.transport import Response, Transport
 from kube.workqueue import WorkQueue
 from tests.support.model.lagging import LaggingTransport
-from tests.support.model.replica import leave_out_checks
+from tests.support.model.repeated_checks import leave_out_checks
 from tests.support.model.tally import Tally
 from tests.support.played.kills import Path, Record, Site, Step, When, Write
 from tests.support.played.namespace import (

@@ -1,4 +1,4 @@
-"""Variables in commands and in `env` that nobody replaces. Warnings only. Pure.
+"""Variables in commands and in `env` that are not replaced. Warnings only. Pure.
 
 See docs/reference/validation.md#variables.
 
@@ -53,7 +53,7 @@ LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}", "{how}"
 
 
 def are_replaced(js: Subject) -> Iterator[FieldError]:
-    """Variables that nobody replaces, at most as many as an answer names."""
+    """Variables that are not replaced, at most as many as an answer names."""
     yield from islice((error for entry in js.entries for error in _of_pod(entry)), MOST)
 
 

@@ -72,4 +72,10 @@ def test_a_policy_names_the_version_that_keeping_it_needs(full_cluster: Cluster)
     said = next(filter(None, needed), APPLIED.message)
     wait_for(lambda: told() == said, timeout=60, what=said, last=told)
     assert request(full_cluster, "DELETE", f"{POLICIES}/kept")[0] == 200
+    compiled = "validatingadmissionpolicies,validatingadmissionpolicybindings"
+    # The manager deletes the rest with these rights.
+    wait_for(
+        lambda: "jobset-policy-kept" not in kubectl(full_cluster, "get", compiled, "-o", "name"),
+        what="its rules are gone",
+    )
     kubectl(full_cluster, "delete", *rights)

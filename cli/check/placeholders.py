@@ -19,6 +19,7 @@ _LONGEST = 1000
 _PLACEHOLDER = re.compile(
     r"\$\{[A-Za-z_]\w{0,99}\}|\$[A-Z_][A-Z0-9_]{0,99}|<[A-Za-z][\w .-]{0,99}>|\w{0,99}PLACEHOLDER\w{0,99}"
 )
+_OF_SHELL = "command-variable-of-shell"
 _MOST_VALUES = 200
 """Values under a place that are looked at."""
 ENVSUBST = "fill them in first: `envsubst < {file} | jobset validate -f -`"
@@ -36,8 +37,8 @@ PLACEHOLDERS = Rule(
 def with_placeholders_once(found: Sequence[Finding], value: Any, files: set[str]) -> list[Finding]:
     """The findings; of those about placeholders the first, in words for all, unless `files` has the file already."""
     about = [(finding, names) for finding in found if (names := _names(finding, value))]
-    if not about:
-        return list(found)
+    if all(finding.error.rule and finding.error.rule.id == _OF_SHELL for finding, _ in about):
+        return list(found)  # a variable that the author expects a shell to replace, in a manifest that is complete
     replaced = {id(finding) for finding, _ in about}
     others = [finding for finding in found if id(finding) not in replaced]
     first, file = about[0][0], about[0][0].file

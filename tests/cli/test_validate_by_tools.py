@@ -104,6 +104,12 @@ class TestPlaceholders:
         _, out, _ = validate("-f", "f.yaml")
         assert "write the values in their places first" in out
 
+    def test_a_variable_in_a_command_alone_is_none(self, validate, write):
+        container = {"name": "main", "image": "b", "command": ["train", "--rank=$JOB_COMPLETION_INDEX"]}
+        pod = {"restartPolicy": "Never", "containers": [container]}
+        [(severity, rule, _)] = found(validate, "-f", write(jobset(rjob(pod=pod))))
+        assert (severity, rule) == ("warning", "command-variable-of-shell")
+
     def test_of_shells_are_none(self, validate, write):
         pod = {
             "restartPolicy": "Never",

@@ -279,10 +279,10 @@ class RackNamespace(Sets):
         return [event for event in events if event["reason"] == reason and event["regarding"]["name"] == name]
 
     def refused_pods(self) -> int:
-        """Pods of the namespace that the API server has refused so far for the sake of a rule (403)."""
+        """Pods of the namespace that the API server has refused so far for the sake of a rule (403), dry runs aside."""
         calls = audit.calls(self.cluster.audit_log, self._start, self.namespace)
         here = [call for call in calls if call.namespace == self.namespace and call.resource == "pods"]
-        return sum(call.verb == "create" and call.code == 403 for call in here)
+        return sum(call.verb == "create" and call.code == 403 and not call.dry_run for call in here)
 
 
 def label(pod: JSON, key: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from cli.check.findings import Finding
 from kube.model.field import ErrorType, Rule, Severity, shorten
 from kube.model.jsontree import dig
+from webhooks.jobset.rules.variables import UNEXPANDED
 
 MOST_NAMES = 8
 """Placeholders that a finding names."""
@@ -19,7 +20,6 @@ _LONGEST = 1000
 _PLACEHOLDER = re.compile(
     r"\$\{[A-Za-z_]\w{0,99}\}|\$[A-Z_][A-Z0-9_]{0,99}|<[A-Za-z][\w .-]{0,99}>|\w{0,99}PLACEHOLDER\w{0,99}"
 )
-_OF_SHELL = "command-variable-of-shell"
 _MOST_VALUES = 200
 """Values under a place that are looked at."""
 ENVSUBST = "fill them in first: `envsubst < {file} | jobset validate -f -`"
@@ -37,8 +37,9 @@ PLACEHOLDERS = Rule(
 def with_placeholders_once(found: Sequence[Finding], value: Any, files: set[str]) -> list[Finding]:
     """The findings; of those about placeholders the first, in words for all, unless `files` has the file already."""
     about = [(finding, names) for finding in found if (names := _names(finding, value))]
-    if all(finding.error.rule and finding.error.rule.id == _OF_SHELL for finding, _ in about):
-        return list(found)  # a variable that the author expects a shell to replace, in a manifest that is complete
+    # A variable that the author expects a shell to replace is not a placeholder, unless others are left.
+    if all(finding.error.rule is UNEXPANDED for finding, _ in about):
+        return list(found)
     replaced = {id(finding) for finding, _ in about}
     others = [finding for finding in found if id(finding) not in replaced]
     first, file = about[0][0], about[0][0].file

@@ -6,7 +6,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import jobset, rjob
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
-from webhooks.jobset.rules.containers import MOST
+from webhooks.jobset.rules import MOST
 
 ENGINE = engine(FeatureGates())
 MAIN = {"name": "main", "image": "busybox"}

@@ -10,7 +10,7 @@ from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob
 from webhooks.jobset.answers import warning_texts
-from webhooks.jobset.rules.own_keys import MOST
+from webhooks.jobset.rules import MOST
 
 ENGINE = engine(FeatureGates())
 PAGE = Path(__file__).parents[2] / "docs/reference/names-and-labels.md"

@@ -13,6 +13,7 @@ from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.policies import manifest
 from tests.support.objects.reviews import encode, review
 from tests.support.webhook_app import ask
+from tests.support.work import steps
 from tests.webhooks.test_policies import Played
 from webhooks import body, offload
 from webhooks.jobset import policies
@@ -85,6 +86,39 @@ MANY = {
         *(rjob(f"x{i}", dependsOn=[{"name": f"n{k}", "status": "Reedy"} for k in range(5)]) for i in range(140)),
     ),
 }
+
+
+IN_THE_POD: dict[str, JSON] = {
+    "hostNetwork": {"hostNetwork": True},
+    "setHostnameAsFQDN": {"setHostnameAsFQDN": True},
+    "subdomain": {"subdomain": "other"},
+    "OnFailure": {"restartPolicy": "OnFailure", "terminationGracePeriodSeconds": 600},
+    "programs": {
+        "containers": [
+            {
+                "name": "c",
+                "image": "b",
+                "command": ["torchrun", "--nnodes=9", "$RANK", "$(NAME)", "--addr", "js-x-0-0:1", "js-x-0-9.js"],
+                "env": [{"name": "PET_NNODES", "value": "7"}, {"name": "A", "value": "$(JOB_COMPLETION_INDEX)"}],
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+@pytest.mark.parametrize("field", IN_THE_POD)
+def test_checks_of_a_group_cost_the_same_however_many_groups_there_are(field: str, replicas: int):
+    """A check of one group that reads all others costs their square. At most: four times the groups, and a bit."""
+
+    def check(count: int) -> int:
+        pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "b"}]} | IN_THE_POD[field]
+        groups = [rjob(f"g{i}", replicas=replicas, pod=pod, job={"backoffLimit": 3}) for i in range(count)]
+        js = stored(jobset(*groups, failurePolicy={"maxRestarts": 3}))
+        return steps(lambda: engine(GATES).create(js))
+
+    engine(GATES).create(stored(jobset(rjob())))
+    assert check(400) < 5 * check(100)
 
 
 @pytest.mark.parametrize("path", [MUTATE_PATH, VALIDATE_PATH])

@@ -9,11 +9,12 @@ from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.engine import Findings
 from webhooks.jobset.ignored_rules import can_be_ignored
+from webhooks.jobset.rules import MOST
 from webhooks.review import AdmissionResponse
 
 MAX_WARNING = 256
 """Characters of one warning: the API server may cut what is longer, and so the fix, which stands at the end."""
-MAX_WARNINGS = 8
+MAX_WARNINGS = MOST
 _MORE = "and {} more warnings; `jobset validate` shows them all"
 MORE_WARNINGS = re.compile(_MORE.format(r"\d+"))
 """The text that stands for warnings that did not fit."""

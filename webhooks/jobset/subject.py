@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from api.batch import pods_at_once
 from api.features import FeatureGates
 from api.gangs import Forest, shape
 from api.jobset import JobSet, ReplicatedJob
@@ -200,6 +201,11 @@ class Entry:
         return steps
 
     @cached_property
+    def pod_count(self) -> int:
+        """Pods that run at once in all Jobs."""
+        return max(self.rjob.replicas, 0) * max(pods_at_once(self.job), 0)
+
+    @cached_property
     def text_size(self) -> int:
         """Characters of commands, arguments and variables."""
         size = 0
@@ -288,6 +294,11 @@ class Subject:
     def by_name(self) -> dict[str, Entry]:
         """The ReplicatedJobs by name; of a repeated name the first."""
         return {entry.rjob.name: entry for entry in reversed(self.entries)}
+
+    @cached_property
+    def pod_count(self) -> int:
+        """Pods that run at once in the whole set."""
+        return sum(entry.pod_count for entry in self.entries)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

@@ -17,6 +17,10 @@ SubjectCheck = Callable[[Subject], Iterator[FieldError]]
 EntryCheck = Callable[[Subject, Entry], Iterator[FieldError]]
 
 
+MOST = 8
+"""Findings of one kind about a set, at most: an answer has no more warnings (`answers.MAX_WARNINGS`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where rules come from: a section of a page, a KEP, a field of ours, or a rule of the CRD that they say again."""

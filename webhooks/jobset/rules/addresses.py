@@ -11,12 +11,10 @@ from itertools import islice
 from api.names import pod_base_name, subdomain
 from kube.model.field import FieldError, Path
 from kube.model.suggest import nearest
-from webhooks.jobset.rules import Source
+from webhooks.jobset.rules import MOST, Source
 from webhooks.jobset.rules.command_texts import values, words
 from webhooks.jobset.subject import Container, Entry, Subject
 
-MOST = 8
-"""Findings about one set: as many as an answer has warnings."""
 _NAME = r"[a-z0-9](?:[a-z0-9-]{0,62})"
 _HOST = re.compile(
     rf"(?:(?<=://)|(?<![\w.$(){{}}%/@-]))({_NAME})((?:\.{_NAME}){{0,8}})(:\d+)?(?![\w$({{%.-])", re.ASCII

@@ -13,11 +13,9 @@ from kube.model.field import FieldError, Path, quote, render_value
 from kube.model.quantity import parse_quantity
 from kube.model.suggest import nearest
 from webhooks.jobset.command_lines import as_list
-from webhooks.jobset.rules import Source
+from webhooks.jobset.rules import MOST, Source
 from webhooks.jobset.subject import Container, Entry, Subject
 
-MOST = 8
-"""Findings about one set: as many as an answer has warnings."""
 _MEDIA = ("Memory", "HugePages")
 _HUGE = "HugePages-"
 

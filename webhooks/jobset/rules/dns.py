@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from api.batch import pods_at_once
 from api.names import job_name, subdomain
 from kube.model.field import SPEC, FieldError
 from webhooks.jobset.rules import Source
@@ -31,7 +30,7 @@ OWN_SUBDOMAIN = _DOCS.warning(
 )
 LONG_HOST_NAME = _DOCS.warning(
     "host-name-too-long",
-    "a host name of {length} characters, and the kernel allows 64: the pod never starts",
+    "a host name of {length} characters, and the kernel allows {most}: the pod never starts",
     "shorten the names, or leave setHostnameAsFQDN out",
 )
 
@@ -51,7 +50,7 @@ def of_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
     """Fields of pods by which the names of the set do not resolve, or no pod starts."""
     pod, path, own = entry.job.template.spec, entry.pod_path.at("spec"), subdomain(subject.js)
     if subject.js.dns_enabled:
-        if _asks_node(entry) and _pods(subject) > 1:
+        if _asks_node(entry) and subject.pod_count > 1:
             yield HOST_NETWORK.at(path.at("hostNetwork"), True)
         if isinstance(pod.subdomain, str) and pod.subdomain not in {"", own}:
             yield OWN_SUBDOMAIN.at(path.at("subdomain"), pod.subdomain, subdomain=own, own=pod.subdomain)
@@ -60,16 +59,12 @@ def of_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         namespace = subject.js.metadata.namespace or "default"
         length = len(f"{_longest_host(subject, entry)}.{below}.{namespace}.{_DOMAIN}")
         if length > MAX_HOST_NAME:
-            yield LONG_HOST_NAME.at(path.at("setHostnameAsFQDN"), True, length=length)
+            yield LONG_HOST_NAME.at(path.at("setHostnameAsFQDN"), True, length=length, most=MAX_HOST_NAME)
 
 
 def _asks_node(entry: Entry) -> bool:
     pod = entry.job.template.spec
     return pod.host_network is True and pod.dns_config is None and pod.dns_policy in (None, "", "ClusterFirst")
-
-
-def _pods(subject: Subject) -> int:
-    return sum(entry.rjob.replicas * pods_at_once(entry.job) for entry in subject.entries)
 
 
 def _longest_host(subject: Subject, entry: Entry) -> str:

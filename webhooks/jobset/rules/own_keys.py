@@ -11,11 +11,9 @@ from api.keys import OUR_KEYS, OUR_PREFIXES, QUEUE_NAME, SET_BY_USERS
 from kube.model.field import FieldError, Path
 from kube.model.suggest import nearest
 from kube.model.validation import MAX_LABEL
-from webhooks.jobset.rules import Source
+from webhooks.jobset.rules import MOST, Source
 from webhooks.jobset.subject import Subject
 
-MOST = 8
-"""Most keys that are reported for a set: an answer has no more warnings."""
 LONGEST = max(map(len, OUR_PREFIXES)) + MAX_LABEL
 """Characters of a key: a longer one is an error of its own."""
 

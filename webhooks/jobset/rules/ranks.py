@@ -13,14 +13,12 @@ from api.keys import COMPLETION_INDEX, JOB_GLOBAL_INDEX, JOB_INDEX
 from kube.model.field import FieldError, Path
 from kube.model.jsontree import items
 from kube.model.meta import MAX_INT32
-from webhooks.jobset.rules import Source
+from webhooks.jobset.rules import MOST, Source
 from webhooks.jobset.rules.command_texts import values, words
 from webhooks.jobset.rules.in_place import IN_PLACE
 from webhooks.jobset.rules.variables import INDEX
 from webhooks.jobset.subject import Container, Entry, Subject
 
-MOST = 8
-"""Findings about one set: as many as an answer has warnings."""
 _FLAG = re.compile(r"--nnodes(?:=|[ \t]+)[\"']?(\d{1,9})(?![\w:.])", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _NODES = "PET_NNODES"
@@ -57,22 +55,20 @@ class _Together:
     def __init__(self, js: Subject) -> None:
         self.js = js
         self.numbers = {entry.index: list(_numbers(entry)) for entry in js.entries}
-        self.pods = {entry.index: entry.rjob.replicas * pods_at_once(entry.job) for entry in js.entries}
-        self.counts = Counter(self.pods.values())
-        self.all = sum(self.pods.values())
-        self.of_those = sum(self.pods[index] for index, numbers in self.numbers.items() if numbers)
+        self.counts = Counter(entry.pod_count for entry in js.entries)
+        self.of_those = sum(entry.pod_count for entry in js.entries if self.numbers[entry.index])
 
     def has(self, entry: Entry, count: int) -> bool:
-        own = self.pods[entry.index]
+        own = entry.pod_count
         with_another = self.counts[count - own] > (count == 2 * own)
-        return count in {pods_at_once(entry.job), own, self.of_those, self.all} or with_another
+        return count in {pods_at_once(entry.job), own, self.of_those, self.js.pod_count} or with_another
 
 
 def _of_entry(together: _Together, entry: Entry) -> Iterator[FieldError]:
     numbers = together.numbers[entry.index]
     if len({count for _, count in numbers}) == 1:
         for place, count in numbers[:1]:
-            if count > 1 and together.pods[entry.index] and not together.has(entry, count):
+            if count > 1 and entry.pod_count and not together.has(entry, count):
                 yield _wrong_number(together, entry, place, count)
     if entry.rjob.replicas > 1 and entry.job.completions == 1 and entry.job.completion_mode != "NonIndexed":
         yield from _zeros(entry)
@@ -80,9 +76,9 @@ def _of_entry(together: _Together, entry: Entry) -> Iterator[FieldError]:
 
 
 def _wrong_number(together: _Together, entry: Entry, place: Path, count: int) -> FieldError:
-    of_job, of_entry = pods_at_once(entry.job), together.pods[entry.index]
+    of_job, of_entry = pods_at_once(entry.job), entry.pod_count
     pods = f"{of_job} pods in a Job" + (f", {of_entry} in all its Jobs" if of_entry != of_job else "")
-    numbers = " or ".join(str(number) for number in dict.fromkeys((of_job, of_entry, together.all)))
+    numbers = " or ".join(str(number) for number in dict.fromkeys((of_job, of_entry, together.js.pod_count)))
     return NODES.at(place, count, count=count, pods=pods, pods_of=f"{numbers}, or change parallelism and completions")
 
 
@@ -94,7 +90,7 @@ def _numbers(entry: Entry) -> Iterator[tuple[Path, int]]:
                 yield place.at("value"), int(variable.value)
         texts = list(words(path, container))
         for place, text in texts:
-            yield from ((place, int(found[1])) for found in _FLAG.finditer(text) if "--nnodes" in text)
+            yield from ((place, int(found[1])) for found in _FLAG.finditer(text))
         for (_, flag), (place, text) in pairwise(texts):
             if flag == "--nnodes" and _NUMBER.fullmatch(text):
                 yield place, int(text)

@@ -5,7 +5,6 @@ See docs/reference/validation.md#size.
 
 from collections.abc import Iterator
 
-from api.batch import pods_at_once
 from api.named_actions import named_actions
 from api.status_size import ETCD_LIMIT, largest_status
 from kube.model.field import SPEC, ErrorType, FieldError
@@ -61,5 +60,4 @@ def _jobs(entry: Entry) -> int:
 
 def _pods(entry: Entry) -> int:
     """The pods of a ReplicatedJob at once; 0 for a number that `names.pod_count` refuses."""
-    pods = _jobs(entry) * max(pods_at_once(entry.job), 0)
-    return pods if pods <= MAX_INT32 else 0
+    return entry.pod_count if entry.pod_count <= MAX_INT32 else 0

@@ -14,12 +14,10 @@ from itertools import islice
 from api.keys import COMPLETION_INDEX
 from kube.model.field import FieldError, Path
 from kube.model.suggest import nearest
-from webhooks.jobset.rules import Source
+from webhooks.jobset.rules import MOST, Source
 from webhooks.jobset.rules.command_texts import is_run_by_shell, words
 from webhooks.jobset.subject import Container, Entry, Subject
 
-MOST = 8
-"""Findings about one set: as many as an answer has warnings."""
 INDEX = "JOB_COMPLETION_INDEX"
 """The variable that the Job controller adds behind all others of an Indexed Job."""
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]{0,127})\)", re.ASCII)

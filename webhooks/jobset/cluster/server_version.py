@@ -4,8 +4,12 @@ from api.jobset import JobSet
 from api.restart_agent import agent_of
 from kube.client import Client
 from kube.model.field import SPEC, FieldError
-from kube.model.versions import AGENT_SIDECAR
+from kube.model.versions import AGENT_SIDECAR, Version
+from webhooks.jobset.cluster.lookups import Lookups
 from webhooks.jobset.cluster.verdict import warning
+
+FRESH = 300.0
+"""Seconds for which a version is good. One that could not be read is asked for again."""
 
 AGENT_TOO_NEW = warning(
     "restart-agent-version",
@@ -20,7 +24,14 @@ def has_sidecar_agent(js: JobSet) -> bool:
     return agent is not None and agent.mode != "MainContainer"
 
 
-async def warn_of_version(client: Client) -> list[FieldError]:
-    """A warning about a set with that agent, where the API server is too old for it."""
-    text = AGENT_SIDECAR.shortfall(await client.server_version())
-    return [AGENT_TOO_NEW.at(SPEC.at("failurePolicy", "agent", "mode"), text=text)] if text else []
+class ServerVersion:
+    """The version of the API server. One for a process."""
+
+    def __init__(self) -> None:
+        self._known: Lookups[str, Version | None] = Lookups(1)
+
+    async def shortfalls(self, client: Client) -> list[FieldError]:
+        """A warning about a set with that agent, where the API server is too old for it."""
+        version = await self._known.get("", client.server_version, lambda _: FRESH)
+        text = AGENT_SIDECAR.shortfall(version)
+        return [AGENT_TOO_NEW.at(SPEC.at("failurePolicy", "agent", "mode"), text=text)] if text else []

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from api import keys
 from api.batch import Job, JobSpec, JobStatus, Owned
 from api.event import SeenEvent
 from api.gang_status import StoredGroup
@@ -56,7 +57,7 @@ class TrackedPod(Owned, frozen=True, kw_only=True):
     @property
     def is_uncounted(self) -> bool:
         """Whether its Job does not count it yet: the Job controller takes its finalizer away when it has."""
-        return "batch.kubernetes.io/job-tracking" in self.metadata.finalizers
+        return keys.JOB_TRACKING in self.metadata.finalizers
 
 
 class SeenPod(DetailedPod, frozen=True, kw_only=True):

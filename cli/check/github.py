@@ -9,7 +9,7 @@ _PROPERTY = {**_TEXT, **str.maketrans({":": "%3A", ",": "%2C"})}
 
 def github_lines(report: Report) -> list[str]:
     """A line for each finding, and for each check that could not be made. No text of a file begins a command."""
-    problems = [f"::error title=jobset validate::{_escaped(problem)}" for problem in report.problems]
+    problems = [f"::error title=jobset validate::{_escape(problem)}" for problem in report.problems]
     return [*map(_line, report.findings), *problems]
 
 
@@ -23,8 +23,8 @@ def _line(finding: Finding) -> str:
         "title": f"{finding.kind} {finding.jobset}: {finding.rule}",
     }
     where = ",".join(f"{key}={printable(str(value)).translate(_PROPERTY)}" for key, value in properties.items())
-    return f"::{LEVELS[finding.severity]} {where}::{_escaped(finding.message)}"
+    return f"::{LEVELS[finding.severity]} {where}::{_escape(finding.message)}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return printable(text).translate(_TEXT)

@@ -75,7 +75,7 @@ class Options:
 
 def run(options: Options, out: TextIO, err: TextIO) -> int:
     """Check, write the report to `out` and problems to `err`; gives the exit code."""
-    report = _checked(options)
+    report = _run_checks(options)
     if options.output in FORMS:
         out.write(dump(report.json(), options.output))
     elif options.output == "sarif":
@@ -96,7 +96,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     return exit_code(report, options)
 
 
-def _checked(options: Options) -> Report:
+def _run_checks(options: Options) -> Report:
     """What was found. Without a server nothing is waited for, and no event loop is needed."""
     checking = check_manifests(options)
     if options.server or options.local_server:

@@ -40,10 +40,10 @@ def jobsets_in_workflow(document: Document) -> Iterator[Document]:
         text = dig(template, "resource", "manifest")
         if isinstance(text, str) and _KIND.search(text):
             path = Path(place or ()).at(index, "resource", "manifest")
-            yield from _checked(document, path, text)
+            yield from _documents_in(document, path, text)
 
 
-def _checked(document: Document, path: Path, text: str) -> Iterator[Document]:
+def _documents_in(document: Document, path: Path, text: str) -> Iterator[Document]:
     span = document.location.nearest(path.parts)[0].span
     source = document.source
     block = _BLOCK.match(source.text, span.start)

@@ -166,9 +166,9 @@ class Caches:
 
     def _row(self, key: Key) -> JSON | None:
         js = self._sets.store.get(*key)
-        return None if js is None else row(js, wall_clock(), self._created(key, js))
+        return None if js is None else row(js, wall_clock(), self._creation_times(key, js))
 
-    def _created(self, key: Key, js: JobSet) -> dict[str, str]:
+    def _creation_times(self, key: Key, js: JobSet) -> dict[str, str]:
         """When the Jobs of a set were created of which some were restarted alone; empty for others."""
         if not any(counts.job_restarts for counts in js.status.replicated_jobs_status):
             return {}
@@ -185,7 +185,7 @@ class Caches:
             return None
         uid = js.metadata.uid
         placed = bool(topologies(js))
-        return row(js, wall_clock(), self._created(key, js)) | detail(
+        return row(js, wall_clock(), self._creation_times(key, js)) | detail(
             js,
             jobs=[job for job in _of_set(self._jobs, key) if job.metadata.controlled_by(uid)],
             pods=self._pods.store.list() if placed else (),

@@ -1,7 +1,7 @@
 """What this process knows of each JobSet beyond the caches: one record for each, and one place that forgets.
 
 A process that starts, or becomes the leader, begins with empty records. Of all its fields only `Memory.departed`
-affects decisions.
+affects what is decided; `Memory.resumptions` affects when a Job is resumed that others suspend.
 """
 
 from collections.abc import Mapping

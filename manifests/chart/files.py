@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from manifests.chart.templates import template_files
-from manifests.chart.values import commented, defaults, schema, table
+from manifests.chart.values import defaults, schema, table, with_comments
 from manifests.naming import IMAGE_TAG
 from manifests.text import HEADER
 
@@ -44,7 +44,7 @@ def chart_files(folder: Path) -> dict[str, str]:
     return {
         "Chart.yaml": _VERSION.sub(rf"\g<1>{IMAGE_TAG.removeprefix('v')}", chart),
         "README.md": _TABLE.sub(lambda _: f"{table()}\n", readme),
-        "values.yaml": HEADER + commented(yaml.safe_dump(defaults(), sort_keys=False, width=120)),
+        "values.yaml": HEADER + with_comments(yaml.safe_dump(defaults(), sort_keys=False, width=120)),
         "values.schema.json": json.dumps(schema(), indent=1) + "\n",
         **{f"templates/{name}": f"{{{{- /* {HEADER[2:-1]} */ -}}}}\n{text}" for name, text in template_files().items()},
     }

@@ -231,7 +231,7 @@ VALUES = (
 )
 
 
-def commented(text: str) -> str:
+def with_comments(text: str) -> str:
     """values.yaml with a comment above each value that says what it is."""
     about = {value.path: value.about for value in VALUES}
     folders: list[str] = []

@@ -80,7 +80,7 @@ def seconds(dns: Dns, monkeypatch: pytest.MonkeyPatch) -> float:
     ("dns", "least", "most"),
     [
         pytest.param({"caches": False}, 0, 3, id="nothing is cached"),
-        pytest.param({"cached": 20}, 20, 24, id="an answer of before the start"),
+        pytest.param({"cached": 20}, 20, 24, id="an answer from before the start"),
         pytest.param({"cached": 8, "absent": 8}, 8, 12, id="no such name at first"),
         pytest.param({"absent": 1000}, 60, 62, id="a pod that does not come"),
     ],

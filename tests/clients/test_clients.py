@@ -114,7 +114,7 @@ def test_a_body_goes_as_json_and_warnings_come_back(client: Face, served: Served
 
 def test_a_traceback_has_one_frame_of_the_package(client: Face, served: Served):
     for method in (client.get, lambda name: client.first("logs", 1, name)):
-        served.say({"kind": "Status", "message": "nobody", "details": {"name": "train"}}, 404)
+        served.say({"kind": "Status", "message": "no such set", "details": {"name": "train"}}, 404)
         served.say({"metadata": {}, "items": []})
         with pytest.raises(errors.NotFoundError) as caught:
             method("train")
@@ -126,9 +126,9 @@ def test_a_traceback_has_one_frame_of_the_package(client: Face, served: Served):
 
 
 def test_a_refusal_is_an_exception(client: Face, served: Served):
-    served.say({"kind": "Status", "message": "nobody", "details": {"name": "train"}}, 404)
+    served.say({"kind": "Status", "message": "no such set", "details": {"name": "train"}}, 404)
     served.say({"metadata": {}, "items": []})
-    with pytest.raises(errors.NotFoundError, match="cannot get JobSet team-a/train: nobody"):
+    with pytest.raises(errors.NotFoundError, match="cannot get JobSet team-a/train: no such set"):
         client.get("train")
 
 

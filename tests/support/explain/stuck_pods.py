@@ -201,7 +201,7 @@ row(
 
 
 def not_ready(*, ready: bool = False, started: bool = True, **container: JSON) -> Facts:
-    """A pod that runs and is not ready; nobody says why."""
+    """A pod that runs and is not ready, without any stated cause."""
     status = {"name": "main", "ready": ready, "started": started, "state": {"running": {}}}
     gates = {"readinessGates": container.pop("readinessGates")} if "readinessGates" in container else {}
     return about_pod(node="node-1", statuses=[status], containers=({"name": "main", **container},), **gates)

@@ -30,7 +30,7 @@ OWN_SUBDOMAIN = _DOCS.warning(
 )
 LONG_HOST_NAME = _DOCS.warning(
     "host-name-too-long",
-    "a host name of {length} characters, and the kernel allows {most}: the pod never starts",
+    "a host name of {length} characters, and the kernel allows 64: the pod never starts",
     "shorten the names, or leave setHostnameAsFQDN out",
 )
 
@@ -59,7 +59,7 @@ def of_pods(subject: Subject, entry: Entry) -> Iterator[FieldError]:
         namespace = subject.js.metadata.namespace or "default"
         length = len(f"{_longest_host(subject, entry)}.{below}.{namespace}.{_DOMAIN}")
         if length > MAX_HOST_NAME:
-            yield LONG_HOST_NAME.at(path.at("setHostnameAsFQDN"), True, length=length, most=MAX_HOST_NAME)
+            yield LONG_HOST_NAME.at(path.at("setHostnameAsFQDN"), True, length=length)
 
 
 def _asks_node(entry: Entry) -> bool:

@@ -17,6 +17,7 @@ from api.layout import JobPosition, JobRange
 from api.names import coordinator_endpoint, job_key, namespaced_job, subdomain, volume_claim_name
 from api.priority import Priorities
 from api.restart_agent import with_agent
+from api.suspension import is_left_to_others
 from kube.model.meta import JSON
 
 NO_UID = "00000000-0000-0000-0000-000000000000"
@@ -128,10 +129,15 @@ def build_job(
         },
         "spec": {
             **job_spec_with(rjob.job_spec, rjob.exit_code_policy),
-            "suspend": js.suspended,
+            "suspend": _is_suspended(js, rjob, gates),
             "template": pod_template(js, position, labels, annotations),
         },
     }
+
+
+def _is_suspended(js: JobSet, rjob: ReplicatedJob, gates: FeatureGates) -> bool:
+    """Whether a new Job is suspended. Where another controller decides about that, its template says how it begins."""
+    return js.suspended or (is_left_to_others(js, gates) and rjob.job_spec.get("suspend") is True)
 
 
 def in_group(job: JSON, template: str, name: str) -> JSON:

@@ -31,6 +31,7 @@ GATES: Mapping[str, Gate] = {
     "JobSetPolicies": Gate("Alpha", default=False),
     "JobSetRecoveryTimes": Gate("Alpha", default=False),
     "JobSetStartTimeout": Gate("Alpha", default=False),
+    "JobSetSuspensionOptions": Gate("Alpha", default=False),
     "JobSetWorkloadAwareSchedulingAPI": Gate("Alpha", default=False),
     "MutablePodResourcesForSuspendedJobSets": Gate("Alpha", default=False),
     "RestartJob": Gate("Alpha", default=False),

@@ -69,9 +69,21 @@ AVOIDED_NODES = "jobset.sigs.k8s.io/avoided-nodes"
 IGNORE_WARNINGS = "jobset.sigs.k8s.io/ignore-warnings"
 """Annotation of a JobSet: ids of rules whose warnings are left out. Not known to the Go JobSet."""
 
+SKIP_SUSPEND = "jobset.sigs.k8s.io/skip-suspend-reconciliation"
+"""Annotation of a JobSet, "true": another controller suspends and resumes its Jobs. Proposed for the Go JobSet."""
+DELETE_ON_SUSPEND = "jobset.sigs.k8s.io/delete-jobs-on-suspend"
+"""Annotation of a JobSet, "true": a suspension deletes the Jobs that have started. Not known to the Go JobSet."""
+
 OUR_PREFIXES = ("jobset.sigs.k8s.io/", "alpha.jobset.sigs.k8s.io/")
 """What the key of every label and annotation of JobSets begins with."""
-SET_BY_USERS = (EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, DISABLE_IN_PLACE_RESTART, IGNORE_WARNINGS)
+SET_BY_USERS = (
+    EXCLUSIVE_TOPOLOGY,
+    NODE_SELECTOR_STRATEGY,
+    DISABLE_IN_PLACE_RESTART,
+    IGNORE_WARNINGS,
+    SKIP_SUSPEND,
+    DELETE_ON_SUSPEND,
+)
 """Keys of our own that users write."""
 OUR_KEYS = frozenset(
     {

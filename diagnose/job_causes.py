@@ -13,6 +13,7 @@ from api.keys import (
     KIND,
     REPLICATED_JOB_NAME,
     SERVICE_CREATION_FAILED,
+    SKIP_SUSPEND,
     SUSPENDED,
 )
 from controllers.planning.child_jobs import Child
@@ -195,6 +196,8 @@ def _begin(case: Case, names: frozenset[str]) -> bool:
 def halted_jobs(case: Case, left: frozenset[str]) -> Iterator[KeyedFinding]:
     """Jobs that are still suspended although the set is not."""
     fix = "the manager resumes it by itself; a Job that another controller suspends needs that one"
+    if case.facts.jobset.metadata.annotations.get(SKIP_SUSPEND) == "true":
+        fix = f"the controller that has suspended it resumes it: annotation {SKIP_SUSPEND} of the JobSet"
     again = next((event for event in case.recent_warnings if event.reason == JOBS_SUSPENDED_AGAIN), None)
     for child in (child for child in case.survey.halted if child.name in left):
         ending = child.job.status.active

@@ -10,7 +10,7 @@ from typing import Any
 
 from api.failure_actions import ACTIONS
 from api.indexes import Indexes, parse_indexes
-from api.keys import CONTROLLER_NAME, PLACEMENT_GATE
+from api.keys import CONTROLLER_NAME, DELETE_ON_SUSPEND, PLACEMENT_GATE, SKIP_SUSPEND
 from api.names import job_name
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
@@ -102,6 +102,19 @@ DROPPED: Mapping[tuple[str, ...], Dropped] = {
     ),
 }
 """By the path below `spec`; `*` stands for each item of a list."""
+UNREAD: Mapping[str, Dropped] = {
+    SKIP_SUSPEND: Dropped(
+        "Jobs that another controller suspends are resumed at once",
+        "have that controller suspend the whole JobSet, or let the JobSet finish",
+        lambda value: value == "true",
+    ),
+    DELETE_ON_SUSPEND: Dropped(
+        "a suspension keeps the Jobs, and pods of indexes that have succeeded do not come back",
+        "let the JobSet finish, or do not suspend it",
+        lambda value: value == "true",
+    ),
+}
+"""Annotations of a JobSet that the Go JobSet does not read."""
 
 _ACTION = Dropped(
     "the Go JobSet does not know the action: its controller reports an error for ever when the rule matches",
@@ -119,6 +132,10 @@ def of_jobset(js: JSON) -> Iterator[Concern]:
         for path, value in _values(dig(js, "spec"), parts, "spec"):
             if field.acts(value):
                 yield Concern("JobSet", meta["namespace"], meta["name"], path, field.happens, field.remedy)
+    for key, unread in UNREAD.items():
+        if unread.acts(dig(meta, "annotations", key)):
+            path = f"metadata.annotations[{key}]"
+            yield Concern("JobSet", meta["namespace"], meta["name"], path, unread.happens, unread.remedy)
 
 
 def has_completed_jobs(js: JSON) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from api.keys import PLACEMENT_GATE
-from cli.rollback.concerns import DROPPED, has_completed_jobs, of_completed_jobs, of_jobset, of_pod
+from cli.rollback.concerns import DROPPED, UNREAD, has_completed_jobs, of_completed_jobs, of_jobset, of_pod
 from manifests import crd
 from tests.support.corpus.go_crd import dropped
 
@@ -105,6 +105,14 @@ def test_completed_jobs_that_are_gone_are_named(jobs, found):
     concerns = list(of_completed_jobs(js, jobs))
     assert [(concern.path, concern.happens.rpartition(": ")[2]) for concern in concerns] == found
     assert {(concern.kind, concern.name) for concern in concerns} <= {("JobSet", "train")}
+
+
+@pytest.mark.parametrize("key", UNREAD)
+@pytest.mark.parametrize(("value", "acts"), [("true", True), ("false", False), ("", False)])
+def test_annotations_that_go_does_not_read_are_named_and_on_the_page(key, value, acts):
+    found = [path for path, _ in concerned({}, {"annotations": {key: value}})]
+    assert found == ([f"metadata.annotations[{key}]"] if acts else [])
+    assert f"`{key}`" in DOWNGRADE.read_text(encoding="utf-8")
 
 
 def test_jobs_are_only_needed_of_running_sets_with_completed_ones():

@@ -34,6 +34,7 @@ from webhooks.jobset.rules import (
     scheduling_pods,
     size,
     success,
+    suspension,
     variables,
 )
 from webhooks.jobset.rules import volume_claims as claims
@@ -65,6 +66,7 @@ BEFORE: tuple[SubjectCheck, ...] = (
     in_place.gate,
     restart_agent.strategy,
     gated_fields.without_gate,
+    suspension.left_to_others,
     execution.not_in_place,
     depends_on.not_on_the_first,
     names.subdomain,
@@ -100,6 +102,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     placement.levels,
     own_keys.unknown_keys,
     own_keys.misplaced_queue,
+    suspension.have_effect,
     containers.runnable,
     success.can_come,
     failure_reach.rules_can_match,

@@ -2,28 +2,39 @@
 
 from api import keys
 from api.layout import JobRange
-from controllers.planning.actions import PatchJob
+from api.suspension import deletes_jobs, is_left_to_others
+from controllers.planning.actions import DeleteJob, PatchJob, delete_unfinished
 from controllers.planning.child_jobs import Child
 from controllers.planning.context import Context
 from controllers.planning.group_context import misplaced
 from controllers.planning.job_bodies import job_body
 from controllers.planning.job_patches import attempt_of, resume, suspend
-from controllers.planning.partial import Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, of_draft
 
 
 def suspend_or_resume(ctx: Context) -> Partial:
-    """Suspend what runs, or resume what is suspended."""
-    return _suspend(ctx) if ctx.js.suspended else _resume(ctx)
+    """Suspend what runs, or resume what is suspended, unless another controller does that."""
+    if ctx.js.suspended:
+        return _suspend(ctx)
+    return NOTHING if is_left_to_others(ctx.js, ctx.gates) else _resume(ctx)
 
 
 def _suspend(ctx: Context) -> Partial:
-    """The suspension is stored first: so the resume is counted, even if not all Jobs were suspended."""
-    draft = ctx.draft()
-    running = [child for child in ctx.children.active if not child.job.spec.suspend and not child.deleting]
+    """The suspension is stored first: so the resume is counted, even if not all Jobs were suspended.
+
+    A set may want its Jobs deleted instead. Those that have not started are suspended, so the new ones stay.
+    """
+    draft, deletes = ctx.draft(), deletes_jobs(ctx.js, ctx.gates)
+    actions: list[PatchJob | DeleteJob] = []
+    for child in ctx.children.active:
+        if deletes and child.job.status.start_time is not None:
+            actions += delete_unfinished([child.job])
+        elif not child.job.spec.suspend and not child.deleting:
+            actions.append(suspend(child))
     message = "jobset is suspended"
     changed = draft.condition(keys.SUSPENDED, true=True, reason="SuspendedJobs", message=message)
     draft.condition(keys.RESTARTING, true=False, reason="JobSetSuspended", message=message)
-    return of_draft(draft, *map(suspend, running), status_first=changed and bool(running))
+    return of_draft(draft, *actions, status_first=changed and bool(actions))
 
 
 def _resume(ctx: Context) -> Partial:

@@ -9,6 +9,7 @@ from api import keys
 from api.batch import Job, job_ready
 from api.indexes import parse_indexes
 from api.restart_agent import jobs_without_agent
+from api.suspension import deletes_jobs
 from controllers.planning.child_jobs import integer
 from tests.support.model.moves import SIZES, Moves
 from tests.support.model.pod_moves import AGENT_MOVES
@@ -93,6 +94,8 @@ class Histories(Moves):
                 assert integer(job.metadata.labels[keys.RESTART_ATTEMPT]) == status.restarts
                 if js.suspended or released:
                     assert job.spec.suspend == js.suspended, f"{name} has suspend={job.spec.suspend}"
+                if js.suspended and deletes_jobs(js, self.gates):
+                    assert job.status.start_time is None, f"{name} keeps what has succeeded"
                 if self.gates["ElasticJobSet"]:
                     assert (job.spec.parallelism, job.spec.completions) == (of.parallelism, of.completions)
             counted = entries[of.name]

@@ -20,6 +20,7 @@ from api.gangs import Group, forest
 from api.indexes import parse_indexes
 from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
+from api.suspension import deletes_jobs
 from controllers.planning.child_jobs import integer
 from controllers.planning.observed import KnownGroups
 from tests.support.model.ledger_in_place import InPlaceRules
@@ -280,7 +281,7 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         return owner is not None and owner.uid == uid
 
     def job_deleted(self, job: Job) -> None:
-        """The set has ended, or the Job is of an earlier attempt by now, or its index is too high."""
+        """The set has ended or its suspension deletes Jobs, or this one is of an earlier attempt or an index too high."""
         owner = job.metadata.controller()
         name = job.metadata.name
         assert owner is not None and owner.kind == keys.KIND, f"{name} of somebody else is deleted"  # noqa: PT018 -- one thing
@@ -303,7 +304,8 @@ class Ledger(StatusRules, RecoveryRules, NodeRules, InPlaceRules):
         wanted = forest(view.jobset)
         leaf = None if wanted is None else wanted.of_job(name)
         misplaced = seen.spec.suspend and seen.spec.template.spec.pod_group != ("" if leaf is None else leaf.name)
-        nodeless = self.nodeless(job.metadata.uid)
+        halted = view.jobset.suspended and deletes_jobs(view.jobset, self.gates) and seen.status.start_time is not None
+        nodeless = self.nodeless(job.metadata.uid) or halted
         assert js.status.terminal_state or old or high or misplaced or nodeless, f"{name} of this attempt is deleted"
 
     def job_patched(self, old: Job, new: Job) -> None:

@@ -99,7 +99,8 @@ class Moves(PodMoves, RuleBasedStateMachine):
         self.on_resume = on_resume
         policy = setup["policy"]
         in_place = policy is not None and policy["restartStrategy"] == "InPlaceRestart"
-        self.gates = FeatureGates(dict.fromkeys(gates, True) | {"InPlaceRestart": in_place})
+        wanted = {"InPlaceRestart": in_place, "JobSetSuspensionOptions": setup.get("deletes", False)}
+        self.gates = FeatureGates(dict.fromkeys(gates, True) | wanted)
         self.ledger = Ledger(self.gates, create_suspended=not on_resume)
         self.server = Server(self.ledger, old=old_server)
         self.agents = Agents(self.server)

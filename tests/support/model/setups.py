@@ -110,6 +110,7 @@ SETUPS = st.fixed_dictionaries(
         "deadline": st.sampled_from([None, None, None, 5, 20]),
         "exit_codes": st.sampled_from([None, None, {}, {"permanent": [3]}]),
         "exclusive": st.sampled_from([False, False, True]),
+        "deletes": st.booleans(),
     }
 )
 
@@ -183,12 +184,25 @@ def in_groups(shape, names) -> dict:
 
 
 def spec_of(
-    *, replicas, order, alone, policy, success, suspend, claims, ttl, deadline, exit_codes, exclusive, shape=None
+    *,
+    replicas,
+    order,
+    alone,
+    policy,
+    success,
+    suspend,
+    claims,
+    ttl,
+    deadline,
+    exit_codes,
+    exclusive,
+    deletes=False,
+    shape=None,
 ) -> JobSet:
     """A JobSet of up to three ReplicatedJobs; each but the first waits for the one before it where `order` says so.
 
     `alone`: how many are a stage each where there are stages. `exclusive`: whether each Job has a topology domain of its
-    own. `shape`: of the groups, if there are to be any.
+    own. `deletes`: whether a suspension deletes Jobs. `shape`: of the groups, if there are to be any.
     """
     rjobs = []
     for number, count in enumerate(replicas):
@@ -216,7 +230,9 @@ def spec_of(
     if deadline is not None:
         extra["activeDeadlineSeconds"] = deadline
     start = {"startupPolicyOrder": "InOrder" if order == "InOrder" else "AnyOrder"}
-    annotations = {keys.EXCLUSIVE_TOPOLOGY: "rack"} if exclusive else None
+    annotations = {keys.EXCLUSIVE_TOPOLOGY: "rack"} if exclusive else {}
+    if deletes:
+        annotations[keys.DELETE_ON_SUSPEND] = "true"
     return jobset(*rjobs, annotations=annotations, startupPolicy=start, suspend=suspend, **extra)
 
 

@@ -10,8 +10,8 @@ JSON = dict[str, Any]
 
 
 def rjob(name: str = "workers", replicas: int = 1, **extra: Any) -> dict[str, Any]:
-    """A ReplicatedJob of one-container pods; `parallelism` and `completions` go into the Job template."""
-    job_spec = {k: extra.pop(k) for k in ("parallelism", "completions", "backoffLimit") if k in extra}
+    """A ReplicatedJob of one-container pods; `parallelism`, `completions`, `suspend` go into the Job template."""
+    job_spec = {k: extra.pop(k) for k in ("parallelism", "completions", "backoffLimit", "suspend") if k in extra}
     annotations = extra.pop("annotations", None)
     pod = extra.pop("pod", {})
     template: dict[str, Any] = {

@@ -1,0 +1,20 @@
+"""Annotations of a JobSet by which its Jobs are suspended otherwise (gate JobSetSuspensionOptions).
+
+See docs/reference/lifecycle.md#jobs-that-another-controller-suspends.
+"""
+
+from api import keys
+from api.features import FeatureGates
+from api.jobset import JobSet
+
+GATE = "JobSetSuspensionOptions"
+
+
+def is_left_to_others(js: JobSet, gates: FeatureGates) -> bool:
+    """Whether another controller suspends and resumes the Jobs one by one; this one never resumes them."""
+    return gates[GATE] and js.metadata.annotations.get(keys.SKIP_SUSPEND) == "true"
+
+
+def deletes_jobs(js: JobSet, gates: FeatureGates) -> bool:
+    """Whether a suspension deletes the Jobs that have started, so that all their pods come back at the resume."""
+    return gates[GATE] and js.metadata.annotations.get(keys.DELETE_ON_SUSPEND) == "true"

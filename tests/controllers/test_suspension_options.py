@@ -1,0 +1,115 @@
+"""Jobs that another controller suspends, and suspensions that delete Jobs (gate JobSetSuspensionOptions).
+
+See docs/reference/lifecycle.md#jobs-that-another-controller-suspends.
+"""
+
+import pytest
+
+from api import keys
+from controllers.planning.actions import DeleteJob, PatchJob
+from tests.support.model.lives import of_type, restart, resume, suspend
+from tests.support.model.world import World
+from tests.support.objects.stored_sets import jobset, rjob
+
+GATE = {"JobSetSuspensionOptions": True}
+OTHERS = {keys.SKIP_SUSPEND: "true"}
+DELETES = {keys.DELETE_ON_SUSPEND: "true"}
+
+
+def running(*rjobs, gates=GATE, annotations, **spec) -> World:
+    """A set whose Jobs all run."""
+    world = World(jobset(*rjobs, annotations=annotations, **spec), **gates)
+    world.settle()
+    world.run()
+    world.settle()
+    return world
+
+
+def move(world: World, name: str) -> None:
+    """Another controller suspends one Job until its pods are gone, and sends it elsewhere."""
+    world.jobs[name]["spec"]["suspend"] = True
+    world.settle()
+    world.halt()
+    world.settle()
+    assert world.jobs[name]["spec"]["suspend"], "the manager has resumed it"
+    world.jobs[name]["spec"]["template"]["spec"]["nodeSelector"] = {"rack": "b"}
+    world.jobs[name]["spec"]["suspend"] = False
+    world.settle()
+    world.run()
+    world.settle()
+
+
+class TestLeftToOthers:
+    def test_one_job_moves_while_its_siblings_run(self):
+        world = running(rjob("workers", 3), annotations=OTHERS)
+        before = len(world.plans)
+        move(world, "js-workers-1")
+        assert world.counts()["ready"] == 3
+        assert [of_type(plan, PatchJob) for plan in world.plans[before:] if of_type(plan, PatchJob)] == []
+        assert world.jobs["js-workers-1"]["spec"]["template"]["spec"]["nodeSelector"] == {"rack": "b"}
+
+    @pytest.mark.parametrize(("gates", "annotations"), [({}, OTHERS), (GATE, {}), (GATE, {keys.SKIP_SUSPEND: "false"})])
+    def test_without_gate_and_annotation_the_manager_resumes_it(self, gates, annotations):
+        world = running(rjob("workers", 2), gates=gates, annotations=annotations)
+        world.jobs["js-workers-1"]["spec"]["suspend"] = True
+        world.settle()
+        assert not world.jobs["js-workers-1"]["spec"]["suspend"]
+
+    @pytest.mark.parametrize("begins", [True, False])
+    def test_new_jobs_begin_as_their_template_says_after_a_restart_too(self, begins):
+        world = World(
+            jobset(rjob("workers", 2, suspend=begins), annotations=OTHERS, failurePolicy={"maxRestarts": 1}), **GATE
+        )
+        world.settle()
+        assert [job["spec"]["suspend"] for job in world.jobs.values()] == [begins, begins]
+        for job in world.jobs.values():
+            job["spec"]["suspend"] = False
+        world.run()
+        world.settle()
+        restart(world, "js-workers-0")
+        assert {job["metadata"]["labels"][keys.RESTART_ATTEMPT] for job in world.jobs.values()} == {"1"}
+        assert [job["spec"]["suspend"] for job in world.jobs.values()] == [begins, begins]
+
+    def test_a_template_has_no_say_without_the_annotation(self):
+        world = World(jobset(rjob("workers", 1, suspend=True)), **GATE)
+        world.settle()
+        assert not world.jobs["js-workers-0"]["spec"]["suspend"]
+
+
+class TestDeletion:
+    def test_all_pods_come_back_after_a_part_of_them_has_succeeded(self):
+        world = running(rjob("workers", 2, parallelism=3, completions=3), annotations=DELETES)
+        uid = world.jobs["js-workers-0"]["metadata"]["uid"]
+        world.jobs["js-workers-0"]["status"] |= {"succeeded": 2, "active": 1, "ready": 1}
+        suspend(world)
+        world.collect()
+        world.settle()
+        assert world.jobs["js-workers-0"]["metadata"]["uid"] != uid
+        assert all(job["spec"]["suspend"] for job in world.jobs.values())
+        resume(world)
+        world.run()
+        assert [job["status"]["active"] for job in world.jobs.values()] == [3, 3]
+        assert world.status.restarts == 0, "a suspension is no restart"
+
+    def test_completed_jobs_and_jobs_that_never_started_stay(self):
+        world = running(rjob("done", 1), rjob("workers", 1), annotations=DELETES)
+        world.finish("js-done-0")
+        del world.jobs["js-workers-0"]["status"]
+        suspend(world)
+        assert world.live() == ["js-done-0", "js-workers-0"]
+        assert world.jobs["js-workers-0"]["spec"]["suspend"]
+
+    def test_the_suspension_is_stored_before_a_job_is_deleted(self):
+        world = running(rjob("workers", 2), annotations=DELETES)
+        world.edit(suspend=True)
+        before = len(world.plans)
+        world.settle()
+        decided = next(plan for plan in world.plans[before:] if of_type(plan, DeleteJob))
+        assert decided.status_first
+        assert world.condition(keys.SUSPENDED)[0] == "True"
+
+    @pytest.mark.parametrize(("gates", "annotations"), [({}, DELETES), (GATE, {}), (GATE, OTHERS)])
+    def test_without_gate_and_annotation_the_jobs_stay(self, gates, annotations):
+        world = running(rjob("workers", 2), gates=gates, annotations=annotations)
+        suspend(world)
+        assert world.live() == ["js-workers-0", "js-workers-1"]

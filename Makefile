@@ -98,7 +98,7 @@ bench: binaries ## Measure this manager against a bare client in all scenarios (
 	@$(BIN)/python -m dev.bench $(ARGS)
 
 .PHONY: bench-admission
-bench-admission: $(READY) ## Measure admission: latency at 500 reviews a second, processor time (ARGS="-o json", "--dry-run")
+bench-admission: $(READY) ## Measure admission: latency at 500 reviews a second, processor time (ARGS="-o json", "--saturation")
 	@$(BIN)/python -m dev.bench.admission $(ARGS)
 
 .PHONY: bench-plan
@@ -106,24 +106,12 @@ bench-plan: $(READY) ## Time one plan of the reconcile loop for up to 100,000 Jo
 	@$(BIN)/python -m dev.bench.plan $(ARGS)
 
 .PHONY: bench-many
-bench-many: $(READY) ## Measure what one more JobSet costs, for up to 20,000 of them (ARGS="--sizes 0,2000")
-	@$(BIN)/python -m dev.bench --scenarios P20 --manager jobset $(ARGS)
-
-.PHONY: bench-many-real
-bench-many-real: binaries ## The same for 1,000 of them on a real control plane, in ten minutes (ARGS="--scale 0.1")
+bench-many: binaries ## Measure 1,000 JobSets on a real control plane, in ten minutes (ARGS="--scale 0.1")
 	@$(BIN)/python -m dev.bench --scenarios P19 --nodes 200 --manager jobset $(ARGS)
-
-.PHONY: bench-in-place
-bench-in-place: $(READY) ## Restart a JobSet in place under the simulated API server, up to 20,000 pods (ARGS="--sizes 1000,5000")
-	@$(BIN)/python -m dev.bench --scenarios P22 --manager jobset $(ARGS)
 
 .PHONY: bench-placement
 bench-placement: binaries ## Place and restart 40 Jobs on 60 racks, beside plain pods (ARGS="-o json")
 	@$(BIN)/python -m dev.bench --scenarios P3,P17 --manager jobset $(ARGS)
-
-.PHONY: dashboard-picture
-dashboard-picture: binaries ## Draw the dashboard with the metrics of a run of two minutes (ARGS="--seconds 60")
-	@$(BIN)/python -m dev.bench.dashboard $(ARGS)
 
 .PHONY: chaos
 chaos: binaries ## Run three replicas under load and every fault for 20 minutes, and judge (ARGS="--seed 7 --minutes 3 -o json")

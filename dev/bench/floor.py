@@ -38,13 +38,6 @@ from kube.resources import JOBS, PODS, SERVICES
 from kube.store import ChangeKind
 from kube.transport import HttpTransport
 
-RESTARTS = ("foreground", "parallel", "collection")
-"""How Jobs of a failed attempt are deleted: each in the foreground, each in the background, all by one call.
-
-Those in the background have their pods deleted by one call, and a Job is created again once the old one and its pods
-have gone.
-"""
-
 UNLIMITED = 100_000
 
 
@@ -90,9 +83,8 @@ class TrackedSet:
 class Floor:
     """Starts a task in `tasks` for each thing that has to be done; ends when that group ends."""
 
-    def __init__(self, client: Client, restart: str, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, client: Client, tasks: asyncio.TaskGroup) -> None:
         self._client = client
-        self._restart = restart
         self._tasks = tasks
         self._sets: dict[tuple[str, str], TrackedSet] = {}
         self.jobsets = Informer(client, JOBSETS, JobSet)
@@ -104,11 +96,7 @@ class Floor:
         self.jobsets.on_event(self._on_jobset)
         self.jobs.on_event(self._on_job)
         self.pods.on_event(self._on_pod)
-        watched: list[Informer[Any]] = [
-            self.jobsets,
-            self.jobs,
-            *([] if self._restart == "foreground" else [self.pods]),
-        ]
+        watched: tuple[Informer[Any], ...] = (self.jobsets, self.jobs, self.pods)
         for informer in watched:
             self._tasks.create_task(informer.run())
             await informer.wait_synced(60)
@@ -193,15 +181,10 @@ class Floor:
         tracked.awaited = set(tracked.bodies)
 
     async def _delete(self, namespace: str, selector: str, jobs: list[str]) -> None:
-        """The Jobs of an attempt, and unless those see to it themselves, their pods."""
-        policy = "Foreground" if self._restart == "foreground" else "Background"
-        options = DeleteOptions(namespace=namespace, propagation_policy=policy)
-        if self._restart == "collection":
-            await self._client.delete_collection(JOBS, label_selector=selector, **options)
-        else:
-            await _side_by_side([self._client.delete(JOBS, name, **options) for name in jobs])
-        if self._restart != "foreground":
-            await self._client.delete_collection(PODS, label_selector=selector, namespace=namespace)
+        """The Jobs of an attempt each in the background, and their pods by one call."""
+        options = DeleteOptions(namespace=namespace, propagation_policy="Background")
+        await _side_by_side([self._client.delete(JOBS, name, **options) for name in jobs])
+        await self._client.delete_collection(PODS, label_selector=selector, namespace=namespace)
 
     async def _report(self, tracked: TrackedSet) -> None:
         """The one status write of a phase."""
@@ -248,7 +231,7 @@ async def _probe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.close()
 
 
-async def run(config: settings.Settings, kubeconfig: str, restart: str) -> None:
+async def run(config: settings.Settings, kubeconfig: str) -> None:
     """Until SIGTERM."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 -- we run in one
@@ -257,7 +240,7 @@ async def run(config: settings.Settings, kubeconfig: str, restart: str) -> None:
     address = parse_bind_address(config.health.health_probe_bind_address)
     try:
         async with asyncio.TaskGroup() as tasks:
-            await Floor(Client(transport), restart, tasks).start()
+            await Floor(Client(transport), tasks).start()
             if address is not None:
                 await asyncio.start_server(_probe, *address)
             await asyncio.Event().wait()
@@ -269,10 +252,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m dev.bench.floor", description=__doc__)
     parser.add_argument("--config", required=True, help="of a manager; only the probes' address counts")
     parser.add_argument("--kubeconfig", required=True, help="of the cluster")
-    parser.add_argument("--restart", choices=RESTARTS, default="foreground", help="(default %(default)s)")
     options = parser.parse_args()
     with contextlib.suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(settings_file.load(options.config), options.kubeconfig, options.restart))
+        runner.run(run(settings_file.load(options.config), options.kubeconfig))
 
 
 if __name__ == "__main__":

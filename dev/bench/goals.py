@@ -5,15 +5,11 @@ Times are medians of ratios within rounds; of counts the worst round has to keep
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dev.bench.hang import DEADLINE_SECONDS
-from dev.bench.output import JSON, value_at
-from dev.bench.report import growth, ratio, reference, rounds
-from dev.bench.scenarios import AFTER_SECONDS
-from dev.bench.simulated.many import GROWING as GROWING_WITH_SETS
+from dev.bench.output import JSON
+from dev.bench.report import ratio, reference, rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,6 @@ PLAN_MS, PLAN_JOBS = 50, (10_000, 10_000_000)
 EXPONENT = 1.1
 """Growth that is steeper than linear is a defect."""
 
-KIB_PER_NODE, PODS_PER_SECOND, KIB_PER_SET = 100, 1000, 15
 QUEUED = ("P13 create", "P13 admit", "P13 finish")
 QUEUED_CALLS = 657
 """In P13, dry runs included: one less than the Go manager makes for 40 sets under Kueue, which has no dry runs."""
@@ -76,81 +71,31 @@ QUEUED_CALLS = 657
 QUEUED_CREATE_SECONDS = 5.1
 """In P13: 1.3 times the time of the Go manager until 40 sets are created under Kueue (3.9 s)."""
 
-IN_PLACE_STATUS_WRITES, WRITES_PER_AGENT = 4, 2
-TAINT = "all pods run after the taint"
 EACH_ROUND: tuple[tuple[str, str, str, float, str], ...] = (
-    *((f"P14 recreate{form}", TAINT, "seconds", AFTER_SECONDS + 5, " s") for form in ("", " 10", " lost")),
-    *((f"P14 {form}", TAINT, "seconds", AFTER_SECONDS + 3, " s") for form in ("in place", "worker only")),
-    *(
-        (name, text, path, limit, unit)
-        for name in ("P15", "P15 worker only")
-        for text, path, limit, unit in (
-            ("all agents go on after the failure", "seconds", 10, " s"),
-            ("writes of each agent", "writes_per_agent", WRITES_PER_AGENT, ""),
-            ("status writes", "manager.status_writes", IN_PLACE_STATUS_WRITES, ""),
-        )
-    ),
-    ("P16", "all programs begin again after the last heartbeat", "seconds", DEADLINE_SECONDS + 3, " s"),
+    ("P19 rest", "of a core", "percent", 1, " %"),
+    ("P19 failures", "p99 from a failure to its status", "p99_ms", 250, " ms"),
+    ("P19 takeover", "from the end of a leader to the next one's Lease", "seconds", 2, " s"),
 )
-"""Phase, goal, path of the figure, limit and unit of goals that every round has to reach."""
-
-
-EACH_ROW: tuple[tuple[str, str, str, float, str], ...] = (
-    *(
-        (key, text, path, limit, unit)
-        for key in ("many", "watching")
-        for text, path, limit, unit in (
-            ("of a core at rest", "rest_percent", 1, " %"),
-            ("p99 from a failure to its status", "delay_p99_ms", 250, " ms"),
-            ("from the end of a leader to the next one's first write", "takeover_ms", 2000, " ms"),
-        )
-    ),
-    ("in_place", "status writes", "status_writes", IN_PLACE_STATUS_WRITES, ""),
-    ("in_place", "writes of each agent", "writes_per_agent", WRITES_PER_AGENT, ""),
-    ("in_place", "status", "status_kib", 100, " KiB"),
-)
-"""The same for rows under a key of the results."""
-
-SIZED = {"many": ("P20", "sets"), "watching": ("P21", "sets"), "in_place": ("P22", "pods")}
-"""Code of the scenario with rows of different sizes, and their size."""
-
-GROWING = {"many": GROWING_WITH_SETS, "in_place": ("cpu_seconds",)}
-"""Figures that must not grow faster than the size."""
+"""Phase, goal, figure, limit and unit of goals that every round has to reach."""
 
 
 def goals(results: JSON, manager: str) -> list[Goal]:
     """All goals for which there are figures."""
-    each = [
-        Goal(f"{name}: {text}", value_at(phase, path), limit, unit)
-        for name, text, path, limit, unit in EACH_ROUND
-        for phase in rounds(results, manager, name).values()
-    ]
     return [
         *_times(results, manager),
         *_counts(results, manager),
         *_queue_goals(results, manager),
-        *each,
         *_memory(results, manager),
         *_admission(results["admission"].get(manager) or []),
         *_plan(results.get("plan") or []),
-        *_simulation_goals(results["simulated"].get(manager)),
-        *(goal for key in SIZED for goal in _goals_by_size(key, results.get(key, {}).get(manager, ()))),
+        *_each_round(results, manager),
     ]
 
 
-def _goals_by_size(key: str, rows: Sequence[JSON]) -> Iterator[Goal]:
-    """P20 to P22."""
-    code, size = SIZED[key]
-    for row in rows:
-        for own, text, path, limit, unit in EACH_ROW:
-            if own == key and path in row:
-                yield Goal(f"{code}, {row[size]:,} {size}: {text}", row[path], limit, unit)
-    for figure in GROWING.get(key, ()):
-        if (power := growth(rows, size, figure)) is not None:
-            yield Goal(f"{code}: growth of {figure.replace('_', ' ')}", power, EXPONENT)
-    if key == "many" and len(rows) > 1:
-        one_more = statistics.linear_regression([row[size] for row in rows], [row["pss_mib"] for row in rows]).slope
-        yield Goal(f"{code}: memory of one more JobSet", 1024 * one_more, KIB_PER_SET, " KiB")
+def _each_round(results: JSON, manager: str) -> Iterator[Goal]:
+    for name, text, figure, limit, unit in EACH_ROUND:
+        for phase in rounds(results, manager, name).values():
+            yield Goal(f"{name}: {text}", phase[figure], limit, unit)
 
 
 def _times(results: JSON, manager: str) -> Iterator[Goal]:
@@ -240,11 +185,3 @@ def _plan(rows: list[JSON]) -> Iterator[Goal]:
                 yield Goal(f"P11 {row['scenario']}: {jobs:,} Jobs", seconds * 1e3, PLAN_MS, " ms")
         if row["slope"] is not None:
             yield Goal(f"P11 {row['scenario']}: exponent of the curve", row["slope"], EXPONENT)
-
-
-def _simulation_goals(found: JSON | None) -> Iterator[Goal]:
-    """P12."""
-    if found is not None:
-        yield Goal("P12: memory for each node", found["kib_per_node"], KIB_PER_NODE, " KiB")
-        rate = found["restart"]["pods_per_second"]
-        yield Goal("P12: restarted pods", rate, PODS_PER_SECOND, "/s", at_least=True)

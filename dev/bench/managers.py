@@ -34,17 +34,11 @@ class Entry:
     floor: bool = False
 
 
-def _floor(restart: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "dev.bench.floor", f"--restart={restart}")
-
-
 KNOWN = {
     entry.name: entry
     for entry in (
         Entry("jobset", local.OURSELVES),
-        Entry("floor", _floor("foreground"), floor=True),
-        Entry("floor-background", _floor("parallel"), floor=True),
-        Entry("floor-collection", _floor("collection"), floor=True),
+        Entry("floor-background", (sys.executable, "-m", "dev.bench.floor"), floor=True),
     )
 }
 USUAL = ("jobset", "floor-background")

@@ -1,6 +1,6 @@
 """P19: the cost of many JobSets for a manager on a real control plane, most of them at rest.
 
-Each has five Jobs of one pod. `dev.bench.simulated.many` measures more of them, without the API server's part.
+Each has five Jobs of one pod.
 """
 
 from __future__ import annotations

@@ -43,13 +43,6 @@ def positive(text: str) -> int:
     return number
 
 
-def numbers(text: str) -> list[int]:
-    """Whole numbers separated by commas. Raises ArgumentTypeError."""
-    if not all(part.isascii() and part.isdigit() for part in text.split(",")):
-        raise argparse.ArgumentTypeError(f"{text} is not a list of whole numbers separated by commas")
-    return [int(part) for part in text.split(",")]
-
-
 def names_among(known: Sequence[str]) -> Callable[[str], list[str]]:
     """A type for names separated by commas, all of them known."""
 

@@ -91,7 +91,7 @@ def ratio(results: JSON, measured: tuple[str, str], base: tuple[str, str]) -> Sp
     return Spread.of_figures(ours[n]["seconds"] / theirs[n]["seconds"] for n in ours.keys() & theirs.keys())
 
 
-PLAIN = {f"{code} {step}": f"P3 plain {step}" for code in ("P3", "P17", "P18") for step in ("create", "restart")}
+PLAIN = {f"{code} {step}": f"P3 plain {step}" for code in ("P3", "P17") for step in ("create", "restart")}
 """Phases that no floor runs, and those of the same manager with which they are compared."""
 
 
@@ -114,12 +114,6 @@ def exponent(points: Iterable[tuple[float, float]]) -> float | None:
     return statistics.linear_regression(*zip(*fitted, strict=True)).slope if len(fitted) > 1 else None
 
 
-def growth(rows: Sequence[JSON], size: str, figure: str) -> float | None:
-    """The exponent of a figure of rows, less what it is at size 0, if that was measured."""
-    base = next((row.get(figure, 0) for row in rows if row[size] == 0), 0)
-    return exponent((row[size], row[figure] - base) for row in rows if row.get(figure, 0) > base)
-
-
 COLUMNS = {
     "pods/s": ("pods_per_second", 0),
     "reported (s)": ("reported_seconds", 1),
@@ -137,8 +131,6 @@ COLUMNS = {
 """Path of a figure and its digits, by the title of the column."""
 
 SPECIAL_COLUMNS = {
-    "writes/agent": ("writes_per_agent", 1),
-    "watched MiB": ("watched_mib", 1),
     "gates lifted": ("gates_lifted", 0),
     "webhooks": ("pod_webhook_calls", 0),
     "therein (s)": ("pod_webhook_seconds", 1),

@@ -16,7 +16,7 @@ from http.client import HTTPException
 from cli import local
 from dev.bench.managers import Entry, further_manager, running_manager, scratch_cluster
 from dev.bench.phases import wait_for_status
-from dev.bench.play import Play, scale_count
+from dev.bench.play import Play
 from dev.bench.proc import memory_mib
 from dev.bench.scenarios import SCENARIOS, Scenario
 from dev.bench.scene import JSON, BenchmarkError, Scene, say
@@ -36,14 +36,7 @@ class Bench:
     rounds: int = 3
     nodes: int = 600
     scale: float = 1.0
-    sizes: Sequence[int] = ()
-    """JobSets of P20 and pods of P22, if not the usual ones."""
-
     begun: float = field(default_factory=time.monotonic)
-
-    def scale_count(self, count: int) -> int:
-        """A part of a count, at least 2."""
-        return scale_count(count, self.scale)
 
     def say(self, text: str) -> None:
         """Print progress with the time since the start."""

@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from api import keys
-from dev.bench import hang, many
+from dev.bench import many
 from dev.bench.owner_webhook import looking_for_owners
 from dev.bench.phases import count_requests, measure_pods, reaching, running, wait_for_status
-from dev.bench.play import Fault, Play, silent_node
+from dev.bench.play import Play
 from dev.bench.pod_admission import policies_in_force, with_webhook_calls
 from dev.bench.scene import AT_ONCE, JSON, Scene
 from dev.bench.sets import (
@@ -25,7 +25,6 @@ from dev.bench.sets import (
     attempt,
     end_pod,
     jobset,
-    restarting_in_place,
     running_pods,
     says,
     statuses,
@@ -35,15 +34,10 @@ from manifests import PodAdmission
 Act = Callable[[Play], JSON]
 """Does something, and returns the figures of that phase."""
 
-AFTER_SECONDS = 10
-"""How long JobSets wait for a node with a taint (P14)."""
-
 FLAVOR = {"kubernetes.io/os": "linux"}
 """Labels that all fake nodes have, as a node selector (P13)."""
 
 LARGE_SET = f"{keys.JOBSET_NAME}=large"
-IN_PLACE = {"featureGates": {"InPlaceRestart": True}}
-NODE_FAILURE = {"featureGates": {"InPlaceRestart": True, "JobSetNodeFailure": True, "RestartJob": True}}
 GANG = {"featureGates": {"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}}
 
 
@@ -95,45 +89,6 @@ def gang(manifest: JSON) -> JSON:
         "replicatedJobs": [workers],
     }
     return manifest
-
-
-def watching_nodes(manifest: JSON) -> JSON:
-    """The JobSet does not wait for a lost node."""
-    manifest["spec"]["failurePolicy"]["nodeFailure"] = {"afterSeconds": AFTER_SECONDS, "forceDeletePods": True}
-    return manifest
-
-
-def restarting_one_job(manifest: JSON) -> JSON:
-    """The JobSet restarts the failed Job and no other, also after the loss of a node."""
-    manifest["spec"]["failurePolicy"]["rules"] = [{"name": "job", "action": "RestartJob"}]
-    return watching_nodes(manifest)
-
-
-def lose_node(jobs: int, pods: int = 1, change: Callable[[JSON], JSON] = watching_nodes) -> Act:
-    """P14: a node falls silent under a new JobSet. The time runs from the taint of kube-controller-manager.
-
-    How long that takes is left out: 40 to 50 s with its defaults (--node-monitor-grace-period).
-    """
-
-    def act(play: Play) -> JSON:
-        play.create(change(jobset(play.scale_count(jobs), pods)))
-        return play.restart_lost_jobs(silent_node) if change is restarting_one_job else play.restart(silent_node)
-
-    return act
-
-
-def restart_in_place(fault: Fault | None, manifest: Callable[[Play], JSON] | None = None) -> Act:
-    """P14, P15: the pods of a new JobSet restart in place after a fault, None for that of one worker.
-
-    Without a manifest the JobSet is that of the phase before: its agents go on, and workers alone restart.
-    """
-
-    def act(play: Play) -> JSON:
-        if manifest is not None:
-            play.create(restarting_in_place(manifest(play)))
-        return play.restart_in_place(fault, worker_only=manifest is None)
-
-    return act
 
 
 def create_many(sets: int, jobs: int) -> Act:
@@ -253,7 +208,6 @@ def apart(phases: Mapping[str, Act], sections: Mapping[str, JSON] | None = None)
 
 
 create_exclusive = with_webhook_calls(create(40, 10, exclusive, cpu=HALF_A_NODE))
-POLICIES: dict[str, PodAdmission] = {"P17": "policies", "P18": "policies-without-manager"}
 SCENARIOS = (
     Scenario({"P1": create(300), "P2": Play.restart, "P5 suspend": Play.suspend, "P5 resume": Play.resume}),
     Scenario(
@@ -273,33 +227,12 @@ SCENARIOS = (
     ),
     apart({"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.side}),
     apart({"P7 create": create(16, 16, gang, cpu=HALF_A_NODE), "P7 restart": Play.restart}, GANG),
-    apart(
-        {
-            "P14 recreate": lose_node(300),
-            "P14 recreate 10": lose_node(30, 10),
-            "P14 recreate lost": lose_node(30, 10, restarting_one_job),
-            "P14 in place": restart_in_place(silent_node, lambda play: watching_nodes(jobset(play.scale_count(300)))),
-            "P14 worker only": restart_in_place(silent_node),
-        },
-        NODE_FAILURE,
-    ),
-    apart(
-        {
-            "P15": restart_in_place(None, lambda play: jobset(play.scale_count(50), play.scale_count(100))),
-            "P15 worker only": restart_in_place(None),
-        },
-        IN_PLACE,
-    ),
-    apart({"P16": hang.restart_after_hang}, IN_PLACE),
-    *(
-        Scenario(
-            {f"{code} create": create_exclusive, f"{code} restart": with_webhook_calls(Play.restart)},
-            floors=False,
-            apart=True,
-            pods=pods,
-            around=policies_in_force,
-        )
-        for code, pods in POLICIES.items()
+    Scenario(
+        {"P17 create": create_exclusive, "P17 restart": with_webhook_calls(Play.restart)},
+        floors=False,
+        apart=True,
+        pods="policies",
+        around=policies_in_force,
     ),
     apart(
         {

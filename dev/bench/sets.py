@@ -46,15 +46,6 @@ def jobset(jobs: int, pods: int = 1, *, name: str = "bench", cpu: str = "", excl
     }
 
 
-def restarting_in_place(manifest: JSON) -> JSON:
-    """The JobSet with restarts in place."""
-    manifest["spec"]["failurePolicy"]["restartStrategy"] = "InPlaceRestart"
-    job = manifest["spec"]["replicatedJobs"][0]["template"]["spec"]
-    job |= {"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"}
-    job["template"]["spec"]["restartPolicy"] = "OnFailure"
-    return manifest
-
-
 def jobs_of(manifest: JSON) -> tuple[int, int]:
     """The number of Jobs of a JobSet, and of pods."""
     [group] = manifest["spec"]["replicatedJobs"]

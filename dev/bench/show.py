@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dev.bench import many, report, saturation
-from dev.bench.goals import SIZED, cpu_seconds, goals
+from dev.bench.goals import cpu_seconds, goals
 from dev.bench.output import JSON, cells, machine_text, print_table, print_text
-from dev.bench.scenarios import POLICIES
-from dev.bench.simulated import in_place
-from dev.bench.simulated import many as many_simulated
-from dev.bench.simulated import run as simulated
 
 TITLES = {
     "P1": "a JobSet of 300 Jobs with a pod each is created",
@@ -27,25 +23,14 @@ TITLES = {
     "P7 restart": "one of its pods fails",
     "P13 create": "40 suspended JobSets of two Jobs are created, beside a webhook for Jobs that looks for their JobSet",
     "P13 admit": "they are resumed with a node selector, as by a queue, until all pods run",
-    "P14 recreate": "a node falls silent under a JobSet of 300 Jobs: seconds after its taint until all pods run again",
-    "P14 recreate 10": "the same with 30 Jobs of ten pods",
-    "P14 recreate lost": "the same, where only the Jobs of the lost pods restart",
-    "P14 in place": "300 Jobs with restarts in place and one process as all agents: until all have let their worker go",
-    "P14 worker only": "the same, where the agents of the other pods go on and only workers start again",
-    "P15": "one worker of 50 x 100 pods fails, and all restart in place: until all agents have let their worker go",
-    "P15 worker only": "the same, where agents go on and only workers start again",
-    **{
-        f"{code} {step}": f"{what}, pods admitted by {pods}"
-        for code, pods in POLICIES.items()
-        for step, what in (("create", "40 x 10 pods on a rack for each Job"), ("restart", "one of its pods fails"))
-    },
+    "P17 create": "40 x 10 pods on a rack for each Job, which policies inside the API server admit",
+    "P17 restart": "one of its pods fails",
     "P19 create": f"{many.SETS:,} JobSets of {many.JOBS} Jobs are created at once",
     "P19 rest": "they are at rest",
     "P19 failures": f"a Job fails in some of them, {many.FAILURES_PER_SECOND} a second",
     "P19 start": "another manager starts that has all of them, until it is at rest",
     "P19 takeover": "the leader ends: seconds until a standby has the Lease",
     "P19 deletion": "the namespace is deleted",
-    "P16": "a program of 4 hangs under real agents: seconds after its last heartbeat until all have begun again",
     "P13 finish": "their pods succeed, until all JobSets are Completed",
 }
 
@@ -87,16 +72,10 @@ def _resources(results: JSON) -> list[dict[str, str]]:
 
 
 def _show_once(results: JSON) -> None:
-    """P8, P9, P11, P12."""
+    """P8, P9, P11."""
     for manager, rows in results["admission"].items():
         lines = [{"processes": str(row["workers"]), **cells(saturation.COLUMNS, row)} for row in rows]
         print_table(lines, f"P8 and P9: admission of {manager} at saturation; {saturation.UNITS}")
-    for manager, found in results["simulated"].items():
-        print_table(simulated.rows(found), f"P12: {manager} under a simulated API server")
-    for key, (code, size) in SIZED.items():
-        for manager, rows in results.get(key, {}).items():
-            columns = in_place.COLUMNS if key == "in_place" else many_simulated.COLUMNS
-            print_table([cells(columns, row) for row in rows], f"{code}: {manager} by number of {size}")
     plans = results.get("plan") or ()
     sizes = dict.fromkeys(size for row in plans for size in row["seconds"])
     lines = [

@@ -21,12 +21,12 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
 from cli import local
-from dev.bench.loop import Loop
 from dev.chaos.checks.admission import Window
 from dev.chaos.checks.calm import Stop
 from dev.chaos.events import MANAGER
 from dev.chaos.failover import Failover
 from dev.chaos.hostile import Port
+from dev.chaos.loop import Loop
 from dev.chaos.relay import Relay
 from dev.cluster import pki
 from dev.cluster.cluster import Cluster

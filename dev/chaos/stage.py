@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 
 from cli import local
-from dev.bench.loop import Loop, running_loop
 from dev.chaos.checks.admission import Window
 from dev.chaos.checks.leaders import CONTROLLED, LEASE
 from dev.chaos.client import Admin
 from dev.chaos.failover import Failover
 from dev.chaos.load import POOL, TOPOLOGY
+from dev.chaos.loop import Loop, running_loop
 from dev.chaos.neighbour import NAMESPACE as NEIGHBOUR
 from dev.chaos.neighbour import policy
 from dev.chaos.relay import Relay

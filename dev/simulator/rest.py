@@ -1,9 +1,9 @@
-"""The API over HTTP, without the connection: a request comes in, a whole answer or a watch goes out."""
+"""The API over HTTP, without the connection: a request comes in, an answer goes out; lines of a watch are made here."""
 
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from dev.simulator.api_server import ApiServer, RefusedError, status
 from dev.simulator.patches import JSON, merge, strategic
 from dev.simulator.resources import ALL
 from dev.simulator.selectors import SelectorError, parse
-from dev.simulator.storage import Collection, Event, Item, Key, Scope, TooOldError, Watcher
+from dev.simulator.storage import Collection, Event, Item, Key, Scope
 from kube.resources import Resource
 
 PATH = re.compile(
@@ -29,9 +29,6 @@ LISTS = 16
 
 encode = msgspec.json.Encoder().encode
 
-TOO_OLD = encode({"type": "ERROR", "object": status(410, "Expired", "too old resource version")}) + b"\n"
-"""The last line of a watch that cannot be continued."""
-
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -47,10 +44,6 @@ class Request:
     def metadata_only(self) -> bool:
         """Whether the client asks for the metadata alone."""
         return ";as=PartialObjectMetadata" in self.headers.get("accept", "")
-
-    @property
-    def watches(self) -> bool:
-        return self.method == "GET" and self.query.get("watch") in {"1", "true"}
 
     def json(self) -> JSON:
         """The body; {} if it is empty. Raises `RefusedError` for anything but a JSON object, such as protobuf."""
@@ -74,13 +67,6 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
-    """A watch: `begin` gets the function that writes a line, and returns the one to call on disconnect."""
-
-    begin: Callable[[Callable[[bytes], None]], Callable[[], None]]
-
-
-@dataclass(frozen=True, slots=True)
 class Target:
     """The object or collection of a path. An empty namespace means all or none; an empty name means the collection."""
 
@@ -92,9 +78,6 @@ class Target:
     @property
     def key(self) -> Key:
         return self.namespace, self.name
-
-    def __str__(self) -> str:
-        return f"{self.kind.plural}/{self.sub}" if self.sub else self.kind.plural
 
 
 @dataclass(slots=True)
@@ -151,36 +134,15 @@ class Rest:
         self.server = server
         self._find = find
         self._lists: dict[str, tuple[int, list[Item]]] = {}
-        self._bookmarks: set[Callable[[], None]] = set()
-        self._expiries: set[Callable[[], None]] = set()
 
-    def handle(self, request: Request) -> Answer | Stream:
-        """Answer one request."""
-        return self.answer(request)[2]
-
-    def answer(self, request: Request) -> tuple[str, str, Answer | Stream]:
-        """The verb and resource of a request, and its answer: for request counters."""
-        verb, subject = request.method.lower(), request.path
+    def handle(self, request: Request) -> Answer:
+        """Answer one request that is no watch."""
         try:
-            target = self.target(request.path)
-            subject = str(target)
-            verb, act = self._act(request, target)
-            return verb, subject, act()
+            return self._answer(request, self.target(request.path))
         except RefusedError as error:
-            return verb, subject, refusal_answer(error)
+            return refusal_answer(error)
         except SelectorError as error:
-            return verb, subject, refusal_answer(RefusedError(400, "BadRequest", str(error)))
-
-    def bookmark(self) -> None:
-        """Send a bookmark on every watch."""
-        for send in self._bookmarks:
-            send()
-
-    def expire(self) -> None:
-        """Drop the history and end every watch with 410 Expired, so that clients have to list again."""
-        self.server.storage.compact()
-        for end in tuple(self._expiries):
-            end()
+            return refusal_answer(RefusedError(400, "BadRequest", str(error)))
 
     def target(self, path: str) -> Target:
         """The target of a path. Raises `RefusedError` if it is not served."""
@@ -198,18 +160,13 @@ class Rest:
         collection = self.server.storage[target.kind.plural]
         return Watch(collection, target.kind, _scope(request, target), request.metadata_only)
 
-    def _act(self, request: Request, target: Target) -> tuple[str, Callable[[], Answer | Stream]]:
-        """The verb of a request, and the call that carries it out."""
-        if request.watches:
-            return "watch", partial(self._stream, request, target)
-        collection = {"GET": ("list", self._list), "POST": ("create", self._create)}
-        collection["DELETE"] = "deletecollection", self._delete_all
-        single = {"GET": ("get", self._get), "PUT": ("update", self._update), "PATCH": ("patch", self._patch)}
-        single["DELETE"] = "delete", self._delete
-        verb, act = (single if target.name else collection).get(request.method, ("", None))
+    def _answer(self, request: Request, target: Target) -> Answer:
+        collection = {"GET": self._list, "POST": self._create, "DELETE": self._delete_all}
+        single = {"GET": self._get, "PUT": self._update, "PATCH": self._patch, "DELETE": self._delete}
+        act = (single if target.name else collection).get(request.method)
         if act is None:
             raise RefusedError(405, "MethodNotAllowed", f"{request.method} {request.path}")
-        return verb, partial(act, request, target)
+        return act(request, target)
 
     def _get(self, request: Request, target: Target) -> Answer:
         return self._single(request, target, self.server.get(target.kind.plural, target.key))
@@ -267,38 +224,6 @@ class Rest:
         number = str(1 + int(next(reversed(self._lists), "0")))
         self._lists[number] = version, items
         return number
-
-    def _stream(self, request: Request, target: Target) -> Stream:
-        watch, version = self.watch(request, target), int(request.query.get("resourceVersion") or 0)
-        initial = request.query.get("sendInitialEvents") == "true"
-        try:
-            before = watch.since(version) if version and not initial else watch.everything()
-        except TooOldError as error:
-            raise RefusedError(410, "Expired", str(error)) from error
-
-        def begin(write: Callable[[bytes], None]) -> Callable[[], None]:
-            def mark() -> None:
-                write(watch.bookmark(self.server.storage.version))
-
-            def end() -> None:
-                unwatch()
-                self._bookmarks.discard(mark)
-                self._expiries.discard(expire)
-
-            def expire() -> None:
-                write(TOO_OLD)
-                end()
-
-            for line in before:
-                write(line)
-            if initial:
-                write(watch.bookmark(self.server.storage.version, INITIAL_END))
-            unwatch = watch.collection.watch(Watcher(watch.scope, lambda event: write(watch.line(event))))
-            self._bookmarks.add(mark)
-            self._expiries.add(expire)
-            return end
-
-        return Stream(begin)
 
     def _single(self, request: Request, target: Target, item: Item, *, code: int = 200) -> Answer:
         return Answer(code, encode_item(item, target.kind, request.metadata_only))

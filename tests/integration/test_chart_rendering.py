@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from app.settings_file import load
-from dev.bench.dashboard.panels import FILE
 from manifests import files, install_objects
 from manifests.chart.templates import NO_LEADER
 from tests.integration.test_chart_releases import VALUES
 from tests.support.cluster.helm import CHART, GO_USER
 from tests.support.objects.selectors import SELECTED_BY, selectors
+from tests.support.panels import FILE
 
 pytestmark = pytest.mark.slow
 """The first run on a machine builds both Helms, for some minutes."""

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dev.bench.dashboard.panels import queries
 from dev.cluster.programs import locate_program
 from dev.cluster.promtool import PROMTOOL
 from manifests import objects
 from manifests.naming import METRICS_SERVICE
+from tests.support.panels import queries
 
 (RULE,) = objects("prometheus/alerts.yaml")
 """The committed PrometheusRule, whose spec the operator gives to Prometheus."""

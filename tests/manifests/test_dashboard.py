@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from dev.bench.dashboard.panels import FILE, queries
+from tests.support.panels import FILE, queries
 from tests.support.promql import SERIES, labels_of, selectors
 
 MADE = json.loads(FILE.read_text())

@@ -45,8 +45,6 @@ def main() -> int:
     try:
         if options.saturation:
             print_result(options.output, _saturation(), show_saturation)
-        elif options.dry_run:
-            print_result(options.output, _dry_run(), show_dry_run)
         elif options.policies:
             print_result(options.output, _with_policies(load, options.policies), show_policies)
         else:
@@ -62,7 +60,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rate", type=int, default=500, help="requests a second (default %(default)s)")
     parser.add_argument("--seconds", type=int, default=20, help="length of a run (default %(default)s)")
     parser.add_argument("--warm-up", type=int, default=5, help="seconds before it (default %(default)s)")
-    parser.add_argument("--dry-run", action="store_true", help="measure the child dry run against a local API server")
     parser.add_argument("--saturation", action="store_true", help="measure how many reviews are answered at most")
     parser.add_argument("--policies", type=int, default=0, metavar="N", help="measure with that many policies in force")
     return parser.parse_args()
@@ -112,12 +109,6 @@ def _saturation() -> list[JSON]:
         return saturation.measure(running.port, running.authorities, pid=running.process.pid)
 
 
-def _dry_run() -> JSON:
-    from dev.bench.admission.dry_run import measure as measure_dry_run  # noqa: PLC0415 - it brings a cluster along
-
-    return measure_dry_run()
-
-
 TIMES: Columns = {name: (f"{name}_ms", ".2f") for name in ("p50", "p90", "p99", "max")}
 RUN_COLUMNS: Columns = {
     "run": ("run", "s"),
@@ -142,11 +133,6 @@ POLICY_REVIEW_COLUMNS: Columns = {
     "policies": ("policies", "d"),
     "review": ("case", "s"),
     "decide": ("decide_ms", ".3f"),
-}
-DRY_RUN_COLUMNS: Columns = {
-    "ReplicatedJobs": ("rjobs", "d"),
-    "calls": ("calls", "d"),
-    **{name: (f"{name}_ms", ".1f") for name in ("p50", "p99", "max")},
 }
 CPU_TITLE = "Processor time of one review without HTTP (ms)"
 
@@ -180,11 +166,6 @@ def show_policies(results: JSON) -> None:
 
 def show_saturation(rows: list[JSON]) -> None:
     print_table([cells(saturation.COLUMNS, row) for row in rows], f"Admission at saturation; {saturation.UNITS}")
-
-
-def show_dry_run(results: JSON) -> None:
-    title = "The child dry run against a local API server (ms)"
-    print_table([cells(DRY_RUN_COLUMNS, row) for row in results["dry_run"]], title)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import dataclasses
 import json
 import subprocess
@@ -15,16 +14,14 @@ from typing import Any
 import pytest
 
 from dev.bench import __main__ as command_line
-from dev.bench import agents, managers, proc, run
-from dev.bench.hang import DEADLINE_SECONDS, Programs
+from dev.bench import managers, proc, run
 from dev.bench.history import too_early
-from dev.bench.phases import figures, reaching
-from dev.bench.play import Play, watched_mib
-from dev.bench.scenarios import AFTER_SECONDS, SCENARIOS
+from dev.bench.phases import reaching
+from dev.bench.play import Play
+from dev.bench.scenarios import SCENARIOS
 from dev.bench.scene import Event
 from dev.bench.sets import placement_errors
 from dev.bench.show import TITLES
-from kube.store import ChangeKind
 from tests.dev.bench.commands import run_module
 
 
@@ -198,87 +195,3 @@ def test_each_job_has_a_rack_alone_by_webhooks_and_by_policies(binaries, tmp_pat
             assert (phase["pods_created"], phase["pod_creates_refused"]) == (40, 0), "once each"
         assert (webhooks["pod_webhook_calls"], policies["pod_webhook_calls"]) == (40, 0)
         assert policies["gates_lifted"] == 36, "of all followers"
-
-
-@pytest.mark.e2e
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_a_lost_node_costs_the_time_that_the_set_leaves_it(binaries, tmp_path):
-    """P14, as small as can be: what counts is that all sets run again, and whose calls those were."""
-    [turn] = turns_of("P14", tmp_path, nodes=4, scale=0.02)
-    names = ("P14 recreate", "P14 recreate 10", "P14 recreate lost", "P14 in place", "P14 worker only")
-    phases = [turn["phases"][name] for name in names]
-    assert [phase["pods"] for phase in phases] == [6, 20, phases[2]["pods_created"], 6, 6]
-    for phase in phases:
-        assert phase["reported_seconds"] >= phase["seconds"] >= AFTER_SECONDS - 1  # a taint's time has whole seconds
-    again, of_ten, lost, *in_place = phases
-    assert again["pods_created"] == again["manager"]["creates"] == 6
-    assert (of_ten["pods_created"], of_ten["manager"]["creates"]) == (20, 2)
-    assert lost["pods_created"] == 10 * lost["manager"]["creates"]
-    for phase in in_place:
-        assert phase["pods_created"] == phase["pods_replaced"] < 6
-        assert phase["manager"]["creates"] == 0
-        # Two for the attempt; and each Job of a lost pod says at a time of its own that it is not ready, has a new pod,
-        # and is ready again. Jobs whose pods stay cause none.
-        assert phase["manager"]["status_writes"] <= 2 + 3 * phase["pods_replaced"]
-
-
-@pytest.mark.e2e
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_restarts_in_place_after_a_failure_and_after_a_hang(binaries, tmp_path):
-    """P15 and P16, as small as can be."""
-    turns = turns_of("P15,P16", tmp_path, nodes=4, scale=0.02)
-    failed, alone = (turns[0]["phases"][name] for name in ("P15", "P15 worker only"))
-    hung = turns[1]["phases"]["P16"]
-    for phase in (failed, alone, hung):
-        assert phase["reported_seconds"] >= phase["half_seconds"] > 0
-        assert (phase["pods"], phase["pods_created"]) == (4, 0)
-        assert phase["manager"]["status_writes"] <= 4
-    for phase in (failed, alone):
-        assert (phase["writes_per_agent"], phase["manager"]["creates"]) == (1, 0)
-        assert phase["watched_mib"] > 0
-    assert hung["seconds"] >= DEADLINE_SECONDS
-
-
-async def test_the_container_whose_worker_fails_starts_again_and_no_other(monkeypatch):
-    started = []
-
-    class Agent:
-        def __init__(self, _client, _second, pod, *_):
-            started.append(pod.metadata.name)
-
-        async def run(self):
-            await asyncio.Event().wait()
-
-    monkeypatch.setattr(agents, "SimulatedAgent", Agent)
-    async with asyncio.TaskGroup() as tasks:
-        containers = agents.Containers(None, None, ("ns", "js"), None, tasks)
-        for name in "ab":
-            meta = agents.SeenMeta(name=name, namespace="ns", uid=name)
-            pod = agents.SeenPod(metadata=meta, status=agents.SeenStatus(phase="Running"))
-            containers.on_pod(ChangeKind.ADDED, None, pod)
-        await asyncio.sleep(0)
-        containers.fail_one()
-        await asyncio.sleep(0)
-        assert started == ["a", "b", "a"]
-        for container in "ab":
-            containers._running[container][1].cancel()
-
-
-def test_what_programs_print_gives_the_last_heartbeat_and_each_start():
-    programs = Programs()
-    lines = [("a", "begun", 1.0), ("b", "begun", 2.0), ("a", "hangs", 3.0), ("a", "begun", 9.0), ("b", "begun", 8.0)]
-    for pod, event, moment in lines:
-        programs.read(json.dumps({"pod": pod, "said": event, "moment": moment}))
-    starts = [programs.starts(run) for run in (1, 2, 3)]
-    assert (starts[0], programs.last_heartbeat, *starts[1:]) == ([1.0, 2.0], 3.0, [9.0, 8.0], [])
-
-
-def test_what_watches_are_sent_is_each_change_to_each_agent():
-    assert watched_mib(2**20, 3, 5) == 15
-
-
-def test_times_of_a_lost_node_begin_with_its_taint():
-    found = figures([12.0, 17.0, 13.0], 10.0)
-    assert (found["pods"], found["half_seconds"], found["seconds"]) == (3, 3.0, 7.0)

@@ -24,7 +24,7 @@ START_NOTHING = {
     "dev.bench.runs",
     "dev.bench.admission.cpu",
 }
-HELPERS = {"dev.bench.floor", "dev.bench.admission.server", "dev.bench.simulated.server"}
+HELPERS = {"dev.bench.floor", "dev.bench.admission.server"}
 """Processes that benchmarks start. They start none."""
 
 
@@ -82,13 +82,12 @@ class Started:
 
 
 @pytest.fixture
-def simulated_bench(tmp_path: Path) -> Iterator[Started]:
-    """A benchmark whose manager runs, beside the simulated API server."""
-    arguments = "--scenarios=P12", "--scale=0.005", "--manager=jobset", f"--out={tmp_path / 'results'}"
-    started = Started(tmp_path, "dev.bench", *arguments)
+def admission_bench(tmp_path: Path) -> Iterator[Started]:
+    """A benchmark whose admission server runs, beside the load."""
+    started = Started(tmp_path, "dev.bench.admission", "--saturation")
     try:
-        wait_for(lambda: started.runs("cli manager"), what="the manager to run")
-        assert started.runs("dev.bench.simulated.server")
+        wait_for(lambda: started.runs("dev.bench.load_generator"), what="the load to begin")
+        assert started.runs("dev.bench.admission.server")
         yield started
     finally:
         for pid in started.commands():
@@ -96,26 +95,26 @@ def simulated_bench(tmp_path: Path) -> Iterator[Started]:
         started.process.wait()
 
 
-def test_a_benchmark_that_gets_sigterm_ends_its_manager_and_its_server(simulated_bench):
-    simulated_bench.process.terminate()
-    assert simulated_bench.process.wait(60) == EXIT_CODE
-    assert simulated_bench.commands() == {}
+def test_a_benchmark_that_gets_sigterm_ends_its_server_and_its_load(admission_bench):
+    admission_bench.process.terminate()
+    assert admission_bench.process.wait(60) == EXIT_CODE
+    assert admission_bench.commands() == {}
 
 
-def test_another_sigterm_does_not_keep_it_from_ending_them(simulated_bench):
+def test_another_sigterm_does_not_keep_it_from_ending_them(admission_bench):
     over = threading.Event()
 
     def again() -> None:
         while not over.wait(0.01):
-            simulated_bench.process.terminate()
+            admission_bench.process.terminate()
 
     thread = threading.Thread(target=again)
     thread.start()
     try:
-        assert simulated_bench.process.wait(60) in {EXIT_CODE, -signal.SIGTERM}, (
+        assert admission_bench.process.wait(60) in {EXIT_CODE, -signal.SIGTERM}, (
             "once all is ended, SIGTERM may end it at once"
         )
     finally:
         over.set()
         thread.join()
-    assert simulated_bench.commands() == {}
+    assert admission_bench.commands() == {}

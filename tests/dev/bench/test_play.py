@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from api import keys
-from dev.bench.play import Play
 from dev.bench.scene import BenchmarkError
 from dev.bench.sets import running_pods
 
@@ -34,10 +33,3 @@ def test_pods_of_another_attempt_and_pods_that_do_not_run_are_a_wrong_result():
         match="expected 2 running pods of attempt 1 and no others, found: 1 Running of attempt 0, 1 Pending of",
     ):
         running_pods(wrong, 2, restarts=1)
-
-
-def test_pods_of_other_nodes_must_stay():
-    play = Play(None, pods=Pods(("a", 0, "Running"), ("b", 0, "Running")).items("pods"))
-    play._check_kept({"a", "b"})
-    with pytest.raises(BenchmarkError, match="1 pods that were not affected"):
-        play._check_kept({"a", "c"})

@@ -9,8 +9,7 @@ from tests.support.pages.files import Command
 BENCH = "tests/dev/bench/test_bench.py::def test_a_whole_run"
 CHAOS = "tests/dev/chaos/test_run.py::def test_nothing_is_lost_or_done_twice_while_replicas_die_sleep_and_are_abused"
 DEMO = "tests/e2e/test_page_demo.py::def test_the_commands_of_the_demo_and_what_is_tried_after_it"
-MANY = "tests/dev/bench/test_simulated_many.py::def test_jobsets_at_rest_fail_one_after_the_other"
-MANY_REAL = "tests/dev/bench/test_many.py::def test_a_whole_run"
+MANY = "tests/dev/bench/test_many.py::def test_a_whole_run"
 SATURATION = "tests/dev/bench/test_saturation.py::def test_a_row_for_each_webhook_size_and_number_of_connections"
 TAKEOVER = "tests/integration/test_takeover.py::def test_the_chart_takes_over_from_an_earlier_version"
 
@@ -31,8 +30,7 @@ RUN_BY = {
 NOT_RUN = {
     r"make bench( .*)?": ("takes up to half an hour", BENCH),
     r"make bench-admission( .*)?": ("takes a minute", SATURATION),
-    r"make bench-many( .*)?": ("takes minutes", MANY),
-    r"make bench-many-real( .*)?": ("takes ten minutes", MANY_REAL),
+    r"make bench-many( .*)?": ("takes ten minutes", MANY),
     r"make (chaos|soak)( .*)?": ("takes 2 to 60 minutes", CHAOS),
     r"make image IMAGE=.*": ("needs an image builder", "tests/manifests/test_image_root.py::def test_"),
     r"docker push .*": ("needs a registry", ""),

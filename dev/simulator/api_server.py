@@ -49,8 +49,8 @@ class ApiServer:
     before_1_36 = False
     """Whether a Job that has started keeps its pod template while it is suspended."""
 
-    def __init__(self, storage: Storage | None = None) -> None:
-        self.storage = storage or Storage()
+    def __init__(self) -> None:
+        self.storage = Storage()
         self._numbers = itertools.count(1)
 
     # Hooks that a larger simulation overrides

@@ -38,10 +38,6 @@ class Selector:
     def met(self, value: Callable[[str], str | None]) -> bool:
         return all(requirement.met(value(requirement.key)) for requirement in self.requirements)
 
-    def only(self, key: str) -> frozenset[str] | None:
-        """The values that `key` may have; None if the selector does not say."""
-        return next((r.values for r in self.requirements if r.key == key and r.wanted and r.values), None)
-
 
 EVERYTHING = Selector()
 

@@ -141,14 +141,11 @@ class Watcher:
 
 @dataclass(slots=True)
 class Collection:
-    """The objects of one resource; `indexed` labels find them without a scan."""
+    """The objects of one resource."""
 
-    indexed: tuple[str, ...] = ()
     objects: dict[Key, Item] = field(default_factory=dict)
-    watchers: dict[tuple[str, str], set[Watcher]] = field(default_factory=dict)
-    """By the indexed label and value that they select; ("", "") for those that select none."""
+    watchers: dict[Watcher, None] = field(default_factory=dict)
     history: deque[_Change] = field(default_factory=lambda: deque(maxlen=HISTORY_LENGTH))
-    by_label: dict[tuple[str, str], dict[Key, Item]] = field(default_factory=dict)
     forgotten: int = 0
     """The version up to which changes are not remembered."""
 
@@ -159,17 +156,11 @@ class Collection:
 
     def find(self, scope: Scope) -> Iterator[Item]:
         """The objects of a scope, unordered."""
-        return filter(scope.holds, self._candidates(scope))
+        return filter(scope.holds, list(self.objects.values()))
 
     def select(self, scope: Scope) -> list[Item]:
         """The objects of a scope, by namespace and name."""
         return sorted(self.find(scope), key=lambda item: item.key)
-
-    def _candidates(self, scope: Scope) -> list[Item]:
-        for label in self.indexed:
-            if (values := scope.labels.only(label)) is not None:
-                return [item for value in values for item in self.by_label.get((label, value), {}).values()]
-        return list(self.objects.values())
 
     def since(self, version: int, scope: Scope) -> list[Event]:
         """The events in a scope after a version. Raises `TooOldError`."""
@@ -182,14 +173,6 @@ class Collection:
     def change(self, old: Item | None, new: Item | None, version: int) -> None:
         """Replace `old` by `new`, and call the watchers."""
         key = (new or old).key  # type: ignore[union-attr]  # one of them is there
-        for label in self.indexed:
-            if old is not None and (value := old.label(label)) is not None:
-                labelled = self.by_label[label, value]
-                del labelled[key]
-                if not labelled:
-                    del self.by_label[label, value]
-            if new is not None and (value := new.label(label)) is not None:
-                self.by_label.setdefault((label, value), {})[key] = new
         if new is None:
             del self.objects[key]
         else:
@@ -198,54 +181,33 @@ class Collection:
         if len(self.history) == self.history.maxlen:
             self.forgotten = self.history[0].version
         self.history.append(change)
-        for watcher in self._watching(change):
+        for watcher in tuple(self.watchers):
             if (event := change.seen_in(watcher.scope)) is not None:
                 watcher.handle(event)
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Register a watcher for later events. Returns a function that removes it."""
-        key = self._index_key(watcher.scope)
-        self.watchers.setdefault(key, set()).add(watcher)
+        self.watchers[watcher] = None
 
         def end() -> None:
-            watching = self.watchers.get(key, set())
-            watching.discard(watcher)
-            if not watching:
-                self.watchers.pop(key, None)
+            self.watchers.pop(watcher, None)
 
         return end
-
-    def _index_key(self, scope: Scope) -> tuple[str, str]:
-        """The key of `watchers` for a scope."""
-        for label in self.indexed:
-            values = scope.labels.only(label)
-            if values is not None and len(values) == 1:
-                return label, next(iter(values))
-        return "", ""
-
-    def _watching(self, change: _Change) -> Iterator[Watcher]:
-        """Watchers that a change may match, by index: there may be a watch for each JobSet, and each has many pods."""
-        index_keys = {("", "")}
-        for item in (change.old, change.new):
-            index_keys |= {(label, value) for label in self.indexed if item and (value := item.label(label))}
-        for key in index_keys:
-            yield from self.watchers.get(key, ())
 
 
 class Storage:
     """All collections, by plural name, and who owns whom."""
 
-    def __init__(self, indexed: dict[str, tuple[str, ...]] | None = None) -> None:
+    def __init__(self) -> None:
         self.version = 0
         self.compacted = 0
         """The version up to which no history is kept."""
-        self._indexed = indexed or {}
         self._collections: dict[str, Collection] = {}
         self._owned: dict[str, dict[tuple[str, Key], None]] = {}
 
     def __getitem__(self, plural: str) -> Collection:
         if plural not in self._collections:
-            self._collections[plural] = Collection(self._indexed.get(plural, ()), forgotten=self.compacted)
+            self._collections[plural] = Collection(forgotten=self.compacted)
         return self._collections[plural]
 
     def get(self, plural: str, key: Key) -> Item | None:

@@ -109,10 +109,6 @@ bench-plan: $(READY) ## Time one plan of the reconcile loop for up to 100,000 Jo
 bench-many: binaries ## Measure 1,000 JobSets on a real control plane, in ten minutes (ARGS="--scale 0.1")
 	@$(BIN)/python -m dev.bench --scenarios P19 --nodes 200 --manager jobset $(ARGS)
 
-.PHONY: bench-placement
-bench-placement: binaries ## Place and restart 40 Jobs on 60 racks, beside plain pods (ARGS="-o json")
-	@$(BIN)/python -m dev.bench --scenarios P3,P17 --manager jobset $(ARGS)
-
 .PHONY: chaos
 chaos: binaries ## Run three replicas under load and every fault for 20 minutes, and judge (ARGS="--seed 7 --minutes 3 -o json")
 	@$(BIN)/python -m dev.chaos $(ARGS)

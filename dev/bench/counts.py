@@ -40,12 +40,9 @@ def counts(calls: Iterable[Call], user: str) -> JSON:
             own[call.verb, call.resource, call.code] += 1
         if call.resource == "pods" and call.verb == "create":
             pods["refused" if call.code >= 400 else "created"] += 1
-        elif call.resource == "pods" and call.verb == "patch" and client == user:
-            pods["patched"] += 1
     return {
         "pods_created": pods["created"],
         "pod_creates_refused": pods["refused"],
-        "pods_patched_by_manager": pods["patched"],
         "requests": clients.total(),
         "requests_by_client": dict(clients.most_common()),
         "manager": {**of_manager(own), "dry_runs": dry_runs},

@@ -22,7 +22,7 @@ from cli import local
 from dev.cluster import pki
 from dev.cluster.cluster import Cluster, running
 from dev.cluster.spec import ClusterSpec
-from manifests import NAMESPACE, SERVICE_ACCOUNT, PodAdmission
+from manifests import NAMESPACE, SERVICE_ACCOUNT
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,6 @@ def running_manager(
     folder: Path,
     chosen: Entry,
     sections: Mapping[str, Any] | None = None,
-    pods: PodAdmission = "webhooks",
 ) -> Iterator[local.Manager]:
     """Install what the manager needs, run it for the length of the block; `sections` go into its configuration.
 
@@ -88,7 +87,7 @@ def running_manager(
     authority.write(certificates, "ca")
     pki.issue_serving(authority, "localhost").write(certificates, "tls")
     webhook_port = None if chosen.floor else port
-    local.install(cluster, webhook_port=webhook_port, ca_bundle=authority.certificate, pods=pods)
+    local.install(cluster, webhook_port=webhook_port, ca_bundle=authority.certificate)
     local.kubectl(cluster, "apply", "-f", "-", stdin=json.dumps(_all_rights()))
     with further_manager(cluster, folder, chosen, sections, port) as manager:
         yield manager

@@ -1,4 +1,4 @@
-"""The pictures of a run, as SVG: times, calls, memory, admission. Must not measure, nor show on a screen."""
+"""The pictures of a run, as SVG: times, calls, memory. Must not measure, nor show on a screen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def draw(results: JSON, folder: Path) -> list[Path]:
             "times": _bars(results, "seconds", "seconds until all pods run (median, range)"),
             "calls": _calls(results),
             "memory": _bars(results, "peak_rss_mib", "peak RSS in MiB (median, range)"),
-            "admission": _admission(results["admission"]),
         }
         return [_save(figure, folder / f"{name}.svg") for name, figure in pictures.items() if figure]
 
@@ -121,26 +120,3 @@ def _calls(results: JSON) -> Figure | None:
 
 def _count(manager: JSON, key: str) -> int:
     return int(manager[key] if key in CALLS else manager["requests"] - sum(manager[call] for call in CALLS))
-
-
-def _admission(by_manager: JSON) -> Figure | None:
-    """Reviews a second by number of connections, a line for each manager, webhook, size and number of processes."""
-    lines: dict[str, list[tuple[int, float]]] = {}
-    for manager, rows in by_manager.items():
-        for row in rows:
-            processes = f"{row['workers']} process{'es' if row['workers'] > 1 else ''}"
-            label = f"{manager}, {row['webhook']}, {row['size']}, {processes}"
-            lines.setdefault(label, []).append((row["connections"], row["per_s"]))
-    if not lines:
-        return None
-    figure, axes = _figure(5)
-    for label, points in lines.items():
-        axes.plot(*zip(*sorted(points), strict=True), marker="o", label=label)
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(sorted({count for points in lines.values() for count, _ in points}))
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.set_ylim(bottom=0)
-    axes.set_xlabel("connections")
-    axes.legend(frameon=False, fontsize=7)
-    axes.set_title("reviews a second at saturation", loc="left")
-    return figure

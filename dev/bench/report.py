@@ -91,7 +91,7 @@ def ratio(results: JSON, measured: tuple[str, str], base: tuple[str, str]) -> Sp
     return Spread.of_figures(ours[n]["seconds"] / theirs[n]["seconds"] for n in ours.keys() & theirs.keys())
 
 
-PLAIN = {f"{code} {step}": f"P3 plain {step}" for code in ("P3", "P17") for step in ("create", "restart")}
+PLAIN = {f"P3 {step}": f"P3 plain {step}" for step in ("create", "restart")}
 """Phases that no floor runs, and those of the same manager with which they are compared."""
 
 
@@ -131,9 +131,6 @@ COLUMNS = {
 """Path of a figure and its digits, by the title of the column."""
 
 SPECIAL_COLUMNS = {
-    "gates lifted": ("gates_lifted", 0),
-    "webhooks": ("pod_webhook_calls", 0),
-    "therein (s)": ("pod_webhook_seconds", 1),
     "p50 (ms)": ("p50_ms", 0),
     "p99 (ms)": ("p99_ms", 0),
     "PSS (MiB)": ("pss_mib", 0),

@@ -20,11 +20,11 @@ from dev.bench.play import Play
 from dev.bench.proc import memory_mib
 from dev.bench.scenarios import SCENARIOS, Scenario
 from dev.bench.scene import JSON, BenchmarkError, Scene, say
-from dev.bench.sets import GROUP, SUPERSLICE, TOPOLOGY, jobset, says
+from dev.bench.sets import GROUP, TOPOLOGY, jobset, says
 from dev.cluster.spec import ClusterSpec, FakeNodes
 
-NODES = {TOPOLOGY: 10, SUPERSLICE: 200}
-"""Nodes of a rack, and of a superslice."""
+NODES = {TOPOLOGY: 10}
+"""Nodes of a rack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def turns(bench: Bench) -> Iterator[JSON]:
 def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
     """One manager on a cluster of its own; errors are collected beside the phases."""
     record: JSON = {"phases": {}, "errors": []}
-    sections, pods = scenarios[0].sections, scenarios[0].pods
+    sections = scenarios[0].sections
     spec = ClusterSpec(name="bench", nodes=FakeNodes(count=bench.nodes, label_every=NODES))
     with scratch_cluster(spec) as (cluster, folder):
         first = folder / "manager"
@@ -71,7 +71,7 @@ def _turn(bench: Bench, entry: Entry, scenarios: list[Scenario]) -> JSON:
             return further_manager(cluster, folder / name, entry, sections)
 
         try:
-            with running_manager(cluster, first, entry, sections, pods) as manager:
+            with running_manager(cluster, first, entry, sections) as manager:
                 scene = Scene(cluster, manager.process.pid, "warm-up")
                 _warm_up(scene)
                 record["idle_rss_mib"] = memory_mib(scene.pid)

@@ -15,12 +15,10 @@ from dev.bench import many
 from dev.bench.owner_webhook import looking_for_owners
 from dev.bench.phases import count_requests, measure_pods, reaching, running, wait_for_status
 from dev.bench.play import Play
-from dev.bench.pod_admission import policies_in_force, with_webhook_calls
 from dev.bench.scene import AT_ONCE, JSON, Scene
 from dev.bench.sets import (
     GROUP,
     HALF_A_NODE,
-    SUPERSLICE,
     TOPOLOGY,
     attempt,
     end_pod,
@@ -29,7 +27,6 @@ from dev.bench.sets import (
     says,
     statuses,
 )
-from manifests import PodAdmission
 
 Act = Callable[[Play], JSON]
 """Does something, and returns the figures of that phase."""
@@ -38,7 +35,6 @@ FLAVOR = {"kubernetes.io/os": "linux"}
 """Labels that all fake nodes have, as a node selector (P13)."""
 
 LARGE_SET = f"{keys.JOBSET_NAME}=large"
-GANG = {"featureGates": {"JobSetWorkloadAwareSchedulingAPI": True, "JobSetGangOfGangs": True}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class Scenario:
     """Phases that build on each other, by name; each begins with the code of a scenario. The first is always played.
 
     `floors`: floors play them, too. `once`: in the first round alone. `apart`: on a cluster of their own, with a
-    manager that has these `sections` in its configuration, and `pods` admitted so. `around` is entered for all of them.
+    manager that has these `sections` in its configuration. `around` is entered for all of them.
     """
 
     phases: Mapping[str, Act]
@@ -54,7 +50,6 @@ class Scenario:
     once: bool = False
     apart: bool = False
     sections: Mapping[str, JSON] = field(default_factory=dict)
-    pods: PodAdmission = "webhooks"
     around: Callable[[Scene], AbstractContextManager[None]] = lambda _: nullcontext()
 
     @property
@@ -76,18 +71,6 @@ def create(jobs: int, pods: int = 1, change: Callable[[JSON], JSON] = lambda man
 
 def exclusive(manifest: JSON) -> JSON:
     manifest["metadata"]["annotations"][keys.EXCLUSIVE_TOPOLOGY] = TOPOLOGY
-    return manifest
-
-
-def gang(manifest: JSON) -> JSON:
-    """One gang in a superslice, each Job of it on a rack."""
-    rack, superslice = ({"topology": [{"key": key}]} for key in (TOPOLOGY, SUPERSLICE))
-    workers = {"targetReplicatedJobs": ["workers"], "job": {"schedulingConstraints": rack}}
-    manifest["spec"]["scheduling"] = {
-        "schedulingPolicy": {"gang": {}},
-        "schedulingConstraints": superslice,
-        "replicatedJobs": [workers],
-    }
     return manifest
 
 
@@ -207,7 +190,6 @@ def apart(phases: Mapping[str, Act], sections: Mapping[str, JSON] | None = None)
     return Scenario(phases, floors=False, once=True, apart=True, sections=sections or {})
 
 
-create_exclusive = with_webhook_calls(create(40, 10, exclusive, cpu=HALF_A_NODE))
 SCENARIOS = (
     Scenario({"P1": create(300), "P2": Play.restart, "P5 suspend": Play.suspend, "P5 resume": Play.resume}),
     Scenario(
@@ -215,7 +197,7 @@ SCENARIOS = (
         floors=False,
     ),
     Scenario(
-        {"P3 create": create_exclusive, "P3 restart": with_webhook_calls(Play.restart)},
+        {"P3 create": create(40, 10, exclusive, cpu=HALF_A_NODE), "P3 restart": Play.restart},
         floors=False,
     ),
     Scenario({"P4": create_many(150, 2)}),
@@ -226,14 +208,6 @@ SCENARIOS = (
         around=looking_for_owners,
     ),
     apart({"P6 alone": wait_alone, "P6 beside": wait_beside, "P6 large": lambda play: play.side}),
-    apart({"P7 create": create(16, 16, gang, cpu=HALF_A_NODE), "P7 restart": Play.restart}, GANG),
-    Scenario(
-        {"P17 create": create_exclusive, "P17 restart": with_webhook_calls(Play.restart)},
-        floors=False,
-        apart=True,
-        pods="policies",
-        around=policies_in_force,
-    ),
     apart(
         {
             "P19 create": create_many(many.SETS, many.JOBS),

@@ -12,8 +12,8 @@ from dev.bench.scene import JSON, MERGE, BenchmarkError, Scene
 
 GROUP = f"/apis/{keys.API_VERSION}"
 BATCH = "/apis/batch/v1"
-TOPOLOGY, SUPERSLICE = "rack", "superslice"
-"""Labels of nodes: a superslice is made of whole racks."""
+TOPOLOGY = "rack"
+"""Label of nodes."""
 
 HALF_A_NODE = "16"
 """CPUs of a pod: a rack of ten nodes has room for two Jobs of ten pods, so that only the rule keeps Jobs apart."""

@@ -15,7 +15,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from controllers.jobset.unscheduled_pods import FIRST_CHECK
-from dev.bench.pod_admission import WEBHOOK_TIMES
 from dev.cluster import audit
 from tests.support import calls_by_cause as calls
 from tests.support.cluster.client_calls import history, now, path
@@ -30,7 +29,7 @@ COUNTS_A_SECOND = 2
 """Status writes that change only counts, at most."""
 
 LISTS = "`list pods`"
-CALLS_OF_WEBHOOKS = f"{WEBHOOK_TIMES}_count"
+CALLS_OF_WEBHOOKS = "apiserver_admission_webhook_admission_duration_seconds_count"
 
 
 @dataclass(frozen=True, slots=True)

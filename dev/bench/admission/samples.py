@@ -180,16 +180,6 @@ def five_faults(rjobs: int = 8) -> JSON:
     return js
 
 
-def many_faults(count: int = 500) -> JSON:
-    """`count` ReplicatedJobs, each with a reference to one that does not exist."""
-    js = with_defaults(jobset(1, env=0))
-    first = js["spec"]["replicatedJobs"][0]
-    js["spec"]["replicatedJobs"] = [
-        {**first, "name": f"r{i}", "dependsOn": [{"name": f"missing-{i}", "status": "Ready"}]} for i in range(count)
-    ]
-    return js
-
-
 def review(obj: JSON, old: JSON | None = None, uid: str = "705ab4f5-6393-11e8-b7cc-42010a800002") -> bytes:
     """The bytes that an API server sends for a create, or for an update of `old`."""
     request = {

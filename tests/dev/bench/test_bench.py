@@ -8,8 +8,6 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -171,27 +169,3 @@ def test_a_job_on_two_racks_and_two_jobs_on_one_are_both_reported():
     assert placement_errors([("a", "rack-0"), ("a", "rack-0"), ("b", "rack-1")]) == []
     reported = placement_errors([("a", "rack-0"), ("a", "rack-1"), ("b", "rack-1")])
     assert reported == ["Job a is on rack-0, rack-1", "rack-1 holds a, b"]
-
-
-def turns_of(scenarios: str, folder: Path, *, nodes: int, scale: float) -> list[dict[str, Any]]:
-    """One round of these scenarios with our manager; fails with what the run says if it has errors."""
-    size = ("--rounds", "1", "--nodes", str(nodes), "--scale", str(scale), "--out", str(folder))
-    flags = ("--scenarios", scenarios, *size, "--manager", "jobset", "-o", "json")
-    done = run_module("dev.bench", *flags, timeout=380)
-    turns = json.loads(done.stdout)["turns"]
-    assert not any(turn["errors"] for turn in turns), done.stderr
-    return turns
-
-
-@pytest.mark.e2e
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_each_job_has_a_rack_alone_by_webhooks_and_by_policies(binaries, tmp_path):
-    """P3 and P17: the run fails where a rack is shared; each pod is created once, and reviewed once or not at all."""
-    turns = turns_of("P3,P17", tmp_path, nodes=60, scale=0.1)
-    for step in ("create", "restart"):
-        webhooks, policies = turns[0]["phases"][f"P3 {step}"], turns[1]["phases"][f"P17 {step}"]
-        for phase in (webhooks, policies):
-            assert (phase["pods_created"], phase["pod_creates_refused"]) == (40, 0), "once each"
-        assert (webhooks["pod_webhook_calls"], policies["pod_webhook_calls"]) == (40, 0)
-        assert policies["gates_lifted"] == 36, "of all followers"

@@ -242,7 +242,7 @@ def test_pictures_are_drawn_the_same_each_time(tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         paths = plots.draw(whole(), tmp_path / folder)
-        assert [path.name for path in paths] == ["times.svg", "calls.svg", "memory.svg", "admission.svg"]
+        assert [path.name for path in paths] == ["times.svg", "calls.svg", "memory.svg"]
     for path in paths:
         assert path.stat().st_size > 1000
         assert path.read_bytes() == (tmp_path / "a" / path.name).read_bytes()

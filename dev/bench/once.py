@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict
 from http.client import HTTPException
 
 from cli import local
@@ -34,7 +33,7 @@ def measure(bench: Bench) -> JSON:
                 results["errors"].append(f"{title}: {str(error) or type(error).__name__}")
     if "P11" in bench.wanted:
         bench.say("P11, plan() of this tree")
-        results["plan"] = [asdict(row) for row in plan.measure()]
+        results["plan"] = plan.measure()
     return results
 
 

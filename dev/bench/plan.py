@@ -6,9 +6,8 @@ heap, and a collection would be counted against whichever plan it hits.
 
 import gc
 import time
-import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import msgspec
@@ -24,15 +23,12 @@ from api.jobset import JobSet
 from api.jobset_status import JobSetStatus
 from api.layout import layout_of
 from api.scheduling import Scheduling
-from controllers.indexes import BY_OWNER, controller_uid, key_of_children
-from controllers.jobset.watches import BY_SET, set_name
 from controllers.planning.limits import DEFAULT_LIMITS
 from controllers.planning.observed import KnownGroups, Observed
 from controllers.planning.plan import plan
 from controllers.planning.sorted_jobs import SortedJobs
 from dev.bench.output import JSON, command_line, print_result, print_table, print_text
 from dev.bench.report import exponent
-from kube.store import Store
 
 NOW = "2026-01-01T00:00:00Z"
 GATES = FeatureGates()
@@ -46,15 +42,6 @@ GOAL = 0.050
 
 HUGE = 10_000_000
 """Jobs of a set that no cluster can hold, and that one may have stored all the same; the goal is for its plan, too."""
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """Processor seconds of one plan by number of Jobs, and the exponent of the curve (None for a single size)."""
-
-    scenario: str
-    seconds: dict[int, float]
-    slope: float | None
 
 
 def jobset(count: int, status: JobSetStatus = JobSetStatus()) -> JobSet:  # noqa: B008 -- frozen
@@ -241,31 +228,18 @@ SCENARIOS = (
 )
 
 
-def memory(count: int) -> tuple[int, int]:
-    """Bytes of the Jobs of a set in the cache, decoded as by the watch, and bytes of their sorted form."""
-    js = jobset(count)
-    bodies = [msgspec.json.encode(job) for job in jobs(js, active=1, ready=1, startTime=NOW)]
-    tracemalloc.start()
-    try:
-        store: Store[Job] = Store({BY_OWNER: controller_uid, BY_SET: set_name})
-        for body in bodies:
-            store.apply(msgspec.json.decode(body, type=Job))
-        cached = tracemalloc.get_traced_memory()[0]
-        known = SortedJobs()
-        known.sort(js, tuple(store.by_index(BY_OWNER, key_of_children(js))), layout_of(js), GATES)
-        return cached, tracemalloc.get_traced_memory()[0] - cached
-    finally:
-        tracemalloc.stop()
+def measure(rounds: int = 15) -> list[JSON]:
+    """A row for each scenario: processor seconds of one plan, the fastest of that many, by number of Jobs.
 
-
-def measure(rounds: int = 15) -> list[Row]:
-    """A row for each scenario; the fastest of that many plans counts."""
+    The slope is the exponent of the curve, None for a single size.
+    """
     rows = []
     for each in SCENARIOS:
         seconds = {
             count: best_time(each.states(count), rounds, SortedJobs() if each.known else None) for count in each.sizes
         }
-        rows.append(Row(each.name, seconds, exponent(seconds.items())))
+        by_count = {str(count): spent for count, spent in seconds.items()}
+        rows.append({"scenario": each.name, "seconds": by_count, "slope": exponent(seconds.items())})
     return rows
 
 
@@ -273,24 +247,21 @@ def main() -> None:
     parser = command_line("dev.bench.plan", __doc__)
     parser.add_argument("--rounds", type=int, default=15, help="plans for each figure; the fastest counts (15)")
     options = parser.parse_args()
-    print_result(options.output, [asdict(row) for row in measure(options.rounds)], show)
+    print_result(options.output, measure(options.rounds), show)
 
 
 def show(rows: list[JSON]) -> None:
     sizes = (*SIZES, LARGEST, HUGE)
     lines = []
     for row in rows:
-        spent = {f"{count:,} Jobs": row["seconds"].get(count) for count in sizes}
+        spent = {f"{count:,} Jobs": row["seconds"].get(str(count)) for count in sizes}
         cells = {title: "" if seconds is None else f"{seconds * 1e3:.1f}" for title, seconds in spent.items()}
         slope = "" if row["slope"] is None else f"{row['slope']:.2f}"
         lines.append({"scenario": row["scenario"], **cells, "slope": slope})
-    print_table(lines, "milliseconds for one plan")
-    late = [row["scenario"] for row in rows if row["seconds"][10_000 if row["slope"] else HUGE] > GOAL]
+    print_table(lines, "P11: milliseconds for one plan")
+    late = [row["scenario"] for row in rows if row["seconds"][str(10_000 if row["slope"] else HUGE)] > GOAL]
     verdict = f"above it: {', '.join(late)}" if late else "all within it"
     print_text(f"Goal for 10,000 and for {HUGE:,} Jobs: {GOAL * 1e3:.0f} ms; {verdict}. A slope of 1 is linear.")
-    cached, known = memory(SIZES[-1])
-    each = f"{cached / SIZES[-1] / 1024:.1f} KiB for each, and {known / 2**20:.1f} MiB"
-    print_text(f"{SIZES[-1]:,} Jobs take {cached / 2**20:.0f} MiB in the cache, {each} for how they were sorted.")
 
 
 if __name__ == "__main__":

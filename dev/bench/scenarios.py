@@ -19,7 +19,6 @@ from dev.bench.scene import AT_ONCE, JSON, Scene
 from dev.bench.sets import (
     GROUP,
     HALF_A_NODE,
-    TOPOLOGY,
     attempt,
     end_pod,
     jobset,
@@ -64,14 +63,9 @@ class Scenario:
                     yield name, act(play)
 
 
-def create(jobs: int, pods: int = 1, change: Callable[[JSON], JSON] = lambda manifest: manifest, cpu: str = "") -> Act:
-    """Create a JobSet of that many Jobs, scaled. `change` has the last word on the manifest."""
-    return lambda play: play.create(change(jobset(play.scale_count(jobs), pods, cpu=cpu)))
-
-
-def exclusive(manifest: JSON) -> JSON:
-    manifest["metadata"]["annotations"][keys.EXCLUSIVE_TOPOLOGY] = TOPOLOGY
-    return manifest
+def create(jobs: int, pods: int = 1, cpu: str = "", *, exclusive: bool = False) -> Act:
+    """Create a JobSet of that many Jobs, scaled."""
+    return lambda play: play.create(jobset(play.scale_count(jobs), pods, cpu=cpu, exclusive=exclusive))
 
 
 def create_many(sets: int, jobs: int) -> Act:
@@ -192,14 +186,8 @@ def apart(phases: Mapping[str, Act], sections: Mapping[str, JSON] | None = None)
 
 SCENARIOS = (
     Scenario({"P1": create(300), "P2": Play.restart, "P5 suspend": Play.suspend, "P5 resume": Play.resume}),
-    Scenario(
-        {"P3 plain create": create(40, 10, cpu=HALF_A_NODE), "P3 plain restart": Play.restart},
-        floors=False,
-    ),
-    Scenario(
-        {"P3 create": create(40, 10, exclusive, cpu=HALF_A_NODE), "P3 restart": Play.restart},
-        floors=False,
-    ),
+    Scenario({"P3 plain create": create(40, 10, HALF_A_NODE), "P3 plain restart": Play.restart}, floors=False),
+    Scenario({"P3 create": create(40, 10, HALF_A_NODE, exclusive=True), "P3 restart": Play.restart}, floors=False),
     Scenario({"P4": create_many(150, 2)}),
     Scenario(
         {"P13 create": queue, "P13 admit": admit, "P13 finish": finish},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dev.bench import many, report, saturation
+from dev.bench import many, plan, report, saturation
 from dev.bench.goals import cpu_seconds, goals
 from dev.bench.output import JSON, cells, machine_text, print_table, print_text
 
@@ -39,7 +39,7 @@ def show(results: JSON, *, calls: bool) -> None:
     )
     if results["scale"] != 1:
         print_text(f"Scaled to {results['scale']:g} of the sizes below: no figure here is comparable.")
-    for name in sorted(report.names(results), key=list(TITLES).index):
+    for name in (name for name in TITLES if name in report.names(results)):
         print_table(report.phase_rows(results, name), f"{name}: {TITLES[name]}")
         if calls:
             print_table(report.call_rows(results, name), f"{name}: calls by verb, resource and code")
@@ -72,13 +72,5 @@ def _show_once(results: JSON) -> None:
     for manager, rows in results["admission"].items():
         lines = [{"processes": str(row["workers"]), **cells(saturation.COLUMNS, row)} for row in rows]
         print_table(lines, f"P8 and P9: admission of {manager} at saturation; {saturation.UNITS}")
-    plans = results.get("plan") or ()
-    sizes = dict.fromkeys(size for row in plans for size in row["seconds"])
-    lines = [
-        {"scenario": row["scenario"], **{f"{n} Jobs (ms)": _ms(row["seconds"].get(n)) for n in sizes}} for row in plans
-    ]
-    print_table(lines, "P11: one plan()")
-
-
-def _ms(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds * 1e3:.1f}"
+    if "plan" in results:
+        plan.show(results["plan"])

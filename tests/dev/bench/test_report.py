@@ -222,7 +222,7 @@ def test_admission_is_judged_at_sixteen_connections_with_small_reviews():
 
 
 def whole() -> dict:
-    turns = [turn(name, n, P1=phase(5 + n), P4=phase(7)) for n in (1, 2) for name in (OURS, FLOOR)]
+    turns = [turn(name, n, P1=phase(5 + n), P4=phase(7), P14=phase(9)) for n in (1, 2) for name in (OURS, FLOOR)]
     turns[0]["errors"] = ["P2: 3 Jobs were created while pods of attempt 0 were there"]
     return json.loads(json.dumps(results(*turns, **once())))
 
@@ -234,6 +234,7 @@ def test_everything_is_printed_with_what_failed(monkeypatch):
     said = out.getvalue()
     for part in ("P1: a JobSet of 300 Jobs", "P1: calls by verb", "P10", "P8 and P9", "P11", "goals: jobset"):
         assert part in said
+    assert "P14" not in said, "a scenario of earlier versions"
     assert "failed: jobset, round 1: P2: 3 Jobs were created while pods" in said
     assert report.errors(whole()) == ["jobset, round 1: P2: 3 Jobs were created while pods of attempt 0 were there"]
 

@@ -91,7 +91,7 @@ def _options() -> argparse.Namespace:
         type=managers.entry,
         metavar="[NAME=]COMMAND",
         help=f"what to measure, may be repeated: {', '.join(managers.KNOWN)}, or a command that takes --config FILE and"
-        f" --kubeconfig FILE (default: {' and '.join(managers.USUAL)})",
+        f" --kubeconfig FILE (default: {' and '.join(managers.KNOWN)})",
     )
     parser.add_argument("--rounds", type=positive, default=3, help="turns of each manager (default %(default)s)")
     parser.add_argument(
@@ -112,7 +112,7 @@ def _options() -> argparse.Namespace:
         "--from", type=_results_file, dest="again", metavar="FILE", help="measure nothing: show and draw these again"
     )
     options = parser.parse_args()
-    options.manager = options.manager or [managers.KNOWN[name] for name in managers.USUAL]
+    options.manager = options.manager or [*managers.USUAL]
     given = [entry.name for entry in options.manager]
     if twice := {name for name in given if given.count(name) > 1}:
         parser.error(f"--manager: {', '.join(sorted(twice))} is given twice: tell them apart with NAME=COMMAND")

@@ -34,14 +34,11 @@ class Entry:
     floor: bool = False
 
 
-KNOWN = {
-    entry.name: entry
-    for entry in (
-        Entry("jobset", local.OURSELVES),
-        Entry("floor-background", (sys.executable, "-m", "dev.bench.floor"), floor=True),
-    )
-}
-USUAL = ("jobset", "floor-background")
+USUAL = (
+    Entry("jobset", local.OURSELVES),
+    Entry("floor-background", (sys.executable, "-m", "dev.bench.floor"), floor=True),
+)
+KNOWN = {entry.name: entry for entry in USUAL}
 ALONE = {"leaderElection": {"leaderElect": False}, "internalCertManagement": {"enable": False}}
 """Sections of the configuration of a manager that has no replicas and is given its certificate."""
 

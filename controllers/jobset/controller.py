@@ -271,7 +271,8 @@ class JobSetReconciler:
 
     def _observe(self, js: JobSet, memory: Memory) -> Observed:
         """One frozen view of the caches."""
-        meta, nodes, time = js.metadata, self._caches.nodes, rfc3339(self._options.wall_clock())
+        meta, nodes, moment = js.metadata, self._caches.nodes, self._options.wall_clock()
+        time = rfc3339(moment)
         jobs = tuple(self._caches.jobs.by_index(BY_OWNER, key_of_children(js)))
         pods, ends = self._pods(jobs), self._caches.last_ends
         named = self._caches.jobs.by_index(BY_SET, IndexKey(meta.namespace, meta.name))
@@ -312,6 +313,7 @@ class JobSetReconciler:
             next_start_check=memory.next_start_check,
             held_back=memory.resumptions.seconds_left(clock()),
             pods_on_failed_nodes=() if nodes is None else nodes.of_set(js, time),
+            second_passed=moment.microsecond / 1e6,
         )
 
     def _known_groups(self, js: JobSet, memory: Memory) -> KnownGroups | None:

@@ -8,6 +8,7 @@ import pytest
 
 from controllers.planning.actions import DeletePod, NodeQuery, PodQuery
 from controllers.planning.observed import Observed, PodOnFailedNode
+from controllers.planning.plan import plan
 from tests.support.model.lives import suspend
 from tests.support.model.world import World
 from tests.support.objects.stored_sets import jobset, rjob
@@ -126,6 +127,13 @@ class TestAPodOnAFailedNode:
         world.seconds += 10
         on_failed_node(world, "js-workers-0", node="n2")
         assert world.plan().requeue_after == pytest.approx(20)
+
+    def test_the_next_plan_is_not_late_by_the_part_of_a_second_that_has_passed(self):
+        world = running()
+        on_failed_node(world)
+        world.seconds += 10
+        decided = plan(replace(world.observe(), second_passed=0.75), world.gates)
+        assert decided.requeue_after == pytest.approx(19.25)
 
     def test_one_that_is_bound_to_such_a_node_later_has_the_whole_time(self):
         world = running()

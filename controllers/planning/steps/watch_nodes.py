@@ -58,7 +58,7 @@ def watch_nodes(ctx: Context) -> Partial:
         draft,
         *(DeletePod(pod.name, pod.uid, pod.uid in replaced) for pod in deleted),
         status_first=counted,
-        requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now),
+        requeue_after=node_failure.seconds_left(pods, wanted.after_seconds, ctx.now, ctx.observed.second_passed),
     )
 
 

@@ -96,7 +96,7 @@ def test_twelve_pods_run_again_after_the_power_of_a_node_was_cut(real_sets: Sets
     with without_power(cluster, lost):
         since = wait_for(lambda: tainted_at(cluster, lost), timeout=90, what="the taint")
         # Six failed pods of one Job would have it wait for 320 s.
-        wait_for(all_run_again, timeout=60, what="all pods")
+        wait_for(all_run_again, timeout=60, what="all pods", last=real_sets.explain)
         seconds = time.time() - since - AFTER_SECONDS
         kind = "in place" if in_place else "created again"
         record_property(f"ms beyond afterSeconds until 12 pods ran again, {kind}", round(seconds * 1000))

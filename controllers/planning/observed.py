@@ -141,8 +141,8 @@ class Observed:
     - `pods_on_failed_nodes`: as the caches of pods and nodes have them; empty unless the set asks for `nodeFailure`.
       `read_nodes`: names of the nodes that were read for this plan, with the pods on them.
     - `held_back`: UIDs of Jobs that must not be resumed yet, with the seconds until then: somebody suspends them again.
-    - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the rest, below 1. `since_status_write`: seconds since the last status write, None if there was
-      none in this process.
+    - `now`: RFC 3339 in UTC, whole seconds. `second_passed`: the part of that second, below 1, that has passed.
+    - `since_status_write`: seconds since the last status write, None if there was none in this process.
     """
 
     jobset: JobSet

@@ -74,6 +74,9 @@ SKIP_SUSPEND = "jobset.sigs.k8s.io/skip-suspend-reconciliation"
 DELETE_ON_SUSPEND = "jobset.sigs.k8s.io/delete-jobs-on-suspend"
 """Annotation of a JobSet, "true": a suspension deletes the Jobs that have started. Not known to the Go JobSet."""
 
+REMOVED_FIELDS = "jobset.sigs.k8s.io/removed-fields"
+"""Annotation of a JobSet: fields of the spec that are absent on purpose. Not known to the Go JobSet."""
+
 OUR_PREFIXES = ("jobset.sigs.k8s.io/", "alpha.jobset.sigs.k8s.io/")
 """What the key of every label and annotation of JobSets begins with."""
 SET_BY_USERS = (
@@ -83,6 +86,7 @@ SET_BY_USERS = (
     IGNORE_WARNINGS,
     SKIP_SUSPEND,
     DELETE_ON_SUSPEND,
+    REMOVED_FIELDS,
 )
 """Keys of our own that users write."""
 OUR_KEYS = frozenset(

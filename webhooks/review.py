@@ -44,11 +44,18 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     object: JSON | None = None
     old_object: JSON | None = None
     user_info: UserInfo = UserInfo()
+    options: JSON | None = None
 
     @property
     def stored(self) -> JSON | None:
         """The object before an update; None for a create."""
         return self.old_object if self.operation == "UPDATE" else None
+
+    @property
+    def field_manager(self) -> str:
+        """The field manager that the request names, as each server-side apply does; empty if it names none."""
+        manager = dig(self.options, "fieldManager")
+        return manager if isinstance(manager, str) else ""
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True, kw_only=True):

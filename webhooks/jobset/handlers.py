@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from kube.model.field import FieldError
 from kube.model.meta import JSON
-from webhooks.jobset.answers import answer
+from webhooks.jobset.answers import answer, warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
 from webhooks.jobset.policies import Filled, Judgement, PolicyChecks
+from webhooks.jobset.update.forgotten import put_back
+from webhooks.json_patch import PatchDraft
 from webhooks.offload import compute, work
 from webhooks.review import (
     AdmissionRequest,
@@ -49,13 +51,18 @@ class _Admission:
         """Set defaults; refuse what the schema is about to refuse (docs/reference/defaulting.md)."""
         if answer_at_once := _without_check(request):
             return answer_at_once
-        obj, operations = with_defaults(request.object or {}, request.stored, work())
+        draft, old = PatchDraft(request.object or {}, work()), request.stored
+        forgotten: tuple[str, ...] = ()
+        if old is not None:
+            forgotten = warning_texts(put_back(draft, old, request.user_info.username, request.field_manager))
+        obj, defaults = with_defaults(draft.object, old, draft.work)
+        operations = [*draft.operations, *defaults]
         policies = self.policies
         if policies is not None and request.stored is None and policies.have_defaults:
-            return self._mutation_with_policies(policies.fill, request, obj, operations)
+            return self._mutation_with_policies(policies.fill, request, obj, operations, forgotten)
         if policies is not None and policies.may_keep(request):
-            return self._mutation_with_policies(policies.keep, request, obj, operations)
-        return self._mutation(request, obj, operations)
+            return self._mutation_with_policies(policies.keep, request, obj, operations, forgotten)
+        return self._mutation(request, obj, operations, forgotten)
 
     async def _mutation_with_policies(
         self,
@@ -63,19 +70,23 @@ class _Admission:
         request: AdmissionRequest,
         obj: JSON,
         operations: list[JSON],
+        forgotten: tuple[str, ...],
     ) -> AdmissionResponse:
         """The answer about a JobSet that gets defaults of policies, too, or keeps them."""
         filled = await fill(request, obj)
-        answered = await compute(self._mutation, request, filled.object, [*operations, *filled.operations])
+        answered = await compute(self._mutation, request, filled.object, [*operations, *filled.operations], forgotten)
         return filled.answer(await decided(answered))
 
-    def _mutation(self, request: AdmissionRequest, obj: JSON, operations: list[JSON]) -> HandlerAnswer:
+    def _mutation(
+        self, request: AdmissionRequest, obj: JSON, operations: list[JSON], forgotten: tuple[str, ...]
+    ) -> HandlerAnswer:
+        """`forgotten`: warnings about fields that are put back."""
         old = request.stored
         if self.engine.may_hide(obj, old, work()):
             findings = self._check(obj, old)
             if findings.hides:
                 return self._answer(request, findings, obj)
-        return AdmissionResponse(patch=tuple(operations))
+        return AdmissionResponse(patch=tuple(operations), warnings=forgotten)
 
     def validate(self, request: AdmissionRequest) -> HandlerAnswer:
         """Refuse what breaks a rule, all faults in one answer (docs/reference/validation.md)."""

@@ -68,4 +68,4 @@ def _suggestion(key: str) -> str:
         names = {known.rpartition("/")[2]: known for known in keys}
         if close := nearest(name, names):
             return f"did you mean {names[close]}?"
-    return f"those that users write are {', '.join(sorted(SET_BY_USERS))}"
+    return "docs/reference/names-and-labels.md lists those that users write"

@@ -1,0 +1,142 @@
+"""Fields that the client of an update has left out because its types do not have them: put back as stored. Pure.
+
+See docs/reference/validation.md#fields-that-a-client-leaves-out.
+
+A client that is built on the types of the Go JobSet, or of an older Kubernetes, reads a JobSet, forgets the fields that
+it does not know, and writes the rest back: with a PUT, or with a merge patch of a whole list, as Kueue does. It has not
+meant to remove them. Who applies a manifest, with kubectl or server-side, means what is absent.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from typing import Any
+
+from api.keys import REMOVED_FIELDS
+from api.own_fields import OWN_FIELDS
+from kube.model.field import SPEC, FieldError, Path
+from kube.model.jsontree import dig, items
+from kube.model.meta import JSON
+from webhooks.jobset.rules import MOST, Source
+from webhooks.json_patch import PatchDraft
+
+FORGOTTEN = Source("docs/reference/validation.md#fields-that-a-client-leaves-out").warning(
+    "field-put-back",
+    "absent in this update, and put back as it was stored",
+    "to remove it, apply the manifest without it, or name it in annotation {key}",
+)
+MOST_PUT_BACK = 1000
+"""Fields that are put back in one object. What is absent beyond that is refused, or missing, as it was sent."""
+SERVICE_ACCOUNT = "system:serviceaccount:"
+"""What the user names of controllers begin with."""
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_MAY_CHANGE = frozenset({"metadata", "nodeSelector", "tolerations", "schedulingGates", "resources"})
+"""Members of templates that a queue may remove from a suspended set, or that are resized."""
+_STEPS = 60
+"""Steps of looking at one place."""
+_LONGEST = 4096
+"""Characters of the annotation that are read."""
+
+
+def put_back(draft: PatchDraft, old: JSON, user: str, manager: str = "") -> list[FieldError]:
+    """Put back what the client has forgotten; returns a warning for each of the first fields.
+
+    `old`: as it is stored. `user`: who asks. `manager`: the field manager that the request names. Fields of pods are
+    put back for controllers alone: a person who leaves them out is told that they do not change.
+    """
+    new = draft.object
+    if _is_applied(old, new, manager) or dig(old, "spec") == dig(new, "spec"):
+        return []
+    removed = _removed_on_purpose(new)
+    own = ((place, path) for place, path in _own_places(old, new, draft) if str(path) not in removed)
+    of_templates = _template_places(old, new, draft) if user.startswith(SERVICE_ACCOUNT) else ()
+    found: list[FieldError] = []
+    for place, path in islice(chain(own, of_templates), MOST_PUT_BACK):
+        draft.put(path, dig(old, *place))
+        found.append(FORGOTTEN.at(path, key=REMOVED_FIELDS))
+    return found[:MOST]
+
+
+def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
+    """Whether the update is that of a manifest that somebody applies: then what is absent is meant to be.
+
+    A review does not say how an object was written. A server-side apply names its manager, who has an entry for it.
+    """
+    if dig(old, "metadata", "annotations", _APPLIED) != dig(new, "metadata", "annotations", _APPLIED):
+        return True
+    return bool(manager) and any(
+        (dig(entry, "manager"), dig(entry, "operation"), dig(entry, "subresource") or "") == (manager, "Apply", "")
+        for entry in items(new, "metadata", "managedFields")
+    )
+
+
+def _removed_on_purpose(new: JSON) -> frozenset[str]:
+    """The fields that an annotation of the object lists, separated by commas."""
+    text = dig(new, "metadata", "annotations", REMOVED_FIELDS)
+    names = text[:_LONGEST].split(",") if isinstance(text, str) else ()
+    return frozenset(f"spec.{name.strip().removeprefix('spec.')}" for name in names)
+
+
+_Places = Iterator[tuple[Sequence[str | int], Path]]
+"""Places in the stored object, each with where the same is in the new one, whose parent is there."""
+
+
+def _own_places(old: JSON, new: JSON, draft: PatchDraft) -> _Places:
+    for parts in OWN_FIELDS:
+        yield from _absent(old, new, parts, ("spec",), SPEC, draft)
+
+
+def _absent(
+    old: Any, new: Any, parts: tuple[str, ...], place: tuple[str | int, ...], path: Path, draft: PatchDraft
+) -> _Places:
+    """The places of a field that the stored object has, and the new one has not. `place` and `path` lead to both."""
+    before, after = dig(old, *place), dig(new, *path.parts)
+    draft.work.spend(_STEPS)
+    first, *rest = parts
+    if first == "*":
+        for i, k in _pairs(before, after):
+            yield from _absent(old, new, tuple(rest), (*place, i), path.at(k), draft)
+    elif not (isinstance(before, dict) and isinstance(after, dict)) or before.get(first) is None:
+        return
+    elif rest:
+        yield from _absent(old, new, tuple(rest), (*place, first), path.at(first), draft)
+    elif after.get(first) is None:
+        yield (*place, first), path.at(first)
+
+
+def _template_places(old: JSON, new: JSON, draft: PatchDraft) -> _Places:
+    """What is absent from the templates of the Jobs, but for what an update may remove."""
+    place = "spec", "replicatedJobs"
+    for i, k in _pairs(dig(old, *place), dig(new, *place)):
+        yield from _left_out(old, new, (*place, i, "template"), Path((*place, k, "template")), draft)
+
+
+def _left_out(old: JSON, new: JSON, place: tuple[str | int, ...], path: Path, draft: PatchDraft) -> _Places:
+    pending = [(place, path)]
+    while pending:
+        place, path = pending.pop()
+        before, after = dig(old, *place), dig(new, *path.parts)
+        if before == after:
+            continue
+        draft.work.spend(_STEPS + len(before) if isinstance(before, list | dict) else _STEPS)
+        if isinstance(before, dict) and isinstance(after, dict):
+            for key, value in before.items():
+                if key in _MAY_CHANGE or value is None:
+                    continue
+                if after.get(key) is None:
+                    yield (*place, key), path.at(key)
+                else:
+                    pending.append(((*place, key), path.at(key)))
+        else:
+            pending += [((*place, i), path.at(k)) for i, k in _pairs(before, after)]
+
+
+def _pairs(before: Any, after: Any) -> Iterator[tuple[int, int]]:
+    """Indexes of the same items of two lists: of one name, or without names of one place in lists of one length."""
+    if not (isinstance(before, list) and isinstance(after, list)):
+        return
+    names, others = ([dig(item, "name") for item in listed] for listed in (before, after))
+    if all(isinstance(name, str) for name in (*names, *others)) and len({*others}) == len(others):
+        where = {name: k for k, name in enumerate(others)}
+        yield from ((i, where[name]) for i, name in enumerate(names) if name in where)
+    elif len(before) == len(after):
+        yield from ((i, i) for i in range(len(before)))

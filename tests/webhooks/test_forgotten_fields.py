@@ -9,6 +9,7 @@ import pytest
 
 from api.own_fields import OWN_FIELDS
 from cli.rollback.concerns import DROPPED
+from policy.defaults import ANNOTATION as DEFAULTS
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.work import steps
 from webhooks.jobset.update.forgotten import MOST_PUT_BACK, put_back
@@ -155,6 +156,22 @@ class TestOnPurpose:
         assert "activeDeadlineSeconds" not in kept["spec"]
         assert "scheduling" not in kept["spec"]
         assert paths[0] == "spec.executionPolicy"
+
+    @pytest.mark.parametrize(
+        ("annotations", "is_removed"),
+        [
+            ({DEFAULTS: '{"tenants": ["labels[a]"]}'}, True),
+            ({DEFAULTS: '{"tenants": ["labels[a]", "activeDeadlineSeconds"]}'}, False),
+            ({}, False),
+        ],
+    )
+    def test_the_deadline_of_a_policy_goes_with_its_name_in_the_annotation(self, annotations, is_removed):
+        old = whole()
+        old["metadata"]["annotations"] = {DEFAULTS: '{"tenants": ["labels[a]", "activeDeadlineSeconds"]}'}
+        new = as_go_knows_it(old)
+        new["metadata"]["annotations"] = annotations
+        kept, _ = update(old, new)
+        assert ("activeDeadlineSeconds" not in kept["spec"]) == is_removed
 
 
 class TestTemplates:

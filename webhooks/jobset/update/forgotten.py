@@ -16,6 +16,8 @@ from api.own_fields import OWN_FIELDS
 from kube.model.field import SPEC, FieldError, Path
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
+from policy.defaults import ANNOTATION as DEFAULTS
+from policy.defaults import DEADLINE, recorded_defaults
 from webhooks.jobset.rules import MOST, Source
 from webhooks.json_patch import PatchDraft
 
@@ -46,7 +48,7 @@ def put_back(draft: PatchDraft, old: JSON, user: str, manager: str = "") -> list
     new = draft.object
     if _is_applied(old, new, manager) or dig(old, "spec") == dig(new, "spec"):
         return []
-    removed = _removed_on_purpose(new)
+    removed = _removed_on_purpose(old, new)
     own = ((place, path) for place, path in _own_places(old, new, draft) if str(path) not in removed)
     of_templates = _template_places(old, new, draft) if user.startswith(SERVICE_ACCOUNT) else ()
     found: list[FieldError] = []
@@ -69,11 +71,20 @@ def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
     )
 
 
-def _removed_on_purpose(new: JSON) -> frozenset[str]:
-    """The fields that an annotation of the object lists, separated by commas."""
+def _removed_on_purpose(old: JSON, new: JSON) -> frozenset[str]:
+    """The fields that an annotation of the object lists, separated by commas.
+
+    A deadline that a policy has set is removed together with its name in the annotation of the policies.
+    """
     text = dig(new, "metadata", "annotations", REMOVED_FIELDS)
     names = text[:_LONGEST].split(",") if isinstance(text, str) else ()
+    if dig(new, "metadata", "annotations", DEFAULTS) is not None and _has_default(old) and not _has_default(new):
+        names = (*names, DEADLINE)
     return frozenset(f"spec.{name.strip().removeprefix('spec.')}" for name in names)
+
+
+def _has_default(obj: JSON) -> bool:
+    return any(DEADLINE in defaults for defaults in recorded_defaults(obj).values())
 
 
 _Places = Iterator[tuple[Sequence[str | int], Path]]

@@ -200,6 +200,17 @@ class SeenQuota(Base, frozen=True, kw_only=True):
     status: _QuotaStatus = _QuotaStatus()
 
 
+class _WorkloadStatus(Base, frozen=True, kw_only=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class SeenWorkload(Base, frozen=True, kw_only=True):
+    """kueue.x-k8s.io/v1beta1 Workload: whether Kueue has admitted it."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    status: _WorkloadStatus = _WorkloadStatus()
+
+
 class _NamespaceStatus(Base, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
@@ -260,6 +271,7 @@ class Facts:
     - `device_claims`: whether ResourceClaims exist, of pods at which no scheduler has looked.
     - `nodes_by_name`: of pods that run and are not ready, and of `ending` and `earlier`; None for one that is gone.
     - `kueue`: whether Kueue is in the cluster, looked up for a suspended set of a queue.
+    - `workloads`: Kueue's of such a set; empty where they cannot be read.
     - `ends`: events about pods that were ended from outside. Newest first.
     - `groups`: of a set with `spec.scheduling` that has Jobs that are not ready.
     """
@@ -292,6 +304,7 @@ class Facts:
     storage_classes: Sequence[SeenStorageClass] | None = None
     nodes_by_name: dict[str, SeenNode | None] = field(default_factory=dict)
     kueue: bool = True
+    workloads: Sequence[SeenWorkload] = ()
     ends: tuple[SeenEvent, ...] = ()
     groups: SeenGroups | None = None
     unseen: tuple[str, ...] = ()

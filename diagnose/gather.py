@@ -77,6 +77,8 @@ class _Gatherer:
         facts.service_made = await look_up.service_made(self._read, js, facts.warnings)
         if js.suspended and keys.QUEUE_NAME in js.metadata.labels:
             facts.kueue = await self._client.serves(kueue.GROUP)
+            if facts.kueue:
+                facts.workloads = await look_up.kueue_workloads(self._read, js)
         if missing_defaults(js):
             facts.webhooks = await look_up.webhooks(self._read)
         if (js.suspended or js.metadata.deletion_timestamp) and any(_has_pods(job) for job in facts.jobs or ()):

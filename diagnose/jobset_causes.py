@@ -26,7 +26,7 @@ from diagnose.states import State
 from diagnose.times import age, clock, seconds_since
 from diagnose.webhook_switch import State as Webhooks
 from kube.model.jsontree import dig
-from kube.model.meta import find
+from kube.model.meta import Condition, find
 
 _DECISION = "FailurePolicy"
 """Part of the reasons of Warnings about a restart."""
@@ -174,7 +174,18 @@ def suspension(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
         message += f"; the label {keys.QUEUE_NAME} is on the template of {name}: Kueue looks for it on the JobSet"
         fix = f"kubectl label jobset {js.metadata.name} -n {js.metadata.namespace} {keys.QUEUE_NAME}={there}; or {fix}"
     since = condition.last_transition_time if condition and condition.status == "True" else ""
-    yield Answer(Finding(Level.WAITS, "suspended", message, because, fix, since), state=State.SUSPENDED, ends=True)
+    cause = "suspended"
+    if admitted := _admission(case):
+        cause, since = "admitted-not-resumed", admitted.last_transition_time
+        message += "; Kueue has admitted it and holds quota for it, but has not resumed it"
+        fix = f"if this lasts, Kueue's log says what refuses its update; {workloads_of(js)} -o yaml shows the admission"
+    yield Answer(Finding(Level.WAITS, cause, message, because, fix, since), state=State.SUSPENDED, ends=True)
+
+
+def _admission(case: Case) -> Condition | None:
+    """The condition by which Kueue says that it has admitted the set."""
+    conditions = (find(workload.status.conditions, "Admitted") for workload in case.facts.workloads)
+    return next((condition for condition in conditions if condition and condition.status == "True"), None)
 
 
 def _queue_of_template(js: JobSet) -> tuple[str, str] | None:

@@ -6,8 +6,10 @@ from api.jobset import JobSet
 
 GROUP: Final = "kueue.x-k8s.io"
 """Without it in the cluster, the label of a queue has no effect."""
+JOB_UID: Final = f"{GROUP}/job-uid"
+"""Label of a Workload: the UID of the object that it stands for."""
 
 
 def workloads_of(js: JobSet) -> str:
     """The command that shows Kueue's Workload of a JobSet. With the group: Kubernetes has Workloads of its own."""
-    return f"kubectl get workloads.{GROUP} -n {js.metadata.namespace} -l {GROUP}/job-uid={js.metadata.uid}"
+    return f"kubectl get workloads.{GROUP} -n {js.metadata.namespace} -l {JOB_UID}={js.metadata.uid}"

@@ -18,7 +18,8 @@ from api.names import subdomain
 from api.pod import PodStatus
 from api.selectors import of_other_attempts, one_of
 from controllers.planning.child_jobs import Child
-from diagnose.facts import SeenClaim, SeenLease, SeenNamespace, SeenPod, SeenQuota, SeenStorageClass
+from diagnose import kueue
+from diagnose.facts import SeenClaim, SeenLease, SeenNamespace, SeenPod, SeenQuota, SeenStorageClass, SeenWorkload
 from diagnose.nodes import SeenNode
 from diagnose.quota import quota_refusal
 from diagnose.reader import LOOKED_AT, MOST_PAGES, Reader
@@ -28,6 +29,7 @@ from kube.errors import NotFound
 from kube.options import METADATA_LIST, ListOptions
 from kube.resources import (
     EVENTS,
+    KUEUE_WORKLOADS,
     LEASES,
     MUTATING_WEBHOOK_CONFIGURATIONS,
     NAMESPACES,
@@ -86,6 +88,16 @@ async def quotas(read: Reader, refusals: Iterable[SeenEvent]) -> dict[str, SeenQ
     names = (refusal.quota for event in refusals if (refusal := quota_refusal(event.note)))
     note = "quotas: you may not get resourcequotas, so whether they still refuse what they refused is not known"
     return await read.by_name(RESOURCE_QUOTAS, SeenQuota, names, note)
+
+
+async def kueue_workloads(read: Reader, js: JobSet) -> Sequence[SeenWorkload]:
+    """Kueue's Workloads of a JobSet; empty where the API server does not serve them in this version."""
+    note = f"Kueue: you may not list workloads.{kueue.GROUP}, so whether it has admitted the JobSet is not known"
+    selector = f"{kueue.JOB_UID}={js.metadata.uid}"
+    with suppress(NotFound):
+        found = await read.collect(KUEUE_WORKLOADS, SeenWorkload, "Workloads", note, pages=1, label_selector=selector)
+        return found or ()
+    return ()
 
 
 async def claims(read: Reader, pods: Iterable[SeenPod]) -> dict[str, SeenClaim | None]:

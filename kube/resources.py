@@ -50,6 +50,7 @@ PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorit
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", namespaced=False)
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
 WORKLOADS = Resource("scheduling.k8s.io", "v1beta1", "Workload", "workloads")
+KUEUE_WORKLOADS = Resource("kueue.x-k8s.io", "v1beta1", "Workload", "workloads")
 POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups")
 COMPOSITE_POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha3", "CompositePodGroup", "compositepodgroups")
 EVENTS = Resource("events.k8s.io", "v1", "Event", "events")

@@ -272,6 +272,25 @@ async def test_pods_that_a_set_ends_are_read_while_its_jobs_have_some(field: str
         assert [ending.name for ending in found.ending] == [pod["metadata"]["name"]] * read_pods
 
 
+async def test_workloads_of_kueue_are_read_for_suspended_sets_of_a_queue():
+    js = a_set()
+    js["spec"]["suspend"] = True
+    admitted = {"conditions": [{"type": "Admitted", "status": "True", "lastTransitionTime": at(MOMENT)}]}
+    meta = {"name": "w", "labels": {"kueue.x-k8s.io/job-uid": js["metadata"]["uid"]}}
+    kueue = {"kind": "APIGroup", "metadata": {"name": "kueue.x-k8s.io"}}
+    workload = {"kind": "Workload", "metadata": meta, "status": admitted}
+    _, paths = await read(js, kueue, workload)
+    assert not any("workloads" in path for path in paths)
+    js["metadata"]["labels"] = {keys.QUEUE_NAME: "gpus"}
+    found, _ = await read(js, kueue, workload)
+    assert "admitted-not-resumed" in causes(explanation_of(found)[1])
+    meta["labels"] = {"kueue.x-k8s.io/job-uid": "another"}
+    found, _ = await read(js, kueue, workload)
+    assert "suspended" in causes(explanation_of(found)[1])
+    found, _ = await read(js, kueue, workload, refused=("workloads",))
+    assert [note for note in found.unseen if "you may not list workloads.kueue.x-k8s.io" in note]
+
+
 @pytest.mark.parametrize(
     ("status", "meta", "is_read"),
     [

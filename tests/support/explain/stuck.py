@@ -13,13 +13,14 @@ from typing import Any
 
 import msgspec
 
-from diagnose.facts import Facts, SeenNamespace, SeenPod
+from diagnose.facts import Facts, SeenNamespace, SeenPod, SeenWorkload
 from diagnose.nodes import Nodes, SeenNode
 from tests.support.explain.objects import MOMENT, NOW, a_set, at, condition, event, facts, lease, made, pod_of, running
 from tests.support.objects.jobsets import rjob
 
 JSON = dict[str, Any]
 POD = "train-workers-0-0"
+ADMITTED = msgspec.convert({"status": {"conditions": [condition("Admitted", "Admitted")]}}, SeenWorkload)
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,13 @@ row(
     "spec.suspend is true: its Jobs run no pods; it is in the Kueue queue gpus",
     "kubectl get workloads.kueue.x-k8s.io -n team-a -l kueue.x-k8s.io/job-uid=",
     lambda: facts(a_set(suspend=True, labels={"kueue.x-k8s.io/queue-name": "gpus"})),
+)
+row(
+    "suspended although Kueue has admitted it",
+    "spec.suspend is true: its Jobs run no pods; it is in the Kueue queue gpus; Kueue has admitted it and holds quota for"
+    " it, but has not resumed it",
+    "if this lasts, Kueue's log says what refuses its update; kubectl get workloads.kueue.x-k8s.io -n team-a -l",
+    lambda: facts(a_set(suspend=True, labels={"kueue.x-k8s.io/queue-name": "gpus"}), workloads=[ADMITTED]),
 )
 row(
     "managed by another controller",

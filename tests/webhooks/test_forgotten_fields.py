@@ -157,6 +157,13 @@ class TestOnPurpose:
         assert "scheduling" not in kept["spec"]
         assert paths[0] == "spec.executionPolicy"
 
+    def test_a_client_that_copies_the_annotation_removes_nothing(self):
+        old = whole()
+        old["metadata"]["annotations"] = {"jobset.sigs.k8s.io/removed-fields": "activeDeadlineSeconds"}
+        kept, paths = update(old, as_go_knows_it(old))
+        assert kept == old
+        assert "spec.activeDeadlineSeconds" in paths
+
     @pytest.mark.parametrize(
         ("annotations", "is_removed"),
         [

@@ -72,14 +72,20 @@ def _is_applied(old: JSON, new: JSON, manager: str) -> bool:
 
 
 def _removed_on_purpose(old: JSON, new: JSON) -> frozenset[str]:
-    """The fields that an annotation of the object lists, separated by commas.
+    """The fields that the update adds to the annotation of removed fields. A client that copies it removes nothing.
 
     A deadline that a policy has set is removed together with its name in the annotation of the policies.
     """
-    text = dig(new, "metadata", "annotations", REMOVED_FIELDS)
-    names = text[:_LONGEST].split(",") if isinstance(text, str) else ()
+    names = _removed_fields(new) - _removed_fields(old)
     if dig(new, "metadata", "annotations", DEFAULTS) is not None and _has_default(old) and not _has_default(new):
-        names = (*names, DEADLINE)
+        names |= {str(SPEC.at(DEADLINE))}
+    return names
+
+
+def _removed_fields(obj: JSON) -> frozenset[str]:
+    """The fields that an annotation of the object lists, separated by commas."""
+    text = dig(obj, "metadata", "annotations", REMOVED_FIELDS)
+    names = text[:_LONGEST].split(",") if isinstance(text, str) else ()
     return frozenset(f"spec.{name.strip().removeprefix('spec.')}" for name in names)
 
 

@@ -4,7 +4,7 @@ It checks the Jobs that admission would send as a dry run, and converts errors i
 same way. So its findings are the same as those of a dry run.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from msgspec.structs import replace
@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from api.features import FeatureGates
 from api.jobset import JobSet
 from kube.errors import Cause
-from kube.model.field import ErrorType, FieldError, Layer, Rule, Severity
+from kube.model.field import ErrorType, FieldError, Layer, Path, Rule, Severity
 from kube.model.job_rules.job import job_errors
+from kube.model.job_rules.volumes import CLAIM
 from webhooks.jobset.cluster.children import ChildJob, child_jobs, created_by_us, with_identity
-from webhooks.jobset.cluster.faults import job_faults
+from webhooks.jobset.cluster.claims import claims_of
+from webhooks.jobset.cluster.faults import claim_template_faults, job_faults
 from webhooks.jobset.cluster.new_findings import new_findings
 from webhooks.jobset.engine import MAX_FINDINGS, Findings
 from webhooks.jobset.subject import Unreadable, subject
@@ -48,7 +50,13 @@ def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = Tru
     except (Unreadable, KeyError, TypeError, AttributeError):
         return findings  # no child can be built; the findings say why
     found = [*_new(children, findings, js), *map(_later, _new(later, findings, js))]
-    return findings.and_also(found)
+    return findings.and_also([*found, *(_of_claims(js) if jobs else ())])
+
+
+def _of_claims(js: JobSet) -> Iterator[FieldError]:
+    """What the API server would refuse in claim templates."""
+    for claim in claims_of(js):
+        yield from claim_template_faults(claim, map(_cause, CLAIM(Path(("spec",)), claim.spec)))
 
 
 def _new(children: Iterable[ChildJob], findings: Findings, js: JobSet) -> list[FieldError]:

@@ -44,6 +44,7 @@ from webhooks.jobset.cluster.needs import RESOURCES
 from webhooks.jobset.cluster.nodes import TOO_LARGE
 from webhooks.jobset.cluster.quota import QUOTA
 from webhooks.jobset.cluster.verdict import warning
+from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Findings
 
 TIMEOUT = 10.0
@@ -202,6 +203,8 @@ class ServerChecks:
         or webhook, or by the manager for a feature gate that is off there. Of one with faults the API server's own
         verdict is left out: it is among those that were found.
         """
+        if self._empty:  # no webhook runs there that would set our defaults
+            obj = with_defaults(obj)[0]
         body = {key: value for key, value in without_nulls(obj).items() if key != "status"}
         warnings: list[str] = []
         options: WriteOptions = {

@@ -303,6 +303,22 @@ async def test_a_cluster_that_runs_for_the_checks_alone_lacks_nothing():
     assert found.warnings == ()
 
 
+@pytest.mark.parametrize(("empty", "names"), [(True, ["failurePolicyRule0"]), (False, [None])])
+async def test_only_a_cluster_without_webhooks_is_sent_our_defaults(empty: bool, names: list[str | None]):
+    sent_rules: list[Any] = []
+
+    class Recording(Bare):
+        async def send(self, request: Request) -> Response:
+            if request.verb == "create" and request.path.endswith("/jobsets"):
+                sent_rules.extend(msgspec.json.decode(request.body)["spec"]["failurePolicy"]["rules"])
+            return await super().send(request)
+
+    checks = Checks(FeatureGates(), "default")
+    sent = checks.prepare(jobset(rjob(), failurePolicy={"rules": [{"action": "FailJobSet"}]}))
+    await ServerChecks(Client(Recording(201, "")), empty=empty).check(checks, sent)
+    assert [rule.get("name") for rule in sent_rules] == names
+
+
 TENANTS = {"namespaceSelector": {"matchLabels": {"tenant": "yes"}}}
 
 

@@ -93,6 +93,11 @@ IN_THE_POD: dict[str, JSON] = {
     "setHostnameAsFQDN": {"setHostnameAsFQDN": True},
     "subdomain": {"subdomain": "other"},
     "OnFailure": {"restartPolicy": "OnFailure", "terminationGracePeriodSeconds": 600},
+    "own numbers": {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}] * 9}},
+        "nodeSelector": {"cloud.google.com/gke-tpu-topology": "4x4"},
+        "containers": [{"name": "c", "image": "b", "restartPolicy": "Always"}],
+    },
     "programs": {
         "containers": [
             {

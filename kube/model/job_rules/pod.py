@@ -14,6 +14,7 @@ from kube.model.job_rules.checks import (
     invalid,
     missing,
     needs,
+    not_supported,
     one_of,
     text,
 )
@@ -24,7 +25,7 @@ from kube.model.job_rules.resources import claims, overhead, pod_resources
 from kube.model.job_rules.scheduling import AFFINITY, TOLERATION, scheduling_gates, spread_constraints
 from kube.model.job_rules.security import POD_SECURITY, host_namespaces
 from kube.model.job_rules.volumes import volumes
-from kube.model.jsontree import items
+from kube.model.jsontree import dig, items
 from kube.model.meta import MAX_INT32
 from kube.model.validation import dns1123_subdomain
 
@@ -99,6 +100,13 @@ def _no_ephemeral_containers(path: Path, pod: Any) -> Iterator[FieldError]:
         yield forbidden(path.at("ephemeralContainers"), "ephemeral containers not allowed in pod template")
 
 
+def _os(path: Path, value: Any) -> Iterator[FieldError]:
+    name = dig(value, "name")
+    if isinstance(name, str) and name and name not in _SYSTEMS:
+        yield not_supported(path, name, _SYSTEMS)
+
+
+_SYSTEMS = ("linux", "windows")
 _CLAIM = fields(needs("name"), name=text(label), resourceClaimName=_ANY_NAME, resourceClaimTemplateName=_ANY_NAME)
 SPEC = fields(
     volumes,
@@ -117,7 +125,7 @@ SPEC = fields(
     hostnameOverride=_ANY_NAME,
     nodeName=_NAME,
     nodeSelector=labels,
-    os=fields(needs("name")),
+    os=fields(needs("name"), _os),
     overhead=overhead,
     preemptionPolicy=one_of("PreemptLowerPriority", "Never"),
     priorityClassName=_NAME,

@@ -165,6 +165,11 @@ def _distinct_files(path: Path, value: Any) -> Iterator[FieldError]:
                     seen.add(file)
 
 
+def _size_limit(path: Path, value: Any) -> Iterator[FieldError]:
+    if (size := parse_quantity(value)) is not None and size < 0:
+        yield forbidden(path, "SizeLimit field must be a valid resource quantity")
+
+
 def _claim_spec(path: Path, value: Any) -> Iterator[FieldError]:
     if not value.get("accessModes"):
         yield missing(path.at("accessModes"), "at least 1 access mode is required")
@@ -186,7 +191,8 @@ CLAIM = fields(
 
 _SOURCES: dict[str, Check] = {
     "emptyDir": fields(
-        mode=number(lambda mode: 0 <= mode <= 0o1777, "must be a number between 0 and 01777 (octal), both inclusive")
+        sizeLimit=_size_limit,
+        mode=number(lambda mode: 0 <= mode <= 0o1777, "must be a number between 0 and 01777 (octal), both inclusive"),
     ),
     "hostPath": fields(
         needs("path"),

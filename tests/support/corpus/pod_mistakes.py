@@ -55,6 +55,8 @@ VOLUMES = {
     "mount-of-init-container": before(volumeMounts=[{"name": "data", "mountPath": "/d"}]),
     "volume-two-sources": volume(emptyDir={}, hostPath={"path": "/x"}),
     "volume-three-sources": volume(emptyDir={}, configMap={"name": "a"}, projected={"sources": []}),
+    "volume-size-limit": volume(emptyDir={"sizeLimit": "-1"}),
+    "os-name": rjob(pod=pod(os={"name": "plan9"})),
     "volume-name": rjob(pod=pod(volumes=[{"name": "My_Volume", "emptyDir": {}}])),
     "volume-name-empty": rjob(pod=pod(volumes=[{"name": "", "emptyDir": {}}])),
     "secret-without-name": volume(secret={}),

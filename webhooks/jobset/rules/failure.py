@@ -41,6 +41,10 @@ _OF_PODS = {
 """What to do instead of matching a reason of containers or pods, by that reason in lower case."""
 START_TIMEOUT, NODE_FAILURE = "StartTimeout", "NodeFailure"
 """Reasons of this program alone, for sets with startTimeoutSeconds, and with nodeFailure."""
+_OF_FIELDS = {
+    START_TIMEOUT: "set failurePolicy.startTimeoutSeconds, without which no Job fails for this reason",
+    NODE_FAILURE: "set failurePolicy.nodeFailure, without which no Job fails for this reason",
+}
 _GO_ACTIONS = tuple(action for action in ACTIONS.values() if action.gate and action.since_go)
 """The gated actions that the Go JobSet names together in one sentence. All others have a sentence each."""
 _REPLICAS_FIX = f"split it into several ReplicatedJobs, or use {RESTART_JOBSET.name}"
@@ -160,7 +164,11 @@ def _rule_name(path: Path, name: str) -> Iterator[FieldError]:
 def _reasons(path: Path, reasons: Sequence[str], known: Sequence[str]) -> Iterator[FieldError]:
     for place, reason in path.each(reasons):
         if reason not in known:
-            names = _OF_PODS.get(reason.lower()) or partial(did_you_mean, reason, known, intro="the reasons are")
+            names = (
+                _OF_PODS.get(reason.lower())
+                or _OF_FIELDS.get(reason)
+                or partial(did_you_mean, reason, known, intro="the reasons are")
+            )
             yield REASON.at(place, reason, reason=reason, names_that_exist=names)
 
 

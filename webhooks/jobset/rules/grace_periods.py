@@ -17,10 +17,9 @@ _DEFAULT_SECONDS = 30
 
 IN_A_ROW = Source("docs/concepts/recovery.md#how-long-pods-take-to-end").warning(
     "grace-periods-in-a-row",
-    "pods that do not handle SIGTERM delay a restart by {seconds} s: those of the failed Job end first, and only then"
-    " all others",
-    "set failOn: FailureTarget, so that all end at once; terminationGracePeriodSeconds of the pods is how long each may"
-    " take",
+    "pods that do not handle SIGTERM delay a restart by {seconds} s: those of the failed Job end first, then all"
+    " others",
+    "set failOn: FailureTarget, so that all end at once",
 )
 
 

@@ -36,8 +36,7 @@ INDEX_ZERO = _DOCS.warning(
 )
 RESTARTS_ALONE = _DOCS.warning(
     "restarts-alone-first",
-    "with OnFailure a container that fails starts again by itself, up to {times} times in a Job, while the other pods"
-    " wait for it; only then maxRestarts counts",
+    "a container that fails restarts alone, up to {times} times in a Job, while others wait; then maxRestarts counts",
     "set restartPolicy: Never and backoffLimit: 0",
 )
 

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 
 from api.keys import COMPLETION_INDEX
-from kube.model.field import FieldError, Path
+from kube.model.field import FieldError, Path, shorten
 from kube.model.suggest import nearest
 from webhooks.jobset.rules import MOST, Source
 from webhooks.jobset.rules.command_texts import is_run_by_shell, words
@@ -44,7 +44,7 @@ _DOCS = Source("docs/reference/validation.md#variables")
 UNEXPANDED = _DOCS.warning(
     "command-variable-of-shell",
     "no shell runs this command: the program gets the text {text}",
-    "write $({name}), which Kubernetes replaces, or let sh -c run the line",
+    "write $({name}), or let sh -c run the line",
 )
 UNDEFINED = _DOCS.warning("variable-undefined", "$({name}) stays a text: no variable of this name is there", "{guess}")
 LATER = _DOCS.warning("variable-later", "$({name}) stays a text: {why}", "{how}")
@@ -100,7 +100,7 @@ def _of_command(entry: Entry, path: Path, container: Container) -> Iterator[Fiel
                     yield _undefined_variable(place, word, name, known)
             name = "" if reads_dollar else _of_shell(word)
             if name:
-                yield UNEXPANDED.at(place, word, text=word[:80], name=name)
+                yield UNEXPANDED.at(place, word, text=shorten(word, 40), name=name)
         last = word
 
 

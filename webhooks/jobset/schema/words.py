@@ -209,7 +209,8 @@ def _how_number_or_text(value: Any, node: JSON) -> str:
 
 def _how_integer(value: Any) -> str:
     if isinstance(value, str) and _WHOLE.fullmatch(value):
-        return f"{int(value)} without quotes"
+        mode = re.fullmatch("0[0-7]{3,4}", value)
+        return f"{int(value, 8) if mode else int(value)} without quotes" + (f", which is {value} octal" if mode else "")
     return _LIKE["integer"]
 
 

@@ -1,0 +1,141 @@
+"""What every schema takes, and what the JobSet's own numbers make impossible. Warnings only. Pure.
+
+See docs/reference/validation.md#own-numbers.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from math import prod
+from typing import Any
+
+from api.batch import pods_at_once
+from api.keys import JOBSET_NAME, REPLICATED_JOB_NAME
+from kube.model.field import FieldError, Path
+from kube.model.jsontree import dig, items
+from kube.model.quantity import parse_quantity
+from webhooks.jobset.rules import MOST, Source
+from webhooks.jobset.rules.failure import FAILURE
+from webhooks.jobset.rules.placement import by_affinity
+from webhooks.jobset.subject import Entry, Subject
+
+_TOPOLOGY, _CHIPS = "cloud.google.com/gke-tpu-topology", "google.com/tpu"
+_LARGEST_HOST = 8
+"""Chips of the largest node that is a whole slice: only of a larger topology is it known that it has several nodes."""
+_MOST_TERMS = 8
+"""Constraints and terms of a pod that are looked at."""
+_NARROWING = ("matchLabelKeys", "mismatchLabelKeys", "namespaceSelector", "namespaces", "nodeAffinityPolicy")
+
+_DOCS = Source("docs/reference/validation.md#own-numbers")
+DEADLINE_ZERO = _DOCS.warning(
+    "job-deadline-zero", "the Job fails with DeadlineExceeded as soon as it starts", "set the seconds, or remove it"
+)
+NEVER_ENDS = _DOCS.warning(
+    "container-always-restarts",
+    "a container that always restarts never ends, so the Job never completes",
+    "move a sidecar to initContainers, or remove restartPolicy",
+)
+START_TIMEOUT_NEVER = _DOCS.warning(
+    "start-timeout-never", "activeDeadlineSeconds ends the set after {seconds} s, before this", "set fewer seconds"
+)
+APART = _DOCS.warning(
+    "apart-in-one-domain",
+    "exclusive placement: {pods} pods of a Job share one {key}, and this allows {most} there",
+    "remove it, or use another topologyKey",
+)
+CHIPS = _DOCS.warning(
+    "tpu-topology-not-filled",
+    "{pods} pods of a Job with {each} chips each do not fill slices of {chips}: {topology}",
+    "change parallelism, google.com/tpu or the topology",
+)
+
+
+def can_hold(js: Subject) -> Iterator[FieldError]:
+    """Numbers that contradict each other, at most as many as an answer names."""
+    limit, timeout = js.js.spec.active_deadline_seconds, js.failure_policy.start_timeout_seconds
+    if limit is not None and timeout is not None and timeout >= limit:
+        yield START_TIMEOUT_NEVER.at(FAILURE.at("startTimeoutSeconds"), timeout, seconds=limit)
+    yield from islice((error for entry in js.entries for error in _of_entry(js, entry)), MOST)
+
+
+def never_end(js: Subject) -> Iterator[FieldError]:
+    """Containers that always restart, in Jobs for which the success policy waits."""
+    policy = js.js.spec.success_policy
+    if policy and (policy.operator == "Any" or policy.min_succeeded is not None):
+        return
+    found = (
+        error for entry in js.targets(policy.target_replicated_jobs if policy else ()) for error in _endless(entry)
+    )
+    yield from islice(found, MOST)
+
+
+def _endless(entry: Entry) -> Iterator[FieldError]:
+    for path, container in entry.pod_path.at("spec", "containers").each(entry.job.template.spec.containers):
+        if container.restart_policy == "Always" and entry.pod_count:
+            yield NEVER_ENDS.at(path.at("restartPolicy"), container.restart_policy)
+
+
+def _of_entry(js: Subject, entry: Entry) -> Iterator[FieldError]:
+    if entry.job.active_deadline_seconds == 0:
+        yield DEADLINE_ZERO.at(entry.job_path.at("activeDeadlineSeconds"), 0)
+    if entry.pod_count:
+        yield from _apart(js, entry)
+        yield from _chips(entry)
+
+
+def _apart(js: Subject, entry: Entry) -> Iterator[FieldError]:
+    """Terms that keep pods of a Job out of the one domain that is theirs."""
+    topology, pods = by_affinity(js, entry), pods_at_once(entry.job)
+    if topology is None or pods < 2:
+        return
+    spec, path = entry.rjob.pod_spec, entry.pod_path.at("spec")
+    labels = {**entry.job.template.metadata.labels, JOBSET_NAME: js.name, REPLICATED_JOB_NAME: entry.rjob.name}
+    for place, term, most in (*_anti_affinity(spec, path), *_spread(spec, path)):
+        if most < pods and dig(term, "topologyKey") == topology and _selects(term, labels):
+            yield APART.at(place, topology, pods=pods, key=topology, most=most)
+
+
+def _anti_affinity(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
+    parts = ("affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    for term in items(spec, *parts)[:_MOST_TERMS]:
+        yield path.at(*parts[:2]), term, 1  # the whole path would take the room of the fix
+
+
+def _spread(spec: Any, path: Path) -> Iterator[tuple[Path, Any, int]]:
+    """Those that ask for several domains: with one alone, any number of pods fits."""
+    key = "topologySpreadConstraints"
+    for place, term in path.at(key).each(items(spec, key)[:_MOST_TERMS]):
+        skew, domains = dig(term, "maxSkew"), dig(term, "minDomains")
+        is_strict = dig(term, "whenUnsatisfiable") == "DoNotSchedule"
+        if is_strict and isinstance(skew, int) and isinstance(domains, int) and domains > 1:
+            yield place, term, skew
+
+
+def _selects(term: Any, labels: dict[str, Any]) -> bool:
+    """Whether a term of labels alone, with nothing that narrows it, selects these pods."""
+    selector = dig(term, "labelSelector")
+    wanted = dig(selector, "matchLabels")
+    narrowed = dig(selector, "matchExpressions") or any(dig(term, key) for key in _NARROWING)
+    if narrowed or not isinstance(wanted, dict) or not wanted:
+        return False
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _chips(entry: Entry) -> Iterator[FieldError]:
+    """A TPU slice of several nodes, of which the pods of a Job do not make whole ones."""
+    topology = dig(entry.rjob.pod_spec, "nodeSelector", _TOPOLOGY)
+    sides = topology[:40].split("x") if isinstance(topology, str) else []
+    if not sides or not all(side.isascii() and side.isdigit() for side in sides):
+        return
+    chips, each, pods = prod(map(int, sides)), _chips_of_pod(entry), pods_at_once(entry.job)
+    if chips > _LARGEST_HOST and each and each * pods % chips:
+        place = entry.pod_path.at("spec", "nodeSelector", _TOPOLOGY)
+        yield CHIPS.at(place, topology, pods=pods, each=each, chips=chips, topology=topology)
+
+
+def _chips_of_pod(entry: Entry) -> int:
+    """Chips that the containers of a pod ask for; 0 where that is not a whole number."""
+    count = 0
+    for container in items(entry.rjob.pod_spec, "containers"):
+        amount = parse_quantity(str(dig(container, "resources", "limits", _CHIPS) or 0)[:20])
+        count += int(amount) if amount is not None else 0
+    return count

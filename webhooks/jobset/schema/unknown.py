@@ -29,6 +29,11 @@ _METADATA = (
     "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink",
     "uid",
 )  # fmt: skip
+_FORMER = {"jobs": "replicatedJobs"}
+"""Names in v1alpha1."""
+_TRAINING = frozenset({"runPolicy", "pytorchReplicaSpecs", "tfReplicaSpecs", "mpiReplicaSpecs", "xgbReplicaSpecs"})
+"""Fields in the spec of training jobs, which resemble none of ours."""
+_CONVERT = "it belongs to a training job such as PyTorchJob: `jobset init --from FILE` makes a JobSet of one"
 _Parts = tuple[str | int, ...]
 _Place = tuple[str, ...]
 """Where a node is in the schema: member names, `*` for the items of a list or the values of a map."""
@@ -65,7 +70,7 @@ class UnknownFields:
         return respelling.respell(obj, self._schema, Path()), respelling.found
 
     def _right_name(self, name: str, value: JSON, known: JSON, path: Path) -> tuple[FieldError, str] | None:
-        close = nearest(name, known)
+        close = _meant(name, known)
         if not close or close in value or not _fits(value[name], known[close]):
             return None
         finding = self._finding(name, value[name], known, path)
@@ -85,12 +90,13 @@ class UnknownFields:
                     yield from self._walk(member, child, (*path, name))
 
     def _finding(self, name: str, value: Any, known: JSON, path: Path) -> FieldError:
-        close = nearest(name, known)
-        sure = Comparison(name).likeness(close) >= _SURE
+        close = _meant(name, known)
+        sure = (bool(close) and _FORMER.get(name) == close) or Comparison(name).likeness(close) >= _SURE
         if not sure and (place := self._belongs(name, value, path)):
             found = MISPLACED.at(path.at(name), value, field=name, place=place)
         else:
             guess = f"did you mean {quote(close)}?" if close else did_you_mean(name, known, intro="the fields here are")
+            guess = _CONVERT if _is_of_training(name, known) else guess
             found = UNKNOWN.at(path.at(name), value, field=name, guess=guess or "remove it")
         return replace(found, verbatim=found.detail)
 
@@ -106,6 +112,18 @@ class UnknownFields:
         for part in place[common:]:
             text += "[*]" if part == "*" else f".{part}" if text else part
         return text or "the top level"
+
+
+def _is_of_training(name: str, known: JSON) -> bool:
+    return name in _TRAINING and "replicatedJobs" in known
+
+
+def _meant(name: str, known: JSON) -> str:
+    """The known name that was likely meant; empty for none."""
+    former = _FORMER.get(name, "")
+    if former in known or _is_of_training(name, known):
+        return former
+    return nearest(name, known)
 
 
 class _Respelling:

@@ -163,6 +163,8 @@ class Executor:
 
     async def _prepare(self, js: JobSet, plan: Plan, *, confirmed: bool) -> list[Failure]:
         """Everything that comes before Jobs: deletions, the Service, claims and groups."""
+        if not plan.actions:
+            return []
         caches = self.caches
         deletions = await self._each(js, _of_type(plan.actions, DeleteJob), partial(self._delete_job, js, confirmed))
         deletions += await self._each(js, _of_type(plan.actions, DeleteJobs), partial(self._delete_jobs, js))

@@ -66,7 +66,9 @@ class Context:
         return StatusDraft(self.status, self.now)
 
     def after(self, partial: Partial) -> Context:
-        """The context of the next step."""
+        """The context of the next step: this one, if neither the status nor the budget differs."""
+        if not partial.actions and (partial.status is None or partial.status is self.status):
+            return self
         created = sum(isinstance(action, CreateJob) for action in partial.actions)
         status = self.status if partial.status is None else partial.status
         return dataclasses.replace(self, status=status, job_budget=self.job_budget - created)

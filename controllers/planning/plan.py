@@ -86,11 +86,12 @@ def plan(
     partials: list[Partial] = []
     for step in STEPS:
         partial = step(ctx)
+        if partial is NOTHING:
+            continue
         partials.append(partial)
         if isinstance(partial, Stop):
             break
-        if partial is not NOTHING:
-            ctx = ctx.after(partial)
+        ctx = ctx.after(partial)
     return _close(ctx, combine(partials))
 
 

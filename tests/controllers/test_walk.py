@@ -20,5 +20,19 @@ async def test_one_failed_job_is_followed_through_few_files():
 
     assert blind.api.objects("jobsets")["ns", "js"]["status"]["restarts"] == 1
     assert len(seen.files) <= 68, seen
-    assert seen.calls <= 810, seen
+    assert seen.calls <= 750, seen
     assert seen.returns <= 255, seen
+
+
+async def test_a_set_of_two_jobs_is_reconciled_in_few_calls():
+    blind = Blind(MemoryApi(), jobset(rjob("workers", 2)))
+    created = await walk(blind.reconcile, "api/", "controllers/", "kube/")
+    for number in range(2):
+        running = {"active": 1, "ready": 1, "startTime": "2026-01-01T00:00:00Z"}
+        blind.change_job(f"js-workers-{number}", status=running)
+    counted = await walk(blind.reconcile, "api/", "controllers/", "kube/")
+    unchanged = await walk(blind.reconcile, "api/", "controllers/", "kube/")
+
+    assert created.calls <= 660, created
+    assert counted.calls <= 455, counted
+    assert unchanged.calls <= 350, unchanged

@@ -52,6 +52,11 @@ class AdmissionRequest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
         return self.old_object if self.operation == "UPDATE" else None
 
     @property
+    def is_by_controller(self) -> bool:
+        """Whether a ServiceAccount asks, and not a person."""
+        return self.user_info.username.startswith("system:serviceaccount:")
+
+    @property
     def field_manager(self) -> str:
         """The field manager that the request names, as each server-side apply does; empty if it names none."""
         manager = dig(self.options, "fieldManager")

@@ -62,8 +62,8 @@ def test_a_queue_of_an_older_kubernetes_resumes_a_set_with_newer_fields_of_pods(
     pod = groups[0]["template"]["spec"]["template"]
     del pod["spec"]["volumes"][0]["emptyDir"]["mode"]
     pod["spec"]["nodeSelector"] = {"kubernetes.io/os": "linux"}
-    patch, queue = {"suspend": False, "replicatedJobs": groups}, "system:serviceaccount:kueue-system:kueue"
-    status, answer = request(sets.cluster, "PATCH", place, {"spec": patch}, MERGE, queue)
+    patch = {"suspend": False, "replicatedJobs": groups}
+    status, answer = request(sets.cluster, "PATCH", place, {"spec": patch}, MERGE)
     assert status == 200, answer
     [found] = answer["spec"]["replicatedJobs"]
     assert found["exitCodePolicy"] == {"permanent": [3]}

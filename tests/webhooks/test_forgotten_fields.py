@@ -9,14 +9,14 @@ import pytest
 
 from api.own_fields import OWN_FIELDS
 from cli.rollback.concerns import DROPPED
+from manifests import crd
 from policy.defaults import ANNOTATION as DEFAULTS
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.work import steps
-from webhooks.jobset.update.forgotten import MOST_PUT_BACK, put_back
+from webhooks.jobset.update.forgotten import MOST_PUT_BACK, NEWER, put_back
 from webhooks.json_patch import PatchDraft
 from webhooks.review import AdmissionRequest
 
-KUEUE, PERSON = "system:serviceaccount:kueue-system:kueue-controller-manager", "ann"
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 VALUES: dict[tuple[str, ...], Any] = {
     ("executionPolicy",): {"executionPolicyOrder": "InOrder"},
@@ -36,7 +36,12 @@ VALUES: dict[tuple[str, ...], Any] = {
     ("failurePolicy", "rules", "*", "then"): [{"afterRestarts": 1, "action": "FailJobSet"}],
     ("replicatedJobs", "*", "exitCodePolicy"): {"permanent": [3]},
 }
-POD = {"volumes": [{"name": "v", "emptyDir": {"mode": 493}}], "nodeSelector": {"a": "b"}, "hostUsers": False}
+POD = {
+    "volumes": [{"name": "v", "emptyDir": {"mode": 493}}],
+    "nodeSelector": {"a": "b"},
+    "hostnameOverride": "h",
+    "hostUsers": False,
+}
 
 
 def whole(**pod: Any) -> JSON:
@@ -66,10 +71,10 @@ def as_go_knows_it(js: JSON) -> JSON:
     return known
 
 
-def update(old: JSON, new: JSON, user: str = KUEUE, manager: str = "") -> tuple[JSON, list[str]]:
+def update(old: JSON, new: JSON, manager: str = "") -> tuple[JSON, list[str]]:
     """What is stored, and the places of the warnings."""
     draft = PatchDraft(copy.deepcopy(new))
-    found = put_back(draft, old, user, manager)
+    found = put_back(draft, old, manager)
     return draft.object, [str(error.path) for error in found]
 
 
@@ -77,13 +82,12 @@ def test_every_field_that_go_does_not_have_is_one_of_them():
     assert {*OWN_FIELDS} == {*DROPPED} == {*VALUES}
 
 
-@pytest.mark.parametrize("user", [KUEUE, PERSON])
-def test_nothing_of_ours_is_lost_whatever_a_typed_client_changes(user):
+def test_nothing_of_ours_is_lost_whatever_a_typed_client_changes():
     old = whole()
     new = as_go_knows_it(old)
     new["spec"]["suspend"] = False
     new["metadata"]["labels"] = {"a": "b"}
-    kept, paths = update(old, new, user)
+    kept, paths = update(old, new)
     assert kept == {**old, "spec": {**old["spec"], "suspend": False}, "metadata": new["metadata"]}
     assert paths[:2] == ["spec.executionPolicy", "spec.scheduling"]
     assert len(paths) == 8
@@ -185,16 +189,16 @@ class TestTemplates:
     """Fields of pods that are newer than the client's Kubernetes."""
 
     def resumed(self, old: JSON) -> JSON:
-        """By a queue that knows neither the mode of a volume nor hostUsers."""
+        """By a queue that knows neither the mode of a volume nor hostnameOverride."""
         new = as_go_knows_it(old)
         new["spec"]["suspend"] = False
         pod = new["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]
-        del pod["spec"]["volumes"][0]["emptyDir"]["mode"], pod["spec"]["hostUsers"]
+        del pod["spec"]["volumes"][0]["emptyDir"]["mode"], pod["spec"]["hostnameOverride"]
         del pod["spec"]["nodeSelector"]
         pod["metadata"] = {"labels": {"flavor": "spot"}}
         return new
 
-    def test_they_are_put_back_for_a_controller_and_what_a_queue_changes_is_not(self):
+    def test_they_are_put_back_and_what_a_queue_changes_is_not(self):
         old = whole(**POD)
         kept, _ = update(old, self.resumed(old))
         pod = kept["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]
@@ -205,10 +209,25 @@ class TestTemplates:
             if key != "nodeSelector"
         }
 
-    def test_a_person_who_leaves_them_out_is_told_that_they_do_not_change(self):
+    def test_who_leaves_out_what_every_client_knows_is_told_that_it_does_not_change(self):
         old = whole(**POD)
-        kept, _ = update(old, self.resumed(old), PERSON)
-        assert "hostUsers" not in kept["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
+        new = copy.deepcopy(old)
+        pod = new["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
+        del pod["hostUsers"], pod["volumes"][0]["emptyDir"]
+        assert update(old, new) == (new, [])
+
+    def test_all_of_them_are_in_the_schema(self):
+        [version] = crd()["spec"]["versions"]
+        found: set[tuple[str, str]] = set()
+        pending = [("", version["schema"]["openAPIV3Schema"]["properties"]["spec"])]
+        while pending:
+            holder, node = pending.pop()
+            for name, member in node.get("properties", {}).items():
+                found.add((holder, name))
+                pending += [(name, member), (name, member.get("items", {}))]
+        # The schema does not look into what the JobSet controller writes itself.
+        unread = {("spec", "scheduling"), ("spec", "schedulingGroup")}
+        assert {(holder, name) for holder, names in NEWER.items() for name in names} - unread <= found
 
 
 def test_lists_of_other_lengths_and_broken_objects_are_left_alone():
@@ -221,14 +240,14 @@ def test_lists_of_other_lengths_and_broken_objects_are_left_alone():
 
 
 def test_what_is_put_back_and_the_work_are_bounded():
-    many = [rjob(f"g{i}", pod={"hostUsers": False}) for i in range(MOST_PUT_BACK + 10)]
+    many = [rjob(f"g{i}", pod={"hostnameOverride": "h"}) for i in range(MOST_PUT_BACK + 10)]
     old = stored(jobset(*many, suspend=True))
     new = copy.deepcopy(old)
     for group in new["spec"]["replicatedJobs"]:
-        del group["template"]["spec"]["template"]["spec"]["hostUsers"]
+        del group["template"]["spec"]["template"]["spec"]["hostnameOverride"]
     kept, paths = update(old, new)
     back = [rjob["template"]["spec"]["template"]["spec"] for rjob in kept["spec"]["replicatedJobs"]]
-    assert sum("hostUsers" in pod for pod in back) == MOST_PUT_BACK
+    assert sum("hostnameOverride" in pod for pod in back) == MOST_PUT_BACK
     assert len(paths) == 8
 
 

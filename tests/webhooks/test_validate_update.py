@@ -8,7 +8,9 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.objects.reviews import review
 from tests.support.objects.updates import DEFAULT, JOB, POD, RJOB, changed, errors
+from tests.support.webhook_app import ask
 
 ELASTIC = FeatureGates({"ElasticJobSet": True})
 IMMUTABLE = "field is immutable"
@@ -362,6 +364,20 @@ def test_what_never_changes_comes_with_the_commands_that_replace_the_set(retenti
     del new["metadata"]["namespace"]  # as `jobset validate` may read it
     (warned,) = engine(FeatureGates()).update(old, new).warnings
     assert warned.fix == f"to replace {what}kubectl delete jobset train -n team-a && kubectl apply -f FILE"
+
+
+@pytest.mark.parametrize(
+    ("user", "said"), [("ann", True), ("system:serviceaccount:kueue-system:kueue-controller-manager", False)]
+)
+async def test_a_controller_is_not_told_to_replace_the_set(user: str, said: bool):
+    old = stored(jobset())
+    new = copy.deepcopy(old)
+    new["spec"]["replicatedJobs"][0]["template"]["spec"]["backoffLimit"] = 1
+    body = review(new, old)
+    body["request"]["userInfo"] = {"username": user}
+    answer = await ask(body)
+    assert not answer["allowed"]
+    assert bool(answer.get("warnings")) == said
 
 
 def test_what_may_change_while_suspended_comes_without_these_commands():

@@ -12,7 +12,7 @@ from typing import Any
 
 from api.execution import STAGE_STATES
 from api.features import FeatureGates
-from kube.model.field import FieldError, Layer, Path, by_path
+from kube.model.field import FieldError, Layer, Path, Rule, by_path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
 from webhooks.jobset.default import by_name, with_defaults
@@ -57,6 +57,10 @@ class Findings:
         """These findings, and those of `more` at places that have no error yet."""
         wrong = {error.path for error in self.errors}
         return self.and_also(error for error in more if error.path not in wrong)
+
+    def without_warnings(self, rule: Rule) -> "Findings":
+        """These findings without the warnings of one rule."""
+        return Findings(self.errors, tuple(error for error in self.warnings if error.rule is not rule), self.object)
 
     @property
     def hides(self) -> bool:

@@ -16,6 +16,7 @@ from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
 from webhooks.jobset.policies import Filled, Judgement, PolicyChecks
 from webhooks.jobset.update.forgotten import put_back
+from webhooks.jobset.update.validate import REPLACE
 from webhooks.json_patch import PatchDraft
 from webhooks.offload import compute, work
 from webhooks.review import (
@@ -54,7 +55,7 @@ class _Admission:
         draft, old = PatchDraft(request.object or {}, work()), request.stored
         forgotten: tuple[str, ...] = ()
         if old is not None:
-            forgotten = warning_texts(put_back(draft, old, request.user_info.username, request.field_manager))
+            forgotten = warning_texts(put_back(draft, old, request.field_manager))
         obj, defaults = with_defaults(draft.object, old, draft.work)
         operations = [*draft.operations, *defaults]
         policies = self.policies
@@ -94,6 +95,8 @@ class _Admission:
             return answer_at_once
         old = request.stored
         findings = self._check(request.object or {}, old)
+        if request.is_by_controller:
+            findings = findings.without_warnings(REPLACE)  # its commands are for people
         return self._answer(request, findings, findings.object)
 
     def _check(self, obj: JSON, old: JSON | None) -> Findings:

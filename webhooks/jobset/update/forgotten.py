@@ -7,7 +7,7 @@ it does not know, and writes the rest back: with a PUT, or with a merge patch of
 meant to remove them. Who applies a manifest, with kubectl or server-side, means what is absent.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -28,31 +28,50 @@ FORGOTTEN = Source("docs/reference/validation.md#fields-that-a-client-leaves-out
 )
 MOST_PUT_BACK = 1000
 """Fields that are put back in one object. What is absent beyond that is refused, or missing, as it was sent."""
-SERVICE_ACCOUNT = "system:serviceaccount:"
-"""What the user names of controllers begin with."""
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_MAY_CHANGE = frozenset({"metadata", "nodeSelector", "tolerations", "schedulingGates", "resources"})
-"""Members of templates that a queue may remove from a suspended set, or that are resized."""
+_USER, _FILES = frozenset({"user"}), frozenset({"defaultUser"})
+_CONTAINER = frozenset({"restartPolicyRules"})
+NEWER: Mapping[str, frozenset[str]] = {
+    "clusterTrustBundle": _USER,
+    "configMap": _FILES,
+    "containers": _CONTAINER,
+    "downwardAPI": _FILES,
+    "emptyDir": frozenset({"mode"}),
+    "grpc": frozenset({"mode"}),
+    "httpGet": frozenset({"protocol"}),
+    "initContainers": _CONTAINER,
+    "items": _USER,
+    "podCertificate": _USER,
+    "projected": _FILES,
+    "secret": _FILES,
+    "serviceAccountToken": _USER,
+    "sources": frozenset({"podCertificate"}),
+    "spec": frozenset({"evictionResponders", "hostnameOverride", "scheduling", "schedulingGroup"}),
+    "valueFrom": frozenset({"fileKeyRef"}),
+    "volumeMounts": frozenset({"bindMountOptions"}),
+}
+"""The fields of Jobs and pods that Kubernetes 1.37 has and 1.33 has not, by the member that holds them.
+
+From the API descriptions (`/openapi/v3/apis/batch/v1`) of both API servers.
+"""
 _STEPS = 60
 """Steps of looking at one place."""
 _LONGEST = 4096
 """Characters of the annotation that are read."""
 
 
-def put_back(draft: PatchDraft, old: JSON, user: str, manager: str = "") -> list[FieldError]:
+def put_back(draft: PatchDraft, old: JSON, manager: str = "") -> list[FieldError]:
     """Put back what the client has forgotten; returns a warning for each of the first fields.
 
-    `old`: as it is stored. `user`: who asks. `manager`: the field manager that the request names. Fields of pods are
-    put back for controllers alone: a person who leaves them out is told that they do not change.
+    `old`: as it is stored. `manager`: the field manager that the request names.
     """
     new = draft.object
     if _is_applied(old, new, manager) or dig(old, "spec") == dig(new, "spec"):
         return []
     removed = _removed_on_purpose(old, new)
     own = ((place, path) for place, path in _own_places(old, new, draft) if str(path) not in removed)
-    of_templates = _template_places(old, new, draft) if user.startswith(SERVICE_ACCOUNT) else ()
     found: list[FieldError] = []
-    for place, path in islice(chain(own, of_templates), MOST_PUT_BACK):
+    for place, path in islice(chain(own, _template_places(old, new, draft)), MOST_PUT_BACK):
         draft.put(path, dig(old, *place))
         found.append(FORGOTTEN.at(path, key=REMOVED_FIELDS))
     return found[:MOST]
@@ -136,13 +155,14 @@ def _left_out(old: JSON, new: JSON, place: tuple[str | int, ...], path: Path, dr
             continue
         draft.work.spend(_STEPS + len(before) if isinstance(before, list | dict) else _STEPS)
         if isinstance(before, dict) and isinstance(after, dict):
+            holder = next((part for part in reversed(place) if isinstance(part, str)), "")
             for key, value in before.items():
-                if key in _MAY_CHANGE or value is None:
+                if value is None:
                     continue
-                if after.get(key) is None:
-                    yield (*place, key), path.at(key)
-                else:
+                if after.get(key) is not None:
                     pending.append(((*place, key), path.at(key)))
+                elif key in NEWER.get(holder, ()):
+                    yield (*place, key), path.at(key)
         else:
             pending += [((*place, i), path.at(k)) for i, k in _pairs(before, after)]
 

@@ -131,7 +131,7 @@ def name_of(obj: Any) -> str:
 def _scalar(value: Any) -> Any:
     if isinstance(value, str):
         return shorten(value, MAX_SHOWN_VALUE)
-    return None if isinstance(value, dict | list) else value
+    return value if isinstance(value, int | float) else None
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ import yaml
 
 from tests.support.objects.jobsets import jobset, rjob
 from tests.support.objects.validated import GOOD, TYPO, WARNED
+from tests.support.pages.files import ROOT
 
 PLACEHOLDERS = """
 apiVersion: jobset.x-k8s.io/v1alpha2
@@ -198,3 +199,12 @@ class TestPullRequests:
 
     def test_a_good_file_has_none(self, validate, write):
         assert validate("-o", "github", "-f", write(GOOD)) == (0, "1 file, 1 JobSet, 0 errors, 0 warnings\n", "")
+
+
+@pytest.mark.parametrize("output", ["json", "yaml", "sarif", "github", "text"])
+def test_every_manifest_of_the_corpus_can_be_reported_in_every_form(command, output: str):
+    code, out, err = command("validate", "-f", str(ROOT / "tests/manifests/bad"), "-o", output)
+    assert (code, err) == (1, "")
+    assert out
+    if output in {"json", "sarif"}:
+        assert json.loads(out)

@@ -9,18 +9,20 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.support.corpus.job_mistakes import CASES
 from tests.support.objects.jobsets import JSON, jobset, rjob
 
+MANIFESTS = Path(__file__).parents[1] / "manifests"
 WRONG = ("requests-above-limits", "exit-codes-zero", "spread-skew", "mount-without-volume", "mount-sub-path")
 
 
 def validate(*args: str, stdin: str, **environment: str) -> tuple[int, dict[str, Any], str]:
     """Exit code, report, standard error."""
     done = subprocess.run(  # noqa: S603 (ourselves)
-        [sys.executable, "-m", "cli", "validate", "-f", "-", "-o", "json", *args],
+        [sys.executable, "-m", "cli", "validate", *([] if "-f" in args else ["-f", "-"]), "-o", "json", *args],
         input=stdin, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment},
     )  # fmt: skip
     assert "Traceback" not in done.stderr, done.stderr
@@ -49,6 +51,19 @@ def test_the_api_server_says_what_the_rules_say_and_more(tmp_path: Path, binarie
     assert {(document, path.rpartition(".")[2]) for document, path, _, _ in more} == {(len(WRONG) + 2, "iqn")}
     assert err.splitlines()[0] == "starting a local API server ..."
     assert list(tmp_path.iterdir()) == [], "it leaves nothing behind"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["good", "bad"])
+def test_the_corpus_has_faults_at_the_same_places_with_a_server_and_without(folder: str, binaries: Path):
+    files = ("-f", str(MANIFESTS / folder), "--feature-gates", "AllAlpha=true")
+    places = []
+    for local in (["--local-server"], []):
+        _, report, _ = validate(*files, *local, stdin="", KUBEBUILDER_ASSETS=str(binaries))
+        assert (report["jobsets"] > 50, report["problems"]) == (True, [])
+        places.append({(found["file"], found["path"], found["severity"]) for found in report["findings"]})
+    with_server, without = places
+    assert with_server == without
 
 
 def test_without_binaries_it_says_how_to_get_them(tmp_path: Path):

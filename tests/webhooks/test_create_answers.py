@@ -31,6 +31,8 @@ def test_all_faults_come_at_once_by_path():
         "spec.replicatedJobs[0].dependsOn",
         "spec.replicatedJobs[0].groupName",
         "spec.replicatedJobs[0].name",
+        "spec.replicatedJobs[0].template.spec.backoffLimit",
+        "spec.replicatedJobs[0].template.spec.podReplacementPolicy",
         "spec.successPolicy.targetReplicatedJobs[0]",
         "spec.ttlSecondsAfterFinished",
     ]

@@ -243,8 +243,8 @@ def test_a_fix_that_is_too_long_leaves_room_for_what_is_wrong():
 
 
 def test_a_long_path_keeps_which_one_and_what():
-    [found] = ENGINE.create(stored(annotated(jobset(), pod={EXCLUSIVE: "rack"})), defaults=False).warnings
-    text = a_warning(found.path, "belongs on the Job template " * 7, "")
+    place = Path(("spec", "replicatedJobs", 0, "template", "spec", "template", "metadata", "annotations", EXCLUSIVE))
+    text = a_warning(place, "belongs on the Job template " * 7, "")
     assert text.startswith("spec.replicatedJobs[0]...")
     assert text.partition(": ")[0].endswith(f"annotations[{EXCLUSIVE}]")
 

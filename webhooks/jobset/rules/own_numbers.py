@@ -44,7 +44,7 @@ APART = _DOCS.warning(
 )
 CHIPS = _DOCS.warning(
     "tpu-topology-not-filled",
-    "{pods} pods of a Job with {each} chips each do not fill slices of {chips}: {topology}",
+    "{pods} x {each} chips of a Job do not fill slices of {chips}: {topology}",
     "change parallelism, google.com/tpu or the topology",
 )
 

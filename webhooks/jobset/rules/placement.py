@@ -64,11 +64,6 @@ WITHOUT_WEBHOOKS = Source("manifests/README.md").warning(
     "pods in {namespace} reach no webhook: no Job gets a domain of its own",
     "use another namespace",
 )
-ON_PODS = _DEFECT_37.warning(
-    "exclusive-on-pod-template",
-    "belongs on the Job template",
-    "move it there, so that Jobs have it too",
-)
 
 
 def levels(subject: Subject) -> Iterator[FieldError]:
@@ -127,7 +122,6 @@ def _on_pods(subject: Subject, entry: Entry, topology: str | None) -> Iterator[F
         yield _alone(path, on_pod, topology)
     elif EXCLUSIVE_TOPOLOGY in on_pod and EXCLUSIVE_TOPOLOGY not in placement_annotations(subject.js, entry.rjob):
         yield from _topology_key(path, on_pod)
-        yield ON_PODS.at(path.at(EXCLUSIVE_TOPOLOGY))
 
 
 def _topology_key(path: Path, annotations: dict[str, str]) -> Iterator[FieldError]:

@@ -135,7 +135,9 @@ class _Admission:
         old, new, gates = request.stored, findings.object, self.engine.gates
         if old is None:
             return await cluster.create(new, findings.errors, gates, namespace=request.namespace)
-        return await cluster.update(old, new, findings.errors, gates, namespace=request.namespace)
+        return await cluster.update(
+            old, new, findings.errors, gates, namespace=request.namespace, by_controller=request.is_by_controller
+        )
 
 
 def _without_check(request: AdmissionRequest) -> AdmissionResponse | None:

@@ -114,6 +114,25 @@ class TestUpdate:
         assert job["spec"]["template"]["spec"]["nodeSelector"] == {"zone": "z"}
         assert job["spec"]["suspend"] is False
 
+    @pytest.mark.parametrize(
+        ("by_controller", "counts", "asked"),
+        [
+            (True, {"suspended": 2, "succeeded": 0, "failed": 0}, []),
+            (True, {"suspended": 1, "succeeded": 1, "failed": 0}, []),
+            (True, {"suspended": 1, "succeeded": 0, "failed": 0}, ["create jobs"]),
+            (True, {"suspended": "2"}, ["create jobs"]),
+            (True, None, ["create jobs"]),
+            (False, {"suspended": 2, "succeeded": 0, "failed": 0}, ["create jobs"]),
+        ],
+    )
+    async def test_a_queue_that_resumes_jobs_that_exist_is_asked_nothing(self, by_controller, counts, asked):
+        script = Script()
+        before = stored(jobset(rjob("a", replicas=2), suspend=True))
+        before["status"] = {"replicatedJobsStatus": [] if counts is None else [{"name": "a", **counts}]}
+        after = stored(jobset(rjob("a", replicas=2, pod={"nodeSelector": {"zone": "z"}}), suspend=False))
+        found = await checks(script).update(before, after, (), GATES, namespace="default", by_controller=by_controller)
+        assert (found, script.asked()) == ([], asked)
+
     async def test_a_template_that_changes_while_suspended_is_asked_about(self):
         changed = rjob("a", pod={"nodeSelector": {"zone": "z"}})
         script, _ = await self.resume({"suspend": True}, {"suspend": True}, rjob("a"), changed)

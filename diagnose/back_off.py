@@ -58,7 +58,7 @@ def _last_failed(case: Case, uid: str) -> SeenPod | None:
 
 def failed_before(case: Case, child: Child) -> str:
     """How often pods of a Job have failed whose next pod is there, and how the last did; empty without failures."""
-    job = case.facts.job(child.job.metadata.uid)
+    job = case.jobs.get(child.job.metadata.uid)
     if job is None or not job.status.failed:
         return ""
     last = _last_failed(case, job.metadata.uid)
@@ -74,7 +74,7 @@ def ready_count(job: Job) -> str:
 
 def _failures(case: Case, child: Child, pod: SeenPod) -> tuple[str, bool]:
     """How many failures there were of how many, and whether no pod comes in the place of this one."""
-    job = case.facts.job(child.job.metadata.uid)
+    job = case.jobs.get(child.job.metadata.uid)
     if job is None:
         return "", False
     if (most := job.spec.backoff_limit_per_index) is not None:

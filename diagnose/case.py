@@ -1,6 +1,6 @@
 """The facts about one JobSet, sorted for the causes to look at. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
@@ -9,7 +9,7 @@ from api.event import SeenEvent
 from api.gangs import Forest, forest
 from api.keys import SERVICE_CREATION_FAILED
 from controllers.planning.child_jobs import Child
-from diagnose.facts import Facts, SeenLease, SeenPod
+from diagnose.facts import Facts, SeenJob, SeenLease, SeenPod
 from diagnose.finding import Answer, Finding, KeyedFinding, merge_findings
 from diagnose.states import RECENT
 from diagnose.survey import Survey, survey_jobs
@@ -28,6 +28,7 @@ two machines differ."""
 class Case:
     """The facts with the Jobs sorted, and with the pods by the UID of their Job.
 
+    - `jobs`: by UID.
     - `leaders`: pods with index 0; `followers`: other pods that live; `failed`: pods that failed and are not deleted.
     - `pod_warnings`: by the name of the pod, those that kubelets still repeat.
     - `forest`: the groups that spec.scheduling leads to; None without such groups, or if the Jobs are not known.
@@ -37,6 +38,7 @@ class Case:
 
     facts: Facts
     survey: Survey
+    jobs: Mapping[str, SeenJob]
     forest: Forest | None = None
     shortage: Finding | None = None
     leaders: dict[str, SeenPod] = field(default_factory=dict)
@@ -47,8 +49,15 @@ class Case:
 
     @property
     def manager_missing(self) -> bool:
-        """Whether no manager holds the lease, as far as is known."""
-        return unheld(self.facts.lease, self.facts.now)
+        """Whether no manager holds the lease, as far as is known.
+
+        A manager without leader election takes none: where there never was a holder, what was done about the set says
+        that one runs.
+        """
+        lease, js = self.facts.lease, self.facts.jobset
+        never_held = lease is not None and not lease.spec.renew_time
+        runs_without = never_held and bool(self.facts.jobs or js.status.replicated_jobs_status)
+        return unheld(lease, self.facts.now) and not runs_without
 
     @property
     def recent_warnings(self) -> list[SeenEvent]:
@@ -136,7 +145,8 @@ def case(facts: Facts) -> Case:
     """Sort the facts. The leader is the newest live pod with index 0; without one, the newest."""
     known = facts.jobs is not None
     survey = survey_jobs(facts.jobset, facts.jobs) if facts.jobs is not None else Survey()
-    found = Case(facts, survey, forest(facts.jobset) if known else None, _shortage(facts, survey))
+    jobs = {job.metadata.uid: job for job in facts.jobs or ()}
+    found = Case(facts, survey, jobs, forest(facts.jobset) if known else None, _shortage(facts, survey))
     for event in facts.pod_warnings:
         age = seconds_since(event.last, facts.now)
         if age is not None and age <= FRESH:

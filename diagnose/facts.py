@@ -308,7 +308,3 @@ class Facts:
     ends: tuple[SeenEvent, ...] = ()
     groups: SeenGroups | None = None
     unseen: tuple[str, ...] = ()
-
-    def job(self, uid: str) -> SeenJob | None:
-        """The Job with this UID."""
-        return next((job for job in self.jobs or () if job.metadata.uid == uid), None)

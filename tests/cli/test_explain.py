@@ -195,6 +195,13 @@ def test_no_manager_runs(given: JSON, says: str):
     assert says in text
 
 
+def test_a_manager_without_leader_election_is_known_by_what_it_does():
+    js = a_set(rjob(replicas=2))
+    for jobs, missing in (([], True), ([running(js, 0, active=1)], False)):
+        _, body = explanation_of(facts(js, jobs=jobs, lease={"spec": {}}))
+        assert ("no-manager" in causes(body)) == missing
+
+
 def test_a_lease_that_is_a_little_late_by_this_clock_is_held():
     _, body = explanation_of(facts(a_set(), lease=lease(ago=17)))
     assert causes(body) == ["missing", "manager-idle"]

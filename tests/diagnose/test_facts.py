@@ -32,6 +32,7 @@ from tests.support.explain.objects import (
 )
 from tests.support.model.fake_cluster import Cluster
 from tests.support.objects.jobsets import jobset, rjob, stored
+from tests.support.work import steps
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.looptime
@@ -220,15 +221,18 @@ async def test_no_such_jobset():
 
 @pytest.mark.no_cover
 @pytest.mark.timeout(20)
-def test_ten_thousand_pods_with_warnings_are_explained_at_once():
-    js = a_set(rjob(replicas=10_000))
-    jobs = [made(job_of(js, index), active=1) for index in range(10_000)]
-    creating = [{"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}]
-    pods = [made(pod_of(job, node="n", phase="Pending", containers=creating)) for job in jobs]
-    about = ({"regarding": {"name": pod["metadata"]["name"]}} for pod in pods[:2000])
-    warnings = [{**event("FailedMount", "secret not found"), **one} for one in about]
-    text, _ = explanation_of(facts(js, jobs, pods, pod_warnings=warnings))
-    assert "1999 more Jobs" in text
+def test_pods_with_warnings_cost_the_same_however_many_there_are():
+    def explain(count: int) -> int:
+        js = a_set(rjob(replicas=count))
+        jobs = [made(job_of(js, index), active=1) for index in range(count)]
+        creating = [{"name": "main", "state": {"waiting": {"reason": "ContainerCreating"}}}]
+        pods = [made(pod_of(job, node="n", phase="Pending", containers=creating)) for job in jobs]
+        about = ({"regarding": {"name": pod["metadata"]["name"]}} for pod in pods[::5])
+        found = facts(js, jobs, pods, pod_warnings=[{**event("FailedMount", "no secret"), **one} for one in about])
+        assert f"{count // 5 - 1} more Jobs" in explanation_of(found)[0]
+        return steps(lambda: explanation_of(found))
+
+    assert explain(1600) < 5 * explain(400)
 
 
 @pytest.mark.no_cover

@@ -43,10 +43,19 @@ def one(pod: JSON | None = None, *, pods: int = 2, job: JSON | None = None, **sp
     return jobset(rjob("a", parallelism=pods, completions=pods, pod=pod, job=job or {}), **spec)
 
 
-def chips(each: int | str, pods: int, topology: str = "4x4") -> JSON:
+def chips(each: int | str, pods: int, topology: str = "4x4", *, jobs: int = 1, exclusive: bool = False) -> JSON:
     main = {"name": "main", "image": "b", "resources": {"limits": {"google.com/tpu": each}}}
     selector = {"cloud.google.com/gke-tpu-topology": topology}
-    return one({"containers": [main], "nodeSelector": selector}, pods=pods)
+    js = one({"containers": [main], "nodeSelector": selector}, pods=pods)
+    js["spec"]["replicatedJobs"][0]["replicas"] = jobs
+    if exclusive:
+        js["metadata"]["annotations"] = {EXCLUSIVE_TOPOLOGY: "cloud.google.com/gke-nodepool"}
+    return js
+
+
+def none_of(js: JSON) -> JSON:
+    """Its spec with no Jobs."""
+    return {"replicatedJobs": [{**group, "replicas": 0} for group in js["spec"]["replicatedJobs"]]}
 
 
 def timeouts(limit: int, start: int) -> JSON:
@@ -80,6 +89,9 @@ CASES: dict[str, tuple[JSON, list[str]]] = {
     "too few chips": (chips(4, 3), ["tpu-topology-not-filled"]),
     "chips that are a text": (chips("4", 5), ["tpu-topology-not-filled"]),
     "two whole slices": (chips(4, 8), []),
+    "Jobs that share a slice": (chips(4, 1, jobs=4), []),
+    "Jobs that have a slice each": (chips(4, 1, jobs=4, exclusive=True), ["tpu-topology-not-filled"]),
+    "no Job without time": ({**(js := one(job={"activeDeadlineSeconds": 0})), "spec": none_of(js)}, ["no-jobs"]),
     "a part of a single node": (chips(4, 1, "2x4"), []),
     "a topology that is none": (chips(4, 3, "4xfour"), []),
 }

@@ -44,7 +44,7 @@ APART = _DOCS.warning(
 )
 CHIPS = _DOCS.warning(
     "tpu-topology-not-filled",
-    "{pods} x {each} chips of a Job do not fill slices of {chips}: {topology}",
+    "{pods} x {each} chips do not fill slices of {chips}: {topology}",
     "change parallelism, google.com/tpu or the topology",
 )
 
@@ -75,11 +75,11 @@ def _endless(entry: Entry) -> Iterator[FieldError]:
 
 
 def _of_entry(js: Subject, entry: Entry) -> Iterator[FieldError]:
-    if entry.job.active_deadline_seconds == 0:
+    if entry.job.active_deadline_seconds == 0 and entry.rjob.replicas:
         yield DEADLINE_ZERO.at(entry.job_path.at("activeDeadlineSeconds"), 0)
     if entry.pod_count:
         yield from _apart(js, entry)
-        yield from _chips(entry)
+        yield from _chips(js, entry)
 
 
 def _apart(js: Subject, entry: Entry) -> Iterator[FieldError]:
@@ -120,13 +120,14 @@ def _selects(term: Any, labels: dict[str, Any]) -> bool:
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
-def _chips(entry: Entry) -> Iterator[FieldError]:
-    """A TPU slice of several nodes, of which the pods of a Job do not make whole ones."""
+def _chips(js: Subject, entry: Entry) -> Iterator[FieldError]:
+    """A TPU slice of several nodes, of which its pods do not make whole ones; in exclusive placement those of a Job."""
     topology = dig(entry.rjob.pod_spec, "nodeSelector", _TOPOLOGY)
     sides = topology[:40].split("x") if isinstance(topology, str) else []
     if not sides or not all(side.isascii() and side.isdigit() for side in sides):
         return
-    chips, each, pods = prod(map(int, sides)), _chips_of_pod(entry), pods_at_once(entry.job)
+    pods = entry.pod_count if by_affinity(js, entry) is None else pods_at_once(entry.job)
+    chips, each = prod(map(int, sides)), _chips_of_pod(entry)
     if chips > _LARGEST_HOST and each and each * pods % chips:
         place = entry.pod_path.at("spec", "nodeSelector", _TOPOLOGY)
         yield CHIPS.at(place, topology, pods=pods, each=each, chips=chips, topology=topology)

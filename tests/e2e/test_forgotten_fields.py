@@ -38,7 +38,7 @@ def created(sets: Sets) -> tuple[str, JSON]:
     """The path of a JobSet with those fields, and the object as it is stored."""
     place = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{sets.namespace}/jobsets"
     status, stored = request(sets.cluster, "POST", place, with_our_fields())
-    assert status == 201, stored
+    assert status == 201, f"{stored}"
     return f"{place}/js", stored
 
 
@@ -50,7 +50,7 @@ def test_a_client_of_gos_types_resumes_a_set_by_a_put_or_a_merge_patch(sets: Set
         status, answer = request(sets.cluster, write, place, {**(sets.get() or {}), "spec": spec})
     else:
         status, answer = request(sets.cluster, write, place, {"spec": spec}, MERGE)
-    assert status == 200, answer
+    assert status == 200, f"{answer}"
     assert answer["spec"] == {**stored["spec"], "suspend": False}
     assert answer["metadata"]["generation"] == stored["metadata"]["generation"] + 1
     sets.wait_ready(1)
@@ -64,7 +64,7 @@ def test_a_queue_of_an_older_kubernetes_resumes_a_set_with_newer_fields_of_pods(
     pod["spec"]["nodeSelector"] = {"kubernetes.io/os": "linux"}
     patch = {"suspend": False, "replicatedJobs": groups}
     status, answer = request(sets.cluster, "PATCH", place, {"spec": patch}, MERGE)
-    assert status == 200, answer
+    assert status == 200, f"{answer}"
     [found] = answer["spec"]["replicatedJobs"]
     assert found["exitCodePolicy"] == {"permanent": [3]}
     assert found["template"]["spec"]["template"]["spec"]["volumes"] == [{"name": "v", "emptyDir": {"mode": 0o755}}]
@@ -78,7 +78,7 @@ def test_what_a_json_patch_removes_is_put_back_unless_the_annotation_names_it(se
     assert (status, answer["spec"].get("activeDeadlineSeconds")) == (200, 600), answer
     name = {"op": "add", "path": "/metadata/annotations", "value": {REMOVED_FIELDS: "activeDeadlineSeconds"}}
     status, answer = request(sets.cluster, "PATCH", place, [remove, name], JSON_PATCH)
-    assert status == 200, answer
+    assert status == 200, f"{answer}"
     assert "activeDeadlineSeconds" not in answer["spec"]
 
 
@@ -87,10 +87,10 @@ def test_a_server_side_apply_removes_what_its_manager_owned_alone(sets: Sets, ma
     place = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{sets.namespace}/jobsets/js?force=true&fieldManager="
     body = with_our_fields()
     status, stored = request(sets.cluster, "PATCH", f"{place}flux", body, APPLY)
-    assert status == 201, stored
+    assert status == 201, f"{stored}"
     del body["spec"]["activeDeadlineSeconds"]
     status, answer = request(sets.cluster, "PATCH", f"{place}{manager}", body, APPLY)
-    assert status == 200, answer
+    assert status == 200, f"{answer}"
     assert ("activeDeadlineSeconds" in answer["spec"]) == (manager == "other")
 
 

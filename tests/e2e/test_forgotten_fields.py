@@ -82,16 +82,16 @@ def test_what_a_json_patch_removes_is_put_back_unless_the_annotation_names_it(se
     assert "activeDeadlineSeconds" not in answer["spec"]
 
 
-@pytest.mark.parametrize("manager", ["flux", "other"])
-def test_a_server_side_apply_removes_what_its_manager_owned_alone(sets: Sets, manager: str):
+@pytest.mark.parametrize("applier", ["flux", "other"])
+def test_a_server_side_apply_removes_what_its_manager_owned_alone(sets: Sets, applier: str):
     place = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{sets.namespace}/jobsets/js?force=true&fieldManager="
     body = with_our_fields()
     status, stored = request(sets.cluster, "PATCH", f"{place}flux", body, APPLY)
     assert status == 201, f"{stored}"
     del body["spec"]["activeDeadlineSeconds"]
-    status, answer = request(sets.cluster, "PATCH", f"{place}{manager}", body, APPLY)
+    status, answer = request(sets.cluster, "PATCH", f"{place}{applier}", body, APPLY)
     assert status == 200, f"{answer}"
-    assert ("activeDeadlineSeconds" in answer["spec"]) == (manager == "other")
+    assert ("activeDeadlineSeconds" in answer["spec"]) == (applier == "other")
 
 
 def test_kubectl_apply_of_a_manifest_without_the_field_removes_it(sets: Sets):

@@ -6,6 +6,7 @@ from api import keys
 from cli.init.fields import ConvertError, Fields, containers
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
+from kube.model.validation import MAX_LABEL, byte_length
 
 _MAX_RESTARTS = 3
 _PORT_NAME, _PORT = "pytorchjob-port", 23456
@@ -30,16 +31,27 @@ def convert_pytorch(fields: Fields) -> tuple[JSON, list[JSON]]:
     env |= {"WORLD_SIZE": total * int(local) if local.isdecimal() and len(local) < 6 else total, "PYTHONUNBUFFERED": 1}
     env |= {} if again is None else {"PET_MAX_RESTARTS": again}
     variables = [{"name": name, "value": str(value)} for name, value in env.items()]
-    variables += [_field(name, "annotations", keys.COORDINATOR) for name in ("MASTER_ADDR", "PET_MASTER_ADDR")]
+    first = "worker" if alike else roles[0][0].lower()
+    address = f"{fields.name}-{first}-0-0.{fields.name}"
+    by_label = not fields.name or byte_length(address) <= MAX_LABEL
+    variables += [
+        _field(name, "annotations", keys.COORDINATOR) if by_label else {"name": name, "value": address}
+        for name in ("MASTER_ADDR", "PET_MASTER_ADDR")
+    ]
     variables += [_field(name, "labels", rank) for name in ("RANK", "PET_NODE_RANK")]
-    for _, _, each in roles:
+    for role, _, each in roles:
+        if _drop_env(each, "MASTER_ADDR", f"{fields.name}-master-0"):
+            fields.notes.append(
+                f"{role}: MASTER_ADDR: the operator's name of the master is replaced by its address here"
+            )
         _add_env(each, variables)
     groups = [_group("worker", total, template)]
     if not alike:
         groups = [_group(role.lower(), 1, each, replicas=size) for role, size, each in roles]
     spec = _spec(fields, groups)
     fields.notes.append("success: the set completes when all pods have succeeded, not when the master has")
-    return {"coordinator": {"replicatedJob": groups[0]["name"]}, **spec}, []
+    # The address of the coordinator becomes a label, which is shorter than an address may be.
+    return {**({"coordinator": {"replicatedJob": first}} if by_label else {}), **spec}, []
 
 
 def convert_mpi(fields: Fields) -> tuple[JSON, list[JSON]]:
@@ -126,6 +138,17 @@ def _port(template: JSON) -> Any:
 
 def _field(name: str, kind: str, key: str) -> JSON:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.{kind}['{key}']"}}}
+
+
+def _drop_env(template: JSON, name: str, value: str) -> bool:
+    """Take away a variable of that value; whether there was one."""
+    found = False
+    for container in containers(template):
+        own = container.get("env") or []
+        kept = [each for each in own if (each.get("name"), each.get("value")) != (name, value)]
+        if len(kept) < len(own):
+            container["env"], found = kept, True
+    return found
 
 
 def _add_env(template: JSON, env: list[JSON]) -> None:

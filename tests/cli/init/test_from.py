@@ -110,6 +110,29 @@ def test_other_templates_of_workers_keep_the_order_of_ranks(converted, command):
     assert {pod.env["MASTER_ADDR"] for pod in every} == {every[0].host}
 
 
+def test_a_name_too_long_for_the_label_of_the_coordinator_becomes_an_address(converted):
+    body = loaded(PYTORCH)
+    body["metadata"]["name"] = "distributed-pytorch-training"
+    for role in body["spec"]["pytorchReplicaSpecs"].values():
+        role["template"]["spec"]["containers"][0]["command"] = ["train", json.dumps(role.get("replicas", 1))]
+    [js], _ = converted(body)
+    assert "coordinator" not in js["spec"]
+    for group in range(len(js["spec"]["replicatedJobs"])):
+        env = {each["name"]: each.get("value") for each in first_pod(js, group)["containers"][0]["env"]}
+        assert env["MASTER_ADDR"] == "distributed-pytorch-training-master-0-0.distributed-pytorch-training"
+
+
+def test_the_name_that_the_operator_gives_the_master_is_replaced(converted):
+    body = loaded(PYTORCH)
+    name = body["metadata"]["name"]
+    for role in body["spec"]["pytorchReplicaSpecs"].values():
+        role["template"]["spec"]["containers"][0]["env"] = [{"name": "MASTER_ADDR", "value": f"{name}-master-0"}]
+    [js], err = converted(body)
+    assert "MASTER_ADDR: the operator's name of the master is replaced" in err
+    [address] = [each for each in first_pod(js)["containers"][0]["env"] if each["name"] == "MASTER_ADDR"]
+    assert "valueFrom" in address
+
+
 def test_a_role_without_pods_is_named(converted):
     body = loaded(PYTORCH)
     body["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 0

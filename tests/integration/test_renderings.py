@@ -30,6 +30,7 @@ API_VERSIONS = (
     "admissionregistration.k8s.io/v1",
     "apiextensions.k8s.io/v1",
     "apps/v1",
+    "batch/v1",
     "cert-manager.io/v1",
     "jobset.x-k8s.io/v1alpha2",
     "networking.k8s.io/v1",

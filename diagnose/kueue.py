@@ -3,8 +3,9 @@
 from typing import Final
 
 from api.jobset import JobSet
+from kube.resources import KUEUE_WORKLOADS
 
-GROUP: Final = "kueue.x-k8s.io"
+GROUP: Final = KUEUE_WORKLOADS.group
 """Without it in the cluster, the label of a queue has no effect."""
 JOB_UID: Final = f"{GROUP}/job-uid"
 """Label of a Workload: the UID of the object that it stands for."""

@@ -5,14 +5,14 @@ same way. So its findings are the same as those of a dry run.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 
 from msgspec.structs import replace
 
 from api.features import FeatureGates
 from api.jobset import JobSet
 from kube.errors import Cause
-from kube.model.field import ErrorType, FieldError, Layer, Path, Rule, Severity
+from kube.model.field import SPEC, ErrorType, FieldError, Layer, Rule, Severity
 from kube.model.job_rules.job import job_errors
 from kube.model.job_rules.volumes import CLAIM
 from webhooks.jobset.cluster.children import ChildJob, child_jobs, created_by_us, with_identity
@@ -49,19 +49,24 @@ def with_job_faults(findings: Findings, gates: FeatureGates, *, jobs: bool = Tru
         later = child_jobs(findings.object, _with_jobs(js), gates, unused) if unused else []
     except (Unreadable, KeyError, TypeError, AttributeError):
         return findings  # no child can be built; the findings say why
-    found = [*_new(children, findings, js), *map(_later, _new(later, findings, js))]
-    return findings.and_also([*found, *(_of_claims(js) if jobs else ())])
+    faults = chain(_of_jobs(children), _of_claims(js) if jobs else ())
+    found = [*_new(faults, findings, js), *map(_later, _new(_of_jobs(later), findings, js))]
+    return findings.and_also(found)
+
+
+def _of_jobs(children: Iterable[ChildJob]) -> Iterator[FieldError]:
+    for child in children:
+        yield from job_faults(child, map(_cause, islice(job_errors(child.body), MAX_FINDINGS)))
 
 
 def _of_claims(js: JobSet) -> Iterator[FieldError]:
     """What the API server would refuse in claim templates."""
     for claim in claims_of(js):
-        yield from claim_template_faults(claim, map(_cause, CLAIM(Path(("spec",)), claim.spec)))
+        yield from claim_template_faults(claim, map(_cause, CLAIM(SPEC, claim.spec)))
 
 
-def _new(children: Iterable[ChildJob], findings: Findings, js: JobSet) -> list[FieldError]:
-    faults = islice((error for child in children for error in _faults(child)), MAX_FINDINGS)
-    found = {(error.path, error.verbatim): error for error in faults}
+def _new(faults: Iterable[FieldError], findings: Findings, js: JobSet) -> list[FieldError]:
+    found = {(error.path, error.verbatim): error for error in islice(faults, MAX_FINDINGS)}
     return new_findings(found.values(), findings.errors, js)
 
 
@@ -73,10 +78,6 @@ def _with_jobs(js: JobSet) -> JobSet:
 
 def _later(error: FieldError) -> FieldError:
     return LATER.at(error.path, error.value, why=error.complaint, how=error.fix)
-
-
-def _faults(child: ChildJob) -> list[FieldError]:
-    return job_faults(child, map(_cause, islice(job_errors(child.body), MAX_FINDINGS)))
 
 
 def _cause(error: FieldError) -> Cause:

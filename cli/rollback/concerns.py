@@ -34,6 +34,11 @@ def _is_set(value: Any) -> bool:
     return value is not None
 
 
+def _is_true(value: Any) -> bool:
+    """Whether an annotation has the one value that turns it on."""
+    return bool(value == "true")
+
+
 @dataclass(frozen=True, slots=True)
 class Dropped:
     """A field that the Go JobSet does not know. `acts`: whether this value of it makes a difference."""
@@ -106,12 +111,12 @@ UNREAD: Mapping[str, Dropped] = {
     SKIP_SUSPEND: Dropped(
         "Jobs that another controller suspends are resumed at once",
         "have that controller suspend the whole JobSet, or let the JobSet finish",
-        lambda value: value == "true",
+        _is_true,
     ),
     DELETE_ON_SUSPEND: Dropped(
         "a suspension keeps the Jobs, and pods of indexes that have succeeded do not come back",
         "let the JobSet finish, or do not suspend it",
-        lambda value: value == "true",
+        _is_true,
     ),
 }
 """Annotations of a JobSet that the Go JobSet does not read."""

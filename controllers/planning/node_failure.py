@@ -51,7 +51,7 @@ def due(pods: Iterable[PodOnFailedNode], seconds: int, now: str) -> list[PodOnFa
     return sorted(found, key=lambda pod: (pod.since, pod.name))
 
 
-def seconds_left(pods: Iterable[PodOnFailedNode], seconds: int, now: str, passed: float = 0.0) -> float | None:
+def seconds_left(pods: Iterable[PodOnFailedNode], seconds: int, now: str, passed: float) -> float | None:
     """Seconds until the next of the others is due; None if there is none. `passed`: of the second that `now` names."""
     left = (seconds - _seconds_waited(pod, now) for pod in pods)
     soonest = min((wait for wait in left if wait > 0), default=None)

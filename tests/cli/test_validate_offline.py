@@ -35,6 +35,12 @@ def volume(**empty_dir: Any) -> JSON:
             f"{CLAIM}.resources.requests.storage",
             "",
         ),
+        (
+            claim(accessModes=3, resources={"requests": {"storage": "1Gi"}}),
+            f"{CLAIM}.accessModes",
+            "write it as a list",
+        ),
+        (jobset(rjob(replicas="0100")), "spec.replicatedJobs[0].replicas", "write 100 without quotes"),
         (volume(sizeLimit="-1"), f"{VOLUME}.sizeLimit", ""),
         (volume(mode="0755"), f"{VOLUME}.mode", "write 493 without quotes, which is 0755 octal"),
         (

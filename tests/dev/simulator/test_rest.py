@@ -206,7 +206,7 @@ def test_a_body_that_is_no_json_object_is_refused(server, method, path, content,
         ({"restarts": 1}, 200),
         ({"restarts": -1}, 422),
         ({"replicatedJobsStatus": [{"name": "workers", "ready": 2, "succeeded": 1}]}, 422),
-        ({"replicatedJobsStatus": [{"name": "nobody", "ready": 1}]}, 422),
+        ({"replicatedJobsStatus": [{"name": "unknown", "ready": 1}]}, 422),
     ],
 )
 def test_a_status_that_cannot_be_true_is_refused(server, status, code):

@@ -95,8 +95,12 @@ class UnknownFields:
         if not sure and (place := self._belongs(name, value, path)):
             found = MISPLACED.at(path.at(name), value, field=name, place=place)
         else:
-            guess = f"did you mean {quote(close)}?" if close else did_you_mean(name, known, intro="the fields here are")
-            guess = _CONVERT if _is_of_training(name, known) else guess
+            if _is_of_training(name, known):
+                guess = _CONVERT
+            elif close:
+                guess = f"did you mean {quote(close)}?"
+            else:
+                guess = did_you_mean(name, known, intro="the fields here are")
             found = UNKNOWN.at(path.at(name), value, field=name, guess=guess or "remove it")
         return replace(found, verbatim=found.detail)
 

@@ -93,6 +93,7 @@ _IN_SECONDS = "in seconds"
 """In the description of an amount of time."""
 _DURATION = re.compile(r"([0-9]{1,9})\s*([smhdw])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_OCTAL = re.compile("0[0-7]{3,4}", re.ASCII)
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,18}\s*", re.ASCII)
 
 
@@ -106,7 +107,7 @@ def type_name(value: Any) -> str:
 def wrong_type(path: Path, value: Any, node: JSON) -> FieldError:
     wanted = "integer or string" if INT_OR_STRING in node else node["type"]
     found = type_name(value)
-    how = _how_devices(value, path) or _how(value, node, str(path).rpartition(".")[2])
+    how = _how_devices(value, path) or _how_mode(value, path) or _how(value, node, str(path).rpartition(".")[2])
     return TYPE.at(path, value, wanted=wanted, found=_IS[found], how=how)
 
 
@@ -144,6 +145,12 @@ def _how(value: Any, node: JSON, field: str) -> str:
         return how
     in_seconds = node["type"] == "integer" and "seconds" in field.lower()
     return _how_seconds(value) if in_seconds else _HOW[node["type"]](value)
+
+
+def _how_mode(value: Any, path: Path) -> str:
+    """The number for the rights of a file that were written in octal; empty for anything else."""
+    is_mode = path.parts[-1:] in {("mode",), ("defaultMode",)} and isinstance(value, str)
+    return f"{int(value, 8)} without quotes, which is {value} octal" if is_mode and _OCTAL.fullmatch(value) else ""
 
 
 def _how_selector(value: Any, node: JSON, field: str) -> str:
@@ -209,8 +216,7 @@ def _how_number_or_text(value: Any, node: JSON) -> str:
 
 def _how_integer(value: Any) -> str:
     if isinstance(value, str) and _WHOLE.fullmatch(value):
-        mode = re.fullmatch("0[0-7]{3,4}", value)
-        return f"{int(value, 8) if mode else int(value)} without quotes" + (f", which is {value} octal" if mode else "")
+        return f"{int(value)} without quotes"
     return _LIKE["integer"]
 
 

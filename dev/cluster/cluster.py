@@ -11,7 +11,6 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -32,14 +31,14 @@ from dev.cluster.readiness import unready_words
 from dev.cluster.real.assets import locate_node_assets
 from dev.cluster.real.config import write_files
 from dev.cluster.real.contents import prepare_nodes
-from dev.cluster.real.node import remove_remains
 from dev.cluster.real.preflight import real_nodes_missing
 from dev.cluster.spec import ClusterSpec, Layout, default_state_root
-from dev.cluster.supervisor import START_SECONDS, tail
+from dev.cluster.supervisor import START_SECONDS, remove_folder, tail
 from kube.model.versions import GANGS
 
 SPACE_MIB = 500
 STOP_SECONDS = 45
+KILL_SECONDS = 5
 PROXY_VARIABLES = {"http_proxy", "https_proxy", "all_proxy"}
 
 # Supervisors that this process started and has yet to reap.
@@ -308,7 +307,7 @@ def _wait_until_ready(layout: Layout) -> Plan:
 
 def _stop(layout: Layout) -> None:
     pid = _read_status(layout).get("supervisor")
-    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, 5)):
+    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
         if pid is not None and _alive(layout):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
@@ -342,12 +341,14 @@ def _clear(layout: Layout) -> None:
         )
     status = _read_status(layout)
     kept = (each["process"] for each in status.get("kept", {}).values() if each["process"])
-    for pid in (*status.get("components", {}).values(), *kept):
-        if str(layout.root) in _command_line(pid):
+    known = (*status.get("components", {}).values(), *kept)
+    deadline = time.monotonic() + KILL_SECONDS
+    while (left := [pid for pid in known if str(layout.root) in _command_line(pid)]) and time.monotonic() < deadline:
+        for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    remove_remains(layout)
-    shutil.rmtree(layout.root)
+        time.sleep(0.05)
+    remove_folder(layout)
 
 
 def _command_line(pid: int) -> str:

@@ -23,6 +23,7 @@ from types import FrameType
 
 from dev.cluster.components import Component, Plan, components
 from dev.cluster.kept import KeptProcesses
+from dev.cluster.real.cgroups import remove_remains
 from dev.cluster.spec import Layout
 
 START_SECONDS = 60
@@ -80,7 +81,7 @@ class Supervisor:
         stop_in_order([*self._running, *self._kept.running()])
         self._report(outcome, message)
         if self._orphaned():
-            shutil.rmtree(self._layout.root, ignore_errors=True)  # nobody is left to do it
+            remove_folder(self._layout)  # nobody is left to do it
         return 0 if outcome == "stopped" else 1
 
     def _orphaned(self) -> bool:
@@ -150,6 +151,20 @@ class Supervisor:
                 "kept": self._kept.report(),
             },
         )
+
+
+def remove_folder(layout: Layout) -> None:
+    """Remove the state folder of a cluster whose processes have ended, and what is left of its real nodes.
+
+    The record goes last: whenever this is killed, the folder still counts as ours, and the next `down` removes it.
+    """
+    remove_remains(layout)
+    for path in layout.root.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path != layout.record:
+            path.unlink()
+    shutil.rmtree(layout.root)
 
 
 def spawn(component: Component, layout: Layout) -> subprocess.Popen[bytes]:

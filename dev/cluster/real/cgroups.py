@@ -10,6 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dev.cluster.real import layout as real
+from dev.cluster.real.layout import RealNode
+from dev.cluster.spec import Layout
+
 CONTROLLERS = ("cpu", "memory", "pids")
 """What the kubelet needs."""
 _REMOVE_SECONDS = 5.0
@@ -73,24 +77,36 @@ def own_hierarchies() -> list[Hierarchy]:
     return hierarchies(Path("/proc/self/mountinfo").read_text(), Path("/proc/self/cgroup").read_text())
 
 
-def make(name: str) -> list[Path]:
-    """Make the cgroups of a node."""
-    folders = []
-    for hierarchy in own_hierarchies():
-        if parent := hierarchy.parent():
-            folder = parent / name
-            folder.mkdir(exist_ok=True)
-            if "cpuset" in hierarchy.options.split(","):
-                for file in ("cpuset.cpus", "cpuset.mems"):
-                    (folder / file).write_text((parent / file).read_text())
-            folders.append(folder)
-    return folders
+def make(node: RealNode) -> list[Path]:
+    """Make the cgroups of a node. Where they are is written down first: `remove_remains` finds all of them."""
+    name = f"jobset-{node.layout.root.name}-{node.layout.root.stat().st_ino}-{node.name}"  # another cluster has another
+    found = {parent / name: hierarchy for hierarchy in own_hierarchies() if (parent := hierarchy.parent())}
+    node.cgroups.write_text("".join(f"{folder}\n" for folder in found))
+    for folder, hierarchy in found.items():
+        folder.mkdir(exist_ok=True)
+        if "cpuset" in hierarchy.options.split(","):
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                (folder / file).write_text((folder.parent / file).read_text())
+    return list(found)
 
 
 def join(folders: Iterable[Path]) -> None:
     """Move this process into them."""
     for folder in folders:
         (folder / "cgroup.procs").write_text("0")
+
+
+def remove_of_node(node: RealNode) -> None:
+    """Remove the cgroups that the node had, once its processes are gone."""
+    if node.cgroups.exists():
+        remove(Path(line) for line in node.cgroups.read_text().splitlines())
+        node.cgroups.unlink()
+
+
+def remove_remains(layout: Layout) -> None:
+    """Remove the cgroups of real nodes after their supervisor was killed; nothing else is left of them."""
+    for file in real.folder(layout).glob("real-*/cgroups"):
+        remove_of_node(RealNode(layout, int(file.parent.name.removeprefix("real-"))))
 
 
 def remove(folders: Iterable[Path]) -> None:

@@ -1,7 +1,7 @@
 """`python -m dev.cluster.real.node ROOT INDEX`: runs one real node, and restarts it after a power cut.
 
 The node's PID 1 is its child in a new PID namespace: when this process ends, the kernel kills all of the node, and with
-its processes go its mounts and its network. The cgroups are removed here, or by `remove_cgroups` after a kill.
+its processes go its mounts and its network. The cgroups are removed here, or by `cgroups.remove_remains` after a kill.
 """
 
 from __future__ import annotations
@@ -38,8 +38,7 @@ class Runner:
             if self._node.off.exists():
                 time.sleep(_POLL_SECONDS)
                 continue
-            folders = cgroups.make(cgroup_name(self._node))
-            self._node.cgroups.write_text("".join(f"{folder}\n" for folder in folders))
+            folders = cgroups.make(self._node)
             self._pid = self._start(folders)
             _write(self._node.process, str(self._pid))
             if self._is_stopped():
@@ -47,7 +46,7 @@ class Runner:
             _, status = os.waitpid(self._pid, 0)
             self._pid = 0
             self._node.process.unlink(missing_ok=True)
-            remove_cgroups(self._node)
+            cgroups.remove_of_node(self._node)
             print(f"the node ended: {os.waitstatus_to_exitcode(status)}", flush=True)  # noqa: T201
             time.sleep(_PAUSE_SECONDS)
 
@@ -98,24 +97,6 @@ class Runner:
     def _kill(self) -> None:
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
-
-
-def cgroup_name(node: RealNode) -> str:
-    """A name that no other cluster on the machine uses: it has the inode of the cluster's folder."""
-    return f"jobset-{node.layout.root.name}-{node.layout.root.stat().st_ino}-{node.name}"
-
-
-def remove_cgroups(node: RealNode) -> None:
-    """Remove the cgroups that the node had, once its processes are gone."""
-    if node.cgroups.exists():
-        cgroups.remove(Path(line) for line in node.cgroups.read_text().splitlines())
-        node.cgroups.unlink()
-
-
-def remove_remains(layout: Layout) -> None:
-    """Remove the cgroups of real nodes after their supervisor was killed; nothing else is left of them."""
-    for file in real.folder(layout).glob("real-*/cgroups"):
-        remove_cgroups(RealNode(layout, int(file.parent.name.removeprefix("real-"))))
 
 
 def _write(file: Path, text: str) -> None:

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,14 @@ from dev.cluster.real.preflight import real_nodes_missing
 from dev.cluster.spec import ClusterSpec
 from tests.support.cluster.requests import wait_for
 
+UP = """
+import sys
+from pathlib import Path
+from dev.cluster.assets import Sources
+from dev.cluster.cluster import up
+from dev.cluster.spec import ClusterSpec
+up(ClusterSpec(name="killed", real_nodes=1), sources=Sources(assets=Path(sys.argv[1])), state_root=Path(sys.argv[2]))
+"""
 SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
 
 
@@ -93,6 +103,31 @@ def test_nothing_is_left_whichever_processes_were_killed(cluster, killed):
     assert machine() == before
     left = {network(folder.name) for folder in Path("/proc").glob("[0-9]*")}
     assert not (networks - {network("self"), ""}) & left
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", ["cluster.json", "status.json", "real/network.pid", "real/real-0/cgroups", "ready"])
+def test_nothing_is_left_after_up_was_killed(tmp_path: Path, binaries: Path, made: str):
+    if missing := real_nodes_missing():
+        pytest.skip(missing)
+    before, folder = machine(), tmp_path / "killed"
+
+    def is_there() -> bool:
+        status = folder / "status.json"
+        return '"ready"' in status.read_text() if made == "ready" and status.exists() else (folder / made).exists()
+
+    command = [sys.executable, "-c", UP, str(binaries), str(tmp_path)]
+    with subprocess.Popen(command) as starting:  # noqa: S603
+        try:
+            wait_for(is_there, timeout=60, what=made)
+        finally:
+            starting.kill()
+    assert down("killed", state_root=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert machine() == before
+    assert {path for path in cgroups_made() if "-killed-" in path.name} == set()
+    commands = [(entry / "cmdline").read_text() for entry in Path("/proc").glob("[0-9]*") if stat(int(entry.name))]
+    assert [command for command in commands if str(folder) in command] == []
 
 
 def alive(known: dict[int, str]) -> dict[int, str]:

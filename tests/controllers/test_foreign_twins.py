@@ -112,11 +112,17 @@ SORTS = {
 }
 
 
-def add_twins(scene: Scene, plural: str, sort: str, harm: JSON) -> None:
-    for (namespace, _), body in scene.api.objects(plural).items():
-        if namespace == "ns":
+def add_twins(scene: Scene, plural: str, sort: str) -> None:
+    """A twin of each object and for each harm, all at once: a scene takes a tenth of a second."""
+    for body in [body for (namespace, _), body in scene.api.objects(plural).items() if namespace == "ns"]:
+        for number, harm in enumerate(HARM[plural]):
+            if harm is _ENDS_THERE and sort == "of an owner of the same name":
+                continue  # it may be of an earlier attempt: it is deleted itself, and nothing else happens
             twin = SORTS[sort](merge(copy.deepcopy(body), harm))
-            twin["metadata"]["uid"] = f"twin-of-{body['metadata']['uid']}"
+            meta = twin["metadata"]
+            meta["uid"] = f"twin-{number}-of-{body['metadata']['uid']}"
+            alike = "namespace" if meta["namespace"] != "ns" else "name"
+            meta[alike] = f"{meta[alike]}-{number}"
             scene.put(plural, twin)
 
 
@@ -138,10 +144,7 @@ def alone() -> list[str]:
 @pytest.mark.parametrize("sort", SORTS)
 @pytest.mark.parametrize("plural", NAMESPACED)
 def test_twins_change_nothing(plural, sort, alone):
-    for harm in HARM[plural]:
-        if harm is _ENDS_THERE and sort == "of an owner of the same name":
-            continue  # it may be of an earlier attempt: it is deleted itself, and nothing else happens
-        assert play(lambda scene, harm=harm: add_twins(scene, plural, sort, harm)) == alone, harm
+    assert play(lambda scene: add_twins(scene, plural, sort)) == alone
 
 
 def indexes() -> Iterator[tuple[str, str]]:
@@ -169,10 +172,7 @@ def test_an_index_by_value_alone_is_caught(plural, index, alone, monkeypatch):
 
     monkeypatch.setattr(Indexes, "replace", planted)
     assert play() == alone, "without twins it makes no difference"
-    assert any(
-        play(lambda scene, harm=harm: add_twins(scene, plural, "in another namespace", harm)) != alone
-        for harm in HARM[plural]
-    )
+    assert play(lambda scene: add_twins(scene, plural, "in another namespace")) != alone
 
 
 def test_the_scene_has_an_object_for_every_informer():

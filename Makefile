@@ -146,7 +146,8 @@ check-generated: $(READY) ## Fail if a generated file differs from what would be
 	@for generator in $(GENERATORS); do $(BIN)/python -m $$generator --check || exit; done
 
 .PHONY: ci
-ci: lint typecheck check-generated ## What .ci/run runs: every check, and all tests but the slow ones
+ci: $(READY) ## What .ci/run runs: every check, and all tests but the slow ones
+	@$(MAKE) --no-print-directory --jobs=2 lint typecheck check-generated
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory rights
 

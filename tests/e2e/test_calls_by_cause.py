@@ -117,6 +117,7 @@ class OneLife:
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_all_that_is_asked_because_of_a_jobset_is_in_the_table(sets, manager):
     wanted = calls.Table(admission=True)

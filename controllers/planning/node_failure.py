@@ -73,18 +73,19 @@ class Lost:
 def lost_jobs(js: JobSet, gates: FeatureGates, children: Sequence[Child], pods: Iterable[PodOnFailedNode]) -> Lost:
     """What becomes of the Jobs of the attempt that have a pod among these.
 
-    A pod that has ended, or is being deleted while the Job has another in its place, is not a failure.
+    A pod that has ended, or is being deleted while the Job has another in its place, is not a failure. With in-place
+    restart there is no other: a Job that has all of its pods has only not noticed yet.
     """
     running = {child.job.metadata.uid: child for child in children if not (child.deleting or child.job.spec.suspend)}
     failed: dict[str, tuple[Child, PodOnFailedNode]] = {}
     replaced: list[tuple[Child, PodOnFailedNode]] = []
     for pod in pods:
         child = running.get(pod.job_uid)
-        if child is None or pod.ended or (pod.deleting and _complete(child.job)):
+        if child is None or pod.ended:
             continue
         if _replaced(js, gates, child, pod):
-            replaced.append((child, pod))
-        else:
+            replaced.append((child, pod))  # its Job makes no other before it has gone (podReplacementPolicy Failed)
+        elif not (pod.deleting and _complete(child.job)):
             failed.setdefault(pod.job_uid, (child, pod))
     return Lost(list(failed.values()), replaced)
 

@@ -14,6 +14,7 @@ from api.jobset import JobSet
 from api.nodes import DetailedNode, bound_pod, node_with
 from api.pod import DetailedPod
 from controllers.jobset.controller import Options
+from controllers.jobset.execute import FailedWrites
 from controllers.jobset.node_watches import NodeWatches
 from controllers.jobset.watches import Watches
 from controllers.planning.observed import PodOnFailedNode
@@ -25,7 +26,7 @@ from kube.workqueue import WorkQueue
 from tests.api.test_topology import MANY, bytes_per_object
 from tests.support.cluster.kube_client import synced
 from tests.support.model.blind import Blind
-from tests.support.model.memory_api import MemoryApi
+from tests.support.model.memory_api import MemoryApi, refuse, serve
 from tests.support.objects.stored_sets import jobset, rjob
 
 UNREACHABLE, BROKEN = "node.kubernetes.io/unreachable", "example.com/broken"
@@ -325,6 +326,19 @@ class TestTheReconciler:
         meta = blind.api.objects("pods")["ns", "p"]["metadata"]
         assert (meta["finalizers"], "deletionTimestamp" in meta) == ([mine], True)
         assert blind.api.objects("jobsets")["ns", "js"]["status"].get("restarts", 0) == 0
+
+    async def test_one_that_was_deleted_and_not_released_is_released_by_the_next_reconcile(self):
+        blind = await self.on_a_node(failurePolicy={**WANTED, "restartStrategy": "InPlaceRestart"})
+        meta = blind.api.objects("pods")["ns", "p"]["metadata"]
+        blind.api.put("pods", "p", metadata=meta | {"finalizers": [keys.JOB_TRACKING]})
+        await blind.reconcile()
+        self.seconds = 30
+        blind.api.answering = refuse(500, verb="patch", path="/pods/p")
+        with pytest.raises(FailedWrites):
+            await blind.reconcile()
+        blind.api.answering = serve
+        await blind.reconcile()
+        assert blind.api.objects("pods") == {}
 
     async def test_one_that_has_gone_meanwhile_counts_as_deleted(self):
         blind = await self.on_a_node(deleting=True)

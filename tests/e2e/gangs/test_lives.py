@@ -104,7 +104,9 @@ class TestSuspension:
         gang_namespace.patch({"suspend": True})
         gang_namespace.until(lambda: not gang_namespace.all_stored(), "no groups")
         assert gang_namespace.pods() == []
-        assert gang_namespace.condition("SchedulingObjectsReady")["reason"] == "Suspended"
+        gang_namespace.until(  # written after the deletion of the groups
+            lambda: gang_namespace.condition("SchedulingObjectsReady")["reason"] == "Suspended", "the condition"
+        )
         gang_namespace.patch({"suspend": False})
         gang_namespace.wait_bound(4)
         after = gang_namespace.all_stored()

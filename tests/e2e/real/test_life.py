@@ -71,12 +71,20 @@ def test_a_killed_worker_restarts_all_workers_in_their_pods(real_sets: Sets):
     pod = running(WORKER, serviceAccountName=rights[0]["metadata"]["name"], restartPolicy="OnFailure")
     policy = {"maxRestarts": 3, "restartStrategy": "InPlaceRestart", "agent": agent}
     real_sets.apply(manifest(group(pods_per_job=2, pod=pod, job=job), failurePolicy=policy))
-    real_sets.wait_ready(1)
+    real_sets.wait_attempt(0)
     before = real_sets.pods()
     killed = before[0]["metadata"]["name"]
-    kubectl(cluster, "exec", killed, "--", "sh", "-c", "kill -9 $(cat /tmp/pid)", namespace=namespace)
-    wait_for(lambda: real_sets.status().get("currentInPlaceRestartAttempt") == 1, what="the restart")
-    real_sets.wait_ready(1)
+    kubectl(
+        cluster,
+        "exec",
+        killed,
+        "--",
+        "sh",
+        "-c",
+        "until kill -9 $(cat /tmp/pid); do sleep 0.1; done",
+        namespace=namespace,
+    )
+    real_sets.wait_attempt(1)
     assert uids(real_sets.pods()) == uids(before)
 
 

@@ -84,6 +84,8 @@ def test_twelve_pods_run_again_after_the_power_of_a_node_was_cut(real_sets: Sets
         policy |= {"restartStrategy": "InPlaceRestart", "agent": {"image": AGENT, "mode": "MainContainer"}}
     real_sets.apply(manifest(workers, failurePolicy=policy))
     real_sets.wait_ready(workers["replicas"], timeout=120)
+    if in_place:
+        real_sets.wait_attempt(0)  # else it is the first attempt that is delayed, and nothing restarts
     before = uids(stayed := [pod for pod in real_sets.pods() if pod["spec"]["nodeName"] == kept])
     assert len(stayed) == 6
 

@@ -64,13 +64,7 @@ def test_ten_failures_in_a_row_restart_no_container_and_each_is_known(real_sets:
     real_sets.apply(in_place(real_sets, FAILS_TEN_TIMES, 4, FAILURES))
     real_sets.wait_ready(1)
     before = real_sets.pods()
-
-    def are_over() -> bool:
-        status = real_sets.status()
-        return bool(status.get("currentInPlaceRestartAttempt") == FAILURES)
-
-    wait_for(are_over, timeout=90, what="ten restarts", last=real_sets.explain)
-    real_sets.wait_ready(1)
+    real_sets.wait_attempt(FAILURES, timeout=90)
     after = real_sets.pods()
     assert uids(after) == uids(before)
     assert {status["restartCount"] for pod in after for status in pod["status"]["containerStatuses"]} == {0}

@@ -109,6 +109,16 @@ class Sets:
             found = f"{self.counts(name)}, {len(self.jobs(name))} Jobs, pods {dict(phases)}"
             raise AssertionError(f"{late}; found {found}; events {self.events(name)}") from None
 
+    def wait_attempt(self, attempt: int, timeout: float = 60) -> None:
+        """Until this attempt in place has begun. Pods of an agent are ready while it still waits for the others."""
+        what = f"attempt {attempt} in place"
+        wait_for(
+            lambda: self.status().get("currentInPlaceRestartAttempt") == attempt,
+            timeout=timeout,
+            what=what,
+            last=self.explain,
+        )
+
     def wait_state(self, state: str, name: str = "js", timeout: float = 60) -> None:
         wait_for(lambda: self.status(name).get("terminalState") == state, timeout=timeout, what=f"{name} {state}")
 

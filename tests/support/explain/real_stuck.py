@@ -9,6 +9,10 @@ from dev.hack.node_images import PYTHON
 from tests.support.cluster.jobs import group, manifest
 
 JSON = dict[str, Any]
+ROOT_CA = "kube-root-ca.crt"
+"""A ConfigMap that each namespace has."""
+DATA = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+ABORTS = "python3 -c 'import os; os.abort()'; exit $?"
 FILL = "dd if=/dev/zero of=/data/x bs=1M count=50; sleep 3600"
 
 
@@ -28,6 +32,10 @@ def _alone(name: str, container: JSON, *, again: bool = False, **pod: Any) -> JS
         pods_per_job=2, pod={**policy, "containers": [main], **pod}, job={"backoffLimit": 6 if again else 0}
     )
     return manifest(workers, name=name, failurePolicy={"maxRestarts": 1})
+
+
+def _stuck(name: str, container: JSON, *names: str, **more: Any) -> Situation:
+    return Situation(_alone(name, container, **more), names)
 
 
 def _python(program: str) -> JSON:
@@ -130,6 +138,87 @@ SITUATIONS = {
     ),
     "time-of-pod-over": Situation(
         _alone("time-of-pod-over", {}, again=True, activeDeadlineSeconds=2), ("DeadlineExceeded",)
+    ),
+    "image-only-local": _stuck("image-only-local", {"image": "trainer:9", "imagePullPolicy": "Never"}, "trainer:9"),
+    "program-not-executable": _stuck(
+        "program-not-executable", {"command": ["/etc/passwd"]}, "/etc/passwd", "permission denied"
+    ),
+    "folder-is-a-file": _stuck("folder-is-a-file", {"workingDir": "/etc/passwd"}, "/etc/passwd"),
+    "key-not-there": _stuck(
+        "key-not-there",
+        {"env": [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": ROOT_CA, "key": "nope"}}}]},
+        "nope",
+        ROOT_CA,
+    ),
+    "secret-of-all-variables-not-there": _stuck(
+        "secret-of-all-variables-not-there", {"envFrom": [{"secretRef": {"name": "nope"}}]}, 'secret "nope" not found'
+    ),
+    "variable-of-path-not-there": _stuck(
+        "variable-of-path-not-there",
+        {"volumeMounts": [{"name": "data", "mountPath": "/data", "subPathExpr": "$(NOPE)"}]},
+        "NOPE",
+        volumes=[{"name": "data", "emptyDir": {}}],
+    ),
+    "file-of-volume-not-there": _stuck(
+        "file-of-volume-not-there",
+        DATA,
+        "nope",
+        volumes=[{"name": "data", "configMap": {"name": ROOT_CA, "items": [{"key": "nope", "path": "nope"}]}}],
+    ),
+    "host-folder-not-there": _stuck(
+        "host-folder-not-there",
+        DATA,
+        "/mnt/nope",
+        volumes=[{"name": "data", "hostPath": {"path": "/mnt/nope", "type": "Directory"}}],
+    ),
+    "driver-not-there": _stuck(
+        "driver-not-there", DATA, "csi.example.com", volumes=[{"name": "data", "csi": {"driver": "csi.example.com"}}]
+    ),
+    "file-server-not-there": _stuck(
+        "file-server-not-there",
+        DATA,
+        "10.200.0.99:/data",
+        volumes=[{"name": "data", "nfs": {"server": "10.200.0.99", "path": "/data"}}],
+    ),
+    "claim-not-there": _stuck(
+        "claim-not-there", DATA, "nope", volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "nope"}}]
+    ),
+    "no-node-of-that-label": _stuck("no-node-of-that-label", {}, "disk", nodeSelector={"disk": "tape"}),
+    "no-node-so-large": _stuck("no-node-so-large", {"resources": {"requests": {"cpu": "90"}}}, "cpu"),
+    "no-node-with-devices": _stuck(
+        "no-node-with-devices", {"resources": {"limits": {"nvidia.com/gpu": "1"}}}, "nvidia.com/gpu"
+    ),
+    "port-of-node-taken": _stuck(
+        "port-of-node-taken",
+        {"ports": [{"containerPort": 9998, "hostPort": 9998}]},
+        "port",
+        nodeSelector={"kubernetes.io/hostname": "real-0"},
+    ),
+    "gate-not-lifted": _stuck(
+        "gate-not-lifted", {}, "example.com/quota", schedulingGates=[{"name": "example.com/quota"}]
+    ),
+    "scheduler-not-there": _stuck("scheduler-not-there", {}, "batch-scheduler", schedulerName="batch-scheduler"),
+    "account-not-there": _stuck("account-not-there", {}, "trainer", serviceAccountName="trainer"),
+    "init-does-not-end": _stuck(
+        "init-does-not-end",
+        {},
+        "prepare",
+        initContainers=[{"name": "prepare", "image": PYTHON, "command": ["sleep", "3600"]}],
+    ),
+    "not-alive": _stuck(
+        "not-alive",
+        {"livenessProbe": {"exec": {"command": ["false"]}, "periodSeconds": 1, "failureThreshold": 1}},
+        "iveness probe",
+        again=True,
+    ),
+    "hook-fails": _stuck(
+        "hook-fails", {"lifecycle": {"postStart": {"exec": {"command": ["false"]}}}}, "PostStartHook", again=True
+    ),
+    "crashes": _stuck("crashes", {"command": ["sh", "-c", ABORTS]}, "exit code 134", again=True),
+    "profile-not-there": _stuck(
+        "profile-not-there",
+        {"securityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "train.json"}}},
+        "train.json",
     ),
 }
 QUICK = ("image-not-there", "configmap-not-there", "out-of-memory")

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 
 from api import keys
+from api.jobset import JobSet
 from api.jobset_status import FailedAttempt, JobSetStatus, LastRestart, ReplicatedJobStatus
+from api.restart_agent import jobs_without_agent
 from controllers.planning.status import StatusDraft
 
 HISTORY = 10
@@ -100,3 +102,19 @@ def entry_of_next_attempt(entry: ReplicatedJobStatus) -> ReplicatedJobStatus:
     remaining = None if entry.remaining is None else entry.remaining + entry.succeeded
     kept = keep(RESTARTS_OF_JOBS, entry)
     return ReplicatedJobStatus(name=entry.name, **{**NO_COUNTS, "remaining": remaining}, **REACHED, **kept)
+
+
+def requested_attempt(status: JobSetStatus) -> int:
+    """The highest attempt that all pods have been asked to begin; 0 before the first restart."""
+    previous = status.previous_in_place_restart_attempt
+    return 0 if previous is None else previous + 1
+
+
+def end_attempt(js: JobSet, draft: StatusDraft, replaced: Iterable[str]) -> None:
+    """Have all pods begin the next attempt: pods of these ReplicatedJobs are replaced, and join in that.
+
+    So the others end their workers, which have lost a peer, while new pods start. A pod that joins asks for it anyway.
+    """
+    current = draft.status.current_in_place_restart_attempt
+    if current is not None and requested_attempt(draft.status) <= current and set(replaced) - jobs_without_agent(js):
+        draft.update(previous_in_place_restart_attempt=current)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from controllers.planning.actions import DeletePod, NodeQuery, PodQuery
 from controllers.planning.observed import Observed, PodOnFailedNode
@@ -301,13 +302,17 @@ class TestPodsThatNobodyEnds:
 class TestInPlaceRestart:
     """With that strategy the Job replaces a lost pod, and the set goes on."""
 
-    def lost(self, taint: str = UNREACHABLE, *, force: bool = True, gates=GATE | {"InPlaceRestart": True}, **policy):
+    def lost(self, taint: str = UNREACHABLE, *rjobs: dict, force=True, gates=GATE | {"InPlaceRestart": True}, **policy):
         policy = {"restartStrategy": "InPlaceRestart", **policy}
-        workers = rjob("workers", 2, parallelism=1, completions=1)
-        world = running(workers, force=force, gates=gates, **policy)
+        rjobs = rjobs or (rjob("workers", 2, parallelism=1, completions=1),)
+        world = running(*rjobs, force=force, gates=gates, **policy)
         on_failed_node(world, taint=taint)
         world.seconds += 30
         return world
+
+    def report(self, world: NodeWorld, previous: int | None, current: int | None) -> None:
+        attempts = {"previous_in_place_restart_attempt": previous, "current_in_place_restart_attempt": current}
+        world.js = structs.replace(world.js, status=structs.replace(world.status, **attempts))
 
     @pytest.mark.parametrize(("force", "taint"), [(True, UNREACHABLE), (False, ""), (False, OUT_OF_SERVICE)])
     def test_the_pod_is_deleted_and_released_and_no_job_restarts(self, force, taint):
@@ -319,6 +324,26 @@ class TestInPlaceRestart:
         assert said.startswith(f"pod {POD} is on node n1, which ")
         world.settle()
         assert (world.status.restarts, world.pods_on_failed_nodes, len(world.live())) == (0, [], 2)
+
+    @pytest.mark.parametrize(
+        ("stored", "asked"),
+        [((None, None), None), ((None, 0), 0), ((0, 1), 1), ((0, 0), 0)],
+        ids=["not begun", "first", "third", "asked for before"],
+    )
+    def test_the_other_pods_are_asked_to_begin_the_next_attempt_at_once(self, stored, asked):
+        world = self.lost()
+        self.report(world, *stored)
+        world.settle()
+        status = world.status
+        assert (status.previous_in_place_restart_attempt, status.current_in_place_restart_attempt) == (asked, stored[1])
+
+    def test_a_lost_pod_without_an_agent_asks_for_no_attempt(self):
+        after = {"name": "last", "dependsOn": [{"name": "workers", "status": "Complete"}]}
+        groups = [rjob(name, 2, parallelism=1, completions=1) for name in ("workers", "last")]
+        world = self.lost(UNREACHABLE, groups[0], groups[1] | after)
+        self.report(world, None, 0)
+        world.settle()
+        assert (world.pods_on_failed_nodes, world.status.previous_in_place_restart_attempt) == ([], None)
 
     def test_all_lost_pods_are_replaced_those_in_deletion_too(self):
         world = self.lost()

@@ -28,7 +28,7 @@ from api.jobset_status import FailedAttempt, JobSetStatus
 from api.pod import Pod
 from api.restart_agent import jobs_without_agent
 from controllers.planning import escalation, failed_nodes
-from controllers.planning.attempts import counted_in_parts, fail_set, record_failure, restart_set
+from controllers.planning.attempts import counted_in_parts, fail_set, record_failure, requested_attempt, restart_set
 from controllers.planning.child_jobs import integer
 from controllers.planning.context import Context
 from controllers.planning.partial import NOTHING, Partial, of_draft
@@ -112,7 +112,7 @@ def apply(
     ):
         why = "pods have succeeded that a restart in place would leave behind"
         _recreate(draft, left, "InPlaceRestartImpossible", why, failure)
-    elif highest > _requested_attempt(draft.status):
+    elif highest > requested_attempt(draft.status):
         _record_restart(draft, highest, failure)
         draft.update(previous_in_place_restart_attempt=highest - 1)
 
@@ -155,12 +155,6 @@ def _used_up(most: int, status: JobSetStatus, attempts: Sequence[int]) -> bool:
     return in_place > most and (min(attempts) < highest or in_place == most + 1)
 
 
-def _requested_attempt(status: JobSetStatus) -> int:
-    """The highest attempt that all pods have been asked to begin; 0 before the first restart."""
-    previous = status.previous_in_place_restart_attempt
-    return 0 if previous is None else previous + 1
-
-
 def _fail(draft: StatusDraft, failure: WorkerFailure | None) -> None:
     reason, message = "ReachedMaxRestarts", "jobset failed due to reaching max number of restarts"
     _record(draft, reason, message, failure)
@@ -175,7 +169,7 @@ def _record(draft: StatusDraft, reason: str, message: str, failure: WorkerFailur
 
 def _record_restart(draft: StatusDraft, attempt: int, failure: WorkerFailure | None) -> None:
     """In the history, once: how the worker failed because of which all pods begin the attempt, where that is known."""
-    if failure is not None and attempt > _requested_attempt(draft.status):
+    if failure is not None and attempt > requested_attempt(draft.status):
         _record(draft, "InPlaceRestart", "", failure)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable
 from api.policies import NodeFailure
 from controllers.planning import failed_nodes, node_failure
 from controllers.planning.actions import DeletePod, NodeQuery
+from controllers.planning.attempts import end_attempt
 from controllers.planning.context import Context
 from controllers.planning.finished import finished
 from controllers.planning.node_failure import GATE, OUT_OF_SERVICE
@@ -53,6 +54,7 @@ def watch_nodes(ctx: Context) -> Partial:
         names = [f"pod {pod.name} is on {replaced[pod.uid]}" for pod in deleted if pod.uid in replaced]
         advice = "their Jobs make others, and when these have joined all pods restart in place"
         draft.warn("LostPodsReplaced", list_some(names, advice, ctx.limits))
+        end_attempt(ctx.js, draft, (child.replicated_job for child, _ in lost.replaced))
         counted = failed_nodes.note_replaced(ctx, draft, [pod for pod in deleted if pod.uid in replaced])
     return of_draft(
         draft,

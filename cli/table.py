@@ -28,6 +28,7 @@ GROUPS = {
         "logs": Command("print what the pods of a JobSet have written", "cli.operate.cli", "add_logs"),
         "wait": Command("wait until a JobSet is in a state", "cli.operate.cli", "add_wait"),
         "restart": Command("end the pods of a JobSet and start them again", "cli.operate.cli", "add_restart"),
+        "scale": Command("change how many Jobs the ReplicatedJobs of a JobSet have", "cli.operate.cli", "add_scale"),
         "suspend": Command("end the pods of a JobSet and keep its Jobs", "cli.operate.cli", "add_suspend"),
         "resume": Command("let the pods of a suspended JobSet run", "cli.operate.cli", "add_resume"),
         "ui": Command("show JobSets on a page in the browser", "cli.ui.cli", "add_ui"),

@@ -9,10 +9,11 @@ from cli.check.findings import printable
 from controllers.resources import JOBSETS
 from diagnose import kueue
 from jobset_client.states import is_change, queue_of, queue_refusal, suspend_patch, title
+from kube.client import Body, PatchType
 from kube.options import COMMAND_TIMEOUT
 
 FIELD_MANAGER = "jobset-cli"
-"""Whose field `spec.suspend` is, in metadata.managedFields."""
+"""Whose fields those are in metadata.managedFields that commands write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 out.write(f"{title(js)}: {text}\n")
                 return session.DONE
             await refuse_queued(to, js, command)
-            warnings = await write(to, js, suspend=options.suspend)
+            warnings = await write(to, js, suspend_patch(js, suspend=options.suspend))
             err.writelines(f"jobset {command}: warning: {printable(text)}\n" for text in warnings)
         out.write(f"{title(js)}: {'suspended' if options.suspend else 'resumed'}\n")
         return session.DONE
@@ -44,13 +45,14 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
     return session.run(command, work, err, right="get and patch")
 
 
-async def write(to: session.Session, js: JobSet, *, suspend: bool) -> list[str]:
-    """Write the field. Gives the API server's warnings."""
+async def write(to: session.Session, js: JobSet, body: Body, patch_type: PatchType = PatchType.MERGE) -> list[str]:
+    """Patch the JobSet as this command. Gives the API server's warnings."""
     warnings: list[str] = []
     await to.client.patch(
         JOBSETS,
         js.metadata.name,
-        suspend_patch(js, suspend=suspend),
+        body,
+        patch_type=patch_type,
         namespace=to.namespace,
         field_manager=FIELD_MANAGER,
         warnings=warnings,

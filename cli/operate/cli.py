@@ -1,10 +1,14 @@
-"""The commands `jobset logs`, `wait`, `restart`, `suspend` and `resume`. Parses and calls; it decides nothing."""
+"""The commands that read or change one JobSet in a cluster. Parses and calls; it decides nothing."""
 
 import argparse
+from typing import Any, Final
 
 from cli.commands import Commands, add_cluster_flags, add_command, run_module, whole_number
 from cli.completion import completes_names
 from jobset_client.states import STATES
+
+MOST_DIGITS: Final = 10
+"""Of a number of Jobs."""
 
 WAIT_EXAMPLES = """examples:
   %(prog)s train --for=completed                    without end
@@ -66,6 +70,19 @@ exit codes:
   2    not done: wrong usage, a cluster that does not answer or refuses, no right to get, list, watch and patch JobSets
   124  not all Jobs were suspended in time. The JobSet stays suspended: jobset resume"""
 
+SCALE_EXAMPLES = """examples:
+  %(prog)s train workers=6
+  %(prog)s jobset/train workers=6 eval=2 -n team-a
+
+It changes replicas of the ReplicatedJobs that are named: Jobs of new indexes are created, and those of the highest
+indexes are deleted. Pods that run keep the numbers from their creation. The manager needs the feature gate
+ElasticJobSet; without it the webhook refuses the change.
+
+exit codes:
+  0  done, or it was so already
+  1  not possible: no JobSet or ReplicatedJob of that name, or a JobSet that has ended
+  2  not done: wrong usage, a cluster that does not answer or refuses, no right to get and patch JobSets"""
+
 SUSPENDED = "Sets spec.suspend: the Jobs stay and their pods are deleted."
 RESUMED = "Clears spec.suspend: Jobs that have not succeeded get pods again, in the order of start."
 
@@ -103,6 +120,14 @@ def add_restart(commands: Commands) -> None:
     parser.set_defaults(handler=run_module("cli.operate.restart"))
 
 
+def add_scale(commands: Commands) -> None:
+    """Register `scale`."""
+    parser = _command(commands, "scale", "change how many Jobs the ReplicatedJobs of a JobSet have", SCALE_EXAMPLES)
+    text = "a ReplicatedJob and its number of Jobs, such as workers=6"
+    parser.add_argument("replicas", nargs="+", action=_Sizes, type=_size, metavar="NAME=JOBS", help=text)
+    parser.set_defaults(handler=run_module("cli.operate.scale"))
+
+
 def add_suspend(commands: Commands) -> None:
     """Register `suspend`."""
     examples = CHANGE_EXAMPLES.format(what=SUSPENDED, more="")
@@ -123,6 +148,23 @@ def _command(commands: Commands, name: str, text: str, examples: str) -> argpars
     parser.add_argument("-n", "--namespace", default="", metavar="NAME", help="default: that of the context")
     add_cluster_flags(parser)
     return parser
+
+
+class _Sizes(argparse.Action):
+    """Numbers of Jobs by the name of their ReplicatedJob."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, *_: object) -> None:
+        sizes = dict(values)
+        if len(sizes) < len(values):
+            parser.error(f"argument {self.metavar}: a ReplicatedJob is named twice")
+        setattr(namespace, self.dest, sizes)
+
+
+def _size(text: str) -> tuple[str, int]:
+    name, equals, number = text.partition("=")
+    if not (name and equals and number.isascii() and number.isdigit() and len(number) <= MOST_DIGITS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=JOBS with a whole number of Jobs, such as workers=6")
+    return name, int(number)
 
 
 def _seconds(text: str) -> float:

@@ -10,7 +10,7 @@ from cli.check.findings import printable
 from cli.operate.change import refuse_queued, write
 from cli.operate.wait import TIMED_OUT, until
 from jobset_client.errors import NeverError, RefusedError
-from jobset_client.states import is_change, title
+from jobset_client.states import is_change, suspend_patch, title
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
             async with session.naming(to, name):
                 js = await session.get_jobset(to, name)
                 await _refuse(to, js)
-                warnings = await write(to, js, suspend=True)
+                warnings = await write(to, js, suspend_patch(js, suspend=True))
                 err.writelines(f"jobset restart: warning: {printable(text)}\n" for text in warnings)
             out.write(f"{title(js)}: suspended; waits until its Jobs are\n")
             out.flush()
@@ -42,7 +42,7 @@ def run(options: Options, out: TextIO, err: TextIO) -> int:
                 async with waiting:
                     await until(to, js, "suspended")
                 async with session.naming(to, name):
-                    await write(to, js, suspend=False)
+                    await write(to, js, suspend_patch(js, suspend=False))
             except (NeverError, session.NoJobSetError):
                 raise  # it has ended or is gone: there is nothing to resume
             except BaseException:

@@ -22,6 +22,7 @@ COMMANDS = [
     ("wait", "train", "--for=ready"),
     ("restart", "train"),
     ("suspend", "train"),
+    ("scale", "train", "workers=2"),
     ("ui",),
 ]
 SAYS = (

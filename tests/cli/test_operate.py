@@ -1,4 +1,4 @@
-"""`jobset wait`, `restart`, `suspend` and `resume` with a cluster that answers from a few objects."""
+"""`jobset wait`, `restart`, `scale`, `suspend` and `resume` with a cluster that answers from a few objects."""
 
 from __future__ import annotations
 
@@ -148,10 +148,10 @@ def test_what_is_so_already_is_not_written(command, connected, name: str, suspen
 
 
 @pytest.mark.parametrize("suspend", [True, False])
-@pytest.mark.parametrize("name", ["suspend", "resume", "restart"])
+@pytest.mark.parametrize("name", ["suspend", "resume", "restart", "scale"])
 def test_a_set_that_has_ended_is_not_changed_and_when_is_said(command, connected, name: str, suspend: bool):
     cluster = connected(a_set(ended="Completed", suspend=suspend))
-    code, out, err = command(name, "train")
+    code, out, err = command(name, "train", *(["workers=4"] if name == "scale" else []))
     assert (code, out, len(cluster.asked)) == (1, "", 1)
     assert err == (
         f"jobset {name}: JobSet team-a/train has completed at 2026-11-21T14:05:03Z; a JobSet that has ended does not change any more:"
@@ -255,7 +255,7 @@ def test_who_may_not_list_all_namespaces_is_told_to_name_one(command, connected,
     assert err.endswith(" in all namespaces, or name one that you may read with -n NAMESPACE\n") is namespaced
 
 
-def writes(cluster: Cluster) -> list[JSON]:
+def writes(cluster: Cluster) -> list[Any]:
     return [json.loads(request.body or b"") for request in cluster.asked if request.verb == "patch"]
 
 
@@ -302,3 +302,35 @@ def test_a_suspended_set_is_not_restarted(command, connected):
     cluster = connected(a_set(suspend=True))
     said = "jobset restart: JobSet team-a/train is suspended: jobset resume train -n team-a starts its pods\n"
     assert (command("restart", "train"), len(cluster.asked)) == ((1, "", said), 1)
+
+
+def test_scale_writes_the_numbers_of_jobs_into_the_very_set(command, connected):
+    cluster = connected(a_set())
+    assert command("scale", "train", "workers=6") == (0, "JobSet team-a/train: scaled: workers has 6\n", "")
+    assert writes(cluster) == [
+        [
+            {"op": "test", "path": "/metadata/uid", "value": a_set()["metadata"]["uid"]},
+            {"op": "test", "path": "/spec/replicatedJobs/0/name", "value": "workers"},
+            {"op": "add", "path": "/spec/replicatedJobs/0/replicas", "value": 6},
+        ]
+    ]
+
+
+def test_a_size_that_is_so_already_is_not_written(command, connected):
+    cluster = connected(a_set())
+    assert command("scale", "train", "workers=2") == (0, "JobSet team-a/train: workers has 2 already\n", "")
+    assert not writes(cluster)
+
+
+def test_scale_names_the_replicated_jobs_that_there_are(command, connected):
+    cluster = connected(a_set())
+    code, _, err = command("scale", "train", "worker=6")
+    assert (code, writes(cluster)) == (1, [])
+    none = 'JobSet team-a/train has no ReplicatedJob "worker"'
+    assert err == f'jobset scale: {none}: did you mean "workers"? there are: "workers"\n'
+
+
+@pytest.mark.parametrize("words", [["workers"], ["workers=x"], ["=3"], ["workers=-1"], ["workers=1", "workers=2"], []])
+def test_wrong_sizes(command, connected, words: list[str]):
+    cluster = connected(a_set())
+    assert (command("scale", "train", *words)[0], cluster.asked) == (2, [])

@@ -39,6 +39,23 @@ def test_suspend_and_resume_write_one_field_of_this_very_set(operation: Any, now
     assert (len(already.calls), already.result.spec.suspend) == (1, not now)
 
 
+def test_scale_writes_the_numbers_of_jobs_of_this_very_set():
+    scale = partial(operations.scale, "team-a", "train")
+    played = play(scale({"workers": 6}), [said(a_set()), said(a_set(version=2))])
+    call = played.calls[1]
+    assert (call.method, call.content) == ("PATCH", "application/json-patch+json")
+    assert call.body[0] == {"op": "test", "path": "/metadata/uid", "value": "u"}
+    assert call.body[-1] == {"op": "add", "path": "/spec/replicatedJobs/0/replicas", "value": 6}
+    assert played.result.metadata.resource_version == "2"
+    had = a_set()["spec"]["replicatedJobs"][0].get("replicas", 1)
+    assert len(play(scale({"workers": had}), [said(a_set())]).calls) == 1
+    unknown = play(scale({"worker": 6}), [said(a_set())])
+    assert isinstance(unknown.error, errors.RefusedError)
+    assert 'did you mean "workers"?' in str(unknown.error)
+    wrong = play(scale(["workers"]), [])
+    assert 'scale takes a dict such as {"workers": 6}, and this is an array' in str(wrong.error)
+
+
 @pytest.mark.parametrize(
     ("operation", "body", "words"),
     [

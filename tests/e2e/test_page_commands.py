@@ -31,7 +31,7 @@ POLICIES = {"statusInterval": "1s", "auditInterval": "1s"}
 def metrics(full_cluster: Cluster, manager_process: ManagerProcess, served_policies: None) -> Iterator[str]:
     """The address of the manager's metrics; there are pods that stand for it, with its log, and every pod has a log."""
     address = f"127.0.0.1:{free_port()}"
-    gates = {"JobSetPolicies": True}
+    gates = {"JobSetPolicies": True, "ElasticJobSet": True}
     manager_process.start(featureGates=gates, metrics={"bindAddress": address}, policies=POLICIES)
     [deployment] = [body for body in objects("manager/manager.yaml") if body["kind"] == "Deployment"]
     kubectl(full_cluster, "apply", "-f", "-", stdin=json.dumps(deployment))

@@ -104,6 +104,7 @@ class AsyncClient:
     suspend = _as_coroutine(operations.suspend)
     resume = _as_coroutine(operations.resume)
     restart = _as_coroutine(operations.restart)
+    scale = _as_coroutine(operations.scale)
     logs = _as_iterator(operations.logs)
     explain = _as_coroutine(operations.explain)
 

@@ -39,7 +39,7 @@ _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. `what` says what it is for, for messages. `stream`: the answer is read piece by piece, by `Read`."""
+    """One request. `task` says what it is for, for messages. `stream`: the answer is read piece by piece, by `Read`."""
 
     method: str
     path: str

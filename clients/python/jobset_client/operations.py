@@ -22,7 +22,17 @@ from jobset_client.errors import (
     WaitTimeoutError,
 )
 from jobset_client.models import JobSet
-from jobset_client.states import STATES, State, Wait, is_change, queue_of, queue_refusal, suspend_patch, title
+from jobset_client.states import (
+    STATES,
+    State,
+    Wait,
+    is_change,
+    queue_of,
+    queue_refusal,
+    scale_patch,
+    suspend_patch,
+    title,
+)
 from jobset_client.watching import Changes, Selection, read_all
 from jobset_client.words import as_json, count_noun, did_you_mean, mapping, type_of
 
@@ -31,6 +41,7 @@ MOST_LISTED = 10_000
 _COMPARED = 100
 """Names that an unknown name is compared with."""
 MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 _OF_THE_SERVER = {
     "creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
     "resourceVersion", "selfLink", "uid",
@@ -221,7 +232,7 @@ def suspend(home: str, name: str, *, namespace: str | None = None) -> Operation[
     if not is_change(js, suspend=True):
         return js
     yield from _refuse_queued(js, f"would resume it at once; Kueue ends its pods where its Workload has {_INACTIVE}")
-    return (yield from _write(js, suspend=True))
+    return (yield from _suspend_or_resume(js, suspend=True))
 
 
 def resume(home: str, name: str, *, namespace: str | None = None) -> Operation[JobSet]:
@@ -230,7 +241,7 @@ def resume(home: str, name: str, *, namespace: str | None = None) -> Operation[J
     if not is_change(js, suspend=False):
         return js
     yield from _refuse_queued(js, "resumes it when it admits it")
-    return (yield from _write(js, suspend=False))
+    return (yield from _suspend_or_resume(js, suspend=False))
 
 
 def restart(home: str, name: str, *, namespace: str | None = None, timeout: float | None = 300) -> Operation[JobSet]:
@@ -242,10 +253,10 @@ def restart(home: str, name: str, *, namespace: str | None = None, timeout: floa
         raise RefusedError(f"{title(js)} is suspended: resume({name!r}, namespace={namespace!r}) starts its pods")
     again = f"Kueue ends its pods where its Workload has {_INACTIVE}, and starts them again with true"
     yield from _refuse_queued(js, f"decides when it runs; {again}")
-    suspended = yield from _write(js, suspend=True)
+    suspended = yield from _suspend_or_resume(js, suspend=True)
     try:
         yield from until(suspended, "suspended", deadline)
-        return (yield from _write(js, suspend=False))
+        return (yield from _suspend_or_resume(js, suspend=False))
     except NeverError:
         raise  # it has ended or is gone: there is nothing to resume
     except GeneratorExit:
@@ -253,6 +264,16 @@ def restart(home: str, name: str, *, namespace: str | None = None, timeout: floa
     except BaseException as error:
         error.add_note(f"{title(js)} stays suspended until you call resume({name!r}, namespace={namespace!r})")
         raise
+
+
+def scale(home: str, name: str, replicas: Mapping[str, int], *, namespace: str | None = None) -> Operation[JobSet]:
+    """Change how many Jobs its ReplicatedJobs have, by name: `{"workers": 6}`; needs the feature gate ElasticJobSet."""
+    given: object = replicas
+    if not isinstance(given, Mapping):
+        raise UnreadableError(f'scale takes a dict such as {{"workers": 6}}, and this is {type_of(given)}')
+    js = yield from get(home, name, namespace=namespace)
+    changes = scale_patch(js, replicas)
+    return (yield from _write(js, changes, JSON_PATCH, "scale")) if changes else js
 
 
 def logs(  # noqa: PLR0913 (keywords)
@@ -283,17 +304,22 @@ def explain(home: str, name: str, *, namespace: str | None = None) -> Operation[
     return (yield from explaining.explain(js))
 
 
-def _write(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
+def _suspend_or_resume(js: JobSet, *, suspend: bool) -> Operation[JobSet]:
     """Write `spec.suspend` of this very JobSet."""
+    return _write(js, suspend_patch(js, suspend=suspend), MERGE, "suspend" if suspend else "resume")
+
+
+def _write(js: JobSet, body: Any, content: str, verb: str) -> Operation[JobSet]:
+    """Patch this very JobSet. `verb`: what is done, for messages."""
     namespace, name = js.metadata.namespace or "", js.metadata.name or ""
     written = yield from ask(
         Call(
             method="PATCH",
             path=place(namespace, name),
             query=_STRICT,
-            body=suspend_patch(js, suspend=suspend),
-            content=MERGE,
-            task=f"{'suspend' if suspend else 'resume'} JobSet {namespace}/{name}",
+            body=body,
+            content=content,
+            task=f"{verb} JobSet {namespace}/{name}",
         )
     )
     return JobSet.from_dict(written, keep_unknown=True)

@@ -5,10 +5,12 @@ The commands decide by these functions, too. They read a JobSet as its own model
 
 import html
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, get_args
 
 from jobset_client.errors import NeverError, RefusedError
+from jobset_client.words import as_json, did_you_mean
 
 State = Literal["completed", "failed", "finished", "ready", "suspended"]
 STATES: tuple[State, ...] = get_args(State)
@@ -204,6 +206,12 @@ class Wait:
 
 def is_change(js: AnyJobSet, *, suspend: bool) -> bool:
     """Whether it means anything to write `spec.suspend`. Raises `RefusedError` where nothing makes it run again."""
+    refuse_ended(js)
+    return bool(js.spec.suspend) != suspend
+
+
+def refuse_ended(js: AnyJobSet) -> None:
+    """Raise `RefusedError` for a JobSet that has ended, or is being deleted."""
     meta = js.metadata
     if meta.deletion_timestamp is not None:
         raise RefusedError(
@@ -215,12 +223,31 @@ def is_change(js: AnyJobSet, *, suspend: bool) -> bool:
             f"{title(js)} {end}; a JobSet that has ended does not change any more:"
             " delete it and create it again to run it once more"
         )
-    return bool(js.spec.suspend) != suspend
 
 
 def suspend_patch(js: AnyJobSet, *, suspend: bool) -> dict[str, Any]:
     """A merge patch of `spec.suspend` of this very JobSet, not of a later one of its name."""
     return {"metadata": {"uid": js.metadata.uid}, "spec": {"suspend": suspend}}
+
+
+def scale_patch(js: AnyJobSet, replicas: Mapping[str, int]) -> list[dict[str, Any]]:
+    """A JSON patch of `replicas` of ReplicatedJobs, by name, of this very JobSet; empty if it has these numbers.
+
+    Raises `RefusedError` for a JobSet that has ended, and for a name that none of its ReplicatedJobs has.
+    """
+    refuse_ended(js)
+    indexes = {rjob.name: index for index, rjob in enumerate(js.spec.replicated_jobs)}
+    for name in replicas:
+        if name not in indexes:
+            raise RefusedError(f"{title(js)} has no ReplicatedJob {as_json(name)}: {did_you_mean(name, indexes)}")
+    tests = [{"op": "test", "path": "/metadata/uid", "value": js.metadata.uid}]
+    changes = []
+    for name, number in replicas.items():
+        path, rjob = f"/spec/replicatedJobs/{indexes[name]}", js.spec.replicated_jobs[indexes[name]]
+        if jobs_of(rjob.replicas) != number:
+            tests.append({"op": "test", "path": f"{path}/name", "value": name})
+            changes.append({"op": "add", "path": f"{path}/replicas", "value": number})
+    return [*tests, *changes] if changes else []
 
 
 def queue_of(js: AnyJobSet) -> str:

@@ -95,6 +95,7 @@ class Client:
     suspend = _as_function(operations.suspend)
     resume = _as_function(operations.resume)
     restart = _as_function(operations.restart)
+    scale = _as_function(operations.scale)
     logs = _as_iterator(operations.logs)
     explain = _as_function(operations.explain)
 

@@ -241,6 +241,7 @@ SCENES: dict[str, Scene] = {
             "jobset wait train --for=ready": Step(says="ready"),
             "jobset wait train --for=completed": Step(before=completed, says="completed\ndone"),
             "jobset suspend train": Step(before=again, says="suspend"),
+            "jobset scale train workers=6": Step(says="scaled: workers has 6"),
         },
     ),
     "docs/concepts/exclusive-placement.md": Scene(prepare=waiting, steps={"jobset explain": Step(says="rack")}),

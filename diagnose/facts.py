@@ -13,7 +13,7 @@ from api.event import SeenEvent
 from api.gang_status import StoredGroup
 from api.jobset import JobSet
 from api.pending import Trouble, first_trouble
-from api.pod import DetailedPod, PodCondition, Terminated
+from api.pod import DetailedPod, Pod, PodCondition, Terminated
 from diagnose.needs import SeenSpec
 from diagnose.nodes import Nodes, SeenNode
 from diagnose.webhook_switch import State
@@ -262,6 +262,7 @@ class Facts:
     - `nodes`: the topology labels of every node, by its name. `node_offers`: where the scheduler misses something on
       nodes, what each has. `holders`: a pod of each Job of all JobSets that is on a node.
     - `placed`: pods of all JobSets that are on nodes, looked up where nodes could take a pod and too little is free.
+    - `late_agents`: pods without the attempt in place that workers wait for, looked up where all Jobs are ready.
     - `lease`: the manager's; without holder where there is none.
     - `manager`: the pod that holds the lease, looked up where Jobs are missing and nothing says why.
     - `managers`: the manager's pods, looked up where none holds the lease.
@@ -294,6 +295,7 @@ class Facts:
     node_offers: Nodes | None = None
     holders: Sequence[SeenPod] | None = None
     placed: Sequence[SeenPod] | None = None
+    late_agents: tuple[Pod, ...] = ()
     lease: SeenLease | None = None
     manager: SeenPod | None = None
     managers: tuple[SeenPod, ...] = ()

@@ -94,6 +94,8 @@ class _Gatherer:
             facts.lease = await look_up.lease(self._read)
         if survey.waiting and not js.suspended and js.metadata.deletion_timestamp is None:
             await self._fill_about_waiting(survey)
+        if not survey.waiting and not js.suspended:
+            facts.late_agents = await look_up.late_agents(self._read, js, {job.metadata.uid for job in jobs})
         if unheld(facts.lease, facts.now):
             facts.managers = await look_up.managers(self._read)
         if facts.pods is not None:

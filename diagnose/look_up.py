@@ -3,7 +3,7 @@
 Each reads a bounded number of objects. What may not be read is noted and left out. Decides nothing.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Container, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -15,9 +15,11 @@ from api.event import Regarding, SeenEvent
 from api.jobset import JobSet
 from api.keys import LEASE
 from api.names import subdomain
-from api.pod import PodStatus
+from api.pod import Pod, PodStatus
+from api.restart_agent import jobs_without_agent
 from api.selectors import of_other_attempts, one_of
-from controllers.planning.child_jobs import Child
+from controllers.planning.attempts import requested_attempt
+from controllers.planning.child_jobs import Child, integer
 from diagnose import kueue
 from diagnose.facts import SeenClaim, SeenLease, SeenNamespace, SeenPod, SeenQuota, SeenStorageClass, SeenWorkload
 from diagnose.nodes import SeenNode
@@ -178,6 +180,26 @@ async def deleted_pods(read: Reader, selectors: Sequence[str]) -> tuple[SeenPod,
         found += await read.collect(PODS, SeenPod, subject, note, pages=1, **options) or ()
     ending = (pod for pod in found if pod.metadata.deletion_timestamp is not None)
     return tuple(sorted(ending, key=lambda pod: (pod.ready, pod.metadata.deletion_timestamp or "", pod.name)))
+
+
+async def late_agents(read: Reader, js: JobSet, jobs: Container[str]) -> tuple[Pod, ...]:
+    """Pods of the Jobs with these UIDs that run without the attempt in place that workers wait for."""
+    if not js.restarts_in_place or keys.DISABLE_IN_PLACE_RESTART in js.metadata.annotations:
+        return ()
+    labels = f"{keys.JOBSET_NAME}={js.metadata.name}"
+    if early := jobs_without_agent(js):
+        labels += f",{keys.REPLICATED_JOB_NAME} notin ({','.join(sorted(early))})"
+    note = "agents: you may not list pods, so whether workers wait for one is not known"
+    options: ListOptions = {"label_selector": labels, "field_selector": "status.phase=Running"}
+    pods = await read.collect(PODS, Pod, "agents", note, **options) or ()
+    reports = [
+        (-1 if attempt is None else attempt, pod)
+        for pod in pods
+        if pod.counts and pod.job_uid in jobs
+        for attempt in (integer(pod.metadata.annotations.in_place_restart_attempt),)
+    ]
+    awaited = max((requested_attempt(js.status), *(attempt for attempt, _ in reports)))
+    return tuple(pod for attempt, pod in reports if attempt < awaited)
 
 
 async def ends(read: Reader, js: JobSet) -> tuple[SeenEvent, ...]:

@@ -66,6 +66,7 @@ CAUSES: tuple[Cause, ...] = (
     pod_causes.nobody_schedules,
     pod_causes.failing_containers,
     pod_causes.unready,
+    restart_causes.late_agents,
     jobset_causes.without_defaults,
     jobset_causes.warnings,
 )

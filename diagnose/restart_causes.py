@@ -77,6 +77,21 @@ def too_slow(js: JobSet, failed: FailedAttempt) -> str:
     )
 
 
+def late_agents(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
+    """All pods are ready, and workers wait for agents that have not reported the attempt."""
+    if late := case.facts.late_agents:
+        meta, names = case.facts.jobset.metadata, [pod.metadata.name for pod in late]
+        message = (
+            f"{pluralize(len(late), 'pod', 'has', 'have')} not reported the attempt in place ({join_names(names)}):"
+            " the workers of all pods wait for that"
+        )
+        fix = (
+            f"kubectl logs -n {meta.namespace} {names[0]} shows what its agent says; its ServiceAccount needs patch on"
+            " pods, and get, list and watch on jobsets.jobset.x-k8s.io"
+        )
+        yield Answer(Finding(Level.WAITS, "agent-late", message, fix=fix), state=State.WAITING)
+
+
 def keeps_failing(case: Case, _left: frozenset[str]) -> Iterator[Answer]:
     """Attempts of the last hour have failed: how many restarts are left, and how the last attempt ended.
 

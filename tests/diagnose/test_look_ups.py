@@ -307,3 +307,40 @@ async def test_pods_that_a_job_waits_for_are_read(status: JSON, meta: JSON, is_r
     pod["metadata"]["deletionTimestamp"] = at(MOMENT)
     found, _ = await read(js, job, pod)
     assert [ending.name for ending in found.ending] == [pod["metadata"]["name"]] * is_read
+
+
+@pytest.mark.parametrize(
+    ("attempts", "previous", "late"),
+    [
+        (("0", "0", "0"), None, []),
+        (("0", None, "x"), None, [1, 2]),
+        ((None, None, None), None, [0, 1, 2]),
+        (("1", "0", "1"), 0, [1]),
+        (("0", "0", "0"), 0, [0, 1, 2]),
+        (("1", "1", "1"), 0, []),
+    ],
+)
+async def test_agents_that_hold_up_all_workers_are_named(attempts, previous, late: list[int]):
+    workers = rjob(parallelism=3, completions=3)
+    policy = {"maxRestarts": 9, "restartStrategy": "InPlaceRestart"}
+    js = made(stored(jobset(workers, failurePolicy=policy)), previousInPlaceRestartAttempt=previous)
+    job = made(job_of(js, 0), active=3, ready=3)
+    pods = [pod_of(job, index, node="n1") for index in range(3)]
+    for pod, attempt in zip(pods, attempts, strict=True):
+        pod["metadata"]["annotations"] |= {} if attempt is None else {keys.IN_PLACE_RESTART_ATTEMPT: attempt}
+    found, _ = await read(js, job, *map(made, pods))
+    names = [f"train-workers-0-{index}" for index in late]
+    assert [pod.metadata.name for pod in found.late_agents] == names
+    text, body = explanation_of(found)
+    assert causes(body) == ["agent-late"] * bool(late)
+    if late:
+        assert f"{len(late)} pod" in text
+        assert f"kubectl logs -n default {names[0]}" in text
+
+
+async def test_agents_of_a_set_that_does_not_wait_for_them_are_not_looked_up():
+    policy = {"maxRestarts": 9, "restartStrategy": "InPlaceRestart"}
+    js = made(stored(jobset(rjob(), failurePolicy=policy)))
+    js["metadata"]["annotations"] = {keys.DISABLE_IN_PLACE_RESTART: "true"}
+    _, paths = await read(js, made(job_of(js, 0), active=1, ready=1))
+    assert not [path for path in paths if path.endswith("/pods")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dev.hack.node_images import PYTHON
+from dev.hack.node_images import AGENT, PYTHON
 from tests.support.cluster.jobs import group, manifest
 
 JSON = dict[str, Any]
@@ -138,6 +138,25 @@ SITUATIONS = {
     ),
     "time-of-pod-over": Situation(
         _alone("time-of-pod-over", {}, again=True, activeDeadlineSeconds=2), ("DeadlineExceeded",)
+    ),
+    "agent-without-rights": Situation(
+        manifest(
+            group(
+                pods_per_job=2,
+                pod={
+                    "restartPolicy": "OnFailure",
+                    "containers": [{"name": "main", "image": PYTHON, "command": ["true"]}],
+                },
+                job={"backoffLimit": 2147483647, "podReplacementPolicy": "Failed"},
+            ),
+            name="agent-without-rights",
+            failurePolicy={
+                "maxRestarts": 1,
+                "restartStrategy": "InPlaceRestart",
+                "agent": {"image": AGENT, "mode": "MainContainer"},
+            },
+        ),
+        ("2 pods have not reported the attempt in place",),
     ),
     "image-only-local": _stuck("image-only-local", {"image": "trainer:9", "imagePullPolicy": "Never"}, "trainer:9"),
     "program-not-executable": _stuck(

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from api.pod import Pod
 from diagnose.facts import Facts
 from diagnose.nodes import Nodes, SeenNode
 from tests.support.explain.objects import (
@@ -145,3 +146,14 @@ def without_pool(gated: int = 3) -> Facts:
         node_offers=Nodes(msgspec.convert(offers, list[SeenNode])),
         lease=lease(),
     )
+
+
+@stuck(
+    "an agent of restarts in place that cannot report",
+    "1 pod has not reported the attempt in place (train-workers-0-1): the workers of all pods wait for that",
+    "kubectl logs -n team-a train-workers-0-1 shows what its agent says; its ServiceAccount needs patch on pods",
+)
+def _() -> Facts:
+    js = a_set(failurePolicy={"restartStrategy": "InPlaceRestart"})
+    job = made(job_of(js, 0), active=1, ready=1)
+    return facts(js, [job], lease=lease(), late_agents=(msgspec.convert(pod_of(job, 1, node="node-3"), Pod),))

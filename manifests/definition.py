@@ -143,7 +143,7 @@ def crd() -> Object:
     root = _marks_in_words(jobset_schema())
     root.pop("required", None)
     definition = _definition(API_VERSION, KIND, PLURAL, "Namespaced", root, _COLUMNS)
-    definition["spec"]["names"] |= {"shortNames": ["js"], "categories": ["all"]}
+    definition["spec"]["names"]["shortNames"] = ["js"]
     return definition
 
 

@@ -74,8 +74,7 @@ def go_crd() -> JSON:
         rule["rule"] = rule["rule"].replace("__namespace__", "namespace")
     columns = version["additionalPrinterColumns"]
     columns[:] = [column for column in columns if column["name"] not in COLUMNS]
-    for name in ("shortNames", "categories"):
-        del definition["spec"]["names"][name]
+    del definition["spec"]["names"]["shortNames"]
     return definition
 
 

@@ -92,6 +92,7 @@ IN_THE_POD: dict[str, JSON] = {
     "hostNetwork": {"hostNetwork": True},
     "setHostnameAsFQDN": {"setHostnameAsFQDN": True},
     "subdomain": {"subdomain": "other"},
+    "KAI Scheduler": {"schedulerName": "kai-scheduler"},
     "OnFailure": {"restartPolicy": "OnFailure", "terminationGracePeriodSeconds": 600},
     "own numbers": {
         "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{}] * 9}},

@@ -115,6 +115,7 @@ AFTER: tuple[SubjectCheck, ...] = (
     execution.can_start,
     dns.resolves,
     scheduling_pods.few_pod_sets,
+    scheduling_pods.kai_stages,
     *SCHEDULING,
 )
 TEXTS: tuple[SubjectCheck, ...] = (

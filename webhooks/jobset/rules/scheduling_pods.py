@@ -1,7 +1,9 @@
 """Fields of pod and Job templates that conflict with spec.scheduling."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 
+from api import stages
 from api.batch import pods_at_once
 from api.keys import EXCLUSIVE_TOPOLOGY, QUEUE_NAME
 from kube.model.field import SPEC, ErrorType, FieldError, Rule
@@ -67,6 +69,15 @@ POD_SETS = Source("docs/reference/validation.md#kueue").warning(
     "merge some of them by replicas, or remove the label {label}",
 )
 
+KAI = "kai-scheduler"
+KAI_AT_ONCE = "kai.scheduler/batch-min-member"
+"""How many ReplicatedJobs KAI Scheduler schedules together, as an annotation of the JobSet; absent: all."""
+KAI_STAGES = Source("docs/reference/validation.md#kai-scheduler").warning(
+    "kai-scheduler-stages",
+    "KAI places none before {wanted} ReplicatedJobs have pods, and at the start {at_once} have some",
+    'annotate the JobSet {key}: "{at_once}", for KAI 0.15 or newer',
+)
+
 
 def templates(subject: Subject) -> Iterator[FieldError]:
     """Fields of pod and Job templates that exclude spec.scheduling, or have no effect."""
@@ -126,3 +137,30 @@ def few_pod_sets(subject: Subject) -> Iterator[FieldError]:
     count = len(subject.entries)
     if count > MOST_POD_SETS and subject.js.metadata.labels.get(QUEUE_NAME):
         yield POD_SETS.at(SPEC.at("replicatedJobs"), count=count, most=MOST_POD_SETS, label=QUEUE_NAME)
+
+
+def kai_stages(subject: Subject) -> Iterator[FieldError]:
+    """KAI Scheduler makes one gang of all ReplicatedJobs: it never begins if some of them wait for the others."""
+    placed = {entry.rjob.name: entry for entry in subject.entries if entry.rjob.pod_spec.get("schedulerName") == KAI}
+    if not placed or stages.in_order(subject.js.spec):
+        return
+    count = len(subject.entries)
+    value = subject.js.metadata.annotations.get(KAI_AT_ONCE, "")
+    wanted = min(int(value), count) if re.fullmatch("[0-9]{1,9}", value, re.ASCII) else count
+    at_once = count - _missing_at_first(subject, placed)
+    if at_once < wanted:
+        path = next(iter(placed.values())).pod_path.at("spec", "schedulerName")
+        yield KAI_STAGES.at(path, KAI, wanted=wanted, at_once=at_once, key=KAI_AT_ONCE)
+
+
+def _missing_at_first(subject: Subject, placed: Collection[str]) -> int:
+    """ReplicatedJobs without pods for KAI while it has placed none: they wait for it, or have another scheduler."""
+    missing, behind, next_stage_waits = 0, set[str](), False
+    for stage in stages.stages(subject.js.spec) or (subject.js.spec.replicated_jobs,):
+        for rjob in (rjob for rjob in stage if rjob.replicas):
+            waits = next_stage_waits or any(item.name in behind for item in rjob.depends_on or ())
+            missing += waits or rjob.name not in placed
+            if waits or rjob.name in placed:
+                behind.add(rjob.name)
+        next_stage_waits = bool(behind)
+    return missing

@@ -56,6 +56,18 @@ class StatusRules:
         assert [c.type for c in ends] == ([new.terminal_state] if new.terminal_state else []), "the end is not one"
         startup = {c.type for c in new.conditions if c.status == "True"}
         assert not {keys.STARTUP_IN_PROGRESS, keys.STARTUP_COMPLETED} <= startup
+        self._newest_condition(new)
+
+    def _newest_condition(self, new: JobSetStatus) -> None:
+        """Clients may read the state from the True condition that changed last, of an end also the last in the list.
+
+        Of a suspension another one may have changed in the same second.
+        """
+        true = [c for c in new.conditions if c.status == "True"]
+        newest = max((c.last_transition_time or "" for c in true), default="")
+        for state in (c for c in true if c.type in {keys.COMPLETED, keys.FAILED, keys.SUSPENDED}):
+            assert state.last_transition_time == newest, f"a condition is newer than {state.type}"
+            assert state is true[-1] or not new.terminal_state, f"{true[-1].type} comes after {state.type}"
 
     def _ready_jobs(self, js: JobSet, new: JobSetStatus) -> None:
         done = sum(of.ready + of.succeeded for of in new.replicated_jobs_status)

@@ -77,6 +77,13 @@ DELETE_ON_SUSPEND = "jobset.sigs.k8s.io/delete-jobs-on-suspend"
 REMOVED_FIELDS = "jobset.sigs.k8s.io/removed-fields"
 """Annotation of a JobSet: fields of the spec that are absent on purpose. Not known to the Go JobSet."""
 
+OWN_FIELDS_COPY = "jobset.sigs.k8s.io/own-fields"
+"""Annotation of a JobSet in a queue: its fields that are not known to the Go JobSet, for copies in other clusters."""
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+"""spec.managedBy of a JobSet that Kueue has copied to another cluster, to be run there."""
+MULTIKUEUE_ORIGIN = "kueue.x-k8s.io/multikueue-origin"
+"""Label of such a copy."""
+
 OUR_PREFIXES = ("jobset.sigs.k8s.io/", "alpha.jobset.sigs.k8s.io/")
 """What the key of every label and annotation of JobSets begins with."""
 SET_BY_USERS = (
@@ -95,6 +102,7 @@ OUR_KEYS = frozenset(
         REPLICATED_JOB_REPLICAS, GLOBAL_REPLICAS, JOB_INDEX, JOB_KEY, JOB_GLOBAL_INDEX, GROUP_NAME, GROUP_REPLICAS,
         JOB_GROUP_INDEX, COORDINATOR, PRIORITY, NAMESPACED_JOB, NO_SCHEDULE_TAINT, EXECUTION_ATTEMPT,
         IN_PLACE_RESTART_ATTEMPT, IN_PLACE_RESTART_FAILURE, AWAITS_LEADER, AVOIDED_NODES,
+        OWN_FIELDS_COPY,
     }
 )  # fmt: skip
 """All keys of labels and annotations with our prefixes that this program or the Go JobSet writes or reads."""

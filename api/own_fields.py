@@ -1,21 +1,115 @@
-"""The fields of the spec that the Go JobSet does not have. A client that is built on its types forgets them."""
+"""The fields of the spec that the Go JobSet does not have. A client that is built on its types forgets them. Pure."""
 
-OWN_FIELDS: tuple[tuple[str, ...], ...] = (
-    ("executionPolicy",),
-    ("scheduling",),
-    ("activeDeadlineSeconds",),
-    ("successPolicy", "minSucceeded"),
-    ("successPolicy", "unit"),
-    ("failurePolicy", "failOn"),
-    ("failurePolicy", "inPlaceRestarts"),
-    ("failurePolicy", "startTimeoutSeconds"),
-    ("failurePolicy", "nodeFailure"),
-    ("failurePolicy", "agent"),
-    ("failurePolicy", "avoidNodes"),
-    ("failurePolicy", "rules", "*", "onExitCodes"),
-    ("failurePolicy", "rules", "*", "onPodReasons"),
-    ("failurePolicy", "rules", "*", "maxRestarts"),
-    ("failurePolicy", "rules", "*", "then"),
-    ("replicatedJobs", "*", "exitCodePolicy"),
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kube.model.field import SPEC, Path
+from kube.model.jsontree import dig
+
+
+def _is_set(value: Any) -> bool:
+    return value is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A field that the Go JobSet does not know. `acts`: whether this value of it makes a difference."""
+
+    happens: str
+    remedy: str
+    acts: Callable[[Any], bool] = _is_set
+
+
+Fields = Mapping[tuple[str, ...], Dropped]
+
+_IMMUTABLE = "let the JobSet finish, or delete it and create it again without the field"
+OTHER_POLICY = "let the JobSet finish, or delete it and create it again with a policy of the Go JobSet"
+_PATTERN = (
+    "let the JobSet finish, or create it again with a podFailurePolicy and onJobFailureReasons: [PodFailurePolicy]"
 )
+
+OWN_FIELDS: Fields = {
+    ("executionPolicy",): Dropped(
+        "all stages start together",
+        "let the JobSet finish, or create it again with dependsOn",
+        lambda value: dig(value, "executionPolicyOrder") == "InOrder",
+    ),
+    ("scheduling",): Dropped(
+        "pods that are created from then on are scheduled one by one, without gangs and topology",
+        "suspend the JobSet and remove spec.scheduling, or let it finish",
+    ),
+    ("activeDeadlineSeconds",): Dropped(
+        "the set has no deadline before version 0.13 of the Go JobSet, nor without its feature gate"
+        " JobSetActiveDeadlineSeconds",
+        "let the JobSet finish, or set the deadline on its Jobs",
+    ),
+    ("successPolicy", "minSucceeded"): Dropped("every targeted Job has to succeed", OTHER_POLICY),
+    ("successPolicy", "unit"): Dropped("Jobs are counted, not pods", OTHER_POLICY, lambda value: value == "Pod"),
+    ("failurePolicy", "failOn"): Dropped(
+        "a Job counts as failed only when the last of its pods is gone",
+        _IMMUTABLE,
+        lambda value: value == "FailureTarget",
+    ),
+    ("failurePolicy", "inPlaceRestarts"): Dropped("maxRestarts alone limits restarts in place", _IMMUTABLE),
+    ("failurePolicy", "startTimeoutSeconds"): Dropped(
+        "pods that do not run are waited for without a limit", _IMMUTABLE
+    ),
+    ("failurePolicy", "nodeFailure"): Dropped(
+        "pods of nodes that fail are waited for until Kubernetes ends them", _IMMUTABLE
+    ),
+    ("failurePolicy", "agent"): Dropped(
+        "pods that are created from then on have no agent, and the set waits for their reports",
+        "let the JobSet finish, or create it again with the agent in its pod templates",
+    ),
+    ("failurePolicy", "avoidNodes"): Dropped(
+        "pods that are created from then on may go back to nodes that failed",
+        _IMMUTABLE,
+    ),
+    ("failurePolicy", "rules", "*", "onExitCodes"): Dropped(
+        "the rule matches whatever the exit code is; with no other condition it matches every failure",
+        _PATTERN,
+    ),
+    ("failurePolicy", "rules", "*", "onPodReasons"): Dropped(
+        "the rule matches whatever the pod says; with no other condition it matches every failure",
+        _PATTERN,
+    ),
+    ("failurePolicy", "rules", "*", "maxRestarts"): Dropped(
+        "the rule restarts without a limit of its own", OTHER_POLICY
+    ),
+    ("failurePolicy", "rules", "*", "then"): Dropped("the rule takes the same action each time", OTHER_POLICY, bool),
+    ("replicatedJobs", "*", "exitCodePolicy"): Dropped(
+        "Jobs that are created from then on, after a restart too, treat all exit codes alike",
+        "let the JobSet finish, or create it again with a podFailurePolicy in the Job template",
+    ),
+}
 """By the path below `spec`; `*` stands for each item of a list whose items have names."""
+
+
+def own_places(spec: Any, fields: Fields = OWN_FIELDS) -> Iterator[tuple[str, Path, Dropped, Any]]:
+    """Where these fields may stand in a spec: name of the place, path, field, and value, None where it is absent.
+
+    The name has the names of items in the place of their indexes, as in `replicatedJobs[workers].exitCodePolicy`.
+    """
+    for parts, field in fields.items():
+        for name, path, value in _places(spec, parts, SPEC, ""):
+            yield name, path, field, value
+
+
+def _places(node: Any, parts: tuple[str, ...], path: Path, name: str) -> Iterator[tuple[str, Path, Any]]:
+    """Those that `parts` lead to from a node, if the object that holds the field is there."""
+    first, rest = parts[0], parts[1:]
+    if first == "*":
+        for i, item in enumerate(node if isinstance(node, list) else ()):
+            if not isinstance(item, dict):
+                continue
+            own = item.get("name")
+            # The mutating webhook names rules without a name so.
+            label = own if isinstance(own, str) and own else f"failurePolicyRule{i}"
+            yield from _places(item, rest, path.at(i), f"{name}[{label}]")
+    elif isinstance(node, dict):
+        name = f"{name}.{first}" if name else first
+        if rest:
+            yield from _places(node.get(first), rest, path.at(first), name)
+        else:
+            yield name, path.at(first), node.get(first)

@@ -127,7 +127,10 @@ def _flatten(definitions: dict[str, Schema], schema: Schema) -> Schema:
     return flat
 
 
-def embedded_schema(root: str) -> Schema:
-    """The complete structural schema of `JobTemplateSpec` or `PersistentVolumeClaim`, without descriptions."""
-    definitions = cast("dict[str, Schema]", json.loads(DATA.read_text())["definitions"])
+def embedded_schema(root: str, definitions: dict[str, Schema] | None = None) -> Schema:
+    """The complete structural schema of `JobTemplateSpec` or `PersistentVolumeClaim`, without descriptions.
+
+    `definitions`: those of another API server, trimmed.
+    """
+    definitions = definitions or cast("dict[str, Schema]", json.loads(DATA.read_text())["definitions"])
     return _flatten(definitions, definitions[ROOTS[root]])

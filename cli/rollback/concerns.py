@@ -3,7 +3,7 @@
 See docs/downgrade.md.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +12,7 @@ from api.failure_actions import ACTIONS
 from api.indexes import Indexes, parse_indexes
 from api.keys import CONTROLLER_NAME, DELETE_ON_SUSPEND, PLACEMENT_GATE, SKIP_SUSPEND
 from api.names import job_name
+from api.own_fields import OTHER_POLICY, OWN_FIELDS, Dropped, own_places
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 
@@ -30,83 +31,11 @@ class Concern:
     remedy: str
 
 
-def _is_set(value: Any) -> bool:
-    return value is not None
-
-
 def _is_true(value: Any) -> bool:
     """Whether an annotation has the one value that turns it on."""
     return bool(value == "true")
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
-    """A field that the Go JobSet does not know. `acts`: whether this value of it makes a difference."""
-
-    happens: str
-    remedy: str
-    acts: Callable[[Any], bool] = _is_set
-
-
-_IMMUTABLE = "let the JobSet finish, or delete it and create it again without the field"
-_POLICY = "let the JobSet finish, or delete it and create it again with a policy of the Go JobSet"
-_PATTERN = (
-    "let the JobSet finish, or create it again with a podFailurePolicy and onJobFailureReasons: [PodFailurePolicy]"
-)
-
-DROPPED: Mapping[tuple[str, ...], Dropped] = {
-    ("executionPolicy",): Dropped(
-        "all stages start together",
-        "let the JobSet finish, or create it again with dependsOn",
-        lambda value: dig(value, "executionPolicyOrder") == "InOrder",
-    ),
-    ("scheduling",): Dropped(
-        "pods that are created from then on are scheduled one by one, without gangs and topology",
-        "suspend the JobSet and remove spec.scheduling, or let it finish",
-    ),
-    ("activeDeadlineSeconds",): Dropped(
-        "the set has no deadline before version 0.13 of the Go JobSet, nor without its feature gate"
-        " JobSetActiveDeadlineSeconds",
-        "let the JobSet finish, or set the deadline on its Jobs",
-    ),
-    ("successPolicy", "minSucceeded"): Dropped("every targeted Job has to succeed", _POLICY),
-    ("successPolicy", "unit"): Dropped("Jobs are counted, not pods", _POLICY, lambda value: value == "Pod"),
-    ("failurePolicy", "failOn"): Dropped(
-        "a Job counts as failed only when the last of its pods is gone",
-        _IMMUTABLE,
-        lambda value: value == "FailureTarget",
-    ),
-    ("failurePolicy", "inPlaceRestarts"): Dropped("maxRestarts alone limits restarts in place", _IMMUTABLE),
-    ("failurePolicy", "startTimeoutSeconds"): Dropped(
-        "pods that do not run are waited for without a limit", _IMMUTABLE
-    ),
-    ("failurePolicy", "nodeFailure"): Dropped(
-        "pods of nodes that fail are waited for until Kubernetes ends them", _IMMUTABLE
-    ),
-    ("failurePolicy", "agent"): Dropped(
-        "pods that are created from then on have no agent, and the set waits for their reports",
-        "let the JobSet finish, or create it again with the agent in its pod templates",
-    ),
-    ("failurePolicy", "avoidNodes"): Dropped(
-        "pods that are created from then on may go back to nodes that failed",
-        _IMMUTABLE,
-    ),
-    ("failurePolicy", "rules", "*", "onExitCodes"): Dropped(
-        "the rule matches whatever the exit code is; with no other condition it matches every failure",
-        _PATTERN,
-    ),
-    ("failurePolicy", "rules", "*", "onPodReasons"): Dropped(
-        "the rule matches whatever the pod says; with no other condition it matches every failure",
-        _PATTERN,
-    ),
-    ("failurePolicy", "rules", "*", "maxRestarts"): Dropped("the rule restarts without a limit of its own", _POLICY),
-    ("failurePolicy", "rules", "*", "then"): Dropped("the rule takes the same action each time", _POLICY, bool),
-    ("replicatedJobs", "*", "exitCodePolicy"): Dropped(
-        "Jobs that are created from then on, after a restart too, treat all exit codes alike",
-        "let the JobSet finish, or create it again with a podFailurePolicy in the Job template",
-    ),
-}
-"""By the path below `spec`; `*` stands for each item of a list."""
 UNREAD: Mapping[str, Dropped] = {
     SKIP_SUSPEND: Dropped(
         "Jobs that another controller suspends are resumed at once",
@@ -123,24 +52,24 @@ UNREAD: Mapping[str, Dropped] = {
 
 _ACTION = Dropped(
     "the Go JobSet does not know the action: its controller reports an error for ever when the rule matches",
-    _POLICY,
+    OTHER_POLICY,
     lambda value: value not in _GO_ACTIONS,
 )
+_FIELDS = {**OWN_FIELDS, ("failurePolicy", "rules", "*", "action"): _ACTION}
 
 
 def of_jobset(js: JSON) -> Iterator[Concern]:
     """What would be otherwise about its spec; nothing for a set that no Go manager would run."""
     if not _runs(js):
         return
-    meta = js["metadata"]
-    for parts, field in {**DROPPED, ("failurePolicy", "rules", "*", "action"): _ACTION}.items():
-        for path, value in _values(dig(js, "spec"), parts, "spec"):
-            if field.acts(value):
-                yield Concern("JobSet", meta["namespace"], meta["name"], path, field.happens, field.remedy)
+    meta, spec = js["metadata"], dig(js, "spec")
+    for _, path, field, value in own_places(spec, _FIELDS):
+        if value is not None and field.acts(value):
+            yield Concern("JobSet", meta["namespace"], meta["name"], str(path), field.happens, field.remedy)
     for key, unread in UNREAD.items():
         if unread.acts(dig(meta, "annotations", key)):
-            path = f"metadata.annotations[{key}]"
-            yield Concern("JobSet", meta["namespace"], meta["name"], path, unread.happens, unread.remedy)
+            place = f"metadata.annotations[{key}]"
+            yield Concern("JobSet", meta["namespace"], meta["name"], place, unread.happens, unread.remedy)
 
 
 def has_completed_jobs(js: JSON) -> bool:
@@ -181,14 +110,3 @@ def _completed_jobs(js: JSON) -> Iterator[tuple[str, str, Indexes]]:
         indexes = parse_indexes(entry.get("completedIndexes") or "", replicas.get(entry["name"], 0))
         if indexes:
             yield f"status.replicatedJobsStatus[{i}].completedIndexes", entry["name"], indexes
-
-
-def _values(value: Any, parts: tuple[str, ...], path: str) -> Iterator[tuple[str, Any]]:
-    """The values at a path, each with its own path; nothing where it leads nowhere."""
-    if not parts:
-        yield path, value
-    elif parts[0] == "*":
-        for i, item in enumerate(value if isinstance(value, list) else ()):
-            yield from _values(item, parts[1:], f"{path}[{i}]")
-    elif isinstance(value, dict) and parts[0] in value:
-        yield from _values(value[parts[0]], parts[1:], f"{path}.{parts[0]}")

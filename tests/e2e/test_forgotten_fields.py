@@ -1,17 +1,19 @@
 """What each way of writing does with fields that the client does not know, on a real API server.
 
-See docs/reference/validation.md#fields-that-a-client-leaves-out.
+See docs/reference/validation.md#fields-that-a-client-leaves-out and #copies-in-worker-clusters.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 
 import pytest
 
-from api.keys import REMOVED_FIELDS
+from api.keys import MULTIKUEUE, OWN_FIELDS_COPY, QUEUE_NAME, REMOVED_FIELDS
 from tests.support.cluster.jobs import Sets, group, manifest
 from tests.support.cluster.requests import MERGE, kubectl_apply, request
+from tests.support.corpus.go_crd import worker_copy
 from tests.support.objects.jobsets import JSON
 
 pytestmark = pytest.mark.manager(featureGates={"JobSetActiveDeadlineSeconds": True})
@@ -108,3 +110,43 @@ def test_a_status_written_with_a_whole_typed_object_changes_nothing_of_the_spec(
     del body["metadata"]["resourceVersion"]
     status, answer = request(sets.cluster, "PATCH", f"{place}/status", body, MERGE)
     assert (status, answer["spec"]) == (200, stored["spec"])
+
+
+def copies(sets: Sets) -> tuple[str, JSON, JSON]:
+    """The path of JobSets, a set that MultiKueue copies, and what it creates of that; the copy has a name of its own."""
+    place = f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{sets.namespace}/jobsets"
+    body = with_our_fields("hub", managedBy=MULTIKUEUE)
+    body["metadata"]["labels"] = {QUEUE_NAME: "q"}
+    status, hub = request(sets.cluster, "POST", place, body)
+    assert status == 201, f"{hub}"
+    sent = worker_copy(hub)
+    sent["metadata"]["name"] = "js"
+    return place, hub, sent
+
+
+def test_a_copy_by_multikueue_is_restored_and_resumed_by_a_typed_merge_patch(sets: Sets):
+    place, hub, sent = copies(sets)
+    assert "activeDeadlineSeconds" not in sent["spec"]
+    status, stored = request(sets.cluster, "POST", place, sent)
+    assert status == 201, f"{stored}"
+    assert {**stored["spec"], "managedBy": MULTIKUEUE} == hub["spec"]
+    spec = {**forget(stored)["spec"], "suspend": False}
+    status, answer = request(sets.cluster, "PATCH", f"{place}/js", {"spec": spec}, MERGE)
+    assert (status, answer["spec"]) == (200, {**stored["spec"], "suspend": False}), f"{answer}"
+    assert answer["metadata"]["annotations"] == stored["metadata"]["annotations"]
+    sets.wait_ready(1)
+
+
+def test_by_the_annotation_of_a_copy_nothing_is_stored_that_no_field_could_be(sets: Sets):
+    place, _, sent = copies(sets)
+    policy = {"permanent": [3], "other": [3]}
+    sent["metadata"]["annotations"][OWN_FIELDS_COPY] = json.dumps({"replicatedJobs[workers].exitCodePolicy": policy})
+    assert request(sets.cluster, "POST", place, sent)[0] == 201
+    [found] = (sets.get() or {})["spec"]["replicatedJobs"]
+    assert found["exitCodePolicy"] == {"permanent": [3]}
+    sent["metadata"]["annotations"][OWN_FIELDS_COPY] = '{"suspend": false}'
+    status, answer = request(
+        sets.cluster, "POST", f"{place}?dryRun=All", {**sent, "metadata": {**sent["metadata"], "name": "other"}}
+    )
+    assert status == 422
+    assert "does not say what the spec says: suspend" in answer["message"]

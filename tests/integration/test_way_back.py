@@ -16,8 +16,8 @@ import pytest
 
 from api.features import FeatureGates
 from api.keys import CONTROLLER_NAME
+from api.own_fields import OWN_FIELDS
 from app.engine import engine
-from cli.rollback.concerns import DROPPED
 from cli.rollback.run import Options, run
 from dev.cluster.assets import Sources
 from dev.cluster.cluster import Cluster, running
@@ -181,7 +181,7 @@ def test_the_check_names_what_the_api_server_drops_and_only_that(world):
 def test_every_field_was_tried(world):
     tried = {path for name in OURS for path in world.named.get(name, ())}
     assert {path.rpartition(".")[2] for path in tried} == {
-        *(parts[-1] for parts in DROPPED),
+        *(parts[-1] for parts in OWN_FIELDS),
         "action",
         "completedIndexes",
     }

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from api.own_fields import OWN_FIELDS
-from cli.rollback.concerns import DROPPED
-from manifests import crd
 from policy.defaults import ANNOTATION as DEFAULTS
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.work import steps
-from webhooks.jobset.update.forgotten import MOST_PUT_BACK, NEWER, put_back
+from webhooks.jobset.update.forgotten import MOST_PUT_BACK, put_back
 from webhooks.json_patch import PatchDraft
 from webhooks.review import AdmissionRequest
 
@@ -79,7 +77,7 @@ def update(old: JSON, new: JSON, manager: str = "") -> tuple[JSON, list[str]]:
 
 
 def test_every_field_that_go_does_not_have_is_one_of_them():
-    assert {*OWN_FIELDS} == {*DROPPED} == {*VALUES}
+    assert {*OWN_FIELDS} == {*VALUES}
 
 
 def test_nothing_of_ours_is_lost_whatever_a_typed_client_changes():
@@ -215,19 +213,6 @@ class TestTemplates:
         pod = new["spec"]["replicatedJobs"][1]["template"]["spec"]["template"]["spec"]
         del pod["hostUsers"], pod["volumes"][0]["emptyDir"]
         assert update(old, new) == (new, [])
-
-    def test_all_of_them_are_in_the_schema(self):
-        [version] = crd()["spec"]["versions"]
-        found: set[tuple[str, str]] = set()
-        pending = [("", version["schema"]["openAPIV3Schema"]["properties"]["spec"])]
-        while pending:
-            holder, node = pending.pop()
-            for name, member in node.get("properties", {}).items():
-                found.add((holder, name))
-                pending += [(name, member), (name, member.get("items", {}))]
-        # The schema does not look into what the JobSet controller writes itself.
-        unread = {("spec", "scheduling"), ("spec", "schedulingGroup")}
-        assert {(holder, name) for holder, names in NEWER.items() for name in names} - unread <= found
 
 
 def test_lists_of_other_lengths_and_broken_objects_are_left_alone():

@@ -9,6 +9,8 @@ Defaults are set on update as well, because a client-side apply of an unchanged 
 ReplicatedJobs without them. On update a default is set only where the stored object has a value: one that was stored
 without it (past this webhook) runs without it, and setting it would change what the object means.
 
+Fields of a copy in another cluster are restored first, and the annotation that it needs is written (`copies.py`).
+
 Defaults of policies are set, and kept on update, by `policy_defaults.py`.
 
 Names that the schema requires are set in any case, and null metadata of templates becomes `{}`. Other nulls are removed
@@ -23,6 +25,7 @@ from api.jobset import MAX_CLAIM_POLICIES, MAX_DEPENDS_ON
 from kube.model.field import SPEC, Path
 from kube.model.jsontree import dig
 from kube.model.meta import JSON
+from webhooks.jobset.copies import is_copy, restore_own_fields, write_own_fields
 from webhooks.json_patch import PatchDraft
 from webhooks.work import Work
 
@@ -54,11 +57,14 @@ def with_defaults(new: JSON, old: JSON | None = None, work: Work | None = None) 
     Of lists that the schema bounds no more items are looked at than it allows: it refuses them anyway.
     """
     draft = PatchDraft(new, work or Work())
-    for path, value in _defaults(new.get("spec"), None if old is None else old.get("spec") or {}):
+    if old is None and is_copy(new):
+        restore_own_fields(draft)
+    for path, value in _defaults(draft.object.get("spec"), None if old is None else old.get("spec") or {}):
         draft.default(path, value, empty_is_absent=bool(value) and path.parts[-1] in _EMPTY_TEXT_IS_ABSENT)
     if old is not None:
         for path in islice(_nulls(draft.object.get("spec"), draft.work), MAX_NULLS):
             draft.remove(path)
+    write_own_fields(draft, is_new=old is None)
     return draft.object, draft.operations
 
 

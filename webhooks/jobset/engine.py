@@ -18,7 +18,7 @@ from kube.model.meta import JSON
 from webhooks.jobset.default import by_name, with_defaults
 from webhooks.jobset.ignored_rules import ignored_rules, is_ignored
 from webhooks.jobset.places import at_existing_places
-from webhooks.jobset.rules import depends_on
+from webhooks.jobset.rules import depends_on, managed_by
 from webhooks.jobset.rules.volume_claims import UNMOUNTED
 from webhooks.jobset.schema.schema import Schema
 from webhooks.jobset.subject import DEFAULT_LIMITS, SetLimits, Subject, Unreadable, subject
@@ -32,7 +32,11 @@ MAX_FINDINGS = 500
 _UPDATE_STEPS = 8
 """Steps of an update for each step of checking one object."""
 
-_FOUND_ELSEWHERE = {UNMOUNTED: ("spec", "replicatedJobs")}
+_FOUND_ELSEWHERE = {
+    UNMOUNTED: ("spec", "replicatedJobs"),
+    managed_by.NOT_SENT: ("spec",),
+    managed_by.ALTERED: ("spec",),
+}
 """Rules that report at one place what they find at another: if that other place was repaired, it is a consequence."""
 _OF_PRESENCE = {depends_on.FIRST}
 """Rules about a value being there at all: they hold whatever was repaired inside it."""

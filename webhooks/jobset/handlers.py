@@ -12,6 +12,7 @@ from kube.model.field import FieldError
 from kube.model.meta import JSON
 from webhooks.jobset.answers import answer, warning_texts
 from webhooks.jobset.cluster.checks import ClusterChecks
+from webhooks.jobset.copies import write_own_fields
 from webhooks.jobset.default import with_defaults
 from webhooks.jobset.engine import Engine, Findings
 from webhooks.jobset.policies import Filled, Judgement, PolicyChecks
@@ -75,7 +76,11 @@ class _Admission:
     ) -> AdmissionResponse:
         """The answer about a JobSet that gets defaults of policies, too, or keeps them."""
         filled = await fill(request, obj)
-        answered = await compute(self._mutation, request, filled.object, [*operations, *filled.operations], forgotten)
+        draft = PatchDraft(filled.object, work())
+        if filled.operations:
+            write_own_fields(draft, is_new=request.stored is None)
+        operations = [*operations, *filled.operations, *draft.operations]
+        answered = await compute(self._mutation, request, draft.object, operations, forgotten)
         return filled.answer(await decided(answered))
 
     def _mutation(

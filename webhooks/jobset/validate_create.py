@@ -74,6 +74,7 @@ BEFORE: tuple[SubjectCheck, ...] = (
     size.size,
     size.in_etcd,
     managed_by.domain_prefixed_path,
+    managed_by.travelling_fields,
 )
 PER_REPLICATED_JOB: tuple[EntryCheck, ...] = (
     names.pod_count,

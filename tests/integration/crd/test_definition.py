@@ -10,6 +10,7 @@ import yaml
 from manifests import crd, embedded
 from tests.support.cluster.crd_calls import JOBSETS, STRICT, replicated, spec
 from tests.support.cluster.requests import kubectl, request, wait_for
+from webhooks.jobset.update.forgotten import NEWER
 
 TRAINING = Path(__file__).parents[2] / "manifests" / "data" / "training.yaml"
 
@@ -143,6 +144,27 @@ def test_every_field_that_the_server_knows_survives(server, jobset):
 def test_the_committed_types_are_those_of_this_server(server):
     live = embedded.trim(Everything(server).schemas)
     assert json.loads(embedded.DATA.read_text())["definitions"] == live
+
+
+def lacking(newer, older, holder="template"):
+    """Member that holds it and name of each outermost field that the older schema has not."""
+    for name, member in newer.get("properties", {}).items():
+        if name in older.get("properties", {}):
+            yield from lacking(member, older["properties"][name], name)
+        else:
+            yield holder, name
+    if "items" in newer:
+        yield from lacking(newer["items"], older["items"], holder)
+
+
+def test_the_fields_that_an_older_client_forgets_are_those_that_its_kubernetes_lacks(server):
+    """On Kubernetes 1.33 all of them; on a newer one some."""
+    theirs = embedded.embedded_schema("JobTemplateSpec", embedded.trim(Everything(server).schemas))
+    found = {*lacking(embedded.embedded_schema("JobTemplateSpec"), theirs)}
+    newer = {(holder, name) for holder, names in NEWER.items() for name in names}
+    assert found <= newer
+    if request(server, "GET", "/version")[1]["minor"] == "33":
+        assert found == newer
 
 
 def test_explain(server):

@@ -14,6 +14,8 @@ from functools import cache
 from typing import Any
 
 from api import failure_actions
+from api.keys import MULTIKUEUE_ORIGIN
+from kube.model.jsontree import items
 from manifests import crd
 
 JSON = dict[str, Any]
@@ -97,6 +99,24 @@ def without_our_fields(obj: JSON) -> JSON:
         for node in _all(obj, parents):
             node.pop(name, None)
     return obj
+
+
+def as_go_reads(obj: JSON) -> JSON:
+    """A JobSet as a client of Go's types reads it. Actions are texts there: those of ours come through."""
+    read = without_our_fields(obj)
+    place = "spec", "failurePolicy", "rules"
+    for rule, known in zip(items(obj, *place), items(read, *place), strict=True):
+        known["action"] = rule["action"]
+    return read
+
+
+def worker_copy(hub: JSON) -> JSON:
+    """What MultiKueue creates of a JobSet in a worker cluster."""
+    read = as_go_reads(hub)
+    meta = {key: value for key, value in read["metadata"].items() if key in {"name", "namespace", "annotations"}}
+    labels = {MULTIKUEUE_ORIGIN: "hub", "kueue.x-k8s.io/prebuilt-workload-name": "w", **read["metadata"]["labels"]}
+    spec = {key: value for key, value in read["spec"].items() if key != "managedBy"}
+    return {**{key: read[key] for key in ("apiVersion", "kind")}, "metadata": {**meta, "labels": labels}, "spec": spec}
 
 
 def digest(definition: JSON) -> str:

@@ -5,11 +5,14 @@ See docs/reference/validation.md#managedby.
 
 from collections.abc import Iterator
 
-from api.keys import JOB_CONTROLLER
+from api.keys import JOB_CONTROLLER, MULTIKUEUE, MULTIKUEUE_ORIGIN, OWN_FIELDS_COPY, QUEUE_NAME
+from api.own_fields import own_places
 from kube.model.field import SPEC, ErrorType, FieldError
 from kube.model.validation import byte_length, dns1123_subdomain, http_path
+from webhooks.jobset.copies import ANNOTATION, MOST_BYTES, misfit, own_values, read_values
 from webhooks.jobset.rules import Source
 from webhooks.jobset.subject import Entry, Subject
+from webhooks.work import Work
 
 PATH = SPEC.at("managedBy")
 MAX_BYTES = 63
@@ -32,6 +35,41 @@ JOBS = _DOCS.warning(
     "Jobs are left to {name}, not the Job controller",
     "remove it, or set spec.managedBy for the whole set",
 )
+_COPIES = Source("docs/reference/validation.md#copies-in-worker-clusters")
+DROPPED = _COPIES.warning(
+    "multikueue-drops-field",
+    "worker clusters with the Go JobSet drop it: {happens}",
+    "run this controller there",
+)
+NOT_SENT = _COPIES.error(
+    "multikueue-own-fields",
+    "MultiKueue copies no field that the Go JobSet lacks, and annotation {key} does not carry {place}",
+    f"set this, or the label {QUEUE_NAME}, in the manifest, and keep such fields below {MOST_BYTES // 1024} KiB",
+    ErrorType.FORBIDDEN,
+)
+ALTERED = _COPIES.error(
+    "own-fields-altered",
+    "does not say what the spec says: {place}",
+    "remove the annotation, or create the JobSet as MultiKueue has copied it",
+    ErrorType.FORBIDDEN,
+)
+
+
+def travelling_fields(subject: Subject) -> Iterator[FieldError]:
+    """Fields that the Go JobSet does not have, of a set that MultiKueue copies, and of a copy."""
+    labels, annotations = subject.js.metadata.labels, subject.js.metadata.annotations
+    is_sent = subject.js.spec.managed_by == MULTIKUEUE
+    if not is_sent and not (MULTIKUEUE_ORIGIN in labels and OWN_FIELDS_COPY in annotations):
+        return
+    sent, own = read_values(annotations.get(OWN_FIELDS_COPY)), own_values(subject.raw_spec, Work())
+    place = misfit(own, sent or {}) if is_sent else misfit(sent, own)
+    if place is not None:
+        rule, path = (NOT_SENT, PATH) if is_sent else (ALTERED, ANNOTATION)
+        yield rule.at(path, place=place, key=OWN_FIELDS_COPY)
+    elif is_sent:
+        places = [(field, path) for _, path, field, value in own_places(subject.raw_spec) if field.acts(value)]
+        first = {field.happens: path for field, path in reversed(places)}
+        yield from (DROPPED.at(path, happens=happens) for happens, path in first.items())
 
 
 def jobs(_: Subject, entry: Entry) -> Iterator[FieldError]:

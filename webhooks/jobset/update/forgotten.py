@@ -12,12 +12,12 @@ from itertools import chain, islice
 from typing import Any
 
 from api.keys import REMOVED_FIELDS
-from api.own_fields import OWN_FIELDS
 from kube.model.field import SPEC, FieldError, Path
 from kube.model.jsontree import dig, items
 from kube.model.meta import JSON
 from policy.defaults import ANNOTATION as DEFAULTS
 from policy.defaults import DEADLINE, recorded_defaults
+from webhooks.jobset.copies import places_of
 from webhooks.jobset.rules import MOST, Source
 from webhooks.json_patch import PatchDraft
 
@@ -52,7 +52,7 @@ NEWER: Mapping[str, frozenset[str]] = {
 }
 """The fields of Jobs and pods that Kubernetes 1.37 has and 1.33 has not, by the member that holds them.
 
-From the API descriptions (`/openapi/v3/apis/batch/v1`) of both API servers.
+`make test-kubernetes VERSION=1.33` compares them with the API descriptions of both API servers.
 """
 _STEPS = 60
 """Steps of looking at one place."""
@@ -117,26 +117,10 @@ _Places = Iterator[tuple[Sequence[str | int], Path]]
 
 
 def _own_places(old: JSON, new: JSON, draft: PatchDraft) -> _Places:
-    for parts in OWN_FIELDS:
-        yield from _absent(old, new, parts, ("spec",), SPEC, draft)
-
-
-def _absent(
-    old: Any, new: Any, parts: tuple[str, ...], place: tuple[str | int, ...], path: Path, draft: PatchDraft
-) -> _Places:
-    """The places of a field that the stored object has, and the new one has not. `place` and `path` lead to both."""
-    before, after = dig(old, *place), dig(new, *path.parts)
-    draft.work.spend(_STEPS)
-    first, *rest = parts
-    if first == "*":
-        for i, k in _pairs(before, after):
-            yield from _absent(old, new, tuple(rest), (*place, i), path.at(k), draft)
-    elif not (isinstance(before, dict) and isinstance(after, dict)) or before.get(first) is None:
-        return
-    elif rest:
-        yield from _absent(old, new, tuple(rest), (*place, first), path.at(first), draft)
-    elif after.get(first) is None:
-        yield (*place, first), path.at(first)
+    stored = {name: path for name, path, value in places_of(old.get("spec"), draft.work) if value is not None}
+    for name, path, value in places_of(new.get("spec"), draft.work) if stored else ():
+        if value is None and name in stored:
+            yield stored[name].parts, path
 
 
 def _template_places(old: JSON, new: JSON, draft: PatchDraft) -> _Places:

@@ -1,0 +1,100 @@
+"""What copies of a JobSet in other clusters need: its fields that the Go JobSet does not have, in an annotation. Pure.
+
+See docs/reference/validation.md#copies-in-worker-clusters.
+
+MultiKueue copies the spec with the types of the Go JobSet, and all labels and annotations. So the annotation says what
+the fields say, as long as the set is in a queue: a set gets its managedBy from Kueue only after this webhook.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from api.keys import MULTIKUEUE, MULTIKUEUE_ORIGIN, OWN_FIELDS_COPY, QUEUE_NAME
+from api.own_fields import own_places
+from kube.model.field import Path
+from kube.model.jsontree import dig
+from kube.model.meta import JSON
+from kube.model.semantic import semantically_equal
+from webhooks.json_patch import PatchDraft
+from webhooks.work import Work
+
+ANNOTATION = Path(("metadata", "annotations", OWN_FIELDS_COPY))
+MOST_BYTES = 64 * 1024
+"""Bytes of the annotation. The API server allows 256 KiB for all annotations of an object."""
+_STEPS = 60
+"""Steps of looking at one place."""
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+def restore_own_fields(draft: PatchDraft) -> None:
+    """Set the fields that the annotation of a new copy has, and its spec has not."""
+    values = _sent_values(draft.object) or {}
+    for name, path, value in places_of(draft.object.get("spec"), draft.work) if values else ():
+        if value is None and values.get(name) is not None:
+            draft.put(path, values[name])
+
+
+def write_own_fields(draft: PatchDraft, *, is_new: bool) -> None:
+    """Let the annotation say what the fields say: absent without such fields, outside of queues, and if it is too long.
+
+    One that a new copy has and that does not fit its fields stays, for the rules to refuse.
+    """
+    obj = draft.object
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict) or not isinstance(meta.get("annotations") or {}, dict):
+        return
+    if is_new and is_copy(obj) and misfit(_sent_values(obj), own_values(obj.get("spec"), draft.work)) is not None:
+        return
+    text = ""
+    if dig(obj, "spec", "managedBy") == MULTIKUEUE or dig(meta, "labels", QUEUE_NAME) is not None:
+        values = own_values(obj.get("spec"), draft.work)
+        text = _encoder.encode(values).decode() if values else ""
+    if text and len(text.encode()) <= MOST_BYTES:
+        draft.put(ANNOTATION, text)
+    elif dig(obj, *ANNOTATION.parts) is not None:
+        draft.remove(ANNOTATION)
+
+
+def is_copy(obj: JSON) -> bool:
+    """Whether the annotation says which fields a JobSet of another cluster has."""
+    has_origin = dig(obj, "metadata", "labels", MULTIKUEUE_ORIGIN) is not None
+    return has_origin and dig(obj, *ANNOTATION.parts) is not None
+
+
+def _sent_values(obj: JSON) -> Mapping[str, Any] | None:
+    return read_values(dig(obj, *ANNOTATION.parts))
+
+
+def read_values(text: Any) -> Mapping[str, Any] | None:
+    """The values of an annotation by name of their place; None where it cannot be read."""
+    if not isinstance(text, str) or len(text) > MOST_BYTES:
+        return None
+    try:
+        values = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def own_values(spec: Any, work: Work) -> Mapping[str, Any]:
+    """The values of the fields that the Go JobSet does not have, by name of their place."""
+    return {name: value for name, _, value in places_of(spec, work) if value is not None}
+
+
+def misfit(values: Mapping[str, Any] | None, known: Mapping[str, Any]) -> str | None:
+    """The first name whose value is not the same in `known`; None if there is none."""
+    if values is None:
+        return "it cannot be read"
+    return next(
+        (name for name, value in values.items() if name not in known or not semantically_equal(value, known[name])),
+        None,
+    )
+
+
+def places_of(spec: Any, work: Work) -> Iterator[tuple[str, Path, Any]]:
+    """Where the fields may stand in a spec: name of the place, path, and value, None where it is absent."""
+    for name, path, _, value in own_places(spec):
+        work.spend(_STEPS)
+        yield name, path, value

@@ -135,6 +135,7 @@ def test_a_foreign_job_is_reported_with_its_owner_and_replaced_when_it_goes(sets
     sets.wait_ready(3, timeout=RETRY + 20)
 
 
+@pytest.mark.slow
 def test_a_foreign_service_is_reported_with_its_owner_and_replaced_when_it_goes(sets):
     ports = {"clusterIP": "None", "selector": {"app": "web"}}
     body = {
@@ -172,6 +173,7 @@ def test_a_subdomain_that_two_sets_share_passes_to_the_second_when_the_first_goe
     wait_for(lambda: service(sets, "shared").get("spec", {}).get("selector") == selector, what="a Service of its own")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_namespace_in_deletion_is_left_in_peace(sets, manager):
     sets.apply(manifest(group(replicas=20), failurePolicy={"maxRestarts": 5}))

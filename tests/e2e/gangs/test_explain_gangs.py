@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.cluster.gangs import CUBES_IN_A_SUPERSLICE, GANG, GangNamespace, slices, topology
 from tests.support.cluster.requests import wait_for
 from tests.support.explain.objects import causes
@@ -38,6 +40,7 @@ def test_a_label_that_no_node_has(gang_namespace: GangNamespace) -> None:
     assert gang_namespace.explanation()["level"] == "fault"
 
 
+@pytest.mark.slow
 def test_a_gate_on_one_pod_holds_the_tree(gang_namespace: GangNamespace) -> None:
     gated = slices("gated", jobs=1, pods=1, pod={"schedulingGates": [{"name": "example.com/quota"}]})
     gang_namespace.gang(slices(), gated, scheduling=GANG)

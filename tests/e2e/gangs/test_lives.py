@@ -203,6 +203,7 @@ class TestMembersThatEndEarly:
         assert self.root(gang_namespace)["spec"]["schedulingPolicy"] == {"gang": {"minGroupCount": 1}}
         assert gang_namespace.stored("podgroups") == pod_groups, "a composite is replaced without its groups"
 
+    @pytest.mark.slow
     def test_a_restart_asks_for_all_of_them_again(self, gang_namespace):
         """The supervisor that was done is counted again: the lowered minimum is raised first."""
         supervisor = slices("supervisor", jobs=1, pods=1, tpus=4)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import pytest
+
 from api import keys
 from tests.support.cluster.racks import RACKS, RackNamespace, condition, exclusive, gates, label, pending_because
 from tests.support.cluster.requests import request, uids
@@ -35,6 +37,7 @@ def test_a_recreated_leader_comes_back_to_its_followers(rack_namespace: RackName
     assert rack_namespace.status().get("restarts", 0) == 0
 
 
+@pytest.mark.slow
 def test_a_job_whose_leader_has_lost_its_node_has_no_domain_until_it_is_back(rack_namespace: RackNamespace) -> None:
     rack_namespace.apply(exclusive(pods=2, job=MANY_RETRIES))
     (rack,) = rack_namespace.runs(pods=2).values()

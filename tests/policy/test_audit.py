@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policy import audit as module
-from policy.audit import MOST_MESSAGE, Audit, First, Result, as_written
+from policy.audit import Audit, First, Result, as_written
 from policy.exception_types import read_exception
 from policy.judged import Judged, Namespace
 from policy.status_types import MOST_SHOWN, AuditedViolation
@@ -73,12 +73,6 @@ def test_the_status_is_bounded_and_the_same_in_whatever_order_jobsets_come():
     assert audited(*reversed(many)).result("limits", TIME) == first
     assert first.violations == 100
     assert [each.name for each in first.first] == [f"train-{number // 2:03}" for number in range(MOST_SHOWN)]
-
-
-def test_messages_are_cut():
-    long = policy("x" * 253, ("Audit",), requiredLabels=[{"key": "example.com/" + "k" * 63}])
-    (found,) = audited(js(), policies=(long,)).result("x" * 253, TIME).first
-    assert len(found.message) == MOST_MESSAGE
 
 
 def test_a_patch_leaves_nothing_of_an_earlier_audit():

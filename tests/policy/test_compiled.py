@@ -209,11 +209,6 @@ class TestDefaults:
         assert spec["matchConstraints"]["resourceRules"][0]["operations"] == ["CREATE"]
         assert all(balanced(each["expression"]) for each in spec["variables"])
 
-    def test_a_policy_without_defaults_or_with_one_that_needs_a_gate_has_nothing_to_set(self):
-        assert self.written(manifest(maxJobs={"max": 1})) == {}
-        assert self.written(setting(activeDeadlineSeconds=60)) == {}
-        assert self.written(setting(activeDeadlineSeconds=60), gates="JobSetActiveDeadlineSeconds") != {}
-
     def test_one_that_another_policy_refuses_is_not_set_where_that_matches(self):
         there = {"namespaceSelector": {"matchLabels": {"strict": "true"}}}
         found = self.variables(

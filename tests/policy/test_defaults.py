@@ -47,20 +47,6 @@ def got(*policies: JobSetPolicy, labels: JSON | None = None, namespace: JSON | N
     return [(each.metadata.name, default.name) for each, default in found]
 
 
-def test_a_jobset_gets_those_of_the_policies_that_match():
-    assert [name for _, name in got(sets(**EVERYTHING))] == NAMES
-    assert got(sets(match=TEAM, **EVERYTHING)) == []
-    assert len(got(sets(match=TEAM, **EVERYTHING), namespace={"team": "a"})) == len(NAMES)
-    mine = {"objectSelector": {"matchLabels": {"tier": "x"}}}
-    assert got(sets(match=mine, ttlSecondsAfterFinished=1), sets("a", labels={"tier": "x"})) == [("a", "labels[tier]")]
-    assert len(got(sets(match=mine, ttlSecondsAfterFinished=1), labels={"tier": "x"})) == 1
-
-
-def test_of_two_the_policy_counts_whose_name_comes_first():
-    later, first = sets("b", ttlSecondsAfterFinished=1, priorityClassName="b"), sets("a", ttlSecondsAfterFinished=2)
-    assert got(later, first) == [("a", "ttlSecondsAfterFinished"), ("b", "priorityClassName")]
-
-
 def test_a_deadline_needs_its_gate():
     found = defaults_for([sets(**EVERYTHING)], jobset(), Namespace(), FeatureGates())
     assert [default.name for _, default in found] == [name for name in NAMES if name != "activeDeadlineSeconds"]
@@ -111,17 +97,6 @@ def test_a_limit_of_the_namespace_counts():
     ours = sets(ttlSecondsAfterFinished=20)
     assert got(ours, limited) == []
     assert len(got(ours, limited, namespace={"ttl": "20"})) == 1
-
-
-def test_another_policy_may_set_what_was_refused():
-    limited = policy("demands", ttl={"max": 10})
-    found = got(sets("a", ttlSecondsAfterFinished=20), sets("b", ttlSecondsAfterFinished=5), limited)
-    assert found == [("b", "ttlSecondsAfterFinished")]
-
-
-def test_what_is_missing_is_no_conflict():
-    demands = policy("demands", ttl={"required": True}, requiredQueue={}, priorityClasses={"allowed": ["low"]})
-    assert conflicts(sets(labels={"a": "b"}, priorityClassName="low"), [demands], GATES) == []
 
 
 def test_two_values_are_a_conflict_unless_only_one_policy_can_match():

@@ -6,8 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from policy import judged as judged_module
-from policy.evaluate import MOST_OF_A_RULE, numbers, violations
+from policy.evaluate import MOST_OF_A_RULE, violations
 from policy.judged import Namespace
 from policy.registry import RULES, Rules
 from tests.support.objects.jobsets import rjob
@@ -161,34 +160,9 @@ class TestUpdates:
         assert texts(before, policy(**allowed), old=before) == []
         assert len(texts(after, policy(**allowed), old=before)) == 1
 
-    def test_an_item_that_is_removed_moves_no_other_into_sight(self):
-        ours = policy(tolerations={"allowed": [{"key": "ok"}]})
-        both, one, other = (
-            of_pod(tolerations=[{"key": key, "operator": "Exists"} for key in keys]) for keys in ("ab", "b", "bc")
-        )
-        assert texts(one, ours, old=both) == []
-        (found,) = texts(other, ours, old=both)
-        assert "the taint c may not be tolerated" in found
-        assert len(texts(both, ours, old=one)) == 1
-
-    def test_many_old_violations_do_not_hide_a_new_one(self):
-        old, new = ([{"name": f"c{i}", "image": f"a{i}"} for i in range(n)] for n in (60, 61))
-        found = texts(of_pod(containers=new), policy(imagesByDigest=True), old=of_pod(containers=old))
-        assert [text.split(": ")[0].split(".")[-2] for text in found] == ["containers[60]"]
-
     def test_what_was_good_must_stay_so(self):
         old = judged(ttlSecondsAfterFinished=3)
         assert len(texts(judged(rjob(replicas=9)), self.limits, old=old)) == 2
-
-
-def test_numbers_of_an_explanation_are_those_that_are_compared():
-    found = numbers(
-        policy(maxJobs={"max": 4}, maxTotals={"resources": [{"name": "cpu", "max": "2"}]}), LARGE, Namespace()
-    )
-    assert [(name, number.amount_text, number.limit.text) for name, each in found.items() for number in each] == [
-        ("maxTotals", "0", "2"),
-        ("maxJobs", "9", "4"),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -213,19 +187,6 @@ def test_findings_of_one_rule_are_limited_and_do_not_hide_another_rule():
     pod = {"containers": [{"name": f"c{i}", "image": "nginx"} for i in range(200)]}
     found = violations([policy(imagesByDigest=True, maxJobs={"max": 0})], judged(rjob(pod=pod)), Namespace())
     assert [sum(one.rule == rule for one in found) for rule in ("imagesByDigest", "maxJobs")] == [MOST_OF_A_RULE, 1]
-
-
-def test_requests_of_a_template_are_counted_once_for_all_policies(monkeypatch: pytest.MonkeyPatch):
-    counted = []
-    real = judged_module.pod_requests
-    monkeypatch.setattr(judged_module, "pod_requests", lambda spec: counted.append(1) or real(spec))
-    js = judged(rjob("a", replicas=100_000), rjob("b"))
-    policies = [
-        policy(f"p{i}", maxTotals={"resources": [{"name": "cpu", "max": 1}, {"name": "x/y", "max": 1}]})
-        for i in range(20)
-    ]
-    assert texts(js, *policies) == []
-    assert len(counted) == 2
 
 
 def test_each_rule_of_the_api_has_its_function():

@@ -94,11 +94,6 @@ def test_it_counts_for_the_jobsets_and_rules_that_it_names():
     assert names(selected, metadata={"labels": {"run": "1"}}) == {("limits", "maxJobs"): "big-run"}
 
 
-def test_of_several_the_first_by_name_is_named():
-    both = exception("b", rules=["maxJobs", "ttl"]), exception("a")
-    assert names(*both) == {("limits", "maxJobs"): "a", ("limits", "ttl"): "b"}
-
-
 def faults(policies: dict[str, JobSetPolicy] | None = None, **spec: Any) -> list[tuple[str, str, bool]]:
     """What is said about an exception that is created now: place, text, whether it is a warning."""
     obj = exception(**{"expiresAt": "2030-01-01T01:00:00Z", **spec})

@@ -124,12 +124,6 @@ def test_selectors(selector: dict[str, Any], found: str):
     assert found in text
 
 
-def test_as_many_labels_as_allowed_are_no_fault():
-    labels = {f"k{i}": "" for i in range(64)}
-    body = manifest(match={"namespaceSelector": {"matchLabels": labels}}, maxJobs={"max": 1})
-    assert said({**body, "spec": {**body["spec"], "defaults": {"labels": labels}}}) == []
-
-
 def test_a_policy_without_the_own_controller_is_warned_about():
     def cautioned(*allowed: str) -> list[str]:
         policy = policy_faults(manifest(managedBy={"allowed": list(allowed)}))[1]

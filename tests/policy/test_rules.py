@@ -58,17 +58,6 @@ def test_a_missing_label_says_what_its_value_has_to_match():
     )
 
 
-def test_the_largest_template_is_pointed_at_for_a_total():
-    gpus = {
-        "containers": [{}, {"resources": {"requests": {"x/gpu": 2}}}],
-        "initContainers": [{"resources": {"limits": {"x/gpu": 1}}}],
-    }
-    js = judged(rjob("a", parallelism=3, completions=3), rjob("b", replicas=2, pod=gpus))
-    rules = {"maxTotals": {"pods": {"max": 4}, "resources": [{"name": "x/gpu", "max": 3}]}}
-    pod = "spec.replicatedJobs[1].template.spec.template.spec"
-    assert places(js, **rules) == ["spec.replicatedJobs[0].replicas", f"{pod}.containers[1].resources.requests[x/gpu]"]
-
-
 def test_the_request_of_a_pod_as_a_whole_is_pointed_at():
     js = of_pod(containers=[{}], resources={"limits": {"cpu": 3}})
     assert places(js, maxTotals={"resources": [{"name": "cpu", "max": 1}]}) == ["resources.limits.cpu"]

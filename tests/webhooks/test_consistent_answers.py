@@ -9,12 +9,6 @@ from tests.support.objects.jobsets import JSON, jobset, rjob
 ENGINE = engine(FeatureGates())
 
 
-def test_a_wrong_status_does_not_hide_that_the_first_may_wait_for_nothing():
-    js = jobset(rjob("a", dependsOn=[{"name": "b", "status": "Completed"}]), rjob("b"))
-    rules = {error.rule.id for error in ENGINE.create(js).errors if error.rule}
-    assert {"depends-on-first", "schema-enum"} <= rules
-
-
 def test_a_depends_on_of_another_type_is_named_once():
     assert [str(error.path) for error in ENGINE.create(jobset(rjob(dependsOn="b"))).errors] == [
         "spec.replicatedJobs[0].dependsOn"

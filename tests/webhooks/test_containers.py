@@ -5,8 +5,6 @@ import pytest
 from api.features import FeatureGates
 from app.engine import engine
 from tests.support.objects.jobsets import jobset, rjob
-from webhooks.jobset.answers import MAX_WARNING, warning_texts
-from webhooks.jobset.rules import MOST
 
 ENGINE = engine(FeatureGates())
 MAIN = {"name": "main", "image": "busybox"}
@@ -51,10 +49,3 @@ def test_media_that_a_kubelet_knows_get_no_warning(medium):
 )
 def test_a_medium_that_none_knows_gets_the_one_that_is_meant(medium, fix):
     assert fixes(volumes=[{"name": "x", "emptyDir": {"medium": medium}}]) == [fix]
-
-
-def test_many_and_long_ones_stay_within_an_answer():
-    many = [{"name": f"c{i}", "image": "x " * 5000, "command": ["y " * 5000]} for i in range(50)]
-    found = ENGINE.create(jobset(rjob(pod={"containers": many})))
-    assert len(found.warnings) == MOST
-    assert all(len(text) <= MAX_WARNING for text in warning_texts(found.warnings))

@@ -38,27 +38,6 @@ def test_all_faults_come_at_once_by_path():
     ]
 
 
-def test_faults_of_the_schema_hide_nothing_and_drag_nothing_along():
-    js = stored(
-        jobset(
-            rjob("a"),
-            rjob("b", dependsOn=[{"name": "A", "status": "Ready"}]),
-            failurePolicy={"rules": [{"name": 1, "action": "FailJobSet"}, {"action": "RestartJobs", "name": "ok"}]},
-            coordinator={"replicatedJob": "a", "jobIndex": "0"},
-            successPolicy={"operator": "All", "targetReplicatedJobs": ["c"]},
-        )
-    )
-    js["spec"]["replicatedJobs"][0]["template"]["spec"]["parallelism"] = "x"
-    assert [str(e.path) for e in create_errors(js, FeatureGates())] == [
-        "spec.coordinator.jobIndex",
-        "spec.failurePolicy.rules[0].name",
-        "spec.failurePolicy.rules[1].action",
-        "spec.replicatedJobs[0].template.spec.parallelism",
-        "spec.replicatedJobs[1].dependsOn[0].name",
-        "spec.successPolicy.targetReplicatedJobs[0]",
-    ]
-
-
 @pytest.mark.parametrize(
     ("js", "words"),
     [

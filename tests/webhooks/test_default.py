@@ -22,20 +22,6 @@ def applied(new: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str,
     return defaulted
 
 
-def test_everything_is_defaulted_on_create():
-    js = jobset(rjob("a"), rjob("b"), failurePolicy={"maxRestarts": 1, "rules": [{"action": "FailJobSet"}]})
-    spec = applied(js)["spec"]
-    assert spec["successPolicy"] == {"operator": "All"}
-    assert spec["startupPolicy"] == {"startupPolicyOrder": "AnyOrder"}
-    assert spec["network"] == {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
-    assert [r["template"]["spec"]["completionMode"] for r in spec["replicatedJobs"]] == ["Indexed", "Indexed"]
-    assert [r["template"]["spec"]["template"]["spec"]["restartPolicy"] for r in spec["replicatedJobs"]] == [
-        "OnFailure"
-    ] * 2
-    assert spec["failurePolicy"]["rules"] == [{"action": "FailJobSet", "name": "failurePolicyRule0"}]
-    assert "subdomain" not in spec["network"]
-
-
 def test_metadata_of_templates_that_is_null_becomes_empty():
     """The schema refuses null there; a server-side apply that drops all of a client's labels leaves it."""
     rjobs = [rjob("a"), rjob("b")]
@@ -56,14 +42,6 @@ def test_nulls_that_an_apply_leaves_are_removed():
     assert changed["metadata"] == {"annotations": {"a": "b"}}
     assert "nodeSelector" not in changed["spec"]["template"]["spec"]
     assert changed["spec"]["template"]["spec"]["containers"] == [{"name": "c", "image": "i"}]
-
-
-def test_every_null_of_many_replicated_jobs_is_removed():
-    names = [f"r{i}" for i in range(500)]
-    new = jobset(*(rjob(name, pod={"nodeSelector": None, "tolerations": None}) for name in names))
-    changed = applied(new, stored(jobset(*map(rjob, names))))["spec"]["replicatedJobs"]
-    pods = [entry["template"]["spec"]["template"]["spec"] for entry in changed]
-    assert not [pod for pod in pods if None in pod.values()]
 
 
 def test_the_patch_of_an_object_full_of_nulls_is_bounded():
@@ -93,14 +71,6 @@ def test_names_that_the_schema_requires_are_empty_where_they_are_absent(old, nam
     assert [r["name"] for r in spec["replicatedJobs"]] == ["", "b"]
     assert spec["replicatedJobs"][1]["dependsOn"] == [{"status": "Ready", "name": ""}]
     assert spec["coordinator"] == {"podIndex": 0, "replicatedJob": ""}
-
-
-def test_nulls_are_absent():
-    nulls = dict.fromkeys(("successPolicy", "startupPolicy", "network", "failurePolicy", "volumeClaimPolicies"))
-    spec = applied(jobset(**nulls))["spec"]
-    assert spec["successPolicy"] == {"operator": "All"}
-    assert spec["network"] == {"enableDNSHostnames": True, "publishNotReadyAddresses": True}
-    assert spec["failurePolicy"] is None
 
 
 def test_what_is_set_stays():
@@ -186,27 +156,9 @@ def test_wrong_shapes_are_left_for_the_schema(path: tuple[str | int, ...], wrong
     applied(stored(jobset()), js)
 
 
-def test_an_update_gets_back_what_the_stored_object_got_on_create():
-    manifest = jobset(failurePolicy={"rules": [{"action": "FailJobSet"}]})
-    old = stored(manifest)
-    assert with_defaults(manifest, old)[0]["spec"]["failurePolicy"]["rules"] == old["spec"]["failurePolicy"]["rules"]
-    again = with_defaults(manifest, old)[0]["spec"]
-    assert again["successPolicy"] == old["spec"]["successPolicy"]
-    template = again["replicatedJobs"][0]["template"]
-    assert template == old["spec"]["replicatedJobs"][0]["template"]
-
-
 def test_an_update_does_not_change_what_was_stored_past_the_webhook():
     js = jobset()
     assert with_defaults(js, js)[1] == []
-
-
-def test_a_replicated_job_is_found_again_by_name():
-    old = stored(jobset(rjob("a"), rjob("b")))
-    del old["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"]
-    new = jobset(rjob("b"), rjob("a"))
-    modes = [r["template"]["spec"].get("completionMode") for r in with_defaults(new, old)[0]["spec"]["replicatedJobs"]]
-    assert modes == ["Indexed", None]
 
 
 JUNK = st.recursive(

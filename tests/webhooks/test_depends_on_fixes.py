@@ -41,9 +41,3 @@ LATER = "only one that stands earlier can be waited for: "
 )
 def test_what_to_do_about_a_wait(rjobs: tuple[JSON, ...], fixes: list[str]):
     assert [error.fix for error in create_errors(stored(jobset(*rjobs)), FeatureGates())] == fixes
-
-
-@pytest.mark.parametrize("coordinator", [{"replicatedJob": ""}, {"replicatedJob": "x"}])
-def test_a_coordinator_where_there_is_no_replicated_job(coordinator: JSON):
-    js = {**jobset(), "spec": {"replicatedJobs": [], "coordinator": coordinator}}
-    assert [error.fix.endswith("there is no ReplicatedJob") for error in create_errors(js, FeatureGates())] == [True]

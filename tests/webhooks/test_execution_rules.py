@@ -191,16 +191,6 @@ def test_it_can_be_neither_added_nor_removed():
     assert errors(old, plain) == errors(plain, old) == ["spec.executionPolicy: field is immutable"]
 
 
-def test_faults_of_the_crd_in_an_added_order_are_reported_with_the_rest():
-    old = stored(jobset(rjob("a"), WAITING))
-    new = changed(
-        changed(old, "executionPolicy", to=FULL | {"replicatedJobsStatus": "Failed"}), "managedBy", to="a.io/b"
-    )
-    assert [text.partition(":")[0] for text in errors(old, new)] == [
-        "spec.executionPolicy", ORDER, STATE, "spec.managedBy"
-    ]  # fmt: skip
-
-
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_was_stored_before_may_stay_as_it_is(case: str):
     old = REFUSED[case][0]

@@ -37,14 +37,6 @@ class TestClaims:
         live = {**DATA, "volumeMode": "Filesystem", "storageClassName": "standard", "volumeName": "pv-1"}
         assert await self.ask(found_object(name="data-train", spec=live)) == []
 
-    async def test_a_claim_that_does_not_fit_is_an_error_with_the_message_of_go(self):
-        found = await self.ask(
-            found_object(name="data-train", spec={**DATA, "storageClassName": "slow"}), storageClassName="fast"
-        )
-        [error] = errors(found)
-        words = "spec does not match existing PVC data-train in namespace default; storageClassName is different there:"
-        assert error.startswith(f"{self.PREFIX}.spec: Invalid value: {words}")
-
     async def test_a_claim_that_would_go_with_the_jobset_must_not_be_there_before(self):
         found = await self.ask(found_object(name="data-train", spec=DATA), retain=False)
         [error] = errors(found)

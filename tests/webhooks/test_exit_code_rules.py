@@ -116,22 +116,6 @@ def test_exit_code_policy(case: str):
     assert faults(jobset(entry)) == expected
 
 
-def test_with_restart_in_place_there_is_one_fault():
-    entry = POLICY["the same in place"][0]
-    strategy = {"restartStrategy": "InPlaceRestart"}
-    assert faults(jobset(entry, failurePolicy=strategy)) == [(f"{JOB}.template.spec.restartPolicy", NEEDS_NEVER)]
-
-
-def test_the_default_of_the_restart_policy_is_named():
-    [error] = ENGINE.create(jobset(rjob(exitCodePolicy={}))).errors
-    assert (error.value, "where it is left out it is OnFailure" in error.fix) == ("OnFailure", True)
-
-
-def test_the_container_that_was_meant_is_suggested():
-    [error] = ENGINE.create(stored(jobset(worker(policy={"containerName": "fetc"}))), defaults=False).errors
-    assert error.fix == 'did you mean "fetch"? there are: "main", "side", "fetch"'
-
-
 def test_of_many_codes_some_are_named():
     entry = worker(policy={"permanent": list(range(1, 100))}, own=[codes(*range(1, 100))])
     assert faults(jobset(entry)) == [(f"{R}.exitCodePolicy", FIRST.format(0, "1, 2, 3, 4, 5, 6, 7, 8 and 91 more"))]

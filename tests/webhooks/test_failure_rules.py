@@ -14,11 +14,6 @@ from tests.support.objects.updates import changed, errors
 DEFAULT = FeatureGates()
 GATED = FeatureGates({"RestartJob": True, "ElasticJobSet": True})
 RULE = "spec.failurePolicy.rules[{}]"
-NEEDS_GATE = "RestartReplicatedJob failure policy action is not allowed when RestartJob feature gate is disabled"
-OLD_GATE = (
-    "RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob feature gate"
-    " is disabled"
-)
 TOO_MANY = "JobSet cannot have a failure policy rule with RestartReplicatedJob action and a replicated job with replicas > 1024"
 OLD_TOO_MANY = (
     "JobSet cannot have a failure policy rule with RestartJob or RestartJobAndIgnoreMaxRestarts action and a replicated"
@@ -34,17 +29,6 @@ def ruled(*rules: Any, replicas: int = 1, **policy: Any) -> JSON:
 
 def refused(js: JSON, gates: FeatureGates = GATED) -> list[tuple[str, str]]:
     return [(str(error.path), error.detail) for error in engine(gates).create(js, defaults=False).errors]
-
-
-def test_restarting_a_replicated_job_needs_the_gate():
-    js = ruled("RestartReplicatedJob", "RestartJob")
-    assert refused(js, DEFAULT) == [
-        (f"{RULE.format(0)}.action", NEEDS_GATE),
-        (f"{RULE.format(1)}.action", OLD_GATE),
-    ]
-    assert refused(js) == []
-    [error] = engine(DEFAULT).create(ruled("RestartReplicatedJob"), defaults=False).errors
-    assert "--feature-gates=RestartJob=true" in error.fix
 
 
 @pytest.mark.parametrize(

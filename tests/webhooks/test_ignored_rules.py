@@ -5,10 +5,8 @@ import pytest
 from api.features import FeatureGates
 from api.keys import IGNORE_WARNINGS
 from app.engine import engine
-from kube.model.field import ErrorType as Type
-from kube.model.field import Path, Rule, Severity
 from tests.support.objects.jobsets import JSON, jobset, rjob
-from webhooks.jobset.answers import answer, warning_texts
+from webhooks.jobset.answers import warning_texts
 from webhooks.jobset.ignored_rules import LONGEST
 
 ENGINE = engine(FeatureGates())
@@ -43,20 +41,3 @@ def test_every_warning_shows_its_rule():
 )
 def test_what_is_named_is_left_out(ignored: str, left: list[str]):
     assert rules_of(with_two_warnings(ignored)) == left
-
-
-def test_an_update_and_what_is_added_later_are_no_exception():
-    js = with_two_warnings("image-form no-such-service")
-    assert [w.rule.id for w in ENGINE.update(with_two_warnings("x"), js).warnings if w.rule] == []
-    rule = Rule("no-such-service", Type.INVALID, "text", "", "a page", severity=Severity.WARNING)
-    assert rule.id not in [w.rule.id for w in ENGINE.create(js).and_also([rule.at(Path())]).warnings if w.rule]
-
-
-def test_errors_and_the_words_of_policies_stay():
-    js = with_two_warnings("group-name-form policy-forbid")
-    js["spec"]["replicatedJobs"][0]["groupName"] = "A b"
-    policy = Rule("policy-forbid", Type.INVALID, "text", "", "a page", severity=Severity.WARNING)
-    found = ENGINE.create(js).and_also([policy.at(Path())])
-    assert [error.rule.id for error in found.errors if error.rule] == ["group-name-form"]
-    assert "policy-forbid" in [warning.rule.id for warning in found.warnings if warning.rule]
-    assert answer(found, js).warnings[0] == ": text"

@@ -54,17 +54,6 @@ def pod_of(obj: JSON, index: int = 0) -> JSON:
     return pod
 
 
-async def test_a_new_jobset_gets_them_in_every_template_and_says_so():
-    made = await created(jobset(rjob("a"), rjob("b")), SETS)
-    assert made["metadata"]["labels"] == {"team": "a"}
-    assert made["spec"]["ttlSecondsAfterFinished"] == 60
-    for i in range(2):
-        pod = pod_of(made, i)
-        assert (pod["priorityClassName"], pod["tolerations"]) == ("low", [GPU])
-        assert pod["nodeSelector"] == {"pool": "p", "example.com/zone": "z"}
-    assert record(made) == {"tenants": NAMES}
-
-
 async def test_what_is_set_is_counted():
     played = Played(
         SETS, read_policy(setting("other", match={"namespaceSelector": {"matchLabels": {"a": "b"}}}, **ALL))
@@ -133,12 +122,6 @@ async def test_the_author_is_not_refused_for_a_default_that_another_policy_refus
     assert "ttlSecondsAfterFinished" not in record(made)["tenants"]
 
 
-async def test_without_defaults_no_namespace_is_asked_for():
-    played = Played(policy(ttl={"max": 1}))
-    await played.answer(jobset(), path=MUTATE_PATH)
-    assert played.asked == []
-
-
 async def test_names_of_what_the_api_server_has_set_for_a_policy_that_it_holds_are_kept():
     """It sets defaults before this webhook is asked, which finds them as if the author had written them."""
     both = setting(**ALL)
@@ -193,12 +176,6 @@ class TestAnUpdate:
         assert "ttlSecondsAfterFinished" not in made["spec"]
         assert pod_of(made).keys() & {"priorityClassName", "nodeSelector", "tolerations"} == set()
 
-    async def test_keeps_nothing_that_a_policy_in_force_refuses(self):
-        old = stored(await created(jobset(), SETS))
-        made = await updated(jobset(), old, SETS, policy("short", ttl={"max": 10}))
-        assert "ttlSecondsAfterFinished" not in made["spec"]
-        assert made["metadata"]["labels"] == {"team": "a"}
-
     async def test_with_a_forged_annotation_keeps_nothing(self):
         old = stored(jobset(rjob(pod={"nodeSelector": {"pool": "mine"}}), ttlSecondsAfterFinished=7))
         old["metadata"] |= {"labels": {"team": "x"}, "annotations": {ANNOTATION: json.dumps({"tenants": NAMES})}}
@@ -247,14 +224,6 @@ class TestAnUpdate:
         assert pod_of(kept)["priorityClassName"] == "high"
         assert pod_of(kept)["tolerations"] == [{"key": "gpu", "value": "x"}]
 
-    async def test_that_removes_the_name_too_is_without_it(self):
-        old = stored(await created(jobset(), SETS))
-        new = copy.deepcopy(old)
-        del new["spec"]["ttlSecondsAfterFinished"], new["metadata"]["labels"]["team"]
-        new["metadata"]["annotations"][ANNOTATION] = json.dumps({"tenants": ["labels[team]"]})
-        kept = await updated(new, old, SETS)
-        assert ("ttlSecondsAfterFinished" in kept["spec"], kept["metadata"]["labels"]) == (False, {"team": "a"})
-
     @pytest.mark.parametrize(
         "text", ["", "[]", "{", '{"a": "b"}', '{"tenants": ["nothing", "labels[", "tolerations", "nodeSelector[x]"]}']
     )
@@ -280,14 +249,6 @@ class TestDefaultsThatCannotBeSet:
             return []
 
         monkeypatch.setattr(policies_module, "defaults_for", find)
-
-    async def test_refuse_by_a_policy_that_denies(self):
-        played = Played(
-            read_policy({**setting(**ALL), "spec": {**setting(**ALL)["spec"], "validationActions": ["Deny"]}})
-        )
-        response = await played.answer(jobset(), path=MUTATE_PATH)
-        assert response["status"]["message"] == "internal error (KeyError) in the defaults of policy tenants"
-        assert played.counted == [("tenants", "defaults", "Error")]
 
     async def test_are_a_warning_by_one_that_warns(self):
         body = setting(**ALL)

@@ -46,18 +46,6 @@ def test_none_is_left_where_nothing_needs_one():
     assert errors(old, scaled(old, 1, 0, 0), ELASTIC) == []
 
 
-def test_without_the_gate_the_answer_names_it():
-    old = stored(jobset(rjob(replicas=2)))
-    [error] = engine(FeatureGates()).update(old, scaled(old, 3)).errors
-    assert (str(error.path), error.rule.id, error.detail, error.value) == (
-        PATH.format(0),
-        "immutable-replicas",
-        "field is immutable",
-        3,
-    )
-    assert "--feature-gates=ElasticJobSet=true" in error.fix
-
-
 @pytest.mark.parametrize("gates", [FeatureGates(), ELASTIC])
 def test_a_number_that_is_left_out_is_one(gates):
     one, none = stored(jobset(rjob("a"), rjob("b"))), scaled(stored(jobset(rjob("a"), rjob("b"))), None)
@@ -92,45 +80,11 @@ def test_after_the_end_each_size_is_named():
     ]
 
 
-DEPENDENT = (
-    rjob("a", replicas=2),
-    rjob("b"),
-    rjob("c", dependsOn=[{"name": "b", "status": "Complete"}, {"name": "a", "status": "Ready"}]),
-)
-
-
-def test_jobs_that_others_wait_for_are_not_all_taken_away():
-    old = stored(jobset(*DEPENDENT))
-    assert errors(old, scaled(old, 1), ELASTIC) == []
-    assert errors(old, scaled(old, 0, 0), ELASTIC) == [
-        f"{PATH.format(0)}: replicas must be >= 1: replicatedJob 'c' depends on replicatedJob 'a'",
-        f"{PATH.format(1)}: replicas must be >= 1: replicatedJob 'c' depends on replicatedJob 'b'",
-    ]
-
-
 def test_the_first_of_those_that_wait_is_named():
     after = [{"name": "a", "status": "Ready"}]
     old = stored(jobset(rjob("a"), rjob("b", dependsOn=after), rjob("c", dependsOn=after)))
     [text] = errors(old, scaled(old, 0), ELASTIC)
     assert text.endswith("replicatedJob 'b' depends on replicatedJob 'a'")
-
-
-def test_what_had_no_jobs_may_be_left_without():
-    old = stored(
-        jobset(rjob("a", replicas=0), *DEPENDENT[1:], successPolicy={**ALL, "targetReplicatedJobs": ["a", "c"]})
-    )
-    assert errors(old, scaled(old, 0, 3, 2), ELASTIC) == []
-    empty = stored(jobset(rjob("a", replicas=0), rjob("b", replicas=0)))
-    assert errors(empty, changed(empty, "suspend", to=True), ELASTIC) == []
-    assert errors(empty, scaled(empty, 3), ELASTIC) == []
-
-
-def test_jobs_that_success_is_measured_by_are_not_all_taken_away():
-    old = stored(jobset(rjob("a"), rjob("b"), rjob("c"), successPolicy={**ALL, "targetReplicatedJobs": ["b", "c"]}))
-    assert errors(old, scaled(old, 0), ELASTIC) == []
-    assert errors(old, scaled(old, 0, 0, 1), ELASTIC) == [
-        f"{PATH.format(1)}: replicas must be >= 1: the success policy targets replicatedJob 'b'"
-    ]
 
 
 @pytest.mark.parametrize("policy", [None, ALL, {"operator": "Any"}, {**ALL, "targetReplicatedJobs": []}])
@@ -141,17 +95,6 @@ def test_without_targets_one_job_of_any_has_to_stay(policy):
     assert errors(old, scaled(old, 0, 0, 1), ELASTIC) == []
     last = "replicas must be >= 1: no Job would be left, and the JobSet would be Completed at once"
     assert errors(old, scaled(old, 0, 0), ELASTIC) == [f"{PATH.format(0)}: {last}", f"{PATH.format(1)}: {last}"]
-
-
-def test_the_job_of_the_coordinator_stays():
-    old = stored(jobset(rjob("a"), rjob("b", replicas=3), coordinator={"replicatedJob": "b", "jobIndex": 1}))
-    assert errors(old, scaled(old, 4, 2), ELASTIC) == []
-    for replicas in (0, 1):
-        assert rules(old, scaled(old, 1, replicas)) == [("spec.coordinator.jobIndex", "coordinator-job-index")]
-    moved = changed(scaled(old, 1, 1), "coordinator", "jobIndex", to=0)
-    assert errors(old, moved, ELASTIC) == []
-    beyond = changed(scaled(old, 1, 1), "coordinator", "jobIndex", to=2)
-    assert rules(old, beyond) == [("spec.coordinator.jobIndex", "coordinator-job-index")]
 
 
 @pytest.mark.parametrize(
@@ -183,25 +126,9 @@ def test_a_name_with_no_space_for_another_digit_may_scale_to_zero():
     assert errors(old, scaled(old, 0), ELASTIC) == []
 
 
-def test_single_restarts_are_counted_for_so_many_jobs_only():
-    old = stored(jobset(rjob("a", replicas=1024), rjob("b"), failurePolicy={"rules": [{"action": "RestartJob"}]}))
-    assert rules(old, scaled(old, 1024, 1024), RESTARTING) == []
-    assert rules(old, scaled(old, 1025), RESTARTING) == [(PATH.format(0), "restart-job-replicas")]
-    plain = stored(jobset(rjob("a"), failurePolicy={"rules": [{"action": "RestartJobSet"}]}))
-    assert rules(plain, scaled(plain, 1025), RESTARTING) == []
-
-
 def test_what_was_too_much_before_is_not_refused_for_another_change():
     old = stored(jobset(rjob("a", replicas=2000), rjob("b"), failurePolicy={"rules": [{"action": "RestartJob"}]}))
     assert rules(old, scaled(old, 2000, 3), RESTARTING) == []
-
-
-def test_the_rest_of_a_replicated_job_stays_as_it_is():
-    old = stored(jobset(rjob("a"), rjob("b")))
-    new = changed(scaled(old, 3), "replicatedJobs", 0, "groupName", to="g")
-    assert rules(old, new) == [("spec.replicatedJobs[0].groupName", "immutable-replicated-job")]
-    renamed = changed(scaled(old, 3), "replicatedJobs", 1, "name", to="c")
-    assert rules(old, renamed) == [("spec.replicatedJobs", "immutable-replicated-jobs")]
 
 
 @pytest.mark.parametrize("number", [-1, "x", 2**40])

@@ -107,12 +107,6 @@ def test_the_amounts_are_put_aside_and_the_rest_is_still_compared():
     assert errors(OLD, new, GATE) == [f"{SPEC}.containers[0].image: field is immutable"]
 
 
-@pytest.mark.parametrize("gates", [DEFAULT, GATE])
-def test_the_same_amount_is_no_change(gates):
-    old = suspended(OLD, False)
-    assert errors(old, changed(old, *POD, "containers", 0, "resources", "requests", "cpu", to="1000m"), gates) == []
-
-
 def test_what_is_no_quantity_is_explained():
     [error] = engine(GATE).update(OLD, changed(OLD, *POD, *AMOUNTS["a request"][0], to="1 core")).errors
     assert str(error.path) == f"{SPEC}.containers[0].resources.requests.cpu"

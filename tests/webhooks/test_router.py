@@ -4,7 +4,7 @@ import asyncio
 import logging
 import re
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +18,6 @@ from tests.support.objects.jobsets import jobset, rjob, stored
 from tests.support.objects.reviews import V1, answer, encode, review
 from tests.support.webhook_app import APP, GOOD, PATHS, ask
 from tests.webhooks.test_default import JUNK, SPEC
-from webhooks.body import BodyLimits
 from webhooks.jobset.handlers import MUTATE_PATH, VALIDATE_PATH, jobset_handlers
 from webhooks.review import MAX_BODY, AdmissionRequest, AdmissionResponse
 from webhooks.router import create_app
@@ -26,98 +25,14 @@ from webhooks.router import create_app
 SECRET = "hunter2"
 
 
-async def test_defaults_come_back_as_a_patch():
-    response = await ask(review(jobset()), MUTATE_PATH)
-    assert response["allowed"] is True
-    assert response["uid"] == "u1"
-    assert response["status"]["code"] == 200
-    assert {"op": "add", "path": "/spec/successPolicy", "value": {"operator": "All"}} in response["operations"]
-
-
 async def test_nothing_to_default_is_no_patch():
     assert "patch" not in await ask(review(stored(jobset())), MUTATE_PATH)
-
-
-async def test_a_refusal_is_422_invalid_with_causes():
-    response = await ask(review(stored(jobset(managedBy=""))))
-    fix = "leave it out for this controller, or name another one like kueue.x-k8s.io/multikueue"
-    assert response["allowed"] is False
-    assert response["status"] == {
-        "metadata": {},
-        "status": "Failure",
-        "message": 'JobSet.jobset.x-k8s.io "train" is invalid: spec.managedBy: Required value: ' + fix,
-        "reason": "Invalid",
-        "code": 422,
-        "details": {
-            "name": "train",
-            "group": "jobset.x-k8s.io",
-            "kind": "JobSet",
-            "causes": [
-                {"reason": "FieldValueRequired", "message": f"Required value: {fix}", "field": "spec.managedBy"}
-            ],
-        },
-    }
-
-
-async def test_an_update_is_compared_with_the_old_object():
-    old = stored(jobset())
-    assert (await ask(review(old, old)))["allowed"] is True
-    response = await ask(review(stored(jobset(rjob(replicas=2))), old))
-    assert response["status"]["details"]["causes"][0]["field"] == "spec.replicatedJobs[0].replicas"
-
-
-async def test_a_name_that_is_to_be_generated_is_shown_as_its_beginning():
-    js = stored(jobset(managedBy=""))
-    js["metadata"] = {"generateName": "train-"}
-    response = await ask(review(js))
-    assert response["status"]["message"].startswith('JobSet.jobset.x-k8s.io "train-" is invalid: ')
-    assert response["status"]["details"]["name"] == "train-"
-
-
-async def test_the_mutating_webhook_refuses_what_the_schema_would_with_all_other_faults():
-    js = jobset(managedBy="", ttlSecondsAfterFinished="soon")
-    response = await ask(review(js), MUTATE_PATH)
-    fields = [cause["field"] for cause in response["status"]["details"]["causes"]]
-    assert fields == ["spec.managedBy", "spec.ttlSecondsAfterFinished"]
-
-
-async def test_what_the_schema_lets_pass_is_left_to_the_validating_webhook():
-    js = jobset(managedBy="", startupPolicy={"startupPolicyOrder": "InOrder"})
-    response = await ask(review(js), MUTATE_PATH)
-    assert response["allowed"] is True
-    old = stored(jobset(network={"subdomain": "a"}))
-    added = stored(jobset(network={"subdomain": "a"}, failurePolicy={}))
-    assert (await ask(review(added, old), MUTATE_PATH))["allowed"] is True
-    assert (await ask(review(added, old)))["allowed"] is False
-
-
-async def test_the_mutating_webhook_refuses_what_cel_would_with_all_other_faults():
-    old = stored(jobset(network={"subdomain": "a"}))
-    new = stored(jobset(network={"subdomain": "b"}, managedBy="a.io/b"))
-    response = await ask(review(new, old), MUTATE_PATH)
-    fields = [cause["field"] for cause in response["status"]["details"]["causes"]]
-    assert fields == ["spec.managedBy", "spec.network.subdomain"]
-
-
-async def test_without_the_mutating_webhook_nothing_is_taken_for_granted():
-    response = await ask(review(jobset(coordinator={"replicatedJob": "workers"})))
-    [cause] = response["status"]["details"]["causes"]
-    assert cause["field"] == "spec.replicatedJobs[0].template.spec.completionMode"
 
 
 async def test_a_creation_is_a_creation_whatever_old_object_is_sent_along():
     js, old = stored(jobset(managedBy="")), stored(jobset(rjob(replicas=9)))
     response = await ask(review(js, old, operation="CREATE"))
     assert [cause["field"] for cause in response["status"]["details"]["causes"]] == ["spec.managedBy"]
-
-
-async def test_warnings_come_with_the_answer_whatever_it_is():
-    js = stored(jobset(failurePolicy={"maxRestarts": -1}))
-    expected = ["spec.failurePolicy.maxRestarts: below 0 means 0: no restart; write 0 or more [max-restarts-negative]"]
-    assert (await ask(review(js)))["warnings"] == expected
-    js["spec"]["managedBy"] = ""
-    refusal = await ask(review(js))
-    assert (refusal["allowed"], refusal["warnings"]) == (False, expected)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -214,19 +129,6 @@ async def test_an_endless_body_costs_bounded_memory_and_is_not_read_to_the_end()
     assert peak < 2 * MAX_BODY
 
 
-async def test_a_body_that_does_not_arrive_is_given_up():
-    app = create_app(
-        {"/x": jobset_handlers(engine(FeatureGates()))[VALIDATE_PATH]}, limits=BodyLimits(body_timeout=0.01)
-    )
-
-    async def stalled() -> AsyncIterator[bytes]:
-        yield GOOD[:10]
-        await asyncio.Event().wait()
-
-    http = await post(app, "/x", stalled())
-    assert answer(http.body)["status"]["code"] == 408
-
-
 async def test_what_is_too_deep_for_a_handler_is_the_fault_of_the_object():
     async def deep(_: AdmissionRequest) -> AdmissionResponse:
         raise RecursionError
@@ -289,21 +191,6 @@ async def test_bodies_are_not_logged_whatever_happens_to_them(caplog: pytest.Log
     assert SECRET not in caplog.text
 
 
-async def test_cancelling_a_request_is_not_swallowed():
-    started = asyncio.Event()
-
-    async def slow(_: AdmissionRequest) -> AdmissionResponse:
-        started.set()
-        await asyncio.Event().wait()
-        return AdmissionResponse()
-
-    task = asyncio.create_task(ask(GOOD, "/x", create_app({"/x": slow})))
-    await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-
-
 async def test_requests_are_counted_with_the_rules_and_the_code_of_the_answer():
     class Metrics:
         def __init__(self) -> None:
@@ -338,15 +225,6 @@ async def test_requests_are_counted_with_the_rules_and_the_code_of_the_answer():
 async def test_there_are_no_other_pages():
     for path in ("/", "/docs", "/openapi.json", "/redoc"):
         assert (await post(APP, path, b"")).status == 404
-
-
-async def test_patches_and_warnings_are_framed():
-    async def handler(_: AdmissionRequest) -> AdmissionResponse:
-        return AdmissionResponse(patch=({"op": "remove", "path": "/a"},), warnings=("w1", "w2"))
-
-    response = await ask(GOOD, "/x", create_app({"/x": handler}))
-    assert response["operations"] == [{"op": "remove", "path": "/a"}]
-    assert response["warnings"] == ["w1", "w2"]
 
 
 OBJECTS = st.fixed_dictionaries({}, optional={"metadata": JUNK, "spec": SPEC, "status": JUNK})

@@ -203,16 +203,6 @@ def test_without_the_first_gate_nothing_is_let_in_and_all_gates_are_named(case: 
     assert ("JobSetGangOfGangs" in error.fix) == bool(places)
 
 
-def test_what_the_api_server_would_answer_alone_hides_nothing():
-    js = gangs(scheduling={"schedulingPolicy": {}}, managedBy="nobody")
-    assert engine(ALL).may_hide(js)
-    assert engine(ALL).create(js, defaults=False).hides
-    assert found(js) == [
-        ("spec.managedBy", "managed-by-form"),
-        ("spec.scheduling.schedulingPolicy", "scheduling-one-policy"),
-    ]
-
-
 def test_numbers_of_any_size_are_judged_at_once():
     workers = [rjob(f"r{n}", replicas=2**31 - 1) for n in range(3)]
     entries = [entry(*(f"r{n}" for n in range(3)), schedulingPolicy=at_least(2**31 - 1), job={})]
@@ -305,15 +295,6 @@ def test_a_queue_may_change_scheduling_fields_on_resume():
     new = changed(new, *pod, "spec", "schedulingGates", to=[{"name": "kueue.x-k8s.io/topology"}])
     new = changed(new, *pod, "metadata", to={"labels": {"a": "b"}, "annotations": {"c": "d"}})
     assert errors(old, new, ALL) == []
-
-
-def test_exclusive_placement_cannot_be_added_to_groups():
-    new = {
-        **FREE,
-        "metadata": {**FREE["metadata"], "annotations": {"alpha.jobset.sigs.k8s.io/exclusive-topology": "r"}},
-    }
-    assert "lets no pod of a Job be scheduled" in errors(FREE, new, ALL)[0]
-    assert errors(new, changed(new, "suspend", to=True), ALL) == [], "what is stored can still be suspended"
 
 
 def most_of_it() -> JSON:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from api.features import FeatureGates
-from api.policies import ANY_WITH_SHARE
 from app.engine import engine
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from tests.support.objects.updates import JOB, changed, errors
@@ -128,17 +127,6 @@ def test_pods_can_be_counted_only_where_their_number_is_known(minimum: Any):
     assert ENGINE.create(shared(1, one_pod, unit="Pod"), defaults=False).errors == ()
 
 
-def test_operator_any_is_refused_with_all_else():
-    js = changed(shared(1, operator="Any"), "managedBy", to="nobody")
-    assert ENGINE.may_hide(js)
-    found = ENGINE.create(js, defaults=False)
-    assert found.hides
-    assert [(str(error.path), error.detail) for error in found.errors] == [
-        ("spec.managedBy", 'must be a domain-prefixed path (such as "acme.io/foo")'),
-        ("spec.successPolicy.operator", ANY_WITH_SHARE),
-    ]
-
-
 IDLE = rjob("i", replicas=3, parallelism=0)
 WARNED: dict[str, tuple[JSON, list[tuple[str, str]]]] = {
     "a unit of nothing": (
@@ -165,13 +153,6 @@ def test_warned(case: str):
     assert found.errors == ()
     assert [(str(warning.path), warning.detail) for warning in found.warnings] == expected
     assert all(len(text) <= MAX_WARNING for text in warning_texts(found.warnings))
-
-
-@pytest.mark.parametrize("policy", [{"minSucceeded": 1}, {"minSucceeded": "50%", "operator": None, "unit": "Job"}])
-def test_the_operator_goes_without_saying(policy: JSON):
-    found = ENGINE.create(jobset(successPolicy=policy))
-    assert found.errors == ()
-    assert found.object["spec"]["successPolicy"]["operator"] == "All"
 
 
 @pytest.mark.parametrize("policy", [{}, {"minSucceeded": None}, {"unit": "Pod"}, {"targetReplicatedJobs": ["workers"]}])
@@ -206,25 +187,6 @@ def scaled(js: JSON, *replicas: int) -> JSON:
     return js
 
 
-def test_a_set_does_not_shrink_below_what_has_to_succeed():
-    old = shared(6, rjob("a", replicas=4), rjob("b", replicas=4))
-    assert errors(old, scaled(old, 2, 4), ELASTIC) == []
-    assert errors(old, scaled(old, 1, 5), ELASTIC) == []
-    assert errors(old, scaled(old, 1, 4), ELASTIC) == [f"{JOBS.format(0)}: {BELOW.format(6, 5, 'Jobs')}"]
-    assert errors(old, scaled(old, 2, 3), ELASTIC) == [
-        f"{JOBS.format(0)}: {BELOW.format(6, 5, 'Jobs')}",
-        f"{JOBS.format(1)}: {BELOW.format(6, 5, 'Jobs')}",
-    ]
-
-
-def test_only_targets_count_and_a_share_follows():
-    old = shared(4, rjob("a", replicas=4), rjob("b", replicas=4), targetReplicatedJobs=["a"])
-    assert errors(old, scaled(old, 4, 0), ELASTIC) == []
-    assert errors(old, scaled(old, 3, 4), ELASTIC) == [f"{JOBS.format(0)}: {BELOW.format(4, 3, 'Jobs')}"]
-    follows = shared("100%", rjob("a", replicas=4))
-    assert errors(follows, scaled(follows, 1), ELASTIC) == []
-
-
 def test_pods_do_not_shrink_below_it_either():
     def resized(js: JSON, pods: int) -> JSON:
         return changed(changed(js, *JOB, "parallelism", to=pods), *JOB, "completions", to=pods)
@@ -243,18 +205,6 @@ def test_what_was_too_few_before_may_grow():
     old = shared(9, rjob("a", replicas=4), rjob("b", replicas=2))
     assert errors(old, scaled(old, 5, 2), ELASTIC) == []
     assert errors(old, scaled(old, 5, 1), ELASTIC) == [f"{JOBS.format(1)}: {BELOW.format(9, 6, 'Jobs')}"]
-
-
-def test_jobs_that_a_later_stage_waits_for_are_not_all_taken_away():
-    order = {"executionPolicyOrder": "InOrder", "sequentialReplicatedJobs": 1}
-    old = stored(jobset(rjob("a", replicas=2), rjob("b"), rjob("c"), executionPolicy=order))
-    awaited = f"{JOBS.format(0)}: replicas must be >= 1: later stages wait for replicatedJob 'a'"
-    assert errors(old, scaled(old, 1, 0, 1), ELASTIC) == []
-    assert errors(old, scaled(old, 0, 1, 1), ELASTIC) == [awaited]
-    any_order = changed(old, "executionPolicy", "executionPolicyOrder", to="AnyOrder")
-    assert errors(any_order, scaled(any_order, 0, 1, 1), ELASTIC) == []
-    before = scaled(old, 0)
-    assert errors(before, scaled(before, 0, 1, 2), ELASTIC) == []
 
 
 @pytest.mark.parametrize("value", ["80", 0, 99])

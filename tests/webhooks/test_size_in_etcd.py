@@ -68,14 +68,6 @@ def test_what_clients_own_counts():
     assert warnings(create(js)) == [RULE]
 
 
-def test_a_set_that_exists_can_always_be_changed():
-    old = large(1_450)
-    new = copy.deepcopy(old)
-    new["metadata"]["annotations"] = {"note": "x"}
-    findings = engine(FeatureGates()).update(old, new)
-    assert (findings.errors, findings.warnings) == ((), ())
-
-
 def test_a_change_that_brings_it_near_the_limit_is_warned_of():
     old = large(1_200)
     new = copy.deepcopy(old)

@@ -34,15 +34,6 @@ def test_a_set_whose_jobs_another_controller_suspends_has_no_suspend(suspend):
     assert rules(checked(annotated(keys.DELETE_ON_SUSPEND, suspend=suspend))) == []
 
 
-def test_an_update_can_neither_suspend_it_nor_add_the_annotation_to_a_suspended_set():
-    left, halted = annotated(keys.SKIP_SUSPEND), annotated(keys.SKIP_SUSPEND, suspend=True)
-    plain, both = annotated(keys.SKIP_SUSPEND, "false", suspend=True), annotated(keys.SKIP_SUSPEND, "false")
-    assert rules(checked(halted, left)) == ["suspend-left-to-others"]
-    assert rules(checked(halted, plain)) == ["suspend-left-to-others"]
-    assert rules(checked(left, both)) == []
-    assert rules(checked(halted, halted)) == [], "what is stored stays writable"
-
-
 @pytest.mark.parametrize("key", BOTH)
 def test_without_effect_the_annotation_gets_a_warning(key):
     assert rules(checked(annotated(key), gate=False)) == ["suspension-options-gate"]

@@ -65,17 +65,6 @@ def test_the_fix_says_what_may_change_while_suspended():
     assert "they are a, b" in fix(*RJOB, "name", to="c")
 
 
-def test_every_changed_place_is_named_in_one_answer():
-    new = changed(changed(changed(OLD, *RJOB, "replicas", to=3), *POD, "hostNetwork", to=True), "network", to={})
-    new = changed(changed(new, "managedBy", to="a.io/b"), "network", "subdomain", to="x")
-    assert errors(OLD, new) == [
-        f"spec.managedBy: {IMMUTABLE}",
-        f"spec.network.subdomain: {CEL}",
-        f"{R}.replicas: {IMMUTABLE}",
-        f"{T}.spec.hostNetwork: {IMMUTABLE}",
-    ]
-
-
 def test_the_order_of_start_is_immutable_as_the_crd_has_it():
     new = changed(OLD, "replicatedJobs", 1, "dependsOn", 0, "status", to="Complete")
     assert errors(OLD, new) == [f"spec.replicatedJobs[1].dependsOn[0].status: {CEL}"]
@@ -197,13 +186,6 @@ def test_nothing_else_changes_while_suspended(keys: Any, value: Any):
     assert found.endswith(IMMUTABLE)
 
 
-def test_what_may_change_is_not_named_beside_what_may_not():
-    old = changed(OLD, "suspend", to=True)
-    new = changed(changed(old, *POD, "nodeSelector", to={"a": "b"}), *RJOB, "replicas", to=9)
-    [error] = engine(FeatureGates()).update(old, new).errors
-    assert (str(error.path), error.value) == (f"{R}.replicas", 9)
-
-
 def resized(js: JSON, parallelism: int | None, completions: int | None) -> JSON:
     return changed(changed(js, *JOB, "parallelism", to=parallelism), *JOB, "completions", to=completions)
 
@@ -230,13 +212,6 @@ SIZE = "spec.replicatedJobs[0].template.spec"
 )
 def test_elastic_sets_may_be_resized(parallelism: int, completions: int, expected: list[str]):
     assert errors(OLD, resized(OLD, parallelism, completions), ELASTIC) == expected
-
-
-def test_sizes_do_not_change_without_the_gate_nor_of_other_jobs():
-    both = [f"{SIZE}.completions: {IMMUTABLE}", f"{SIZE}.parallelism: {IMMUTABLE}"]
-    assert errors(OLD, resized(OLD, 3, 3)) == both
-    old = changed(changed(OLD, *JOB, "completionMode", to="NonIndexed"), "coordinator", to=None)
-    assert errors(old, resized(old, 3, 3), ELASTIC) == both
 
 
 @pytest.mark.parametrize("kind", ["Completed", "Failed"])
@@ -266,16 +241,6 @@ def test_a_changed_coordinator_is_checked_and_an_unchanged_one_is_not():
     ]
     odd = changed(OLD, "coordinator", to={"replicatedJob": "x"})
     assert errors(odd, changed(odd, "suspend", to=True)) == []
-
-
-def test_an_unchanged_manifest_passes_without_its_defaults():
-    manifest = jobset(
-        rjob("a"), rjob("b"), failurePolicy={"restartStrategy": "Recreate", "rules": [{"action": "FailJobSet"}]}
-    )
-    old = stored(manifest)
-    for rjob_ in manifest["spec"]["replicatedJobs"]:
-        rjob_["groupName"] = "default"
-    assert errors(old, manifest) == []
 
 
 def test_an_object_of_the_go_jobset_passes_with_its_empty_objects():
@@ -316,37 +281,11 @@ def test_replicas_may_not_grow_where_pods_would_be_refused():
 EXCLUSIVE = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"}
 
 
-def test_annotations_that_come_later_are_held_to_the_rules_of_placement():
-    old = stored(jobset(rjob(job={"completionMode": "NonIndexed"})))
-    new = {**old, "metadata": {**old["metadata"], "annotations": EXCLUSIVE}}
-    assert [error.rule.id for error in engine(DEFAULT).update(old, new).errors] == ["exclusive-non-indexed"]
-    again = {**new, "metadata": {**new["metadata"], "labels": {"a": "b"}}}
-    assert errors(new, again) == []
-
-
-def test_strategies_that_were_stored_mixed_may_stay_so_and_may_not_be_mixed_later():
-    strategy = {"alpha.jobset.sigs.k8s.io/node-selector": "true"}
-    old = stored(jobset(suspend=True))
-    old["spec"]["replicatedJobs"][0]["template"]["metadata"] = {"annotations": strategy}
-    mixed = {**old, "metadata": {**old["metadata"], "annotations": EXCLUSIVE}}
-    assert [error.rule.id for error in engine(DEFAULT).update(old, mixed).errors] == ["exclusive-mixed-strategies"]
-    assert errors(mixed, changed(mixed, "suspend", to=False)) == []
-    assert errors(mixed, old) == []
-
-
 def test_a_deadline_that_would_have_no_effect_is_refused_and_a_stored_one_may_stay():
     late = changed(OLD, "activeDeadlineSeconds", to=60)
     assert errors(OLD, late)[0].startswith("spec.activeDeadlineSeconds: needs the feature gate")
     assert errors(OLD, late, FeatureGates({"JobSetActiveDeadlineSeconds": True})) == []
     assert errors(late, changed(late, "activeDeadlineSeconds", to=90)) == []
-
-
-def test_warnings_are_given_for_what_is_new_and_not_when_a_queue_suspends():
-    old = stored(jobset(rjob("a"), rjob("b"), network={"enableDNSHostnames": False}, suspend=True))
-    warned = changed(old, "coordinator", to={"replicatedJob": "a"})
-    assert [str(w.path) for w in engine(DEFAULT).update(old, warned).warnings] == ["spec.network.enableDNSHostnames"]
-    assert engine(DEFAULT).update(warned, changed(warned, "suspend", to=False)).warnings == ()
-    assert engine(DEFAULT).update(warned, changed(warned, "ttlSecondsAfterFinished", to=5)).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -378,12 +317,3 @@ async def test_a_controller_is_not_told_to_replace_the_set(user: str, said: bool
     answer = await ask(body)
     assert not answer["allowed"]
     assert bool(answer.get("warnings")) == said
-
-
-def test_what_may_change_while_suspended_comes_without_these_commands():
-    old = stored(jobset())
-    new = copy.deepcopy(old)
-    new["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {"a": "b"}
-    found = engine(FeatureGates()).update(old, new)
-    assert [error.rule.id for error in found.errors if error.rule] == ["immutable-while-running"]
-    assert found.warnings == ()

@@ -201,17 +201,6 @@ def test_placement_that_cannot_work_is_refused(case: str):
     assert (str(error.path), words in error.detail) == (path, True)
 
 
-def test_the_node_selector_strategy_does_without_an_index():
-    js = annotated(jobset(rjob(job={"completionMode": "NonIndexed"})), js={EXCLUSIVE: "rack", STRATEGY: "true"})
-    assert ENGINE.create(stored(js), defaults=False).errors == ()
-
-
-def test_jobs_without_a_completion_mode_have_no_index_where_nobody_sets_the_default():
-    js = annotated(jobset(), js={EXCLUSIVE: "rack"})
-    assert [error.rule.id for error in ENGINE.create(js, defaults=False).errors] == ["exclusive-non-indexed"]
-    assert ENGINE.create(js).errors == ()
-
-
 def test_a_warning_is_given_once():
     rule = Rule("some-rule", ErrorType.INVALID, "the same", "", "nowhere", severity=Severity.WARNING)
     assert warning_texts([rule.at(Path(("spec",)), 1), rule.at(Path(("spec",)), 2)]) == ("spec: the same [some-rule]",)

@@ -19,7 +19,6 @@ from tests.support.model.scripted_server import (
     warnings,
 )
 from tests.support.objects.jobsets import jobset, rjob
-from webhooks.jobset.cluster.dry_run import DECODE_ROUNDS
 from webhooks.jobset.cluster.verdict import MAX_WHY, why
 
 pytestmark = pytest.mark.looptime
@@ -30,19 +29,6 @@ def exists(request: Request) -> Response:
 
 
 class TestAnswers:
-    async def test_what_others_refuse_is_a_warning_and_named_once(self):
-        text = (
-            'jobs.batch "{}" is forbidden: exceeded quota: q, requested: count/jobs.batch=1, used: count/jobs.batch=0'
-        )
-
-        def quota(request: Request) -> Response:
-            name = msgspec.json.decode(request.body)["metadata"]["name"]
-            return status(403, "Forbidden", text.format(name), name=name, kind="jobs")
-
-        found = await create(Script({"create jobs": quota}), jobset(rjob("a"), rjob("b", parallelism=2)))
-        assert errors(found) == []
-        assert warnings(found) == ["spec.replicatedJobs[0]: Jobs would be refused now: exceeded quota"]
-
     async def test_a_job_that_cannot_be_decoded_is_asked_about_again_without_what_is_wrong(self):
         def decode(request: Request) -> Response:
             spec = msgspec.json.decode(request.body)["spec"]
@@ -64,14 +50,6 @@ class TestAnswers:
             (f"{spec}.template.spec.priority", "x", "write a whole number that fits into int32, without quotes"),
             (f"{spec}.completions", 1, ""),
         ]
-
-    async def test_a_job_full_of_what_cannot_be_decoded_is_asked_about_so_many_times(self):
-        text = 'Job in version "v1" cannot be handled as a Job: json: cannot unmarshal string into Go struct field'
-        path = "ContainerPort.spec.template.spec.containers.ports.containerPort of type int32"
-        script = Script({"create jobs": lambda _: status(400, "BadRequest", f"{text} {path}")})
-        ports = [{"containerPort": f"p{i}"} for i in range(99)]
-        found = await create(script, jobset(rjob(pod={"containers": [{"name": "c", "image": "i", "ports": ports}]})))
-        assert script.asked().count("create jobs") == len(found) == DECODE_ROUNDS
 
     async def test_a_fault_without_a_place_is_asked_about_only_once(self):
         text = 'Job in version "v1" cannot be handled as a Job: something new'
@@ -153,12 +131,6 @@ class TestKnown:
         limit = self.OBJECT.at(Path(("spec", "replicatedJobs", 0, "template", "spec", "backoffLimit")))
         assert await self.paths(name, limit) == ["template.spec.template.spec.containers[0].image"]
 
-    async def test_one_bad_name_of_a_replicated_job_does_not_hide_that_of_the_jobset(self):
-        script = Script({"create services": self.SERVICE})
-        known = (self.OBJECT.at(Path(("spec", "replicatedJobs", 1, "name"))),)
-        found = await create(script, jobset(rjob("a"), rjob("b")), known)
-        assert [str(error.path) for error in found] == ["metadata.name"]
-
     async def test_a_warning_is_reported_beside_a_known_error(self):
         answer = status(403, "Forbidden", "no", kind="jobs")
         known = (self.OBJECT.at(Path(("spec", "replicatedJobs", 0))),)
@@ -169,11 +141,6 @@ class TestKnown:
         error = self.OBJECT.at(above)
         assert len(await self.paths(error)) == 4
         assert await self.paths(self.REPAIRED.at(above)) == ["metadata.name"]
-
-    async def test_around_a_repaired_place_nothing_is_reported(self):
-        container = Path(("spec", "replicatedJobs", 0, "template", "spec", "template", "spec", "containers", 0))
-        for place in (container, container.at("image", "deeper")):
-            assert await self.paths(self.REPAIRED.at(place)) == ["metadata.name", "name", "template.spec.backoffLimit"]
 
 
 @pytest.mark.parametrize("user", ["me", "system:serviceaccount:jobset-system:jobset-controller"])

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY
+from api.keys import EXCLUSIVE_TOPOLOGY
 from tests.support.objects.jobsets import JSON, jobset, rjob
-from tests.webhooks.cluster.test_nodes import GPU, Cluster, node, pod, queued, reads, said
+from tests.webhooks.cluster.test_nodes import GPU, Cluster, node, pod, said
 from webhooks.jobset.cluster.nodes import MOST_LABELS
 
 pytestmark = pytest.mark.looptime
@@ -46,11 +46,6 @@ async def test_more_than_all_nodes_offer():
     assert await told(jobset(gpus("w", 2)), "r1", "r2") == []
 
 
-async def test_what_starts_later_does_not_count():
-    later = gpus("w", 1, dependsOn=[{"name": "a", "status": "Complete"}])
-    assert await told(jobset(gpus("a", 2), later), "r1", "r2") == []
-
-
 async def test_a_pod_that_no_node_holds_is_said_alone():
     [found] = await told(jobset(gpus("w", 3, amount=9)), "r1", "r2")
     assert "a pod needs 9" in found
@@ -72,25 +67,6 @@ async def test_exclusive_jobs_of_different_priorities_may_share_a_domain():
     for body, name in ((one, "system-node-critical"), (other, "system-cluster-critical")):
         body["template"]["spec"]["template"]["spec"]["priorityClassName"] = name
     assert not [text for text in await told(jobset(one, other), "r1", "r2") if "exclusive Jobs" in text]
-
-
-async def test_jobs_of_the_node_selector_strategy_look_for_no_domain():
-    body = exclusive(replicas=3)
-    body["template"]["metadata"]["annotations"][NODE_SELECTOR_STRATEGY] = "true"
-    assert await told(jobset(body), "r1", "r2") == []
-
-
-@pytest.mark.parametrize("js", [jobset(exclusive(replicas=3)), jobset(gpus("w", 3))])
-async def test_admission_says_nothing_of_it_as_nodes_may_be_added(js: JSON):
-    assert await said(Cluster(racks("r1", "r2")), js) == []
-    assert await said(Cluster(racks("r1", "r2")), queued({**js, "spec": {**js["spec"], "suspend": True}})) == []
-
-
-async def test_nodes_are_read_for_exclusive_jobs_of_who_asks_himself():
-    for own_rights, requests in ((True, 2), (False, 1)):
-        script = Cluster(racks("r1"))
-        await said(script, jobset(exclusive()), own_rights=own_rights)
-        assert reads(script) == requests, "one is for a node with the label"
 
 
 async def test_of_very_many_labels_not_all_are_counted():

@@ -1,74 +1,15 @@
 """What admission asks the API server about a JobSet, and when it asks nothing."""
 
-import msgspec
 import pytest
 
-from api.features import FeatureGates
-from api.jobset import JobSet
-from controllers.planning.actions import CreateClaim, CreateJob, CreateService
-from controllers.planning.observed import Observed
-from controllers.planning.plan import plan
 from kube.model.field import FieldError
-from tests.support.model.scripted_server import GATES, MOUNT, UID, Script, checks, claims, create, refusal
+from tests.support.model.scripted_server import GATES, MOUNT, Script, checks, claims, create
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 
 pytestmark = pytest.mark.looptime
 
 
 class TestWhatIsAsked:
-    async def test_dry_run_creates_a_job_and_the_service(self):
-        script = Script()
-        assert await create(script, jobset(rjob(replicas=9)), namespace="ns") == []
-        assert script.asked() == ["create jobs", "create services"]
-        assert {request.path.split("/")[-2] for request in script.requests} == {"ns"}
-        writes = [request for request in script.requests if request.body]
-        assert [("dryRun", "All") in request.query for request in writes] == [True, True]
-
-    @pytest.mark.parametrize("suspend", [True, False])
-    async def test_the_children_are_those_that_the_controller_creates(self, suspend):
-        raw = stored(
-            jobset(
-                rjob("driver", pod=MOUNT),
-                rjob("workers", replicas=3, parallelism=2, completions=2, groupName="g"),
-                coordinator={"replicatedJob": "driver"},
-                network={"subdomain": "sub"},
-                suspend=suspend,
-                **claims(),
-            )
-        )
-        raw["metadata"].update(uid=UID, annotations={"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack"})
-        script = Script()
-        gates = FeatureGates({"RestartJob": True, "ExecutionAttemptsTracking": True})
-        assert await checks(script).create(raw, (), gates, namespace="default") == []
-        js = msgspec.convert(raw, JobSet)
-        observed = Observed(js, (), service=None, claims=frozenset(), now="2026-01-01T00:00:00Z")
-        made = {
-            kind: [action.body for action in plan(observed, gates).actions if isinstance(action, kind)]
-            for kind in (CreateJob, CreateService, CreateClaim)
-        }
-        assert script.bodies("Job") == made[CreateJob][:2]
-        assert script.bodies("Service") == made[CreateService]
-        assert script.bodies("PersistentVolumeClaim") == made[CreateClaim]
-
-    async def test_an_object_that_has_no_name_and_uid_yet_is_asked_about_with_stand_ins(self):
-        js = jobset(name="")
-        js["metadata"] = {"generateName": "train-"}
-        script = Script()
-        assert await create(script, js) == []
-        [job] = script.bodies("Job")
-        assert job["metadata"]["name"] == "train-xxxxx-workers-0"
-        assert script.requests[0].path.startswith("/api/v1/namespaces/default/")
-        assert job["metadata"]["ownerReferences"][0]["uid"] == "00000000-0000-0000-0000-000000000000"
-
-    async def test_equal_templates_are_asked_about_once_and_the_answer_is_about_each(self):
-        fault = ("spec.backoffLimit", "FieldValueInvalid", "Invalid value: -1: must be greater than or equal to 0")
-        script = Script({"create jobs": refusal(fault)})
-        found = await create(script, jobset(rjob("a"), rjob("b"), rjob("c", replicas=0), rjob("d")))
-        assert script.asked() == ["create jobs", "create services"]
-        assert [str(error.path) for error in found] == [
-            f"spec.replicatedJobs[{i}].template.spec.backoffLimit" for i in (0, 1, 3)
-        ]
-
     async def test_nothing_is_asked_about_what_makes_no_jobs_here(self):
         script = Script()
         network = {"enableDNSHostnames": False}
@@ -104,15 +45,6 @@ class TestUpdate:
         before = stored(jobset(old, rjob("same"), **old_spec))
         after = stored(jobset(new, rjob("same"), **new_spec))
         return script, await checks(script).update(before, after, (), GATES, namespace="default")
-
-    async def test_a_resume_asks_about_the_templates_that_changed(self):
-        changed = rjob("a", pod={"nodeSelector": {"zone": "z"}})
-        script, found = await self.resume({"suspend": True}, {"suspend": False}, rjob("a"), changed)
-        assert found == []
-        assert script.asked() == ["create jobs"]
-        [job] = script.bodies("Job")
-        assert job["spec"]["template"]["spec"]["nodeSelector"] == {"zone": "z"}
-        assert job["spec"]["suspend"] is False
 
     @pytest.mark.parametrize(
         ("by_controller", "counts", "asked"),

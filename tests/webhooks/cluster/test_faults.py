@@ -7,12 +7,9 @@ import pytest
 
 from api.features import FeatureGates
 from kube.errors import Cause, Details, Status, from_status
-from kube.model.field import ErrorType, FieldError, Rule
+from kube.model.field import ErrorType, FieldError
 from kube.resources import JOBS
-from tests.support.corpus.job_answers import recorded
-from tests.support.corpus.job_mistakes import CASES
 from tests.support.objects.jobsets import jobset, rjob, stored
-from webhooks.jobset.cluster import faults as rules
 from webhooks.jobset.cluster.children import ChildJob, child_jobs
 from webhooks.jobset.cluster.faults import job_faults
 from webhooks.jobset.cluster.verdict import Verdict, verdict
@@ -93,12 +90,6 @@ def test_faults_of_compiled_rules_are_placed_at_each_policy_that_shares_them(own
     assert [str(error.path) for error in found] == [place.format(0), place.format(2)]
     [plain] = job_faults(jobs[2], [Cause(field="spec.podFailurePolicy", message="bad", reason="FieldValueInvalid")])
     assert str(plain.path) == WRITTEN.format(3)
-
-
-def test_the_subdomain_is_that_of_the_network_or_without_dns_of_the_template():
-    field = ("spec.template.spec.subdomain", "Invalid value: bad")
-    assert str(faults(field, network={"subdomain": "S"})[0].path) == "spec.network.subdomain"
-    assert str(faults(field, network={"enableDNSHostnames": False})[0].path) == f"{POD}.spec.subdomain"
 
 
 @pytest.mark.parametrize(("amount", "whole"), [("500m", 1), ("2500m", 3)])
@@ -199,32 +190,10 @@ def test_frequent_faults_come_with_a_fix(field, message, reason, fix):
     assert error.type.value in {f"FieldValue{reason}", ErrorType.INVALID.value}
 
 
-def test_the_words_of_a_real_api_server_are_recognised():
-    """Those that tests/integration/dry_run/test_job_answers.py asks for again: a version that speaks differently shows there."""
-    found = set()
-    for name, causes in recorded().items():
-        raw = stored(jobset(CASES[name]))
-        [job] = child_jobs(raw, subject(raw, GATES).js, GATES, [0])
-        found |= {error.rule for error in job_faults(job, [Cause(**cause) for cause in causes]) if error.rule}
-    elsewhere = {rules.TYPE, rules.CLAIM, rules.SERVICE, rules.REFUSED}
-    assert found == {rule for rule in vars(rules).values() if isinstance(rule, Rule)} - elsewhere
-
-
-def test_exit_codes_that_are_not_in_order_come_with_a_fix():
-    [error] = faults(("spec.podFailurePolicy.rules[0].onExitCodes.values", "Invalid value: must be ordered"))
-    assert error.fix == "write the codes in ascending order, each once"
-
-
 def test_a_container_of_another_name_is_suggested():
     field = "spec.podFailurePolicy.rules[0].onExitCodes.containerName"
     message = 'Invalid value: "maim": must be one of the container or initContainer names in the pod template'
     assert faults((field, message))[0].fix == 'did you mean "main"? containers are: "main", "side"'
-
-
-def test_of_two_verdicts_on_the_restart_policy_the_stricter_stays():
-    field, words = "spec.template.spec.restartPolicy", 'Unsupported value: "X": supported values: '
-    [error] = faults((field, words + '"Always", "OnFailure", "Never"'), (field, words + '"OnFailure", "Never"'))
-    assert error.verbatim == words + '"OnFailure", "Never"'
 
 
 def test_a_selector_is_one_fault_and_the_answer_is_the_same_every_time():
@@ -237,15 +206,6 @@ def test_a_selector_is_one_fault_and_the_answer_is_the_same_every_time():
     assert str(error) == (
         "spec.replicatedJobs[0].template.spec.selector: Invalid value: `selector` not auto-generated; remove selector: every Job gets one of its own"
     )
-
-
-def test_a_mount_of_a_volume_that_is_refused_itself_is_not_another_fault():
-    found = faults(
-        ("spec.template.spec.volumes[2].name", 'Invalid value: "data": bad'),
-        ("spec.template.spec.containers[0].volumeMounts[1].name", 'Not found: "data"'),
-        reason="FieldValueNotFound",
-    )
-    assert [str(error.path) for error in found] == ["spec.volumeClaimPolicies[1].templates[0].metadata.name"]
 
 
 @pytest.mark.parametrize("field", ["spec.template.spec.containers[2].image", "spec.template.spec.volumes[3].name"])

@@ -117,24 +117,6 @@ async def test_an_api_server_that_is_too_old_is_told_no_flags():
     assert len(said) <= MAX_WARNING
 
 
-async def test_flat_groups_do_for_one_level_and_not_for_more():
-    server = ApiServer(beta=GROUPS)
-    assert await warnings(server, of(FLAT)) == []
-    texts = await warnings(server, of(LEVELS))
-    assert "serves no compositepodgroups of scheduling.k8s.io/v1alpha3" in texts[0]
-    assert texts[1:] == [
-        (
-            "spec.scheduling: needs --feature-gates="
-            "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
-        ),
-        (
-            "spec.scheduling: and kube-apiserver --runtime-config="
-            "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
-        ),
-    ]
-    assert max(map(len, texts)) <= MAX_WARNING
-
-
 async def test_constraints_that_are_dropped_are_found_by_trying():
     server = ApiServer(beta=GROUPS, keeps=False)
     assert (await warnings(server, of(CONSTRAINED)))[0].startswith(

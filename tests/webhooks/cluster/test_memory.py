@@ -11,8 +11,6 @@ from tests.support.model.scripted_server import (
     Script,
     checks,
     errors,
-    found_object,
-    owned_by,
     refusal,
     status,
     warnings,
@@ -20,7 +18,6 @@ from tests.support.model.scripted_server import (
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.cluster import memory as cluster_memory
 from webhooks.jobset.cluster.dry_run import OWNERLESS_SECONDS
-from webhooks.jobset.cluster.memory import AnsweredSets
 
 pytestmark = pytest.mark.looptime
 
@@ -30,42 +27,12 @@ def suspended(*rjobs: JSON, **spec) -> JSON:
 
 
 class TestSetsOfOneShape:
-    async def test_a_set_equal_to_an_accepted_one_is_not_asked_about(self):
-        script = Script()
-        asking = checks(script)
-        for number in range(40):
-            js = stored(jobset(name=f"train-{number}"))
-            js["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": f"{number}"}
-            js["metadata"]["uid"] = f"uid-{number}"
-            assert await asking.create(js, (), GATES, namespace="default") == []
-        assert script.asked() == ["create jobs", "create services"]
-
     async def test_sets_of_one_shape_that_come_at_once_are_asked_about_once(self):
         script = Script(seconds=0.1)
         asking = checks(script)
         alike = [stored(jobset(name=f"train-{number}")) for number in range(40)]
         assert await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in alike)) == [[]] * 40
         assert script.asked() == ["create jobs", "create services"]
-
-    async def test_each_gets_an_answer_of_its_own_where_the_first_is_refused(self):
-        fault = ("spec.backoffLimit", "FieldValueInvalid", "Invalid value: -1: must be greater than or equal to 0")
-        script = Script({"create jobs": refusal(fault)}, seconds=0.1)
-        asking = checks(script)
-        alike = [stored(jobset(name=f"train-{number}")) for number in range(3)]
-        found = await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in alike))
-        assert [len(errors(each)) for each in found] == [1, 1, 1]
-
-    async def test_a_faulty_set_is_refused_after_it_waited_for_an_equal_one(self):
-        fault = ("spec.backoffLimit", "FieldValueInvalid", "Invalid value: -1: must be greater than or equal to 0")
-        script = Script({"create jobs": refusal(fault)}, seconds=2.0)
-        asking = checks(script, budget=3.0)
-
-        async def late(seconds: float):
-            await asyncio.sleep(seconds)
-            return await asking.create(stored(jobset(name=f"train-{seconds * 10:.0f}")), (), GATES, namespace="default")
-
-        found = await asyncio.gather(*(late(seconds) for seconds in (0.0, 0.1, 0.2)))
-        assert [len(errors(each)) for each in found] == [1, 1, 1]
 
     async def test_sets_equal_to_one_with_a_warning_are_asked_about_at_the_same_time(self):
         script = Script({"create services": lambda _: status(403, "Forbidden", "exceeded quota: q")}, seconds=0.4)
@@ -75,15 +42,6 @@ class TestSetsOfOneShape:
         alike = [stored(jobset(name=f"train-{number}")) for number in range(3)]
         await asyncio.gather(*(asking.create(js, (), GATES, namespace="default") for js in alike))
         assert asyncio.get_running_loop().time() - begun == pytest.approx(0.4, abs=0.05)
-
-    async def test_a_change_that_asks_nothing_is_not_remembered(self):
-        script = Script()
-        asking = checks(script)
-        labelled = suspended()
-        labelled["metadata"]["labels"] = {"team": "a"}
-        assert await asking.update(suspended(), labelled, (), GATES, namespace="default") == []
-        assert script.requests == []
-        assert not asking._answered._answers
 
     async def test_no_set_waits_longer_than_the_budget_for_an_equal_one(self):
         script = Script(seconds=60.0)
@@ -117,24 +75,6 @@ class TestSetsOfOneShape:
             await asking.create(stored(jobset()), (), GATES, namespace=namespace)
         assert script.asked().count("create jobs") == 2
 
-    async def test_a_service_that_sets_may_share_is_asked_about_each_time(self):
-        there = found_object(name="s", ownerReferences=[owned_by("JobSet", "train-1")])
-        script = Script()
-        asking = checks(script)
-        assert (
-            await asking.create(
-                stored(jobset(name="train-1", network={"subdomain": "s"})), (), GATES, namespace="default"
-            )
-            == []
-        )
-        script.answers = {"create services": lambda _: status(409, "AlreadyExists", "there"), "get services": there}
-        [warning] = warnings(
-            await asking.create(
-                stored(jobset(name="train-2", network={"subdomain": "s"})), (), GATES, namespace="default"
-            )
-        )
-        assert "Service s exists" in warning
-
     async def test_a_name_that_a_service_may_not_have_is_asked_about(self):
         script = Script()
         asking = checks(script)
@@ -158,25 +98,6 @@ class TestSetsOfOneShape:
         asking = checks(script)
         for _ in range(2):
             assert len(errors(await asking.create(stored(jobset()), (), GATES, namespace="default"))) == 1
-
-    async def test_equal_changes_of_suspended_sets_are_asked_about_once(self):
-        script = Script({"create jobs": lambda _: status(409, "AlreadyExists", "there")})
-        asking = checks(script)
-        for number in range(40):
-            old = suspended(name=f"train-{number}")
-            new = stored(jobset(rjob(pod={"nodeSelector": {"rack": "1"}}), name=f"train-{number}"))
-            assert await asking.update(old, new, (), GATES, namespace="default") == []
-        assert script.asked() == ["create jobs"]
-
-    async def test_only_the_latest_are_remembered(self):
-        memory = AnsweredSets()
-        for number in range(cluster_memory.MOST + 1):
-            memory.add(str(number).encode(), accepted=True)
-        known = []
-        for key in (b"0", b"1"):
-            async with memory.turn(key) as accepted:
-                known.append(accepted)
-        assert known == [False, True]
 
 
 class TestWebhooksThatLookForTheOwner:
@@ -215,15 +136,6 @@ class TestWebhooksThatLookForTheOwner:
         await asking.create(stored(jobset(rjob(parallelism=3))), (), GATES, namespace="default")
         assert script.asked().count("create jobs") == 5
 
-    async def test_jobs_of_other_namespaces_are_asked_about_with_their_owner(self):
-        script = Script({"create jobs": self.looking()})
-        asking = checks(script)
-        await asking.create(stored(jobset()), (), GATES, namespace="default")
-        script.answers = {}
-        del script.requests[:]
-        await asking.create(stored(jobset()), (), GATES, namespace="elsewhere")
-        assert [bool(job["metadata"]["ownerReferences"]) for job in script.bodies("Job")] == [True]
-
     @pytest.mark.parametrize(
         ("message", "warned"),
         [
@@ -236,14 +148,6 @@ class TestWebhooksThatLookForTheOwner:
         found = await checks(script).create(stored(jobset()), (), GATES, namespace="default")
         assert errors(found) == []
         assert bool(warnings(found)) == warned
-
-    async def test_a_set_that_is_stored_is_asked_about_with_its_owner(self):
-        script = Script({"create jobs": self.looking()})
-        asking = checks(script)
-        await asking.create(suspended(), (), GATES, namespace="default")
-        del script.requests[:]
-        await asking.update(suspended(), suspended(rjob(parallelism=2)), (), GATES, namespace="default")
-        assert [job["metadata"]["ownerReferences"] == [] for job in script.bodies("Job")] == [False]
 
 
 class TestJobsThatExist:

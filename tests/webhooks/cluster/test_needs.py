@@ -8,12 +8,12 @@ import pytest
 
 from api.keys import EXCLUSIVE_TOPOLOGY, NODE_SELECTOR_STRATEGY, QUEUE_NAME
 from kube.errors import TransportError
-from kube.model.field import FieldError, Rule
+from kube.model.field import FieldError
 from kube.options import METADATA
-from kube.resources import CONFIG_MAPS, SECRETS, Resource
+from kube.resources import CONFIG_MAPS, SECRETS
 from kube.transport import Request, Response
 from policy.defaults import ANNOTATION
-from tests.support.model.scripted_server import GATES, MOUNT, Script, checks, claims, create, plural, status
+from tests.support.model.scripted_server import GATES, MOUNT, Script, checks, claims, create, plural
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
 from webhooks.jobset.answers import MAX_WARNING, warning_texts
 from webhooks.jobset.cluster.checks import INCOMPLETE
@@ -221,30 +221,12 @@ async def test_the_manager_does_not_look_into_config_maps_and_secrets(js: JSON):
 BOTH = running(envFrom=[{"secretRef": {"name": "token"}}, {"configMapRef": {"name": "app"}}])
 
 
-@pytest.mark.parametrize(
-    ("looks_up", "rule", "path"),
-    [(CONFIG_MAPS, CONFIG_MAP, "configmaps/app"), (SECRETS, SECRET, "secrets/token")],
-)
-async def test_only_the_kind_that_is_switched_on_is_looked_up(looks_up: Resource, rule: Rule, path: str):
-    script = Script()
-    found = await create(script, BOTH, looks_up=(looks_up,))
-    assert [error.rule for error in found] == [rule]
-    [question] = [request for request in script.requests if f"get {plural(request)}" in LOOK_UPS]
-    assert question.path == f"/api/v1/namespaces/default/{path}"
-
-
 @pytest.mark.parametrize("options", [{"own_rights": True}, {"looks_up": (CONFIG_MAPS, SECRETS)}], ids=["own", "asked"])
 async def test_of_config_maps_and_secrets_the_metadata_alone_is_asked_for(options: JSON):
     script = Script()
     await create(script, BOTH, **options)
     forms = {plural(request): request.accept for request in script.requests if f"get {plural(request)}" in LOOK_UPS}
     assert forms == dict.fromkeys(("configmaps", "secrets"), METADATA)
-
-
-async def test_a_kind_that_may_not_be_looked_up_is_not_missing():
-    script = Script(answers=dict.fromkeys(LOOK_UPS, lambda _: status(403, "Forbidden", "no right")))
-    assert await create(script, BOTH, looks_up=(CONFIG_MAPS, SECRETS)) == []
-    assert set(script.asked()) >= LOOK_UPS
 
 
 async def test_config_maps_and_secrets_of_a_stored_set_are_not_looked_up():
@@ -287,11 +269,6 @@ async def test_what_is_optional_is_not_missing(js: JSON):
     await create(script, js, own_rights=True)
     await create(script, js, looks_up=(CONFIG_MAPS, SECRETS))
     assert not LOOK_UPS & set(script.asked())
-
-
-async def test_who_may_not_look_it_up_is_told_nothing():
-    script = Script(answers={"get serviceaccounts": lambda _: status(403, "Forbidden", "no right")})
-    assert await asked(script, jobset(rjob(pod={"serviceAccountName": "trainer"}))) == []
 
 
 @pytest.mark.parametrize(
@@ -370,14 +347,6 @@ async def test_many_sets_cost_one_question_until_the_answer_is_old(make: Callabl
     await asyncio.sleep(kept + 1)
     await asking.create(sets[0], (), GATES, namespace="default")
     assert server.asked_for == ["high"] * 2
-
-
-async def test_of_very_many_names_some_are_asked_about_and_the_rest_is_reported():
-    server = Cluster()
-    found = await asked(server, jobset(*(rjob(f"r{i}", pod={"priorityClassName": f"c{i}"}) for i in range(9))))
-    assert len(server.asked_for) == PER_REVIEW * 3 // 8
-    assert server.asked().count("create jobs") == 9
-    assert [error.rule for error in found].count(INCOMPLETE) == 1
 
 
 async def test_a_name_in_many_places_is_asked_about_once_and_reported_at_each():

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from api.keys import QUEUE_NAME
 from kube.client import PAGE
-from kube.errors import TransportError
 from kube.transport import Request, Response
 from tests.support.model.scripted_server import GATES, Script, checks, status, warnings
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.cluster.nodes import KEPT_FOR, MOST_PAGES, MOST_RESOURCES, TOO_LARGE
+from webhooks.jobset.cluster.nodes import MOST_PAGES, MOST_RESOURCES
 
 pytestmark = pytest.mark.looptime
 
@@ -127,15 +126,6 @@ async def test_a_device_whose_plugin_has_gone_is_offered_by_no_node():
     assert f"no node offers {GPU}" in found
 
 
-async def test_each_replicated_job_is_told_its_first_resource_of_each_kind():
-    much = pod({"x.com/b": 1, "x.com/a": 1, "memory": "1Ti", "cpu": "9"})
-    found = await said(Cluster([node()]), jobset(rjob("a", pod=much), rjob("b", pod=pod({"cpu": 1}))))
-    assert [text.partition(": ")[2].partition(":")[0] for text in found] == [
-        "no node offers x.com/a",
-        "a pod needs 9 cpu, more than any node has",
-    ]
-
-
 async def test_who_asks_with_rights_of_his_own_hears_how_large_the_largest_node_is():
     script = Cluster([node(gpu="4"), node(gpu="8")])
     [found] = await said(script, jobset(rjob(pod=pod({GPU: 16}))), own_rights=True)
@@ -197,45 +187,6 @@ async def test_nodes_of_all_pages_count():
     found = await said(script, jobset(rjob("a", pod=pod({GPU: 8})), rjob("b", pod=pod({GPU: 9}))))
     assert [text.partition(",")[0].rpartition(": ")[2] for text in found] == [f"a pod needs 9 {GPU}"]
     assert reads(script) == MOST_PAGES
-
-
-async def test_nodes_that_come_late_delay_one_review_by_a_part_of_its_budget():
-    script = Cluster([node()] * 2 * PAGE, seconds_a_page=0.6)
-    asking, now = checks(script, budget=3.0), asyncio.get_running_loop().time
-    begun = now()
-    for i in range(3):
-        js = stored(jobset(rjob(pod=pod({"cpu": "9"})), name=f"train-{i}"))
-        assert await asking.create(js, (), GATES, namespace="default") == []
-        assert now() - begun == pytest.approx(1.0, abs=0.01)
-    assert reads(script) == 2
-
-
-async def test_an_api_server_that_is_away_is_a_warning_and_asked_again():
-    script = Script({"list nodes": TransportError("no route", sent=False)})
-    asking, js = checks(script), stored(jobset(rjob(pod=pod({"cpu": "9"}))))
-    for _ in range(2):
-        [found] = await asking.create(js, (), GATES, namespace="default")
-        assert found.detail == "not checked against the cluster: no connection to the API server"
-    assert reads(script) == 2
-
-
-async def test_the_nodes_are_read_once_for_many_sets_of_all_namespaces():
-    script = Cluster([node()], seconds_a_page=0.1)
-    asking = checks(script)
-    sets = [stored(jobset(rjob(pod=pod({"cpu": "9"})), name=f"train-{i}")) for i in range(20)]
-
-    async def warned(i: int) -> bool:
-        found = await asking.create(sets[i], (), GATES, namespace=f"ns-{i}")
-        return any(error.rule is TOO_LARGE for error in found)
-
-    assert all(await asyncio.gather(*map(warned, range(20))))
-    assert reads(script) == 1
-    await asyncio.sleep(KEPT_FOR - 1)
-    assert await warned(0)
-    assert reads(script) == 1
-    await asyncio.sleep(1.1)
-    assert await warned(0)
-    assert reads(script) == 2
 
 
 async def test_an_update_reads_no_nodes():

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 import pytest
 
 from kube.transport import Request, Response
 from tests.support.model.scripted_server import GATES, Script, checks, create, status
 from tests.support.objects.jobsets import JSON, jobset, rjob, stored
-from webhooks.jobset.cluster.quota import KEPT_FOR, QUOTA
 
 pytestmark = pytest.mark.looptime
 
@@ -77,13 +74,6 @@ async def test_a_quota_that_is_large_enough_or_about_something_else(spec: JSON |
     assert await said(quotas(spec), jobset(of_pods(4, cpu="6"))) == []
 
 
-async def test_each_replicated_job_is_compared_on_its_own():
-    js = jobset(
-        of_pods(4, cpu="3") | {"name": "a"}, of_pods(4, cpu="3") | {"name": "b"}, of_pods(5, cpu="3") | {"name": "c"}
-    )
-    assert [path for path, _ in await said(quotas({"hard": {"cpu": "12"}}), js)] == ["spec.replicatedJobs[2]"]
-
-
 READY, COMPLETE = ({"name": "a", "status": status} for status in ("Ready", "Complete"))
 AT_ONCE = ("spec.replicatedJobs", "needs 24 of cpu at once, more than a quota allows: some pods wait")
 
@@ -123,25 +113,6 @@ async def test_a_set_whose_pods_request_nothing_asks_for_no_quota(js: JSON):
     script = quotas({"hard": {"pods": "0", "cpu": "1"}})
     assert await said(script, js) == []
     assert not any(map(_is_read, script.requests))
-
-
-async def test_the_quotas_of_a_namespace_are_read_once_for_many_sets():
-    script = quotas({"hard": {"cpu": "1"}})
-    asking = checks(script)
-    sets = [stored(jobset(of_pods(4, cpu="6"), name=f"train-{i}")) for i in range(20)]
-
-    async def warned(js: JSON, namespace: str = "default") -> bool:
-        return any(error.rule is QUOTA for error in await asking.create(js, (), GATES, namespace=namespace))
-
-    def reads() -> list[str]:
-        return [request.path for request in script.requests if _is_read(request)]
-
-    assert all(await asyncio.gather(*(warned(js) for js in sets)))
-    assert reads() == ["/api/v1/namespaces/default/resourcequotas"]
-    assert await warned(sets[0], "other")
-    await asyncio.sleep(KEPT_FOR + 1)
-    assert await warned(sets[0])
-    assert len(reads()) == 3
 
 
 def _is_read(request: Request) -> bool:

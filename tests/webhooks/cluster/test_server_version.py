@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from kube.transport import Response
-from tests.support.model.scripted_server import GATES, Script, checks, create, warnings
-from tests.support.objects.jobsets import JSON, jobset, rjob, stored
+from tests.support.model.scripted_server import Script, create, warnings
+from tests.support.objects.jobsets import JSON, jobset, rjob
 
 pytestmark = pytest.mark.looptime
 
@@ -41,12 +41,3 @@ async def test_other_sets_do_not_ask_for_the_version():
         server = answering("33")
         assert await about_mode(server, js) == []
         assert "get version" not in server.asked()
-
-
-async def test_the_version_is_asked_for_once_for_many_sets():
-    server = answering("33")
-    asking = checks(server)
-    for _ in range(3):
-        found = await asking.create(stored(restarted_in_place()), (), GATES, namespace="default")
-        assert any(SAID in text for text in warnings(found))
-    assert server.asked().count("get version") == 1

@@ -89,6 +89,9 @@ def _gaps(edges: Iterable[int]) -> Iterator[tuple[int, int]]:
     return (gap for number, gap in enumerate(pairwise(edges)) if number % 2 == 0)
 
 
+_NONE = Indexes()
+
+
 def longest_text(texts: int) -> int:
     """Bytes from which on each of that many texts is a bitmap if that is shorter."""
     return min(LONG, LONG_TOGETHER // max(texts, 1))
@@ -96,6 +99,8 @@ def longest_text(texts: int) -> int:
 
 def parse_indexes(text: str, limit: int) -> Indexes:
     """The indexes below `limit` that the text names. Parts that cannot be read name none."""
+    if not text:
+        return _NONE
     if text.startswith(_BITS):
         return Indexes(_intervals(_bitmap(text), limit))
     found = (part.groups() for part in _PART.finditer(text))

@@ -35,6 +35,8 @@ async def each(
 
     Once `until` is true no further item is begun.
     """
+    if not items:
+        return []
     queue = enumerate(items)
     failures: dict[int, Failure] = {}
 

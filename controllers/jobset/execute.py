@@ -6,11 +6,13 @@ next plan sees it. "Not found" on a deletion and "already exists, and ours" on a
 error is collected, so that one Job that is refused does not hold up the others.
 """
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from itertools import chain
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -58,8 +60,9 @@ STATUS_TOO_LARGE = (
 )
 
 T = TypeVar("T")
-A = TypeVar("A", bound=Action)
 Child = TypeVar("Child", Claim, Service)
+Actions = defaultdict[type[Action], list[Any]]
+"""The actions of a plan by their type, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +119,13 @@ class Executor:
         """
         if plan.status_first:
             js = await self._publish(js, plan.status, plan.events, on_stored)
-        failures = await self._prepare(js, plan, confirmed=confirmed)
+        actions = _by_type(plan.actions)
+        failures = await self._prepare(js, actions, confirmed=confirmed) if actions else []
         prepared = not failures
         if prepared:
-            failures += await self._create_jobs(js, plan, RefusedJobs() if refused is None else refused)
+            failures += await self._create_jobs(js, actions[CreateJob], RefusedJobs() if refused is None else refused)
         if prepared or js.suspended:  # whatever is refused, a suspension is carried out
-            failures += await self._patch_jobs(js, plan)
+            failures += await self._each(js, actions[PatchJob], partial(self._patch_job, js))
         if self._superseded(js):
             return
         if failures:
@@ -134,7 +138,7 @@ class Executor:
             raise FailedWrites(f"{len(failures)} of {len(plan.actions)} writes failed", errors)
         if not plan.status_first:
             await self._publish(js, plan.status, plan.events, on_stored)
-        if _of_type(plan.actions, DeleteJobSet):
+        if actions[DeleteJobSet]:
             await self._delete_jobset(js)
 
     async def _publish(
@@ -161,41 +165,37 @@ class Executor:
             != (js.metadata.uid, js.metadata.generation, js.metadata.deletion_timestamp)
         )
 
-    async def _prepare(self, js: JobSet, plan: Plan, *, confirmed: bool) -> list[Failure]:
+    async def _prepare(self, js: JobSet, actions: Actions, *, confirmed: bool) -> list[Failure]:
         """Everything that comes before Jobs: deletions, the Service, claims and groups."""
-        if not plan.actions:
-            return []
         caches = self.caches
-        deletions = await self._each(js, _of_type(plan.actions, DeleteJob), partial(self._delete_job, js, confirmed))
-        deletions += await self._each(js, _of_type(plan.actions, DeleteJobs), partial(self._delete_jobs, js))
+        deletions = await self._each(js, actions[DeleteJob], partial(self._delete_job, js, confirmed))
+        deletions += await self._each(js, actions[DeleteJobs], partial(self._delete_jobs, js))
         if caches.nodes is not None:
             delete_pod = partial(self._delete_pod, js, caches.nodes)
-            deletions += await self._each(js, _of_type(plan.actions, DeletePod), delete_pod)
+            deletions += await self._each(js, actions[DeletePod], delete_pod)
         ensure_service = partial(self._ensure, js, SERVICES, Service, caches.services)
-        services = await self._each(js, _of_type(plan.actions, CreateService), ensure_service)
+        services = await self._each(js, actions[CreateService], ensure_service)
         self._report(js, keys.SERVICE_CREATION_FAILED, services)
         ensure_claim = partial(self._ensure, js, PERSISTENT_VOLUME_CLAIMS, Claim, caches.claims)
-        claims = await self._each(js, _of_type(plan.actions, CreateClaim), ensure_claim)
+        claims = await self._each(js, actions[CreateClaim], ensure_claim)
         self._report(js, "PVCCreationFailed", claims)
         groups: list[Failure] = []
         if caches.groups is not None:
-            groups = await GroupWriter(self.client, caches.groups).write(js, plan.actions)
+            groups = await GroupWriter(self.client, caches.groups).write(js, [*chain.from_iterable(actions.values())])
         # The next plan reports what is wrong with single groups.
         refused = [failure for failure in groups if not isinstance(failure.error, GroupWriteError)]
         self._report(js, "SchedulingObjectsFailed", refused)
         return [*deletions, *services, *claims, *groups]
 
-    async def _create_jobs(self, js: JobSet, plan: Plan, refused_before: RefusedJobs) -> list[Failure]:
+    async def _create_jobs(
+        self, js: JobSet, creations: Sequence[CreateJob], refused_before: RefusedJobs
+    ) -> list[Failure]:
         """Create Jobs. Names that other owners' Jobs have are not reported here: the next plan reports them."""
-        creations = _of_type(plan.actions, CreateJob)
         create_each = partial(self._each, js, label=name_of_job)
         failed = await refused_before.create(creations, create_each, partial(self._create_job, js))
         refused = [failure for failure in failed if not isinstance(failure.error, ForeignObjectError)]
         self._report(js, keys.JOB_CREATION_FAILED, refused)
         return failed
-
-    async def _patch_jobs(self, js: JobSet, plan: Plan) -> list[Failure]:
-        return await self._each(js, _of_type(plan.actions, PatchJob), partial(self._patch_job, js))
 
     async def _each(
         self,
@@ -204,7 +204,7 @@ class Executor:
         act: Callable[[T], Awaitable[None]],
         label: Callable[[T], str] = lambda _: "",
     ) -> list[Failure]:
-        return await each(items, act, label, until=lambda: self._superseded(js)) if items else []
+        return await each(items, act, label, until=lambda: self._superseded(js))
 
     async def _create_job(self, js: JobSet, action: CreateJob) -> None:
         namespace = js.metadata.namespace
@@ -377,6 +377,8 @@ def note_of(errors: Sequence[str]) -> str:
     return note
 
 
-def _of_type(actions: Iterable[Action], kind: type[A]) -> list[A]:
-    """The actions of one type, in their order."""
-    return [action for action in actions if isinstance(action, kind)]
+def _by_type(actions: Iterable[Action]) -> Actions:
+    found: Actions = defaultdict(list)
+    for action in actions:
+        found[type(action)].append(action)
+    return found

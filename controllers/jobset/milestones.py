@@ -134,7 +134,7 @@ def _lacks_jobs(js: JobSet, jobs: Collection[Job]) -> bool:
     """Whether a Job of the current attempt was never created, or is gone without having completed."""
     completed = {status.name: status.completed_indexes for status in js.status.replicated_jobs_status}
     done = {rjob.name: parse_indexes(completed.get(rjob.name, ""), rjob.replicas) for rjob in js.spec.replicated_jobs}
-    if len(jobs) + sum(map(len, done.values())) < sum(rjob.replicas for rjob in js.spec.replicated_jobs):
+    if len(jobs) + sum(map(len, done.values())) < sum([rjob.replicas for rjob in js.spec.replicated_jobs]):
         return True  # while Jobs are created, nearly always, and without checking each
     attempt = str(js.status.restarts)
     labels = [job.metadata.labels for job in jobs if job.metadata.deletion_timestamp is None]
@@ -152,5 +152,5 @@ def _lacks_jobs(js: JobSet, jobs: Collection[Job]) -> bool:
 
 def _all_ready(js: JobSet) -> bool:
     """Whether the stored counts say that every Job is ready or succeeded."""
-    reached = sum(status.ready + status.succeeded for status in js.status.replicated_jobs_status)
-    return reached >= sum(rjob.replicas for rjob in js.spec.replicated_jobs)
+    reached = sum([status.ready + status.succeeded for status in js.status.replicated_jobs_status])
+    return reached >= sum([rjob.replicas for rjob in js.spec.replicated_jobs])

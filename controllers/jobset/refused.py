@@ -29,6 +29,9 @@ class RefusedJobs:
 
         So neither a Job that is refused for ever nor a refused ReplicatedJob holds up the others.
         """
+        if not creations:
+            self.names = {}
+            return []
         by_name = {creation.name: creation for creation in creations}
         self.names = {name: None for name in self.names if name in by_name}
         again = [by_name[name] for name in self.names]

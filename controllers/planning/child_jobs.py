@@ -98,9 +98,8 @@ def tally(children: Iterable[Child]) -> Mapping[str, Tally]:
         like[key] = like.get(key, 0) + 1
     found: dict[str, Tally] = {}
     for (name, part), number in like.items():
-        found[name] = Tally(
-            *(before + number * count for before, count in zip(found.get(name, NONE), part, strict=True))
-        )
+        before = found.get(name, NONE)
+        found[name] = Tally(*[count + number * more for count, more in zip(before, part, strict=True)])
     return found
 
 

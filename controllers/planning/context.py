@@ -69,7 +69,7 @@ class Context:
         """The context of the next step: this one, if neither the status nor the budget differs."""
         if not partial.actions and (partial.status is None or partial.status is self.status):
             return self
-        created = sum(isinstance(action, CreateJob) for action in partial.actions)
+        created = [*map(type, partial.actions)].count(CreateJob)
         status = self.status if partial.status is None else partial.status
         return dataclasses.replace(self, status=status, job_budget=self.job_budget - created)
 

@@ -47,13 +47,13 @@ def count(js: JobSet, children: ChildJobs) -> tuple[ReplicatedJobStatus, ...]:
 
 def all_ready(js: JobSet, counts: tuple[ReplicatedJobStatus, ...]) -> bool:
     """Whether every Job of the set is ready or has succeeded."""
-    return sum(c.ready + c.succeeded for c in counts) == sum(r.replicas for r in js.spec.replicated_jobs)
+    return sum([c.ready + c.succeeded for c in counts]) == sum([r.replicas for r in js.spec.replicated_jobs])
 
 
 def with_ready_jobs(js: JobSet, status: JobSetStatus) -> JobSetStatus:
     """Adds `readyJobs` to a status that is about to be written; it is not a reason to write one."""
-    done = sum(entry.ready + entry.succeeded for entry in status.replicated_jobs_status)
-    wanted = sum(r.replicas for r in js.spec.replicated_jobs)
+    done = sum([entry.ready + entry.succeeded for entry in status.replicated_jobs_status])
+    wanted = sum([r.replicas for r in js.spec.replicated_jobs])
     return msgspec.structs.replace(status, ready_jobs=f"{done}/{wanted}")
 
 
@@ -72,7 +72,9 @@ def write_delay(
     Jobs on they are written every three seconds. Where the pods have `agents` that watch the JobSet, the API server
     sends each write to all of them: there the wait is at least a second for each hundred agents, up to thirty seconds.
     """
-    if len(old.replicated_jobs_status) == 0 or _without_counts(old) != _without_counts(new):
+    if len(old.replicated_jobs_status) == 0 or (old.conditions, old.restarts) != (new.conditions, new.restarts):
+        return 0
+    if _without_counts(old) != _without_counts(new):
         return 0
     if since_last_write is None or _milestones(new, jobs) - _milestones(old, jobs):
         return 0
@@ -85,12 +87,12 @@ def write_delay(
 def _milestones(status: JobSetStatus, jobs: int) -> set[str]:
     """The states that clients wait for (Kueue: nothing active, everything ready or done), as far as reached."""
     entries = status.replicated_jobs_status
-    idle = sum(s.active for s in entries) == 0
-    ready = sum(s.ready + s.succeeded for s in entries) == jobs
+    idle = sum([s.active for s in entries]) == 0
+    ready = sum([s.ready + s.succeeded for s in entries]) == jobs
     return {name for name, holds in (("idle", idle), ("ready", ready)) if holds}
 
 
 def _without_counts(status: JobSetStatus) -> JobSetStatus:
     """The status without counts, to compare: other differences are written at once."""
-    entries = tuple(msgspec.structs.replace(entry, **NO_COUNTS) for entry in status.replicated_jobs_status)
-    return msgspec.structs.replace(status, replicated_jobs_status=entries)
+    entries = [msgspec.structs.replace(entry, **NO_COUNTS) for entry in status.replicated_jobs_status]
+    return msgspec.structs.replace(status, replicated_jobs_status=tuple(entries))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from controllers.planning.actions import Action, Partial, Plan
+from controllers.planning.actions import Action, Event, Partial, Plan
 from controllers.planning.status import StatusDraft
 
 __all__ = ["NOTHING", "Partial", "Stop", "combine", "of_draft"]
@@ -31,16 +31,25 @@ def of_draft(draft: StatusDraft, *actions: Action, kind: type[Partial] = Partial
 
 def combine(partials: Iterable[Partial]) -> Plan:
     """The plan of all of them: actions, events and warnings in order, the last status, the soonest requeue."""
-    parts = tuple(partials)
-    waits = [part.requeue_after for part in parts if part.requeue_after is not None]
-    return Plan(
-        actions=tuple(action for part in parts for action in part.actions),
-        status=next((part.status for part in reversed(parts) if part.status is not None), None),
-        events=tuple(event for part in parts for event in part.events),
-        warnings=tuple(event for part in parts for event in part.warnings),
-        status_first=any(part.status_first for part in parts),
-        requeue_after=min(waits, default=None),
-        pod_query=next((part.pod_query for part in parts if part.pod_query is not None), None),
-        follow_pods=any(part.follow_pods for part in parts),
-        reported_group=next((part.reported_group for part in parts if part.reported_group), ""),
-    )
+    actions: list[Action] = []
+    events: list[Event] = []
+    warnings: list[Event] = []
+    changes: dict[str, Any] = {}
+    for part in partials:
+        actions += part.actions
+        events += part.events
+        warnings += part.warnings
+        wait, soonest = part.requeue_after, changes.get("requeue_after")
+        if wait is not None and (soonest is None or wait < soonest):
+            changes["requeue_after"] = wait
+        if part.status is not None:
+            changes["status"] = part.status
+        if part.status_first:
+            changes["status_first"] = True
+        if part.follow_pods:
+            changes["follow_pods"] = True
+        if part.pod_query is not None:
+            changes.setdefault("pod_query", part.pod_query)
+        if part.reported_group:
+            changes.setdefault("reported_group", part.reported_group)
+    return Plan(actions=tuple(actions), events=tuple(events), warnings=tuple(warnings), **changes)

@@ -92,7 +92,8 @@ def plan(
         if isinstance(partial, Stop):
             break
         ctx = ctx.after(partial)
-    return _close(ctx, combine(partials))
+    decided = combine(partials)
+    return _close(ctx, decided) if decided.pod_query is None else decided
 
 
 def _close(ctx: Context, decided: Plan) -> Plan:
@@ -103,10 +104,14 @@ def _close(ctx: Context, decided: Plan) -> Plan:
     if write and (delay := _write_delay(ctx, status)) > 0:
         write = False
         requeue_after = delay if requeue_after is None else min(delay, requeue_after)
+    written = _with_notes(ctx, status) if write else None
+    counters = written
+    if write and status != counted:
+        counters = _with_notes(ctx, counted) if counted != stored and not _write_delay(ctx, counted) else None
     return replace(
         decided,
-        status=_with_notes(ctx, status) if write else None,
-        counters=_with_notes(ctx, counted) if write and counted != stored and not _write_delay(ctx, counted) else None,
+        status=written,
+        counters=counters,
         events=decided.events if write else (),
         requeue_after=requeue_after,
     )

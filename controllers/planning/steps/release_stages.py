@@ -4,12 +4,14 @@ import msgspec
 
 from api.stages import Stage, stage_name
 from controllers.planning.context import Context
-from controllers.planning.partial import Partial, of_draft
+from controllers.planning.partial import NOTHING, Partial, of_draft
 from controllers.planning.status import StatusDraft
 
 
 def release_stages(ctx: Context) -> Partial:
     """Mark the ReplicatedJobs of stages that are released now, with an event for each stage."""
+    if not ctx.stages.total and not ctx.status.current_stage:
+        return NOTHING
     draft, released = ctx.draft(), ctx.stages.newly_released()
     names = {rjob.name for stage in released.values() for rjob in stage}
     draft.update_replicated_jobs(names, lambda entry: msgspec.structs.replace(entry, released=True))
